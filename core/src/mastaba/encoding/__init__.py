@@ -1,0 +1,5 @@
+"""Image encoders: arrays in, bytes of one media type out."""
+
+from mastaba.encoding.base import Encoder, Raster
+
+__all__ = ["Encoder", "Raster"]

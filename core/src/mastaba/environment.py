@@ -1,0 +1,42 @@
+"""Environment variables: ``MASTABA_X``, or ``ROK4_X`` of an existing installation."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+_OFF = frozenset(("", "0", "false", "no"))
+
+
+class Environment:
+    """Read-only view of the process environment (storage.md section 2).
+
+    Args:
+        variables: for tests; the process environment when None.
+    """
+
+    def __init__(self, variables: Mapping[str, str] | None = None) -> None:
+        self._variables = os.environ if variables is None else variables
+
+    def text(self, name: str, default: str | None = None) -> str | None:
+        """Return the value of ``MASTABA_<name>``, else of ``ROK4_<name>``, else the default."""
+        for prefix in ("MASTABA_", "ROK4_"):
+            value = self._variables.get(prefix + name)
+            if value is not None:
+                return value
+        return default
+
+    def integer(self, name: str, default: int) -> int:
+        """Return a whole number; a value that is none falls back to the default."""
+        try:
+            return int(self.text(name) or "")
+        except ValueError:
+            return default
+
+    def flag(self, name: str) -> bool:
+        """Tell whether a switch is on; empty, ``0``, ``false`` and ``no`` are off."""
+        return (self.text(name) or "").strip().lower() not in _OFF
+
+    def items(self, name: str) -> list[str]:
+        """Return a comma-separated list without blanks around its elements."""
+        return [item.strip() for item in (self.text(name) or "").split(",") if item.strip()]

@@ -1,0 +1,106 @@
+"""Hook specifications: the whole of what a plugin can add to Mastaba.
+
+A plugin is a distribution with an entry point in the group ``mastaba`` that names a module or
+package; functions of it that are decorated with `mastaba.hookimpl` implement the hooks below.
+The features of the core itself are registered through the same hooks.
+
+Hooks run once, at start, never while a request is answered. They return *classes*; the core
+reads their ``name``, validates the settings an operator gives them and makes the instances.
+Two plugins that provide the same name are refused, as is a function marked ``hookimpl`` whose
+name is not one of these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+import pluggy
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, _SubParsersAction
+    from wsgiref.types import WSGIApplication
+
+    from mastaba.encoding.base import Encoder
+    from mastaba.service import Service, Site
+    from mastaba.storage.base import Storage
+
+hookspec = pluggy.HookspecMarker("mastaba")
+hookimpl = pluggy.HookimplMarker("mastaba")
+
+# ---------------------------------------------------------------- what answers requests
+
+
+@hookspec
+def register_services() -> Iterable[type[Service]]:  # type: ignore[empty-body]
+    """Provide protocol services, such as WMTS.
+
+    ``Service.name`` is the service's key in services.json and its default root path; the
+    service answers only when its section there says ``"enabled": true``.
+
+    Returns:
+        Subclasses of `mastaba.service.Service`.
+    """
+
+
+@hookspec
+def register_encoders() -> Iterable[type[Encoder]]:  # type: ignore[empty-body]
+    """Provide encoders, which turn pixels into the bytes of one media type.
+
+    Returns:
+        Subclasses of `mastaba.encoding.Encoder`; their ``media_type`` must be unique.
+    """
+
+
+@hookspec
+def wsgi_middleware(site: Site) -> Callable[[WSGIApplication], WSGIApplication] | None:
+    """Wrap the WSGI application, for example to count requests or to control access.
+
+    Called once for each configuration that is loaded.
+
+    Args:
+        site: the configuration that is about to serve.
+
+    Returns:
+        A function that takes the application and returns another one, or None to leave it as
+        it is. Wrappers nest in the order of plugin names, the first one outermost.
+    """
+
+
+# ---------------------------------------------------------------- where data comes from
+
+
+@hookspec
+def register_storages() -> Iterable[type[Storage]]:  # type: ignore[empty-body]
+    """Provide storage drivers.
+
+    ``Storage.name`` is the prefix of paths (``s3`` for ``s3://…``) and, in upper case, the
+    ``storage.type`` of pyramid levels.
+
+    Returns:
+        Subclasses of `mastaba.storage.Storage`.
+    """
+
+
+# ---------------------------------------------------------------- the command line
+
+
+@hookspec
+def register_commands(subparsers: _SubParsersAction[ArgumentParser]) -> None:
+    """Add commands: ``mastaba NAME …``.
+
+    Each parser calls ``set_defaults(run=function)``; the function takes the parsed arguments
+    (an ``argparse.Namespace``) and returns the exit status.
+
+    Args:
+        subparsers: of the ``mastaba`` command; call its ``add_parser``.
+    """
+
+
+def hook_names() -> list[str]:
+    """Return the names of all hooks, sorted."""
+    return sorted(
+        name
+        for name, value in globals().items()
+        if callable(value) and hasattr(value, "mastaba_spec")
+    )

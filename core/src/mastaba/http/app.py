@@ -1,0 +1,172 @@
+"""The WSGI application: from a request to the service it is for, and back."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from mastaba.errors import MastabaError, RequestError, SlabFormatError, StorageError
+from mastaba.http.request import Request, utf8
+from mastaba.http.response import STATUS_LINES, Response, message
+from mastaba.service import Service, Site
+
+logger = logging.getLogger("mastaba.request")
+
+StartResponse = Callable[[str, list[tuple[str, str]]], Any]
+WSGICallable = Callable[[dict[str, Any], Any], Iterable[bytes]]
+
+# Of services whose root paths are equally long, the first in this order answers
+# (services-config.md section 3); those not named come after them.
+_ORDER = ("health", "admin", "tms", "wmts", "ogcapi", "wms")
+
+
+class Application:
+    """The object that WSGI servers call. Its site can be swapped while requests are answered.
+
+    A request is answered to its end by the site it began with.
+    """
+
+    def __init__(self, site: Site) -> None:
+        self.swap(site)
+
+    def swap(self, site: Site) -> None:
+        """Serve another configuration from the next request on."""
+        entry: WSGICallable = SiteApplication(site)
+        for wrap in reversed(site.plugins.middleware(site)):
+            entry = wrap(entry)
+        self.site = site
+        self._entry = entry
+
+    def __call__(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+        return self._entry(environ, start_response)
+
+
+class SiteApplication:
+    """The WSGI application of one site."""
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+        self._scoreboard = site.scoreboard
+        self._cors = _cors_headers(site.catalogue.settings.cors)
+        self._log_requests = logger.isEnabledFor(logging.INFO)
+        services = sorted(site.services.values(), key=_rank)
+        self._routes: dict[str, Service] = {}
+        for service in services:
+            self._routes.setdefault(service.settings.root_path, service)
+        self._depths = sorted({path.count("/") for path in self._routes}, reverse=True)
+
+    def __call__(self, environ: dict[str, Any], start_response: StartResponse) -> list[bytes]:
+        self._scoreboard.begin()
+        try:
+            response = self._answer(environ)
+            headers = response.headers
+            if self._cors:
+                headers.extend(self._cors)
+            body = response.body
+            status = response.status
+            if status not in (204, 304):
+                headers.append(("Content-Length", str(len(body))))
+            start_response(STATUS_LINES[status], headers)
+            return [] if environ["REQUEST_METHOD"] == "HEAD" or not body else [body]
+        finally:
+            self._scoreboard.end()
+
+    def _answer(self, environ: dict[str, Any]) -> Response:
+        path: str = environ.get("SCRIPT_NAME", "") + environ.get("PATH_INFO", "")
+        if not path.isascii():
+            path = utf8(path)
+        if path.endswith("/"):
+            path = path[:-1]
+        method: str = environ["REQUEST_METHOD"]
+        query: str = environ.get("QUERY_STRING", "")
+        if self._log_requests:
+            logger.info("%s %s%s%s", method, path or "/", "?" if query else "", query)
+        service, below = self._route(path)
+        if service is None:
+            return _plain_error(400, "Bad Request", "Unknown request path")
+        request = Request("GET" if method == "HEAD" else method, below, query, environ)
+        if not (service.always_on or self._site.catalogue.settings.enabled):
+            return _plain_error(503, "Service unavailable", "The services are turned off")
+        if request.method not in service.allowed_methods:
+            return self._other_method(request, service)
+        try:
+            return service.respond(request)
+        except Exception as error:  # noqa: BLE001 - the last line of defence: nothing escapes
+            return self._report(error, request, service)
+
+    def _route(self, path: str) -> tuple[Service | None, str]:
+        """Return the service with the longest root path on whole segments, and the path below."""
+        for depth in self._depths:
+            end = 0
+            for _ in range(depth):
+                end = path.find("/", end + 1)
+                if end < 0:
+                    end = len(path)
+                    break
+            service = self._routes.get(path[:end])
+            if service is not None:
+                return service, path[end:]
+        return None, path
+
+    def _other_method(self, request: Request, service: Service) -> Response:
+        allowed = ", ".join(("HEAD", "OPTIONS", *service.allowed_methods))
+        if request.method != "OPTIONS":
+            response = _plain_error(405, "Method Not Allowed", "The method is not allowed here")
+            response.headers.append(("Allow", allowed))
+            return response
+        headers = [("Allow", allowed)]
+        if self._cors and request.header("Access-Control-Request-Method"):
+            headers.append(("Access-Control-Allow-Methods", allowed))
+            wanted = request.header("Access-Control-Request-Headers")
+            if wanted:
+                headers.append(("Access-Control-Allow-Headers", "*"))
+            headers.append(("Access-Control-Max-Age", "86400"))
+        return Response(204, headers)
+
+    def _report(self, error: Exception, request: Request, service: Service) -> Response:
+        if isinstance(error, StorageError | SlabFormatError):
+            logger.error("%s: %s", _described(request, service), error)
+        elif not isinstance(error, RequestError):
+            logger.error("%s failed", _described(request, service), exc_info=error)
+        try:
+            return service.error_response(error, request)
+        except Exception as second:
+            logger.error("%s: no report", _described(request, service), exc_info=second)
+            return _plain_error(500, "Internal issue", "Routing error")
+
+
+def public_message(error: Exception) -> str:
+    """Return what a client may know of an error: nothing of paths, storages or the code."""
+    if isinstance(error, RequestError):
+        return str(error)
+    if isinstance(error, StorageError):
+        return "the data cannot be read at the moment"
+    if isinstance(error, SlabFormatError):
+        return "the stored data is damaged"
+    if isinstance(error, MastabaError):
+        return "the request cannot be answered"
+    return "internal error"
+
+
+def _described(request: Request, service: Service) -> str:
+    query = f"?{request.query_string}" if request.query_string else ""
+    return f"{request.method} {service.settings.root_path}{request.path}{query}"[:2000]
+
+
+def _rank(service: Service) -> int:
+    return _ORDER.index(service.name) if service.name in _ORDER else len(_ORDER)
+
+
+def _cors_headers(cors: bool | str) -> list[tuple[str, str]]:
+    if not cors:
+        return []
+    if cors is True or cors == "*":
+        return [("Access-Control-Allow-Origin", "*"), ("Access-Control-Expose-Headers", "*")]
+    return [("Access-Control-Allow-Origin", cors), ("Vary", "Origin")]
+
+
+def _plain_error(status: int, error: str, description: str) -> Response:
+    text = json.dumps({"error": error, "error_description": description})
+    return message(status, text, "application/json")

@@ -1,0 +1,144 @@
+"""One HTTP request as services see it. Kept small: every tile passes through here."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+from urllib.parse import unquote, unquote_plus
+
+from mastaba.errors import MissingParameterError, RequestTooLargeError
+
+MAX_BODY: Final = 1024 * 1024
+"""Bytes; a larger body is refused before it is read."""
+
+
+class Request:
+    """A request below the root path of one service.
+
+    Attributes:
+        method: in upper case.
+        path: percent-decoded path below the root path of the service, without a final slash:
+            ``""`` or ``/a/b``.
+        query_string: still percent-encoded.
+        environ: of WSGI (PEP 3333).
+    """
+
+    __slots__ = ("_query", "environ", "method", "path", "query_string")
+
+    def __init__(self, method: str, path: str, query_string: str, environ: dict[str, Any]) -> None:
+        self.method = method
+        self.path = path
+        self.query_string = query_string
+        self.environ = environ
+        self._query: dict[str, str] | None = None
+
+    @property
+    def query(self) -> dict[str, str]:
+        """Parameters of the query by name in lower case; of repeated ones the first."""
+        if self._query is None:
+            self._query = parse_query(self.query_string)
+        return self._query
+
+    def header(self, name: str) -> str | None:
+        """Return a header of the request, for example ``Accept``; None when it is absent."""
+        value: str | None = self.environ.get("HTTP_" + name.upper().replace("-", "_"))
+        return value
+
+    @property
+    def media_type(self) -> str:
+        """Content-Type of the body in lower case without parameters; empty when there is none."""
+        text: str = self.environ.get("CONTENT_TYPE") or ""
+        return text.partition(";")[0].strip().lower()
+
+    def body(self) -> bytes:
+        """Read the body.
+
+        Raises:
+            RequestTooLargeError: it is longer than 1 MiB, as declared or as found.
+        """
+        declared = self.environ.get("CONTENT_LENGTH") or ""
+        length = int(declared) if declared.isascii() and declared.isdigit() else None
+        if length is not None and length > MAX_BODY:
+            raise RequestTooLargeError("the body is larger than 1 MiB")
+        stream = self.environ["wsgi.input"]
+        # Without a declared length (a chunked body) the stream itself has to end; where the
+        # server does not promise that, there is no body to read.
+        if length is None and not self.environ.get("wsgi.input_terminated"):
+            return b""
+        wanted = MAX_BODY + 1 if length is None else length
+        parts: list[bytes] = []
+        while wanted > 0:
+            part: bytes = stream.read(wanted)
+            if not part:
+                break
+            parts.append(part)
+            wanted -= len(part)
+        body = b"".join(parts)
+        if len(body) > MAX_BODY:
+            raise RequestTooLargeError("the body is larger than 1 MiB")
+        return body
+
+
+def parse_query(text: str) -> dict[str, str]:
+    """Split a query string, then decode it (server-config.md section 9).
+
+    Names are lower-cased, of repeated names the first counts, items without ``=`` are left out
+    except a bare ``STYLES``, which counts as empty.
+    """
+    parameters: dict[str, str] = {}
+    for item in text.split("&"):
+        name, equals, value = item.partition("=")
+        if "%" in name or "+" in name:
+            name = decode(name)
+        name = name.lower()
+        if not equals and name != "styles":
+            continue
+        if name not in parameters:
+            # Nearly all values need no decoding, and every tile request comes by here.
+            if "%" in value or "+" in value or not value.isascii():
+                value = decode(value)
+            parameters[name] = value
+    return parameters
+
+
+def decode(text: str) -> str:
+    """Decode ``%xx`` and ``+`` as UTF-8; an invalid sequence stays as it is."""
+    if not text.isascii():
+        text = utf8(text)
+    return unquote_plus(text)
+
+
+def decode_path(text: str) -> str:
+    """Decode ``%xx`` as UTF-8, ``+`` stays."""
+    return unquote(text)
+
+
+def utf8(wsgi_text: str) -> str:
+    """Return text that WSGI gives as one character per byte, read as UTF-8."""
+    try:
+        return wsgi_text.encode("latin-1").decode("utf-8", "replace")
+    except UnicodeEncodeError:  # not from a WSGI server
+        return wsgi_text
+
+
+def require(parameters: dict[str, str], name: str, spelling: str | None = None) -> str:
+    """Return a mandatory parameter.
+
+    Args:
+        parameters: by lower-case name.
+        name: of the parameter, lower case.
+        spelling: as the protocol spells it in error reports.
+
+    Raises:
+        MissingParameterError: it is absent or empty.
+    """
+    value = parameters.get(name)
+    if not value:
+        spelling = spelling or name
+        raise MissingParameterError(f"the parameter {spelling} is missing", spelling)
+    return value
+
+
+def printable(text: str, limit: int = 80) -> str:
+    """Return client text fit to be echoed in a message: cut, control characters replaced."""
+    shown = "".join(c if c.isprintable() else "_" for c in text[:limit])
+    return shown + "…" if len(text) > limit else shown

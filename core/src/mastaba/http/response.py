@@ -1,0 +1,135 @@
+"""One HTTP answer, and documents that are built once and sent many times."""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from collections.abc import Iterable
+from functools import cached_property
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Final
+
+from werkzeug.datastructures import MIMEAccept
+from werkzeug.http import parse_accept_header
+
+from mastaba.http.conditional import etag_matches
+
+if TYPE_CHECKING:
+    from mastaba.http.request import Request
+
+STATUS_LINES: Final = {int(status): f"{status.value} {status.phrase}" for status in HTTPStatus}
+
+_FILE_NAMES: Final = {
+    "image/tiff": "image.tif",
+    "image/geotiff": "image.tif",
+    "image/jpeg": "image.jpg",
+    "image/png": "image.png",
+    "image/x-bil;bits=32": "image.bil",
+    "text/plain": "message.txt",
+    "text/xml": "message.xml",
+    "text/asc": "file.asc",
+    "application/xml": "file.xml",
+    "application/json": "file.json",
+    "application/x-protobuf": "file.pbf",
+}
+_SAFE: Final = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._ -")
+_GZIP_FROM: Final = 512
+"""Bytes; below, compression is not worth its header."""
+
+
+class Response:
+    """Status, headers and the whole body of an answer. Bodies are in memory, never streamed."""
+
+    __slots__ = ("body", "headers", "status")
+
+    def __init__(self, status: int, headers: list[tuple[str, str]], body: bytes = b"") -> None:
+        self.status = status
+        self.headers = headers
+        self.body = body
+
+
+def content_disposition(media_type: str, file_name: str | None = None) -> str:
+    """Return the header: shown inline, or saved when the client names a file.
+
+    Only harmless characters of the client's name are kept; other ones are given in the encoded
+    form of RFC 6266.
+    """
+    if not file_name:
+        return f'inline; filename="{_FILE_NAMES.get(media_type, "file")}"'
+    file_name = "".join(c for c in file_name[:200] if c.isprintable() and c not in '/\\"')
+    plain = "".join(c if c in _SAFE else "_" for c in file_name) or "file"
+    header = f'attachment; filename="{plain}"'
+    if plain != file_name:
+        encoded = "".join(
+            chr(byte) if chr(byte) in _SAFE and byte != 0x20 else f"%{byte:02X}"
+            for byte in file_name.encode("utf-8", "replace")
+        )
+        header += f"; filename*=UTF-8''{encoded}"
+    return header
+
+
+class Document:
+    """A text answer: XML, JSON, HTML.
+
+    Sent with an ETag, as 304 when the client has it already, and compressed when the client
+    takes gzip. Build one per configuration for documents that do not change.
+
+    Args:
+        text: whole document; text is sent as UTF-8.
+        media_type: Content-Type.
+    """
+
+    def __init__(self, text: str | bytes, media_type: str, file_name: str | None = None) -> None:
+        self.body = text.encode() if isinstance(text, str) else text
+        self.media_type = media_type
+        self.file_name = file_name
+
+    @cached_property
+    def _hash(self) -> str:
+        return f"{zlib.crc32(self.body):08x}-{len(self.body):x}"
+
+    @cached_property
+    def _compressed(self) -> bytes:
+        return gzip.compress(self.body, 6, mtime=0)
+
+    def respond(self, request: Request, media_type: str | None = None) -> Response:
+        """Return the answer to a request that asks for this document."""
+        media_type = media_type or self.media_type
+        compress = len(self.body) >= _GZIP_FROM and accepts_coding(request, "gzip")
+        etag = f'"{self._hash}-gz"' if compress else f'"{self._hash}"'
+        headers = [("ETag", etag), ("Vary", "Accept-Encoding, Accept")]
+        if etag_matches(request.environ.get("HTTP_IF_NONE_MATCH"), etag):
+            return Response(304, headers)
+        headers.append(("Content-Type", media_type))
+        headers.append(("Content-Disposition", content_disposition(media_type, self.file_name)))
+        if compress:
+            headers.append(("Content-Encoding", "gzip"))
+        return Response(200, headers, self._compressed if compress else self.body)
+
+
+def message(status: int, text: str | bytes, media_type: str) -> Response:
+    """Return a short answer that is never cached: an error report."""
+    body = text.encode() if isinstance(text, str) else text
+    headers = [
+        ("Content-Type", media_type),
+        ("Content-Disposition", content_disposition(media_type)),
+    ]
+    return Response(status, headers, body)
+
+
+def accepts_coding(request: Request, coding: str) -> bool:
+    """Tell whether the client names a content coding in Accept-Encoding (RFC 9110, 12.5.3)."""
+    header = request.environ.get("HTTP_ACCEPT_ENCODING")
+    return bool(header) and parse_accept_header(header)[coding] > 0
+
+
+def preferred_media_type(request: Request, offered: Iterable[str]) -> str | None:
+    """Return the media type offered that the Accept header likes best.
+
+    The first one offered without a header; None when the client takes none of them.
+    """
+    choices = list(offered)
+    header = request.environ.get("HTTP_ACCEPT")
+    if not header:
+        return choices[0]
+    return parse_accept_header(header, MIMEAccept).best_match(choices)

@@ -1,0 +1,158 @@
+"""Answers that are one stored tile: shared by every protocol that serves tiles.
+
+This is the hot path of the server: no decoding, no arrays, nothing is computed for a tile that
+could be computed once for its level.
+"""
+
+from __future__ import annotations
+
+import zlib
+from functools import lru_cache
+
+from mastaba.errors import ObjectNotFoundError, TileNotFoundError, TileOutOfRangeError
+from mastaba.http.conditional import etag_matches, last_modified, not_modified_since
+from mastaba.http.request import Request
+from mastaba.http.response import Response, accepts_coding, content_disposition
+from mastaba.model.format import Codec
+from mastaba.model.layer import Layer
+from mastaba.model.style import Palette, Style
+from mastaba.slab.delivery import Delivery, palette_delivery, tiff_delivery
+from mastaba.slab.reader import LevelReader, StoredTile
+
+_GZIP_MAGIC = b"\x1f\x8b"
+_last_modified = lru_cache(maxsize=4096)(last_modified)
+
+
+class TilePublisher:
+    """Answers the tiles of one level of a layer in one style.
+
+    Args:
+        layer: the layer.
+        reader: of the level.
+        style: only a palette on one-channel PNG changes a stored tile; others are ignored.
+        missing_status: HTTP status for a tile inside the limits that nobody stored, unless the
+            layer says otherwise.
+    """
+
+    def __init__(
+        self, layer: Layer, reader: LevelReader, style: Style | None, missing_status: int = 404
+    ) -> None:
+        self.layer = layer
+        self.reader = reader
+        tile_format = layer.pyramid.format
+        self._missing_status = layer.missing_tile_status or missing_status
+        self._limits = reader.level.limits
+        self._media_type = tile_format.media_type
+        self._coding = tile_format.content_encoding
+        self._may_be_gzip = tile_format.is_vector
+        self._deliver, self._etag_suffix = _delivery(layer, reader, style)
+        self._headers = [("Content-Type", tile_format.media_type)]
+        if layer.cache_control:
+            self._headers.append(("Cache-Control", layer.cache_control))
+        if self._coding or self._may_be_gzip:
+            self._headers.append(("Vary", "Accept-Encoding"))
+        self._inline = ("Content-Disposition", content_disposition(tile_format.media_type))
+
+    def respond(self, request: Request, tile_row: int, tile_col: int) -> Response:
+        """Return a tile, 304 when the client has it already, or the status for missing tiles.
+
+        Raises:
+            TileOutOfRangeError: outside the limits; ``parameters`` names ``row`` and/or ``col``.
+            TileNotFoundError: nothing is stored there, and that is an error for this layer.
+            SlabFormatError, StorageError: the slab cannot be read.
+        """
+        limits = self._limits
+        if not (
+            limits.min_row <= tile_row <= limits.max_row
+            and limits.min_col <= tile_col <= limits.max_col
+        ):
+            raise self._out_of_range(tile_row, tile_col)
+        tile = self.reader.locate(tile_row, tile_col)
+        if tile is None:
+            return self._missing()
+        environ = request.environ
+        decode = bool(self._coding) and not _takes(request, self._coding)
+        suffix = self._etag_suffix + "-id" if decode else self._etag_suffix
+        if environ.get("HTTP_IF_NONE_MATCH") or environ.get("HTTP_IF_MODIFIED_SINCE"):
+            headers = self._validators(tile, suffix)
+            if _is_fresh(environ, tile, headers):
+                return Response(304, headers)
+        try:
+            body = tile.read()
+        except ObjectNotFoundError:
+            return self._missing()
+        # After the read: a slab replaced meanwhile has given the tile another version.
+        headers = self._validators(tile, suffix)
+        if "filename" in request.query_string.lower() and (name := request.query.get("filename")):
+            headers.append(("Content-Disposition", content_disposition(self._media_type, name)))
+        else:
+            headers.append(self._inline)
+        if self._deliver is not None:
+            body = self._deliver(body)
+        elif decode:
+            body = zlib.decompress(body)
+        elif self._coding:
+            headers.append(("Content-Encoding", self._coding))
+        elif self._may_be_gzip and body.startswith(_GZIP_MAGIC):
+            headers.append(("Content-Encoding", "gzip"))
+        return Response(200, headers, body)
+
+    def _validators(self, tile: StoredTile, suffix: str) -> list[tuple[str, str]]:
+        headers = self._headers.copy()
+        version = tile.version
+        if version is not None:
+            headers.append(("ETag", f'"{version}{suffix}"'))
+        modified = tile.modified
+        if modified is not None:
+            headers.append(("Last-Modified", _last_modified(int(modified))))
+        return headers
+
+    def _missing(self) -> Response:
+        if self._missing_status == 404:
+            raise TileNotFoundError("no tile is stored here")
+        return Response(self._missing_status, [])
+
+    def _out_of_range(self, tile_row: int, tile_col: int) -> TileOutOfRangeError:
+        limits = self._limits
+        at_fault = []
+        if not limits.min_row <= tile_row <= limits.max_row:
+            at_fault.append("row")
+        if not limits.min_col <= tile_col <= limits.max_col:
+            at_fault.append("col")
+        return TileOutOfRangeError("there is no such tile in this layer", at_fault)
+
+
+def _takes(request: Request, coding: str | None) -> bool:
+    # Clients that say nothing get what existing servers send them: the coded payload.
+    return (
+        coding is None
+        or not request.environ.get("HTTP_ACCEPT_ENCODING")
+        or accepts_coding(request, coding)
+    )
+
+
+def _is_fresh(environ: dict[str, str], tile: StoredTile, headers: list[tuple[str, str]]) -> bool:
+    if_none_match = environ.get("HTTP_IF_NONE_MATCH")
+    if if_none_match:
+        return any(name == "ETag" and etag_matches(if_none_match, value) for name, value in headers)
+    return not_modified_since(environ.get("HTTP_IF_MODIFIED_SINCE"), tile.modified)
+
+
+def _delivery(
+    layer: Layer, reader: LevelReader, style: Style | None
+) -> tuple[Delivery | None, str]:
+    """Return what must be done to a payload, and what it adds to the ETag."""
+    pyramid = layer.pyramid
+    if pyramid.raster is None:
+        return None, ""
+    matrix, channels = reader.level.matrix, pyramid.raster.channels
+    if pyramid.format.needs_tiff_header:
+        return tiff_delivery(pyramid.format, channels, matrix.tile_width, matrix.tile_height), ""
+    if pyramid.format.codec is Codec.PNG and channels == 1 and style and style.palette:
+        # A palette edited by the operator must change the ETag of tiles that did not change.
+        return palette_delivery(style.palette), f"-{_fingerprint(style.palette)}"
+    return None, ""
+
+
+def _fingerprint(palette: Palette) -> str:
+    return f"{zlib.crc32(repr(palette).encode()):08x}"

@@ -1,0 +1,40 @@
+"""Axis-aligned boxes, always in x (easting or longitude), y (northing or latitude) order."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class BoundingBox:
+    """A box in the units of some CRS. The axis order of a CRS is a matter of the protocols only."""
+
+    xmin: float
+    ymin: float
+    xmax: float
+    ymax: float
+
+    @property
+    def is_finite(self) -> bool:
+        return all(map(math.isfinite, (self.xmin, self.ymin, self.xmax, self.ymax)))
+
+    def intersection(self, other: BoundingBox) -> BoundingBox | None:
+        """Return the common part, or None when the boxes have no area in common."""
+        xmin, ymin = max(self.xmin, other.xmin), max(self.ymin, other.ymin)
+        xmax, ymax = min(self.xmax, other.xmax), min(self.ymax, other.ymax)
+        if xmin >= xmax or ymin >= ymax:
+            return None
+        return BoundingBox(xmin, ymin, xmax, ymax)
+
+    def union(self, other: BoundingBox) -> BoundingBox:
+        return BoundingBox(
+            min(self.xmin, other.xmin),
+            min(self.ymin, other.ymin),
+            max(self.xmax, other.xmax),
+            max(self.ymax, other.ymax),
+        )
+
+
+WORLD = BoundingBox(-180.0, -90.0, 180.0, 90.0)
+"""The geographic box of the whole Earth, degrees."""

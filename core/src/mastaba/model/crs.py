@@ -1,0 +1,196 @@
+"""Coordinate reference systems by code, with PROJ behind (tilematrixset.md section 4)."""
+
+from __future__ import annotations
+
+import math
+import re
+import threading
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+import numpy as np
+import pyproj
+from pyproj.enums import TransformDirection
+from pyproj.exceptions import CRSError as ProjCRSError
+from pyproj.exceptions import ProjError
+
+from mastaba.model.bbox import WORLD, BoundingBox
+
+_CODE = re.compile(r"[A-Za-z]{1,16}:[A-Za-z0-9_.]{1,64}")
+_METRES_PER_DEGREE: Final = 6378137.0 * math.pi / 180.0
+_POINTS_PER_EDGE: Final = 256
+# PROJ writes this many digits of noise on a round trip over the globe; a box that reaches the
+# edge of the world must still say so.
+_DEGREE_NOISE: Final = 1e-9
+
+
+class UnknownCRSError(ValueError):
+    """The text is not a code of the form ``AUTHORITY:CODE``, or PROJ does not know it."""
+
+
+@dataclass(frozen=True, slots=True)
+class CRS:
+    """One coordinate reference system.
+
+    Attributes:
+        code: ``AUTHORITY:CODE``, authority in upper case, for example ``EPSG:3857``.
+        is_geographic: whether the axes are degrees of longitude and latitude.
+        northing_first: whether documents and requests that follow the CRS definition write y
+            before x. Only EPSG codes can; ``CRS:84`` and IGNF are always x, y.
+        metres_per_unit: of the CRS axes, for scale denominators: as in existing servers, degrees
+            on the equator of WGS 84 for geographic CRSs and 1 for all others.
+        area_of_use: degrees; the whole world where PROJ knows none.
+    """
+
+    code: str
+    is_geographic: bool
+    northing_first: bool
+    metres_per_unit: float
+    area_of_use: BoundingBox
+
+    @classmethod
+    def from_code(cls, code: str) -> CRS:
+        """Return the CRS of a code; the same code gives the same object.
+
+        Raises:
+            UnknownCRSError: not a code, or unknown to PROJ. Nothing is remembered of it.
+        """
+        if not _CODE.fullmatch(code):
+            raise UnknownCRSError(f"{code[:80]!r} is not a CRS code of the form AUTHORITY:CODE")
+        return _load(code.upper())
+
+    def transform_bbox(self, bbox: BoundingBox, target: CRS) -> BoundingBox:
+        """Return the box around ``bbox`` in another CRS, from 256 points on each edge.
+
+        Raises:
+            ValueError: the box, or a part of it, has no finite place in the target CRS.
+        """
+        if self == target:
+            return bbox
+        steps = np.linspace(0.0, 1.0, _POINTS_PER_EDGE)
+        across = bbox.xmin + steps * (bbox.xmax - bbox.xmin)
+        down = bbox.ymin + steps * (bbox.ymax - bbox.ymin)
+        x = np.concatenate(
+            [across, across, np.full(steps.size, bbox.xmin), np.full(steps.size, bbox.xmax)]
+        )
+        y = np.concatenate(
+            [np.full(steps.size, bbox.ymin), np.full(steps.size, bbox.ymax), down, down]
+        )
+        try:
+            tx, ty = transformer(self.code, target.code).transform(
+                x, y, direction=TransformDirection.FORWARD
+            )
+        except ProjError as error:
+            raise ValueError(f"the box cannot be given in {target.code}") from error
+        result = BoundingBox(float(tx.min()), float(ty.min()), float(tx.max()), float(ty.max()))
+        if not result.is_finite:
+            raise ValueError(f"the box cannot be given in {target.code}")
+        return result
+
+
+def geographic_bbox(bbox: BoundingBox, crs: CRS) -> BoundingBox:
+    """Return the WGS 84 longitude/latitude box around ``bbox``, cut at ±180 and ±90 degrees.
+
+    Raises:
+        ValueError: the box has no finite place on the globe.
+    """
+    box = crs.transform_bbox(bbox, WGS84)
+    edges = (
+        _snap(value, limit)
+        for value, limit in zip(
+            (box.xmin, box.ymin, box.xmax, box.ymax), (-180.0, -90.0, 180.0, 90.0), strict=True
+        )
+    )
+    cut = BoundingBox(*edges).intersection(WORLD)
+    if cut is None:
+        raise ValueError("the box lies outside the globe")
+    return cut
+
+
+def _snap(value: float, limit: float) -> float:
+    return limit if abs(value - limit) < _DEGREE_NOISE else value
+
+
+_threads = threading.local()
+
+
+def transformer(source: str, target: str) -> pyproj.Transformer:
+    """Return the transformer between two codes, x before y on both sides, for this thread only.
+
+    PROJ objects must not be shared between threads.
+    """
+    cache: dict[tuple[str, str], pyproj.Transformer] | None = getattr(_threads, "cache", None)
+    if cache is None:
+        cache = _threads.cache = {}
+    found = cache.get((source, target))
+    if found is None:
+        found = cache[source, target] = pyproj.Transformer.from_crs(
+            _proj_name(source), _proj_name(target), always_xy=True
+        )
+    return found
+
+
+def _proj_name(code: str) -> str:
+    return "OGC:CRS84" if code == "CRS:84" else code
+
+
+@lru_cache(maxsize=1024)
+def _load(code: str) -> CRS:
+    # lru_cache keeps no exceptions: nothing is remembered of an unknown code.
+    try:
+        proj = pyproj.CRS.from_user_input(_proj_name(code))
+    except ProjCRSError:
+        raise UnknownCRSError(f"the CRS {code} is not known") from None
+    area = proj.area_of_use
+    return CRS(
+        code=code,
+        is_geographic=proj.is_geographic,
+        northing_first=code.startswith("EPSG:") and _northing_first(proj),
+        metres_per_unit=_METRES_PER_DEGREE if proj.is_geographic else 1.0,
+        area_of_use=WORLD if area is None else _area(area.west, area.south, area.east, area.north),
+    )
+
+
+def _northing_first(proj: pyproj.CRS) -> bool:
+    directions = [axis.direction.lower() for axis in proj.axis_info[:2]]
+    if directions[0] in ("north", "south") and directions[1] in ("east", "west"):
+        return True
+    # Polar CRSs call both axes "north" or "south"; the abbreviation tells which is which.
+    abbreviations = [axis.abbrev.upper() for axis in proj.axis_info[:2]]
+    return directions[0] == directions[1] and abbreviations[:1] in (["N"], ["Y"])
+
+
+def _area(west: float, south: float, east: float, north: float) -> BoundingBox:
+    # An area across the antimeridian (west > east) has no single box; the full turn contains it.
+    if west > east:
+        west, east = -180.0, 180.0
+    return BoundingBox(west, south, east, north)
+
+
+class Equivalences:
+    """CRS codes that denote the same coordinates (services-config.md section 4).
+
+    Two codes are equal when they are the same text in any letter case, when one is listed under
+    the other, or when they differ only in axis order (``CRS:84`` and ``EPSG:4326``).
+    Not transitive.
+    """
+
+    def __init__(self, equivalents: Mapping[str, Iterable[str]] | None = None) -> None:
+        self._pairs = {frozenset(("CRS:84", "EPSG:4326"))}
+        for code, others in (equivalents or {}).items():
+            self._pairs.update(frozenset((code.upper(), other.upper())) for other in others)
+
+    def equal(self, one: str, other: str) -> bool:
+        one, other = one.upper(), other.upper()
+        return one == other or frozenset((one, other)) in self._pairs
+
+    def of(self, code: str) -> list[str]:
+        """Return the codes declared equal to ``code``, sorted, without itself."""
+        code = code.upper()
+        return sorted(next(iter(pair - {code})) for pair in self._pairs if code in pair)
+
+
+WGS84: Final = CRS.from_code("CRS:84")
+"""Longitude and latitude, in this order, degrees."""

@@ -1,0 +1,98 @@
+"""The twelve tile formats of slab pyramids, and how each goes over the wire (slab.md section 4)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Final
+
+
+class Codec(StrEnum):
+    """How the bytes of one stored tile are made."""
+
+    RAW = "raw"
+    ZIP = "zip"
+    LZW = "lzw"
+    PACKBITS = "packbits"
+    JPEG = "jpeg"
+    PNG = "png"
+    MVT = "mvt"
+
+
+@dataclass(frozen=True, slots=True)
+class TileFormat:
+    """One format name of a pyramid descriptor.
+
+    Attributes:
+        name: as in the descriptor, for example ``TIFF_ZIP_FLOAT32``.
+        codec: how a payload is encoded.
+        sample: ``uint8``, ``float32``, or None for vector tiles.
+        media_type: Content-Type of a tile, and the only FORMAT a client may ask for.
+        extension: of tile URLs in TMS and RESTful WMTS.
+        extension_aliases: further extensions that are accepted.
+        content_encoding: HTTP coding that the stored payload already is in.
+        channels: channel counts that the format allows.
+    """
+
+    name: str
+    codec: Codec
+    sample: str | None
+    media_type: str
+    extension: str
+    extension_aliases: tuple[str, ...] = ()
+    content_encoding: str | None = None
+    channels: tuple[int, ...] = (1, 2, 3, 4)
+
+    @property
+    def is_vector(self) -> bool:
+        return self.sample is None
+
+    @property
+    def needs_tiff_header(self) -> bool:
+        """Whether a stored payload becomes an image only with a TIFF header in front."""
+        return self.media_type == "image/tiff"
+
+    def accepts_extension(self, extension: str) -> bool:
+        return extension == self.extension or extension in self.extension_aliases
+
+
+_BIL: Final = "image/x-bil;bits=32"
+
+
+def _formats() -> dict[str, TileFormat]:
+    formats = [
+        TileFormat(
+            "TIFF_JPG_UINT8", Codec.JPEG, "uint8", "image/jpeg", "jpeg", ("jpg",), None, (3,)
+        ),
+        TileFormat(
+            "TIFF_JPG90_UINT8", Codec.JPEG, "uint8", "image/jpeg", "jpeg", ("jpg",), None, (3,)
+        ),
+        TileFormat("TIFF_PNG_UINT8", Codec.PNG, "uint8", "image/png", "png"),
+        TileFormat("TIFF_RAW_FLOAT32", Codec.RAW, "float32", _BIL, "bil", (), None, (1,)),
+        TileFormat("TIFF_ZIP_FLOAT32", Codec.ZIP, "float32", _BIL, "zbil", (), "deflate", (1,)),
+        TileFormat("TIFF_PBF_MVT", Codec.MVT, None, "application/x-protobuf", "pbf", ("mvt",)),
+    ]
+    for word, codec in (("RAW", Codec.RAW), ("ZIP", Codec.ZIP)):
+        formats.append(_tiff(word, codec, "uint8"))
+    for word, codec in (("LZW", Codec.LZW), ("PKB", Codec.PACKBITS)):
+        formats += [_tiff(word, codec, "uint8"), _tiff(word, codec, "float32")]
+    return {tile_format.name: tile_format for tile_format in formats}
+
+
+def _tiff(word: str, codec: Codec, sample: str) -> TileFormat:
+    channels = (1, 2, 3, 4) if sample == "uint8" else (1,)
+    return TileFormat(
+        f"TIFF_{word}_{sample.upper()}",
+        codec,
+        sample,
+        "image/tiff",
+        "tif",
+        ("tiff",),
+        None,
+        channels,
+    )
+
+
+TILE_FORMATS: Final = MappingProxyType(_formats())
+"""Every format by its name in pyramid descriptors."""

@@ -1,0 +1,105 @@
+"""Layers: what is published (layer.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from mastaba.model.bbox import BoundingBox
+from mastaba.model.pyramid import Pyramid
+from mastaba.model.style import Style
+from mastaba.model.tile_matrix_set import TileMatrixSet
+
+
+@dataclass(frozen=True, slots=True)
+class Metadata:
+    """A link to a metadata record."""
+
+    media_type: str
+    url: str
+    type: str
+
+
+@dataclass(frozen=True, slots=True)
+class Logo:
+    media_type: str
+    url: str
+    width: int
+    height: int
+
+
+@dataclass(frozen=True, slots=True)
+class Attribution:
+    title: str
+    url: str
+    logo: Logo | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FeatureInfo:
+    """How GetFeatureInfo is answered (layer.md section 8).
+
+    Attributes:
+        url: of the external WMS; None when the pixels of the pyramid are the answer.
+    """
+
+    url: str | None = None
+    layers: str = ""
+    query_layers: str = ""
+    extra_query_params: Mapping[str, str] = field(default_factory=dict, hash=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """One published layer.
+
+    Attributes:
+        pyramid: composed of the level ranges of one or more pyramids.
+        styles: at least one for raster layers, the first is the default; none for vector ones.
+        native_bbox: in the CRS of the tile matrix set.
+        geographic_bbox: WGS 84 degrees, longitude is x.
+        resampling: kernel name, ``nn`` to ``lanczos_4``.
+        extra_crs: codes offered for maps besides the native and the global ones.
+        extra_tile_matrix_sets: offered by tile services when tiles may be reprojected.
+        hidden_from: names of the services that do not publish the layer.
+        cache_control: value of the header on tiles, or None for no header.
+        missing_tile_status: HTTP status for a tile that the limits allow but nobody stored;
+            None leaves it to the protocol.
+    """
+
+    id: str
+    title: str
+    abstract: str
+    pyramid: Pyramid
+    native_bbox: BoundingBox
+    geographic_bbox: BoundingBox
+    styles: tuple[Style, ...]
+    hidden_from: frozenset[str] = frozenset()
+    keywords: tuple[str, ...] = ()
+    metadata: tuple[Metadata, ...] = ()
+    attribution: Attribution | None = None
+    resampling: str = "lanczos_2"
+    extra_crs: tuple[str, ...] = ()
+    extra_tile_matrix_sets: tuple[TileMatrixSet, ...] = ()
+    feature_info: FeatureInfo | None = None
+    cache_control: str | None = None
+    missing_tile_status: int | None = None
+
+    @property
+    def is_vector(self) -> bool:
+        return self.pyramid.format.is_vector
+
+    @property
+    def default_style(self) -> Style | None:
+        return self.styles[0] if self.styles else None
+
+    def style(self, identifier: str) -> Style | None:
+        """Return the style with this public name, or None."""
+        return next((style for style in self.styles if style.identifier == identifier), None)
+
+    @property
+    def levels_id(self) -> str:
+        """Published name of the native tile matrix set: ``<set>_<top level>_<bottom level>``."""
+        pyramid = self.pyramid
+        top, bottom = pyramid.coarsest.matrix.id, pyramid.finest.matrix.id
+        return f"{pyramid.tile_matrix_set.id}_{top}_{bottom}"

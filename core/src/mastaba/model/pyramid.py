@@ -1,0 +1,87 @@
+"""Pyramids of slabs: what a descriptor says of them (pyramid.md section 2)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from mastaba.model.format import TileFormat
+from mastaba.model.tile_matrix_set import TileLimits, TileMatrix, TileMatrixSet
+
+
+@dataclass(frozen=True, slots=True)
+class RasterSpecification:
+    """Pixels of a raster pyramid.
+
+    Attributes:
+        channels: 1 to 4.
+        nodata: one value per channel.
+        photometric: ``gray`` or ``rgb`` in practice; informative, the channel count decides.
+    """
+
+    channels: int
+    nodata: tuple[float, ...]
+    photometric: str
+
+
+@dataclass(frozen=True, slots=True)
+class Attribute:
+    """One attribute of a vector table. ``type`` is free text of the source."""
+
+    name: str
+    type: str
+    count: int | None = None
+    values: tuple[str, ...] = ()
+    minimum: float | None = None
+    maximum: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """One layer inside the vector tiles of a level."""
+
+    name: str
+    geometry: str
+    attributes: tuple[Attribute, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """One level of a pyramid.
+
+    Attributes:
+        matrix: the grid of its tiles.
+        tiles_per_width, tiles_per_height: size of a slab, tiles.
+        limits: the tiles that may exist; nothing is read outside.
+        tables: of vector levels.
+    """
+
+    matrix: TileMatrix
+    tiles_per_width: int
+    tiles_per_height: int
+    limits: TileLimits
+    tables: tuple[Table, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Pyramid:
+    """Levels in one tile format over one tile matrix set.
+
+    Attributes:
+        raster: None for vector pyramids.
+        levels: by tile matrix identifier, coarse to fine.
+    """
+
+    name: str
+    tile_matrix_set: TileMatrixSet
+    format: TileFormat
+    raster: RasterSpecification | None
+    levels: Mapping[str, Level] = field(hash=False)
+
+    @property
+    def finest(self) -> Level:
+        return next(reversed(self.levels.values()))  # type: ignore[call-overload,no-any-return]
+
+    @property
+    def coarsest(self) -> Level:
+        return next(iter(self.levels.values()))

@@ -1,0 +1,153 @@
+"""Tile matrix sets: regular grids of tiles in one CRS (tilematrixset.md)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
+from types import MappingProxyType
+from typing import Final
+
+from mastaba.model.bbox import BoundingBox
+from mastaba.model.crs import CRS
+
+PIXEL_SIZE: Final = 0.00028
+"""Metres; the pixel of the scale denominator in OGC standards."""
+
+# Bounds computed in floating point miss a tile edge by a little; this part of a tile forgives it.
+_EDGE: Final = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class TileLimits:
+    """The tiles that exist in one matrix; all four indices are inclusive."""
+
+    min_row: int
+    max_row: int
+    min_col: int
+    max_col: int
+
+    def contains(self, tile_row: int, tile_col: int) -> bool:
+        return self.min_row <= tile_row <= self.max_row and self.min_col <= tile_col <= self.max_col
+
+    def intersection(self, other: TileLimits) -> TileLimits | None:
+        """Return the common tiles, or None when there is none."""
+        min_row, max_row = max(self.min_row, other.min_row), min(self.max_row, other.max_row)
+        min_col, max_col = max(self.min_col, other.min_col), min(self.max_col, other.max_col)
+        if min_row > max_row or min_col > max_col:
+            return None
+        return TileLimits(min_row, max_row, min_col, max_col)
+
+
+@dataclass(frozen=True, slots=True)
+class TileMatrix:
+    """One grid of a set.
+
+    Attributes:
+        id: identifier in requests and descriptors.
+        cell_size: ground size of a pixel on both axes, CRS units.
+        origin_x, origin_y: upper left corner of the matrix, CRS units, easting before northing.
+        tile_width, tile_height: pixels.
+        matrix_width, matrix_height: tiles.
+    """
+
+    id: str
+    cell_size: float
+    origin_x: float
+    origin_y: float
+    tile_width: int
+    tile_height: int
+    matrix_width: int
+    matrix_height: int
+
+    @property
+    def all_tiles(self) -> TileLimits:
+        return TileLimits(0, self.matrix_height - 1, 0, self.matrix_width - 1)
+
+    def bbox_of(self, limits: TileLimits) -> BoundingBox:
+        """Return the box of whole tiles inside ``limits``, CRS units."""
+        width, height = self.tile_width * self.cell_size, self.tile_height * self.cell_size
+        return BoundingBox(
+            self.origin_x + limits.min_col * width,
+            self.origin_y - (limits.max_row + 1) * height,
+            self.origin_x + (limits.max_col + 1) * width,
+            self.origin_y - limits.min_row * height,
+        )
+
+    def limits_of(self, bbox: BoundingBox) -> TileLimits | None:
+        """Return the tiles that meet a box, or None when no tile of the matrix does.
+
+        An edge of the box that lies on a tile boundary adds no tile (layer.md section 4).
+        """
+        width, height = self.tile_width * self.cell_size, self.tile_height * self.cell_size
+        return TileLimits(
+            math.floor((self.origin_y - bbox.ymax) / height + _EDGE),
+            math.ceil((self.origin_y - bbox.ymin) / height - _EDGE) - 1,
+            math.floor((bbox.xmin - self.origin_x) / width + _EDGE),
+            math.ceil((bbox.xmax - self.origin_x) / width - _EDGE) - 1,
+        ).intersection(self.all_tiles)
+
+    def scale_denominator(self, crs: CRS) -> float:
+        return self.cell_size * crs.metres_per_unit / PIXEL_SIZE
+
+
+@dataclass(frozen=True, slots=True)
+class TileMatrixSet:
+    """A list of matrices in one CRS, ordered from the coarsest to the finest.
+
+    Attributes:
+        id: file stem of the descriptor, the identifier in requests.
+        matrices: by identifier, coarse to fine (largest cell size first).
+    """
+
+    id: str
+    crs: CRS
+    matrices: Mapping[str, TileMatrix] = field(hash=False)
+    title: str = ""
+    abstract: str = ""
+    keywords: tuple[str, ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        identifier: str,
+        crs: CRS,
+        matrices: Iterable[TileMatrix],
+        title: str = "",
+        abstract: str = "",
+        keywords: tuple[str, ...] = (),
+    ) -> TileMatrixSet:
+        """Make a set of matrices in any order."""
+        ordered = sorted(matrices, key=lambda matrix: -matrix.cell_size)
+        return cls(
+            identifier,
+            crs,
+            MappingProxyType({matrix.id: matrix for matrix in ordered}),
+            title,
+            abstract,
+            keywords,
+        )
+
+    @property
+    def is_quadtree(self) -> bool:
+        """Whether each matrix has half the cell size of the coarser one, same origin and tile size.
+
+        The tolerance is that of tilematrixset.md section 5.
+        """
+        matrices = list(self.matrices.values())
+        return all(
+            abs(coarse.cell_size - 2 * fine.cell_size) < 0.0001 * fine.cell_size
+            and (coarse.origin_x, coarse.origin_y) == (fine.origin_x, fine.origin_y)
+            and (coarse.tile_width, coarse.tile_height) == (fine.tile_width, fine.tile_height)
+            for coarse, fine in pairwise(matrices)
+        )
+
+    def between(self, top: str, bottom: str) -> list[TileMatrix]:
+        """Return the matrices from ``top`` (coarse) to ``bottom`` (fine), both included.
+
+        Raises:
+            KeyError: no matrix has one of the identifiers.
+        """
+        coarse, fine = self.matrices[top].cell_size, self.matrices[bottom].cell_size
+        return [matrix for matrix in self.matrices.values() if coarse >= matrix.cell_size >= fine]

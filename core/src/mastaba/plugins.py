@@ -1,0 +1,199 @@
+"""Finding, loading and listing plugins."""
+
+from __future__ import annotations
+
+import importlib.metadata
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import pluggy
+
+from mastaba import builtin, hookspecs
+from mastaba.errors import PluginConflictError, PluginError, PluginLoadError
+from mastaba.registry import Registry
+
+if TYPE_CHECKING:
+    from mastaba.encoding.base import Encoder
+    from mastaba.service import Service
+    from mastaba.storage.base import Storage
+
+ENTRY_POINT_GROUP = "mastaba"
+BUILT_IN = "core"
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class PluginInfo:
+    """One installed plugin.
+
+    Attributes:
+        name: of the entry point.
+        distribution, version: the package it comes from.
+        provides: lines such as ``service wmts``.
+        blocked: whether the operator keeps it from being loaded.
+        error: why it could not be loaded, or None.
+    """
+
+    name: str
+    distribution: str
+    version: str
+    provides: tuple[str, ...] = ()
+    blocked: bool = False
+    error: str | None = None
+
+
+class Plugins:
+    """Everything that the core and the installed plugins provide.
+
+    Args:
+        blocked: names of entry points that are not loaded.
+        extra: further plugins by name, for tests and embedding.
+        autoload: whether installed distributions are searched for entry points.
+
+    Raises:
+        PluginLoadError: a plugin cannot be imported, or has a hook that does not exist.
+        PluginConflictError: two plugins provide one name.
+    """
+
+    def __init__(
+        self,
+        blocked: Iterable[str] = (),
+        extra: dict[str, object] | None = None,
+        *,
+        autoload: bool = True,
+    ) -> None:
+        self.blocked = frozenset(blocked)
+        self._manager = pluggy.PluginManager("mastaba")
+        self._manager.add_hookspecs(hookspecs)
+        self._register(BUILT_IN, builtin)
+        self._entry_points = _installed() if autoload else {}
+        for name, entry_point in self._entry_points.items():
+            if name not in self.blocked:
+                self._register(name, _load(entry_point))
+        for name, plugin in (extra or {}).items():
+            if name not in self.blocked:
+                self._register(name, plugin)
+
+        self.services: Registry[type[Service]] = self._registry(
+            "service", "register_services", lambda service: service.name
+        )
+        self.storages: Registry[type[Storage]] = self._registry(
+            "storage driver", "register_storages", lambda storage: storage.name
+        )
+        self.encoders: Registry[type[Encoder]] = self._registry(
+            "encoder", "register_encoders", lambda encoder: encoder.media_type
+        )
+
+    def register_commands(self, subparsers: Any) -> None:
+        """Let every plugin add its commands."""
+        self._manager.hook.register_commands(subparsers=subparsers)
+
+    def middleware(self, site: Any) -> list[Callable[[Any], Any]]:
+        """Return the WSGI wrappers of all plugins, the outermost first."""
+        # pluggy calls the plugin registered last first; plugins are registered by name.
+        wrappers: list[Callable[[Any], Any]] = self._manager.hook.wsgi_middleware(site=site)
+        return wrappers[::-1]
+
+    def listing(self) -> list[PluginInfo]:
+        """Return the core and all installed plugins, blocked ones too, by name."""
+        infos = [self._info(BUILT_IN, "mastaba")]
+        for name, entry_point in self._entry_points.items():
+            distribution = entry_point.dist.name if entry_point.dist else "?"
+            infos.append(self._info(name, distribution, entry_point.dist))
+        return infos
+
+    def _info(
+        self, name: str, distribution: str, found: importlib.metadata.Distribution | None = None
+    ) -> PluginInfo:
+        version = found.version if found else importlib.metadata.version(distribution)
+        if name in self.blocked:
+            return PluginInfo(name, distribution, version, blocked=True)
+        provides = [
+            f"{registry.kind} {item}"
+            for registry in (self.services, self.storages, self.encoders)
+            for item in registry.provided_by(name)
+        ]
+        for hook, word in (("register_commands", "commands"), ("wsgi_middleware", "middleware")):
+            if any(plugin == name for plugin, _ in self._implementations(hook)):
+                provides.append(word)
+        return PluginInfo(name, distribution, version, tuple(provides))
+
+    def _register(self, name: str, plugin: object) -> None:
+        try:
+            self._manager.register(plugin, name)
+            # Checked for each plugin, so that the message can name the one at fault.
+            self._manager.check_pending()
+        except (ValueError, pluggy.PluginValidationError) as error:
+            raise PluginLoadError(f"the plugin {name!r} cannot be used: {error}") from error
+
+    def _implementations(self, hook: str) -> Iterator[tuple[str, Callable[..., Any]]]:
+        found = getattr(self._manager.hook, hook).get_hookimpls()
+        for implementation in sorted(
+            found, key=lambda impl: (impl.plugin_name != BUILT_IN, impl.plugin_name)
+        ):
+            yield implementation.plugin_name, implementation.function
+
+    def _registry(self, kind: str, hook: str, name_of: Callable[[Any], str]) -> Registry[Any]:
+        return Registry(
+            kind,
+            [
+                (name_of(item), item, plugin)
+                for plugin, function in self._implementations(hook)
+                for item in function()
+            ],
+        )
+
+
+def diagnose(blocked: Sequence[str] = ()) -> tuple[list[PluginInfo], list[str]]:
+    """Return a listing that survives broken plugins, and what is wrong with each.
+
+    A plugin that cannot be loaded is listed with its error; conflicts are found by loading the
+    plugins one after the other.
+    """
+    broken: dict[str, str] = {}
+    names = _installed()
+    plugins = Plugins(blocked=names)
+    working: list[str] = []
+    for name in names:
+        if name in blocked:
+            continue
+        others = [other for other in names if other not in (*working, name)]
+        try:
+            plugins = Plugins(blocked=others)
+        except PluginError as error:
+            broken[name] = str(error)
+        else:
+            working.append(name)
+    infos = []
+    for info in plugins.listing():
+        if info.name in broken:
+            info = PluginInfo(info.name, info.distribution, info.version, error=broken[info.name])
+        infos.append(info)
+    return infos, list(broken.values())
+
+
+def _installed() -> dict[str, importlib.metadata.EntryPoint]:
+    found: dict[str, importlib.metadata.EntryPoint] = {}
+    for entry_point in sorted(importlib.metadata.entry_points(group=ENTRY_POINT_GROUP)):
+        other = found.get(entry_point.name)
+        if other is not None and other.value != entry_point.value:
+            raise PluginConflictError(
+                f"two plugins are named {entry_point.name!r}: {other.value} and {entry_point.value}"
+            )
+        found[entry_point.name] = entry_point
+    return found
+
+
+def _load(entry_point: importlib.metadata.EntryPoint) -> ModuleType:
+    distribution = f" of {entry_point.dist.name}" if entry_point.dist else ""
+    try:
+        plugin: ModuleType = entry_point.load()
+    except Exception as error:
+        raise PluginLoadError(
+            f"the plugin {entry_point.name!r}{distribution} cannot be imported "
+            f"({entry_point.value}): {type(error).__name__}: {error}"
+        ) from error
+    return plugin

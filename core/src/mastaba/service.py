@@ -1,0 +1,120 @@
+"""What a protocol service is, and what it finds around it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar
+
+if TYPE_CHECKING:
+    from mastaba.catalogue import Catalogue
+    from mastaba.http.request import Request
+    from mastaba.http.response import Response
+    from mastaba.model.layer import Layer, Metadata
+    from mastaba.plugins import Plugins
+    from mastaba.registry import Registry
+    from mastaba.scoreboard import Scoreboard
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceSettings:
+    """The section of one service in services.json.
+
+    Attributes:
+        endpoint_uri: public URL, without final slash; used in every URL of every answer.
+        root_path: internal path, ``/wmts``; empty for the service at ``/``.
+        own: the service's own settings, validated by `Service.settings_schema`.
+    """
+
+    endpoint_uri: str
+    root_path: str
+    title: str
+    abstract: str
+    keywords: tuple[str, ...] = ()
+    metadata: Metadata | None = None
+    own: Mapping[str, Any] = field(default_factory=dict, hash=False)
+
+
+class Service(ABC):
+    """Answers the requests below one root path. Instances belong to one configuration.
+
+    A protocol subclasses this and is announced by the hook ``register_services``.
+    """
+
+    name: ClassVar[str]
+    """Key in services.json; also the default root path and the name of the layer switch."""
+
+    title: ClassVar[str]
+    """Default of the service's ``title``."""
+
+    default_root_path: ClassVar[str | None] = None
+    """Default is ``/`` and the name."""
+
+    always_on: ClassVar[bool] = False
+    """Whether the service answers even when services are turned off (services-config.md 1)."""
+
+    settings_schema: ClassVar[Mapping[str, Any]] = {}
+    """JSON Schema ``properties`` of the settings that only this service has."""
+
+    allowed_methods: ClassVar[tuple[str, ...]] = ("GET",)
+    """Methods it answers; HEAD and OPTIONS are the core's business."""
+
+    def __init__(self, settings: ServiceSettings, site: Site) -> None:
+        self.settings = settings
+        self.site = site
+
+    @abstractmethod
+    def respond(self, request: Request) -> Response:
+        """Answer one request.
+
+        Raises:
+            MastabaError: answered by `error_response`. Anything else that is raised is logged
+                with its traceback, and answered in the same form without it.
+        """
+
+    @abstractmethod
+    def error_response(self, error: Exception, request: Request) -> Response:
+        """Return the protocol's own report of an error, with nothing of the server's insides.
+
+        Args:
+            error: any error; what is not a `RequestError` is described in general words.
+        """
+
+    def published_layers(self) -> list[Layer]:
+        """Return the layers that this service publishes, sorted by identifier."""
+        return [
+            layer
+            for layer in self.site.catalogue.layers.values()
+            if self.name not in layer.hidden_from
+        ]
+
+
+@dataclass(slots=True)
+class Site:
+    """One configuration being served: built completely, then used read-only.
+
+    Attributes:
+        catalogue: what is published.
+        plugins: what is installed.
+        services: enabled services by name, filled when the site is built.
+        scoreboard: what every worker thread is doing.
+        started: Unix seconds of start or last reload.
+        main_pid: process that supervises the workers.
+    """
+
+    catalogue: Catalogue
+    plugins: Plugins
+    scoreboard: Scoreboard
+    started: float
+    main_pid: int
+    services: dict[str, Service] = field(default_factory=dict)
+
+    @property
+    def encoders(self) -> Registry[Any]:
+        return self.plugins.encoders
+
+    def open_services(self) -> None:
+        """Make the services that services.json enables."""
+        for name, settings in self.catalogue.services.items():
+            self.services[name] = self.plugins.services[name](settings, self)

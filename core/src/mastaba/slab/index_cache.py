@@ -1,0 +1,103 @@
+"""Cache of slab indices, shared by all layers (storage.md section 9)."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+
+from mastaba.slab.index import SlabIndex
+
+
+class _Flight:
+    """A load under way, for the threads that want the same index."""
+
+    __slots__ = ("done", "error", "index")
+
+    def __init__(self) -> None:
+        self.done = threading.Event()
+        self.index: SlabIndex | None = None
+        self.error: BaseException | None = None
+
+
+class IndexCache:
+    """Keeps the indices used last.
+
+    Absent and damaged slabs are not remembered. Concurrent misses for one slab make one read.
+
+    Args:
+        size: number of slabs, at least 1.
+        validity: seconds after which an index is read again.
+        clock: monotonic seconds; another one in tests.
+    """
+
+    def __init__(
+        self, size: int, validity: float, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._size = size
+        self._validity = validity
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._entries: OrderedDict[Hashable, tuple[float, SlabIndex]] = OrderedDict()
+        self._flights: dict[Hashable, _Flight] = {}
+        self.hits = 0
+        self.misses = 0
+
+    def get(self, key: Hashable, load: Callable[[], SlabIndex]) -> SlabIndex:
+        """Return the index for a key; when it is not known, or too old, that of ``load``.
+
+        Raises:
+            whatever ``load`` raises, in every thread that waits for it.
+        """
+        with self._lock:
+            entry = self._entries.get(key)
+            if entry is not None:
+                if entry[0] > self._clock():
+                    self._entries.move_to_end(key)
+                    self.hits += 1
+                    return entry[1]
+                del self._entries[key]
+            self.misses += 1
+            flight = self._flights.get(key)
+            leads = flight is None
+            if flight is None:
+                flight = self._flights[key] = _Flight()
+        return self._lead(key, flight, load) if leads else _follow(flight)
+
+    def drop(self, key: Hashable, index: SlabIndex) -> None:
+        """Forget an index that proved to be out of date, unless a newer one took its place."""
+        with self._lock:
+            entry = self._entries.get(key)
+            if entry is not None and entry[1] is index:
+                del self._entries[key]
+
+    def clear(self) -> None:
+        with self._lock:
+            self._entries.clear()
+
+    def _lead(self, key: Hashable, flight: _Flight, load: Callable[[], SlabIndex]) -> SlabIndex:
+        try:
+            index = load()
+        except BaseException as error:
+            flight.error = error
+            raise
+        else:
+            flight.index = index
+            with self._lock:
+                self._entries[key] = (self._clock() + self._validity, index)
+                while len(self._entries) > self._size:
+                    self._entries.popitem(last=False)
+            return index
+        finally:
+            with self._lock:
+                self._flights.pop(key, None)
+            flight.done.set()
+
+
+def _follow(flight: _Flight) -> SlabIndex:
+    flight.done.wait()
+    if flight.error is not None:
+        raise flight.error
+    assert flight.index is not None
+    return flight.index

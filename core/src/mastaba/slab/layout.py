@@ -1,0 +1,59 @@
+"""Where a slab lies: from slab indices to a key of a storage (pyramid.md section 3)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+_DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+
+class SlabLayout(Protocol):
+    """Gives the key of the slab in column ``slab_col`` and row ``slab_row`` (never negative)."""
+
+    def key(self, slab_col: int, slab_row: int) -> str: ...
+
+
+@dataclass(frozen=True, slots=True)
+class PathLayout:
+    """Files in ``path_depth`` directories by the base-36 digits of both indices.
+
+    Attributes:
+        directory: image directory of the level, without final slash.
+        path_depth: 0 to 8.
+    """
+
+    directory: str
+    path_depth: int
+
+    def key(self, slab_col: int, slab_row: int) -> str:
+        col, row = _base36(slab_col), _base36(slab_row)
+        length = max(self.path_depth + 1, len(col), len(row))
+        digits = "".join(
+            a + b for a, b in zip(col.rjust(length, "0"), row.rjust(length, "0"), strict=True)
+        )
+        # All leading pairs that the depth leaves over go into the first directory.
+        split = len(digits) - 2 * self.path_depth
+        if self.path_depth == 0:
+            return f"{self.directory}/{digits}.tif"
+        parts = [digits[:split], *(digits[i : i + 2] for i in range(split, len(digits), 2))]
+        return f"{self.directory}/{'/'.join(parts)}.tif"
+
+
+@dataclass(frozen=True, slots=True)
+class PrefixLayout:
+    """Objects named ``<prefix>_<column>_<row>`` in decimal."""
+
+    prefix: str
+
+    def key(self, slab_col: int, slab_row: int) -> str:
+        return f"{self.prefix}_{slab_col}_{slab_row}"
+
+
+def _base36(number: int) -> str:
+    digits = ""
+    while True:
+        number, digit = divmod(number, 36)
+        digits = _DIGITS[digit] + digits
+        if not number:
+            return digits

@@ -1,0 +1,64 @@
+"""Paths of descriptors and other resources: a storage, a container and a key (pyramid.md 1)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+
+@dataclass(frozen=True, slots=True)
+class ResourcePath:
+    """Where one object lies.
+
+    Attributes:
+        storage: driver name in lower case, ``file`` for plain paths.
+        container: bucket (``bucket@cluster`` included), pool or container; empty for files.
+        key: object name, or file path.
+    """
+
+    storage: str
+    container: str
+    key: str
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Split a path such as ``s3://bucket@cluster/a/b.json`` or ``/data/b.json``.
+
+        Raises:
+            ValueError: no container or no name after the prefix. Whether the driver exists is
+                for the storage pool to say.
+        """
+        prefix, separator, rest = text.partition("://")
+        if not separator:
+            prefix, rest = "file", text
+        if prefix == "file":
+            if not rest:
+                raise ValueError("the path is empty")
+            return cls("file", "", rest)
+        container, separator, key = rest.partition("/")
+        if not container or not key:
+            raise ValueError(f"{text!r} is not of the form {prefix}://container/name")
+        return cls(prefix, container, key)
+
+    def __str__(self) -> str:
+        return (
+            self.key if self.storage == "file" else f"{self.storage}://{self.container}/{self.key}"
+        )
+
+    @property
+    def directory(self) -> str:
+        """Path of the parent directory of a file, without final slash; ``.`` when none is given."""
+        return self.key.rpartition("/")[0] or ("/" if self.key.startswith("/") else ".")
+
+    @property
+    def stem(self) -> str:
+        """Base name without ``.json``, ``.yaml`` or ``.yml``: the name of what it describes."""
+        name = self.key.rpartition("/")[2]
+        for suffix in (".json", ".yaml", ".yml"):
+            if name.lower().endswith(suffix):
+                return name[: -len(suffix)]
+        return name
+
+    def child(self, name: str) -> Self:
+        """Return the path of ``name`` below this directory or prefix."""
+        return type(self)(self.storage, self.container, f"{self.key.rstrip('/')}/{name}")

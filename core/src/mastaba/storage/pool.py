@@ -1,0 +1,81 @@
+"""Open storages, one per driver and container, made on first use (storage.md section 8)."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Mapping
+
+from mastaba.environment import Environment
+from mastaba.errors import ObjectNotFoundError, UnknownPluginError
+from mastaba.storage.base import Storage
+from mastaba.storage.path import ResourcePath
+
+
+class StoragePool:
+    """Connections shared by all layers.
+
+    Args:
+        drivers: driver classes by name.
+        environment: where drivers find addresses and credentials.
+    """
+
+    def __init__(self, drivers: Mapping[str, type[Storage]], environment: Environment) -> None:
+        self._drivers = drivers
+        self._environment = environment
+        self._open: dict[tuple[str, str], Storage] = {}
+        self._lock = threading.Lock()
+
+    def open(self, name: str, container: str) -> Storage:
+        """Return the connection to a container; the same one for the same container.
+
+        A connection that fails is not kept: the next use tries again.
+
+        Raises:
+            UnknownPluginError: no driver of that name is installed.
+            StorageError: it cannot be opened.
+        """
+        with self._lock:
+            storage = self._open.get((name, container))
+            if storage is None:
+                storage = self.driver(name).open(container, self._environment)
+                self._open[name, container] = storage
+            return storage
+
+    def driver(self, name: str) -> type[Storage]:
+        """Return a driver class.
+
+        Raises:
+            UnknownPluginError: no driver of that name is installed; the message says which are.
+        """
+        driver = self._drivers.get(name)
+        if driver is None:
+            known = ", ".join(sorted(self._drivers))
+            raise UnknownPluginError(
+                f"no storage driver {name!r} is installed (installed: {known}); "
+                f"it may come with the package mastaba-storage-{name}"
+            )
+        return driver
+
+    def read_full(self, path: ResourcePath) -> bytes:
+        """Return a whole object, such as a descriptor.
+
+        Raises:
+            ObjectNotFoundError: it is absent, or empty.
+            UnknownPluginError, StorageError: as for `open` and `Storage.read`.
+        """
+        data = self.open(path.storage, path.container).read(path.key).data
+        if not data:
+            raise ObjectNotFoundError(f"{path} is empty", storage=path.storage, key=path.key)
+        return data
+
+    def counts(self) -> Counter[str]:
+        """Return the number of open containers by driver name."""
+        with self._lock:
+            return Counter(name for name, _ in self._open)
+
+    def close(self) -> None:
+        with self._lock:
+            storages, self._open = list(self._open.values()), {}
+        for storage in storages:
+            storage.close()
