@@ -1,0 +1,161 @@
+"""What every worker thread is doing, in memory shared by all processes."""
+
+from __future__ import annotations
+
+import contextlib
+import mmap
+import os
+import threading
+import time
+from dataclasses import dataclass
+from enum import StrEnum
+
+_PID, _STATE, _COUNT = range(3)
+_START, _DURATION, _CLOCK = range(3, 6)
+_COLUMNS = 6
+_CELL = 8
+_PENDING, _RUNNING, _AVAILABLE = range(3)
+
+
+class WorkerStatus(StrEnum):
+    """State of a worker thread."""
+
+    PENDING = "PENDING"
+    """It never served a request."""
+    RUNNING = "RUNNING"
+    """It serves a request."""
+    AVAILABLE = "AVAILABLE"
+    """It waits for the next request."""
+    UNKNOWN = "UNKNOWN"
+    """Its row makes no sense."""
+
+
+_STATUS = {
+    _PENDING: WorkerStatus.PENDING,
+    _RUNNING: WorkerStatus.RUNNING,
+    _AVAILABLE: WorkerStatus.AVAILABLE,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadStatus:
+    """One worker thread: what it does and what it has done."""
+
+    identifier: int
+    """Number of the thread, unique among all workers."""
+    pid: int
+    """Process identifier of its worker."""
+    status: WorkerStatus
+    count: int
+    """Requests served, the one in progress not included."""
+    time: int
+    """Start of the last request in Unix seconds, 0 if there was none."""
+    duration: float
+    """Duration of the last finished request in seconds."""
+
+
+class Scoreboard:
+    """A table with one row for each thread of each worker process.
+
+    It has to be created before the workers are forked. Each row is written by one thread only,
+    and read by anyone without a lock: a reader may see a request half begun, never a crash.
+    A process that was not bound, and threads beyond the number of rows, are simply not shown.
+
+    :param workers: number of worker slots. During a reload two generations of workers live side
+        by side, so this should be twice the number of worker processes.
+    :param threads: number of threads of each worker.
+    """
+
+    def __init__(self, workers: int, threads: int) -> None:
+        self._workers = workers
+        self._threads = threads
+        self._memory = mmap.mmap(-1, max(1, workers * threads) * _COLUMNS * _CELL)
+        # Two views of the same cells: a column is either of whole numbers or of seconds.
+        self._integers = memoryview(self._memory).cast("q")
+        self._seconds = memoryview(self._memory).cast("d")
+        self._local = threading.local()
+        self._lock = threading.Lock()
+        self._free: list[int] = []
+
+    def bind_worker(self, index: int) -> None:
+        """Take the rows of a worker slot for this process, clearing those of a predecessor.
+
+        Called once in each worker process before it serves. An index beyond the number of
+        slots is accepted; the worker is then not shown.
+        """
+        self._lock = threading.Lock()
+        self._local = threading.local()
+        self._free = []
+        if not 0 <= index < self._workers:
+            return
+        integers = self._integers
+        for row in range(index * self._threads, (index + 1) * self._threads):
+            base = row * _COLUMNS
+            integers[base : base + _COLUMNS] = memoryview(bytes(_COLUMNS * _CELL)).cast("q")
+            integers[base + _PID] = os.getpid()
+            self._free.append(base)
+        self._free.reverse()
+
+    def begin(self) -> None:
+        """The calling thread begins to serve a request."""
+        try:
+            base = self._local.base
+        except AttributeError:
+            base = self._take_row()
+        if base < 0:
+            return
+        seconds = self._seconds
+        seconds[base + _START] = time.time()
+        seconds[base + _CLOCK] = time.perf_counter()
+        self._integers[base + _STATE] = _RUNNING
+
+    def end(self) -> None:
+        """The calling thread has served the request that it began."""
+        base = getattr(self._local, "base", -1)
+        if base < 0:
+            return
+        seconds = self._seconds
+        integers = self._integers
+        seconds[base + _DURATION] = time.perf_counter() - seconds[base + _CLOCK]
+        integers[base + _COUNT] += 1
+        integers[base + _STATE] = _AVAILABLE
+
+    def rows(self) -> list[ThreadStatus]:
+        """The threads of all live workers, in the order of their identifiers."""
+        alive: dict[int, bool] = {0: False}
+        found = []
+        for row in range(self._workers * self._threads):
+            base = row * _COLUMNS
+            pid = self._integers[base + _PID]
+            if pid not in alive:
+                alive[pid] = _is_alive(pid)
+            if alive[pid]:
+                found.append(self._status(row, base, pid))
+        return found
+
+    def _status(self, row: int, base: int, pid: int) -> ThreadStatus:
+        return ThreadStatus(
+            identifier=row + 1,
+            pid=pid,
+            status=_STATUS.get(self._integers[base + _STATE], WorkerStatus.UNKNOWN),
+            count=self._integers[base + _COUNT],
+            time=int(self._seconds[base + _START]),
+            duration=self._seconds[base + _DURATION],
+        )
+
+    def _take_row(self) -> int:
+        base = -1
+        with self._lock, contextlib.suppress(IndexError):
+            base = self._free.pop()
+        self._local.base = base
+        return base
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    return True

@@ -1,0 +1,347 @@
+"""One connection of a front server: records in, answers out, without ever waiting for input."""
+
+from __future__ import annotations
+
+import logging
+import select
+import socket
+import struct
+import threading
+import time
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from flup.server.fcgi_base import (
+    FCGI_ABORT_REQUEST,
+    FCGI_BEGIN_REQUEST,
+    FCGI_CANT_MPX_CONN,
+    FCGI_DATA,
+    FCGI_GET_VALUES,
+    FCGI_GET_VALUES_RESULT,
+    FCGI_KEEP_CONN,
+    FCGI_NULL_REQUEST_ID,
+    FCGI_OVERLOADED,
+    FCGI_PARAMS,
+    FCGI_REQUEST_COMPLETE,
+    FCGI_RESPONDER,
+    FCGI_STDERR,
+    FCGI_STDIN,
+    FCGI_UNKNOWN_ROLE,
+    FCGI_UNKNOWN_TYPE,
+    FCGI_VERSION_1,
+    Connection,
+    FCGI_BeginRequestBody,
+    FCGI_UnknownTypeBody,
+)
+
+from mastaba.transport.records import (
+    HEADER_SIZE,
+    MalformedRecordError,
+    decode_pairs,
+    encode_pairs,
+    end_record,
+    record,
+    stream_records,
+    unpack_header,
+)
+from mastaba.transport.request import DisconnectedError, FastCGIRequest
+
+if TYPE_CHECKING:
+    from mastaba.transport.fastcgi import FastCGIServer
+
+logger = logging.getLogger(__name__)
+
+# Requests without a body fit many times over; bodies need few calls.
+_RECEIVE_SIZE = 0x10000
+_DONTWAIT = socket.MSG_DONTWAIT
+# Far below the kernel's limit of buffers in one call, far above what one call can send.
+_MAX_BUFFERS = 512
+
+
+class ErrorStream:
+    """The ``wsgi.errors`` of a connection: text for the log of the front server."""
+
+    def __init__(self) -> None:
+        self.pending: list[str] = []
+
+    def write(self, text: str) -> None:
+        """Keep a text until the end of the request."""
+        self.pending.append(text)
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        """Keep several texts until the end of the request."""
+        self.pending.extend(lines)
+
+    def flush(self) -> None:
+        """Do nothing: the text leaves together with the answer."""
+
+    def take(self, request_id: int) -> list[bytes]:
+        """The records of the kept texts, which are forgotten."""
+        data = "".join(self.pending).encode("utf-8", "backslashreplace")
+        self.pending = []
+        return [
+            *stream_records(FCGI_STDERR, request_id, data),
+            record(FCGI_STDERR, request_id, b""),
+        ]
+
+
+class FastCGIConnection(Connection):  # type: ignore[misc]
+    """A connection that keeps the state of its parser between two arrivals of data.
+
+    ``run`` is called whenever the socket may be readable or writable, by one thread at a time
+    (whoever holds ``owned``). ``hangup`` says that the end of the input was announced and has to
+    be read. It never waits for input; it waits for room in the socket only
+    while an application produces its answer piece by piece. An answer that is complete but does
+    not fit into the socket is kept in ``output``.
+    """
+
+    def __init__(self, sock: socket.socket, server: FastCGIServer) -> None:
+        super().__init__(sock, None, server, 0)
+        self.descriptor = sock.fileno()
+        self.owned = threading.Lock()
+        self.again = False
+        self.hangup = False
+        self.registered = 0
+        self.open = True
+        self.output: list[memoryview] = []
+        self.progress = 0.0
+        self.errors = ErrorStream()
+        self._input = b""
+        self._request: FastCGIRequest | None = None
+        self._environ = {**server.environ, "wsgi.errors": self.errors}
+        self._closing = False
+        self._discarding = False
+
+    @property
+    def idle(self) -> bool:
+        """Whether the connection waits for a new request."""
+        return self._request is None and not self._input and not self.output
+
+    def run(self) -> None:
+        """Do all that can be done now. Errors of the connection close it and end here."""
+        try:
+            if self.output:
+                self._flush()
+            while self.open and not self.output:
+                data = self._sock.recv(_RECEIVE_SIZE, _DONTWAIT)
+                if not data:
+                    self.close()
+                    return
+                if not self._discarding:
+                    self._process(data)
+                if len(data) < _RECEIVE_SIZE and not self.hangup:
+                    # Nothing is left, and anything new raises a new event.
+                    return
+        except BlockingIOError:
+            pass
+        except MalformedRecordError as error:
+            logger.warning("FastCGI connection closed: %s", error)
+            self.close()
+        except (DisconnectedError, OSError) as error:
+            logger.debug("FastCGI connection lost: %s", error)
+            self.close()
+
+    def close(self) -> None:
+        """Close the socket at once."""
+        if self.open:
+            self.open = False
+            self._request = None
+            self.output = []
+            self.server.forget(self)
+            self._sock.close()
+
+    def send_last(self, buffers: list[bytes | memoryview]) -> None:
+        """Send the end of an answer, and keep what the socket does not take.
+
+        :raises DisconnectedError: the connection broke.
+        """
+        self._send(buffers)
+        if self.output:
+            self.progress = time.monotonic()
+        else:
+            if self.server.draining:
+                # The end should arrive with the answer, before the client takes the connection
+                # for its next request.
+                self._sock.shutdown(socket.SHUT_WR)
+            self._answered()
+
+    def send_now(self, buffers: list[bytes | memoryview]) -> None:
+        """Send a part of an answer, waiting for a slow receiver as long as it takes some.
+
+        :raises DisconnectedError: the connection broke, or nothing was taken in due time.
+        """
+        self._send(buffers)
+        if self.output:
+            self._wait_sent()
+
+    # Records in
+
+    def _process(self, data: bytes) -> None:
+        if self._input:
+            data = self._input + data
+            self._input = b""
+        position = 0
+        end = len(data)
+        while end - position >= HEADER_SIZE:
+            version, kind, request_id, length, padding = unpack_header(data, position)
+            if version != FCGI_VERSION_1:
+                raise MalformedRecordError(f"version {version} of the protocol")
+            start = position + HEADER_SIZE
+            stop = start + length
+            if stop + padding > end:
+                break
+            position = stop + padding
+            request = self._request
+            if request is not None and request_id == request.requestId:
+                if kind == FCGI_PARAMS:
+                    self._take_params(request, data[start:stop])
+                    continue
+                if kind == FCGI_STDIN:
+                    if length:
+                        self._take_body(request, data[start:stop])
+                        continue
+                    self._request = None
+                    if request.complete:
+                        request.run()
+                        if self.output or not self.open:
+                            break
+                        continue
+                    raise MalformedRecordError("a body without the end of the parameters")
+            self._take_other(kind, request_id, data[start:stop])
+            if not self.open or self._discarding:
+                return
+        if position < end and self.open:
+            self._input = data[position:]
+
+    def _take_params(self, request: FastCGIRequest, content: bytes) -> None:
+        if request.complete:
+            raise MalformedRecordError("parameters after their end")
+        if content:
+            request.pairs.append(content)
+            request.pairs_size += len(content)
+            limit = self.server.max_params
+            if request.pairs_size > limit:
+                logger.warning(
+                    "FastCGI request refused: parameters of more than %d bytes",
+                    self.server.max_params,
+                )
+                self._refuse(request.requestId, FCGI_OVERLOADED)
+            return
+        pairs = request.pairs
+        environ = self._environ.copy()
+        # A pair may begin in one record and end in the next.
+        decode_pairs(pairs[0] if len(pairs) == 1 else b"".join(pairs), environ)
+        request.pairs = []
+        request.environ = environ
+        request.complete = True
+
+    def _take_body(self, request: FastCGIRequest, content: bytes) -> None:
+        room = self.server.max_body - request.body_size
+        if room > 0:
+            request.body.append(content[:room])
+        request.body_size += len(content)
+
+    def _take_other(self, kind: int, request_id: int, content: bytes) -> None:
+        if kind == FCGI_BEGIN_REQUEST:
+            self._begin(request_id, content)
+        elif kind == FCGI_ABORT_REQUEST:
+            # An answer in progress is complete before the next record is looked at.
+            if self._request is not None and self._request.requestId == request_id:
+                flags = self._request.flags
+                self._request = None
+                self._send_small(end_record(request_id, FCGI_REQUEST_COMPLETE))
+                if not flags & FCGI_KEEP_CONN:
+                    self._linger()
+        elif kind == FCGI_GET_VALUES and request_id == FCGI_NULL_REQUEST_ID:
+            self._get_values(content)
+        elif kind not in (FCGI_PARAMS, FCGI_STDIN, FCGI_DATA):
+            unknown = struct.pack(FCGI_UnknownTypeBody, kind)
+            self._send_small(record(FCGI_UNKNOWN_TYPE, FCGI_NULL_REQUEST_ID, unknown))
+        # The rest belongs to a request that was refused or aborted.
+
+    def _begin(self, request_id: int, content: bytes) -> None:
+        if request_id == FCGI_NULL_REQUEST_ID or len(content) != HEADER_SIZE:
+            raise MalformedRecordError("a malformed begin of a request")
+        role, flags = struct.unpack(FCGI_BeginRequestBody, content)
+        if self._request is not None:
+            if self._request.requestId == request_id:
+                raise MalformedRecordError("a request identifier is used twice")
+            self._send_small(end_record(request_id, FCGI_CANT_MPX_CONN))
+        elif role != FCGI_RESPONDER:
+            self._send_small(end_record(request_id, FCGI_UNKNOWN_ROLE))
+            if not flags & FCGI_KEEP_CONN:
+                self._linger()
+        else:
+            self._request = FastCGIRequest(self, request_id, role, flags)
+            self._closing = not flags & FCGI_KEEP_CONN
+
+    def _get_values(self, content: bytes) -> None:
+        asked: dict[str, object] = {}
+        decode_pairs(content, asked)
+        values = [
+            (name.encode("latin-1"), str(self.server.capability[name]).encode("latin-1"))
+            for name in asked
+            if name in self.server.capability
+        ]
+        self._send_small(record(FCGI_GET_VALUES_RESULT, FCGI_NULL_REQUEST_ID, encode_pairs(values)))
+
+    # Bytes out
+
+    def _send(self, buffers: list[bytes | memoryview]) -> bool:
+        """Send what the socket takes, keep the rest; tell whether it took anything."""
+        try:
+            sent: int = self._sock.sendmsg(buffers[:_MAX_BUFFERS], (), _DONTWAIT)
+        except BlockingIOError:
+            sent = 0
+        except OSError as error:
+            raise DisconnectedError(str(error)) from error
+        taken = sent > 0
+        for index, buffer in enumerate(buffers):
+            if sent < len(buffer):
+                self.output = [memoryview(item) for item in buffers[index:]]
+                self.output[0] = self.output[0][sent:]
+                break
+            sent -= len(buffer)
+        return taken
+
+    def _send_small(self, data: bytes) -> None:
+        # Management records are rare: a client that does not read them may go.
+        self.send_now([data])
+
+    def _flush(self) -> None:
+        """Send what was kept; once it is out, go on with the input received meanwhile."""
+        while self.output:
+            output, self.output = self.output, []
+            if not self._send([*output]):
+                return
+            self.progress = time.monotonic()
+        self._answered()
+        if self.open and self._input:
+            self._process(b"")
+
+    def _answered(self) -> None:
+        if self._closing or self.server.draining:
+            self.close()
+
+    def _wait_sent(self) -> None:
+        poll = select.poll()
+        poll.register(self.descriptor, select.POLLOUT)
+        while self.output:
+            if not poll.poll(self.server.send_timeout * 1000):
+                raise DisconnectedError("the client does not receive its answer")
+            output, self.output = self.output, []
+            self._send([*output])
+
+    def _refuse(self, request_id: int, status: int) -> None:
+        self._request = None
+        self._send_small(end_record(request_id, status))
+        self._linger()
+
+    def _linger(self) -> None:
+        """End our side, and swallow what the client still sends until it ends its own.
+
+        Closing at once would reset the connection under the answer the client is to read.
+        """
+        self._discarding = True
+        self._input = b""
+        self._sock.shutdown(socket.SHUT_WR)

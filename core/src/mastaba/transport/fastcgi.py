@@ -1,0 +1,338 @@
+"""FastCGI responder: one process with a fixed number of threads and any number of connections.
+
+All threads wait on one epoll. A connection is registered edge-triggered, so that a request on a
+kept connection takes three system calls: wait, receive, send. Whoever gets the event reads,
+runs the application and answers; a connection on which nothing arrives occupies nobody.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import select
+import signal
+import socket
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+from flup.server.fcgi_base import BaseFCGIServer
+
+from mastaba.transport.connection import FastCGIConnection
+
+if TYPE_CHECKING:
+    from wsgiref.types import WSGIApplication
+
+logger = logging.getLogger(__name__)
+
+# Exclusive: the kernel wakes one waiting process for a new connection, not all of them.
+_LISTEN = select.EPOLLIN | select.EPOLLEXCLUSIVE
+_READ = select.EPOLLIN | select.EPOLLRDHUP | select.EPOLLET
+_WRITE = select.EPOLLOUT | select.EPOLLET
+_HANGUP = select.EPOLLRDHUP | select.EPOLLHUP | select.EPOLLERR
+_STOP_SIGNALS = (signal.SIGTERM, signal.SIGQUIT, signal.SIGINT)
+_STOP = bytes(1)
+_EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+# How many events one thread takes when there is no other thread that could take some of them.
+_BATCH = 16
+_DRAIN_POLL = 0.02
+_SWEEP_PERIOD = 1.0
+
+
+class FastCGIServer(BaseFCGIServer):  # type: ignore[misc]
+    """Serves a WSGI application to FastCGI front servers on an open listening socket.
+
+    :param application: any WSGI application. It runs in up to ``threads`` threads at a time,
+        and sees a request only when its body is complete; ``wsgi.input`` ends with the body.
+    :param sock: the listening socket, which may be shared with other processes. It stays open.
+    :param threads: number of threads that serve requests, the calling thread included.
+    :param multiprocess: what ``wsgi.multiprocess`` shall say.
+    :param linger: seconds during which an ordered stop still answers requests that arrive on
+        kept connections, so that the front server need not repeat them.
+    :param grace: seconds after which an ordered stop abandons the requests still running.
+    :param max_params: bytes of parameters beyond which a request is refused.
+    :param max_body: bytes of a body that are kept; what follows is received and dropped, so
+        that the application can answer 413 after it has seen CONTENT_LENGTH or read more than
+        it accepts. Must exceed the limit of the application.
+    :param send_timeout: seconds without progress after which a client that does not receive its
+        answer is given up.
+    """
+
+    def __init__(
+        self,
+        application: WSGIApplication,
+        sock: socket.socket,
+        *,
+        threads: int = 1,
+        multiprocess: bool = True,
+        linger: float = 0.5,
+        grace: float = 30.0,
+        max_params: int = 1 << 20,
+        max_body: int = 2 << 20,
+        send_timeout: float = 60.0,
+    ) -> None:
+        super().__init__(
+            application,
+            environ=_base_environ(multithread=threads > 1, multiprocess=multiprocess),
+            multithreaded=threads > 1,
+            multiprocess=multiprocess,
+        )
+        self.max_params = max_params
+        self.max_body = max_body
+        self.send_timeout = send_timeout
+        self.draining = False
+        self._listener = sock
+        self._threads = threads
+        self._linger = linger
+        self._grace = grace
+        self._connections: dict[int, FastCGIConnection] = {}
+        self._stalled: set[FastCGIConnection] = set()
+        self._lock = threading.Lock()
+        self._still_serving = threads
+        self._abandoned = False
+        self._linger_end = 0.0
+        self._grace_end = 0.0
+        self._next_sweep = 0.0
+        self._wake_read, self._wake_write = os.pipe()
+        os.set_blocking(self._wake_read, False)
+        os.set_blocking(self._wake_write, False)
+        self._epoll = select.epoll()
+        self._epoll.register(self._wake_read, select.EPOLLIN)
+
+    def run(self) -> None:
+        """Serve until SIGTERM, SIGQUIT or SIGINT arrives, then stop in order.
+
+        Has to be called in the main thread. Signals that the process ignores stay ignored.
+        """
+        handlers = {
+            number: signal.signal(number, _no_operation)
+            for number in _STOP_SIGNALS
+            if signal.getsignal(number) is not signal.SIG_IGN
+        }
+        # The byte arrives at once, even while the main thread is deep in a C function, where a
+        # Python handler would have to wait.
+        wakeup = signal.set_wakeup_fd(self._wake_write, warn_on_full_buffer=False)
+        try:
+            self.serve()
+        finally:
+            signal.set_wakeup_fd(wakeup)
+            for number, handler in handlers.items():
+                signal.signal(number, handler)
+            self._close()
+
+    def serve(self) -> None:
+        """Serve until ``stop`` is called; returns when all is answered or the grace is over."""
+        self._listener.setblocking(False)
+        self._epoll.register(self._listener, _LISTEN)
+        others = [
+            threading.Thread(target=self._work, name=f"fastcgi-{number}", daemon=True)
+            for number in range(1, self._threads)
+        ]
+        for thread in others:
+            thread.start()
+        self._work()
+        for thread in others:
+            thread.join(max(0.0, self._grace_end - time.monotonic()))
+        self._abandoned = any(thread.is_alive() for thread in others)
+
+    def stop(self) -> None:
+        """Order the stop, from any thread."""
+        os.write(self._wake_write, _STOP)
+
+    def forget(self, connection: FastCGIConnection) -> None:
+        """Called by a connection just before it closes its socket."""
+        if self._connections.get(connection.descriptor) is connection:
+            del self._connections[connection.descriptor]
+        self._stalled.discard(connection)
+
+    def _work(self) -> None:
+        """The life of a thread."""
+        poll = self._epoll.poll
+        connections = self._connections
+        listener = self._listener.fileno()
+        # A thread must not sit on events that another one could serve.
+        batch = _BATCH if self._threads == 1 else 1
+        awaits_stop = True
+        while True:
+            timeout = None
+            if self.draining:
+                if awaits_stop:
+                    awaits_stop = False
+                    self._confirm_stop()
+                if self._drained():
+                    return
+                timeout = _DRAIN_POLL
+            if self._stalled:
+                self._sweep()
+                timeout = _SWEEP_PERIOD if timeout is None else timeout
+            try:
+                for descriptor, events in poll(timeout, batch):
+                    connection = connections.get(descriptor)
+                    if connection is not None:
+                        if events & _HANGUP:
+                            connection.hangup = True
+                        self._serve(connection)
+                    elif descriptor == listener:
+                        self._accept()
+                    elif descriptor == self._wake_read:
+                        self._wake()
+            except Exception:
+                # A thread less would be a lasting loss.
+                logger.exception("a fault of the FastCGI server")
+                time.sleep(_DRAIN_POLL)
+
+    def _serve(self, connection: FastCGIConnection) -> None:
+        """Let a connection do what it can, unless another thread is at it already."""
+        connection.again = True
+        # The owner looks at the mark once more after it gave the connection back, so an event
+        # that finds the connection taken is not lost.
+        while connection.again and connection.owned.acquire(blocking=False):
+            try:
+                connection.again = False
+                connection.run()
+                if connection.open:
+                    wanted = _WRITE if connection.output else _READ
+                    if connection.registered != wanted:
+                        self._register(connection, wanted)
+            finally:
+                connection.owned.release()
+
+    def _register(self, connection: FastCGIConnection, wanted: int) -> None:
+        first = not connection.registered
+        connection.registered = wanted
+        if connection.output:
+            self._stalled.add(connection)
+        if first:
+            self._connections[connection.descriptor] = connection
+            self._epoll.register(connection.descriptor, wanted)
+            self._give_way()
+        else:
+            self._epoll.modify(connection.descriptor, wanted)
+
+    def _accept(self) -> None:
+        try:
+            sock, _ = self._listener.accept()
+        except (BlockingIOError, ConnectionAbortedError):
+            return
+        except OSError as error:
+            if error.errno not in _EXHAUSTED:
+                raise
+            self._relieve(error)
+            return
+        # The request is mostly there already; a connection that is not kept may be answered and
+        # closed without ever having been registered.
+        self._serve(FastCGIConnection(sock, self))
+
+    def _give_way(self) -> None:
+        """Move to the end of the queue of processes that wait for connections.
+
+        The kernel always wakes the first in the queue. Without this, a front server that opens
+        its kept connections one by one would hand all of them to the same process.
+        """
+        with self._lock:
+            if not self.draining:
+                self._epoll.unregister(self._listener)
+                self._epoll.register(self._listener, _LISTEN)
+
+    def _relieve(self, error: OSError) -> None:
+        """Descriptors have run out: give up an idle kept connection for a new one."""
+        logger.warning("cannot accept a connection: %s", error.strerror)
+        if not self._close_idle(limit=1):
+            time.sleep(0.01)
+
+    def _close_idle(self, limit: int | None = None) -> int:
+        closed = 0
+        for connection in list(self._connections.values()):
+            if closed == limit:
+                break
+            if connection.idle and connection.owned.acquire(blocking=False):
+                try:
+                    if connection.idle:
+                        connection.close()
+                        closed += 1
+                finally:
+                    connection.owned.release()
+        return closed
+
+    def _sweep(self) -> None:
+        """Give up clients that stopped receiving."""
+        now = time.monotonic()
+        if now < self._next_sweep:
+            return
+        self._next_sweep = now + _SWEEP_PERIOD
+        for connection in list(self._stalled):
+            if not connection.owned.acquire(blocking=False):
+                continue
+            try:
+                if not connection.output:
+                    self._stalled.discard(connection)
+                elif now - connection.progress > self.send_timeout:
+                    logger.debug("FastCGI connection given up: its answer is not received")
+                    connection.close()
+            finally:
+                connection.owned.release()
+
+    # The stop. Every thread has to learn of it, and those that know must not fight for the one
+    # descriptor that tells the others.
+
+    def _wake(self) -> None:
+        if self.draining:
+            time.sleep(_DRAIN_POLL / 4)
+            return
+        received = os.read(self._wake_read, 64)
+        if _STOP in received or any(number in received for number in _STOP_SIGNALS):
+            self._begin_stop()
+
+    def _begin_stop(self) -> None:
+        with self._lock:
+            if self.draining:
+                return
+            self._epoll.unregister(self._listener)
+            now = time.monotonic()
+            self._linger_end = now + self._linger
+            self._grace_end = now + self._grace
+            self.draining = True
+        self.stop()  # for the threads that wait
+
+    def _confirm_stop(self) -> None:
+        with self._lock:
+            self._still_serving -= 1
+            if not self._still_serving:
+                self._epoll.unregister(self._wake_read)
+
+    def _drained(self) -> bool:
+        now = time.monotonic()
+        if now >= self._linger_end:
+            self._close_idle()
+        return not self._connections or now >= self._grace_end
+
+    def _close(self) -> None:
+        """Release the descriptors, unless an abandoned thread may still use them."""
+        if not self._abandoned:
+            self._epoll.close()
+            os.close(self._wake_read)
+            os.close(self._wake_write)
+
+
+def _base_environ(*, multithread: bool, multiprocess: bool) -> dict[str, Any]:
+    """What PEP 3333 asks for and front servers may leave out."""
+    return {
+        "REQUEST_METHOD": "GET",
+        "SCRIPT_NAME": "",
+        "PATH_INFO": "",
+        "QUERY_STRING": "",
+        "SERVER_NAME": "localhost",
+        "SERVER_PORT": "80",
+        "SERVER_PROTOCOL": "HTTP/1.0",
+        "wsgi.version": (1, 0),
+        "wsgi.url_scheme": "http",
+        "wsgi.input_terminated": True,
+        "wsgi.multithread": multithread,
+        "wsgi.multiprocess": multiprocess,
+        "wsgi.run_once": False,
+    }
+
+
+def _no_operation(*_: object) -> None:
+    """Make a signal wake the process instead of ending it."""

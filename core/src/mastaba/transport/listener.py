@@ -1,0 +1,179 @@
+"""The listening socket: opened from the ``port`` of server.json, or inherited."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import stat
+from types import TracebackType
+from typing import Self
+
+from mastaba.errors import ListenError
+
+_STDIN = 0
+
+
+class Listener:
+    """A listening socket together with what has to be cleaned up after it.
+
+    ``socket`` is shared by all worker processes. ``close`` in the process that opened it also
+    removes the file of a Unix socket, but only if that file is still the one it created.
+    """
+
+    def __init__(self, sock: socket.socket, address: str, path: str | None = None) -> None:
+        self.socket = sock
+        self.address = address
+        self._path = path
+        self._inode = _inode(path) if path is not None else None
+        self._owner = os.getpid()
+
+    def close(self) -> None:
+        """Close the socket. May be called more than once."""
+        self.socket.close()
+        if self._path is None or os.getpid() != self._owner:
+            return
+        # A successor may have put its own socket at the same path in the meantime.
+        if _inode(self._path) == self._inode:
+            with contextlib.suppress(OSError):
+                os.unlink(self._path)
+        self._path = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def open_listener(port: str, backlog: int = 0, unix_mode: int = 0o666) -> Listener:
+    """Open the listening socket that the ``port`` string describes.
+
+    :param port: ``:9000`` or ``*:9000`` (all IPv4 interfaces), ``127.0.0.1:9000``,
+        ``[::1]:9000``, ``name:9000``, or the path of a Unix socket, which contains no colon.
+    :param backlog: length of the queue of connections, 0 for the default of the platform.
+    :param unix_mode: permissions of the file of a Unix socket, whatever the umask. Connecting
+        needs the right to write, and the front server usually runs as another user, hence the
+        default; put the socket in a directory with restricted access to keep other users out.
+    :raises ListenError: the address is malformed, in use or not allowed. The message names it.
+    """
+    if not port:
+        raise ListenError("the listening address is empty")
+    if ":" in port:
+        return _open_inet(port, backlog)
+    return _open_unix(port, backlog, unix_mode)
+
+
+def inherited_listener() -> socket.socket | None:
+    """The listening socket on descriptor 0, or None if descriptor 0 is anything else.
+
+    FastCGI process managers (mod_fcgid, spawn-fcgi) start the application this way.
+    """
+    try:
+        if not stat.S_ISSOCK(os.fstat(_STDIN).st_mode):
+            return None
+        sock = socket.socket(fileno=os.dup(_STDIN))
+    except OSError:
+        return None
+    try:
+        listening = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN) != 0
+    except OSError:
+        listening = False
+    if not listening:
+        sock.close()
+        return None
+    _prepare(sock)
+    return sock
+
+
+def _open_inet(port: str, backlog: int) -> Listener:
+    host, _, number = port.rpartition(":")
+    if not (number.isascii() and number.isdigit() and int(number) <= 0xFFFF):
+        raise ListenError(f"cannot listen on {port!r}: the port is not a number up to 65535")
+    if host.startswith("[") and host.endswith("]"):
+        host = host[1:-1]
+    elif ":" in host:
+        raise ListenError(f"cannot listen on {port!r}: an IPv6 address needs square brackets")
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            None if host in ("", "*") else host,
+            int(number),
+            family=socket.AF_INET if host in ("", "*") else socket.AF_UNSPEC,
+            type=socket.SOCK_STREAM,
+            flags=socket.AI_PASSIVE,
+        )[0]
+        sock = socket.socket(family, kind, protocol)
+    except (OSError, UnicodeError) as error:
+        raise ListenError(f"cannot listen on {port!r}: {_reason(error)}") from error
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.bind(address)
+        _listen(sock, backlog)
+    except OSError as error:
+        sock.close()
+        raise ListenError(f"cannot listen on {port!r}: {_reason(error)}") from error
+    return Listener(sock, port)
+
+
+def _open_unix(path: str, backlog: int, mode: int) -> Listener:
+    _remove_stale(path)
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        sock.bind(path)
+        os.chmod(path, mode)
+        _listen(sock, backlog)
+    except (OSError, ValueError) as error:
+        sock.close()
+        raise ListenError(f"cannot listen on {path!r}: {_reason(error)}") from error
+    return Listener(sock, path, os.path.abspath(path))
+
+
+def _remove_stale(path: str) -> None:
+    """Remove the socket file that a process which ended abruptly left behind."""
+    try:
+        if not stat.S_ISSOCK(os.lstat(path).st_mode):
+            raise ListenError(f"cannot listen on {path!r}: the file exists and is no socket")
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+            probe.setblocking(False)
+            probe.connect(path)
+    except FileNotFoundError:
+        return
+    except ConnectionRefusedError:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
+        return
+    except BlockingIOError:
+        pass  # its queue is full: very much alive
+    except (OSError, ValueError) as error:
+        raise ListenError(f"cannot listen on {path!r}: {_reason(error)}") from error
+    raise ListenError(f"cannot listen on {path!r}: another process listens there")
+
+
+def _listen(sock: socket.socket, backlog: int) -> None:
+    sock.listen(backlog or socket.SOMAXCONN)
+    _prepare(sock)
+
+
+def _prepare(sock: socket.socket) -> None:
+    # Several processes wait on this socket: the one that comes late must not block in accept.
+    sock.setblocking(False)
+    if sock.family in (socket.AF_INET, socket.AF_INET6):
+        # Accepted connections inherit it from the listening socket.
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+
+def _inode(path: str) -> tuple[int, int] | None:
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
+def _reason(error: Exception) -> str:
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)

@@ -1,0 +1,112 @@
+"""Framing of the FastCGI protocol: records and name-value pairs to and from bytes."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+
+from flup.server.fcgi_base import (
+    FCGI_END_REQUEST,
+    FCGI_STDOUT,
+    FCGI_VERSION_1,
+    FCGI_EndRequestBody,
+    FCGI_Header,
+    encode_pair,
+)
+
+HEADER_SIZE = 8
+MAX_CONTENT = 0xFFFF
+# The largest content that needs no padding to the recommended multiple of 8 bytes.
+_CHUNK = 0xFFF8
+
+_header = struct.Struct(FCGI_Header)
+unpack_header = _header.unpack_from
+
+
+class MalformedRecordError(ValueError):
+    """Bytes that cannot be FastCGI. The connection is of no further use."""
+
+
+def record(kind: int, request_id: int, content: bytes) -> bytes:
+    """One whole record. The content must not exceed 65535 bytes."""
+    padding = -len(content) & 7
+    header = _header.pack(FCGI_VERSION_1, kind, request_id, len(content), padding)
+    return b"".join((header, content, bytes(padding)))
+
+
+def stream_records(kind: int, request_id: int, data: bytes | memoryview) -> Iterator[bytes]:
+    """The data of a stream, cut into as many records as needed."""
+    for start in range(0, len(data), _CHUNK):
+        yield record(kind, request_id, bytes(data[start : start + _CHUNK]))
+
+
+def stdout_buffers(request_id: int, head: bytes, body: bytes) -> list[bytes | memoryview]:
+    """The records of an answer as buffers for one ``sendmsg``; a large body is not copied."""
+    size = len(head) + len(body)
+    if size <= MAX_CONTENT:
+        padding = -size & 7
+        header = _header.pack(FCGI_VERSION_1, FCGI_STDOUT, request_id, size, padding)
+        return [b"".join((header, head, body, bytes(padding)))]
+    buffers: list[bytes | memoryview] = []
+    if head:
+        buffers.append(record(FCGI_STDOUT, request_id, head))
+    view = memoryview(body)
+    full = _header.pack(FCGI_VERSION_1, FCGI_STDOUT, request_id, _CHUNK, 0)
+    whole = len(view) - len(view) % _CHUNK
+    for start in range(0, whole, _CHUNK):
+        buffers += (full, view[start : start + _CHUNK])
+    if whole < len(view):
+        buffers.append(record(FCGI_STDOUT, request_id, bytes(view[whole:])))
+    return buffers
+
+
+def end_record(request_id: int, status: int) -> bytes:
+    """The record that ends a request with a protocol status."""
+    return record(FCGI_END_REQUEST, request_id, struct.pack(FCGI_EndRequestBody, 0, status))
+
+
+@lru_cache(maxsize=256)
+def end_of_answer(request_id: int) -> bytes:
+    """The end of the output stream and of a request that was served."""
+    return record(FCGI_STDOUT, request_id, b"") + end_record(request_id, 0)
+
+
+def encode_pairs(pairs: Iterable[tuple[bytes, bytes]]) -> bytes:
+    """Name-value pairs as they stand in PARAMS and GET_VALUES records."""
+    return b"".join(encode_pair(name, value) for name, value in pairs)
+
+
+def decode_pairs(data: bytes, into: dict[str, object]) -> None:
+    """Add name-value pairs to a dictionary, as the native strings that PEP 3333 asks for.
+
+    :raises MalformedRecordError: a length points beyond the end of the data.
+    """
+    # One decoding for all; slices of the result are cheaper than decoded slices.
+    text = data.decode("latin-1")
+    position = 0
+    end = len(data)
+    try:
+        while position < end:
+            name_size = data[position]
+            value_size = data[position + 1]
+            if name_size < 128 and value_size < 128:
+                position += 2
+            else:
+                name_size, position = _long_size(data, position)
+                value_size, position = _long_size(data, position)
+            middle = position + name_size
+            name = text[position:middle]
+            position = middle + value_size
+            into[name] = text[middle:position]
+    except (IndexError, struct.error):
+        raise MalformedRecordError("a name-value pair is cut short") from None
+    if position != end:
+        raise MalformedRecordError("a name-value pair is cut short")
+
+
+def _long_size(data: bytes, position: int) -> tuple[int, int]:
+    size = data[position]
+    if size < 128:
+        return size, position + 1
+    return struct.unpack_from("!L", data, position)[0] & 0x7FFFFFFF, position + 4

@@ -1,0 +1,156 @@
+"""One FastCGI request: its parameters and body on the way in, the WSGI call, the answer."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from io import BytesIO
+from typing import TYPE_CHECKING, Any
+
+from flup.server.fcgi_base import Request
+
+from mastaba.transport.records import end_of_answer, stdout_buffers
+
+if TYPE_CHECKING:
+    from _typeshed import OptExcInfo
+
+    from mastaba.transport.connection import FastCGIConnection
+
+logger = logging.getLogger(__name__)
+
+_ERROR_BODY = b"Internal Server Error\n"
+_ERROR_HEADERS = [
+    ("Content-Type", "text/plain"),
+    ("Content-Length", str(len(_ERROR_BODY))),
+]
+
+
+class DisconnectedError(Exception):
+    """The connection to the front server is gone."""
+
+
+class FastCGIRequest(Request):  # type: ignore[misc]
+    """A request of a FastCGI connection, collected whole before the application sees it.
+
+    A client that sends its body slowly therefore costs memory, bounded by the server's
+    ``max_body``, and never a thread.
+    """
+
+    # The streams that the base class creates for each request are not needed here, and it is
+    # their creation that would cost most.
+    def __init__(self, connection: FastCGIConnection, request_id: int, role: int, flags: int):
+        self._conn = connection
+        self.server = connection.server
+        self.requestId = request_id
+        self.role = role
+        self.flags = flags
+        self.aborted = False
+        self.pairs: list[bytes] = []
+        self.pairs_size = 0
+        self.complete = False
+        self.environ: dict[str, Any] = {}
+        self.body: list[bytes] = []
+        self.body_size = 0
+        self._head = b""
+        self._head_sent = False
+
+    def run(self) -> None:
+        """Call the application and send its answer. Errors of the application end here.
+
+        :raises DisconnectedError: the connection broke, or has to be broken.
+        """
+        try:
+            result = self.server.application(self._environ(), self.start_response)
+        except DisconnectedError:
+            raise
+        except Exception:  # noqa: BLE001 - an application may raise anything
+            self._fail()
+            return
+        if type(result) is list and len(result) <= 1 and self._head and not self._head_sent:
+            self._finish(result[0] if result else b"")
+        else:
+            self._stream(result)
+
+    def start_response(
+        self,
+        status: str,
+        headers: list[tuple[str, str]],
+        exc_info: OptExcInfo | None = None,
+    ) -> Callable[[bytes], None]:
+        """The ``start_response`` of PEP 3333."""
+        if exc_info is not None:
+            try:
+                if self._head_sent and exc_info[1] is not None:
+                    raise exc_info[1].with_traceback(exc_info[2])
+            finally:
+                exc_info = None  # break the reference cycle
+        elif self._head:
+            raise AssertionError("start_response was called twice")
+        text = f"Status: {status}\r\n"
+        for name, value in headers:
+            text += f"{name}: {value}\r\n"
+        text += "\r\n"
+        # A line feed inside a value would let a client inject headers.
+        if text.count("\n") != len(headers) + 2:
+            raise ValueError("a status or a header contains a line break")
+        self._head = text.encode("latin-1")
+        return self._write
+
+    def _environ(self) -> dict[str, Any]:
+        environ = self.environ
+        body = b"".join(self.body)
+        declared = environ.get("CONTENT_LENGTH")
+        if body and declared and declared.isdecimal():
+            body = body[: int(declared)]
+        environ["wsgi.input"] = BytesIO(body)
+        if environ.get("HTTPS", "off") in ("on", "1"):
+            environ["wsgi.url_scheme"] = "https"
+        return environ
+
+    def _finish(self, rest: bytes = b"") -> None:
+        """Send what remains of the answer, together with the end of the request."""
+        head = b"" if self._head_sent else self._head
+        self._head_sent = True
+        buffers = stdout_buffers(self.requestId, head, rest)
+        errors = self._conn.errors
+        if errors.pending:
+            buffers[:0] = errors.take(self.requestId)
+        buffers.append(end_of_answer(self.requestId))
+        self._conn.send_last(buffers)
+
+    def _write(self, data: bytes) -> None:
+        """The ``write`` of PEP 3333: nothing is kept back until the next call."""
+        if not self._head:
+            raise AssertionError("data before start_response")
+        if data:
+            head = b"" if self._head_sent else self._head
+            self._head_sent = True
+            self._conn.send_now(stdout_buffers(self.requestId, head, data))
+
+    def _stream(self, result: Iterable[bytes]) -> None:
+        """Send an answer that does not come in one piece."""
+        try:
+            try:
+                for data in result:
+                    self._write(data)
+                if not self._head:
+                    raise AssertionError("the application did not call start_response")
+            finally:
+                close = getattr(result, "close", None)
+                if close is not None:
+                    close()
+        except DisconnectedError:
+            raise
+        except Exception:  # noqa: BLE001 - an application may raise anything
+            self._fail()
+            return
+        self._finish()
+
+    def _fail(self) -> None:
+        logger.exception("the application failed")
+        if self._head_sent:
+            # Nothing but a broken connection tells the front server that the answer is cut short.
+            raise DisconnectedError("an answer was cut short")
+        self._head = b""
+        self.start_response("500 Internal Server Error", _ERROR_HEADERS)
+        self._finish(_ERROR_BODY)
