@@ -36,6 +36,27 @@ class ServiceSettings:
     own: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
 
+@dataclass(frozen=True, slots=True)
+class RootEntry:
+    """The line of a service in the list of services at ``/`` (root.md section 1).
+
+    Attributes:
+        rank: lines are in ascending order of it: TMS 10, WMS 20, WMTS 30, OGC API 40.
+        element: name of the XML element.
+        version: of the protocol.
+        href: where a client of the XML form goes on.
+        json_href: where a client of the JSON form goes on; None for the same place.
+        media_type: of what the JSON form leads to.
+    """
+
+    rank: int
+    element: str
+    version: str
+    href: str
+    json_href: str | None = None
+    media_type: str = "application/xml"
+
+
 class Service(ABC):
     """Answers the requests below one root path. Instances belong to one configuration.
 
@@ -80,6 +101,10 @@ class Service(ABC):
         Args:
             error: any error; what is not a `RequestError` is described in general words.
         """
+
+    def root_entry(self) -> RootEntry | None:
+        """Return the line of this service in the list at ``/``; None when it is not listed."""
+        return None
 
     def published_layers(self) -> list[Layer]:
         """Return the layers that this service publishes, sorted by identifier."""

@@ -1,0 +1,83 @@
+"""The health API: is the server alive, and what is it doing (health.md)."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, ClassVar, Final
+
+import mastaba
+from mastaba.errors import RequestError, UnknownPathError
+from mastaba.http.app import public_message
+from mastaba.http.request import Request
+from mastaba.http.response import Response, message
+from mastaba.service import Service
+
+# Always listed, also while nothing of that kind is in use.
+_STORAGES: Final = ("file", "s3", "swift", "ceph")
+
+
+class HealthService(Service):
+    """Reports on the server; answers also while the other services are turned off."""
+
+    name: ClassVar[str] = "health"
+    title: ClassVar[str] = "Health"
+    default_root_path: ClassVar[str | None] = "/healthcheck"
+    always_on: ClassVar[bool] = True
+
+    def respond(self, request: Request) -> Response:
+        """Return one of the four reports.
+
+        Raises:
+            UnknownPathError: no report is at this path.
+        """
+        reports = {
+            "": self._status,
+            "/info": self._info,
+            "/threads": self._threads,
+            "/depends": self._depends,
+        }
+        report = reports.get(request.path)
+        if report is None:
+            raise UnknownPathError("Unknown health request path")
+        return message(200, json.dumps(report(), ensure_ascii=False), "application/json")
+
+    def error_response(self, error: Exception, request: Request) -> Response:
+        status = 400 if isinstance(error, RequestError) else 500
+        text = json.dumps({"code": status, "message": public_message(error)})
+        return message(status, text, "application/json")
+
+    def _status(self) -> dict[str, Any]:
+        enabled = self.site.catalogue.settings.enabled
+        return {
+            "version": mastaba.__version__,
+            "pid": self.site.main_pid,
+            "time": int(self.site.started),
+            "status": "OK" if enabled else "DISABLED",
+        }
+
+    def _info(self) -> dict[str, Any]:
+        catalogue = self.site.catalogue
+        return {
+            "layers": sorted(catalogue.layers),
+            "tms": sorted(catalogue.tile_matrix_sets),
+            "styles": sorted(catalogue.styles),
+        }
+
+    def _threads(self) -> dict[str, Any]:
+        rows = self.site.scoreboard.rows()
+        threads = [
+            {
+                "pid": row.identifier,
+                "status": row.status,
+                "count": row.count,
+                "time": int(row.time),
+                "duration": row.duration,
+            }
+            for row in rows
+        ]
+        return {"number": len(threads), "threads": threads}
+
+    def _depends(self) -> dict[str, Any]:
+        counts = self.site.catalogue.storages.counts()
+        names = (*_STORAGES, *sorted(set(counts) - set(_STORAGES)))
+        return {"storage": {name: counts[name] for name in names}}

@@ -1,0 +1,115 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from werkzeug.test import Client
+
+import mastaba
+from mastaba.catalogue import Settings
+from mastaba.http.app import Application
+
+OpenClient = Callable[..., Client]
+
+
+def test_status(open_client: OpenClient) -> None:
+    response = open_client().get("/healthcheck")
+    assert response.status_code == 200
+    assert response.content_type == "application/json"
+    assert response.json == {
+        "version": mastaba.__version__,
+        "pid": 4711,
+        "time": 1_700_000_000,
+        "status": "OK",
+    }
+
+
+def test_status_while_turned_off_is_disabled(open_client: OpenClient) -> None:
+    response = open_client(settings=Settings(enabled=False)).get("/healthcheck")
+    assert response.status_code == 200
+    assert response.json is not None
+    assert response.json["status"] == "DISABLED"
+
+
+def test_info_lists_identifiers_sorted(open_client: OpenClient) -> None:
+    client = open_client(
+        layers={"b": None, "a": None, "B": None},
+        tile_matrix_sets={"PM": None, "4326": None},
+        styles={"normal": None, "hypso": None},
+    )
+    assert client.get("/healthcheck/info").json == {
+        "layers": ["B", "a", "b"],
+        "tms": ["4326", "PM"],
+        "styles": ["hypso", "normal"],
+    }
+
+
+def test_threads_tells_what_each_thread_does(open_client: OpenClient) -> None:
+    client = open_client(["zzz"])
+    client.get("/zzz")
+    answer: Any = client.get("/healthcheck/threads").json
+    assert answer["number"] == 2
+    busy, idle = answer["threads"]
+    assert set(busy) == {"pid", "status", "count", "time", "duration"}
+    assert busy["status"] == "RUNNING"
+    assert busy["count"] == 1
+    assert isinstance(busy["pid"], int)
+    assert isinstance(busy["time"], int)
+    assert busy["time"] > 0
+    assert isinstance(busy["duration"], float)
+    assert idle["status"] == "PENDING"
+    assert (idle["count"], idle["time"]) == (0, 0)
+    assert busy["pid"] != idle["pid"]
+
+
+def test_depends_counts_open_storages(make_site: Callable[..., Any]) -> None:
+    site = make_site()
+    client = Client(Application(site))
+    nothing = {"file": 0, "s3": 0, "swift": 0, "ceph": 0}
+    assert client.get("/healthcheck/depends").json == {"storage": nothing}
+    site.catalogue.storages.open("file", "")
+    assert client.get("/healthcheck/depends").json == {"storage": {**nothing, "file": 1}}
+
+
+def test_depends_names_other_drivers_too(open_client: OpenClient) -> None:
+    class Pool:
+        def counts(self) -> dict[str, int]:
+            from collections import Counter
+
+            return Counter({"tape": 3, "s3": 2})
+
+    client = open_client(storages=Pool())
+    storage = {"file": 0, "s3": 2, "swift": 0, "ceph": 0, "tape": 3}
+    assert client.get("/healthcheck/depends").json == {"storage": storage}
+
+
+@pytest.mark.parametrize("path", ["/nothing", "/info/more", "//info", "/Info"])
+def test_other_paths_are_unknown(open_client: OpenClient, path: str) -> None:
+    response = open_client().get(f"/healthcheck{path}")
+    assert response.status_code == 400
+    assert response.json == {"code": 400, "message": "Unknown health request path"}
+
+
+@pytest.mark.parametrize("path", ["", "/info", "/threads", "/depends"])
+def test_answers_while_services_are_turned_off(open_client: OpenClient, path: str) -> None:
+    client = open_client(settings=Settings(enabled=False))
+    assert client.get(f"/healthcheck{path}").status_code == 200
+
+
+def test_only_reading_is_allowed(open_client: OpenClient) -> None:
+    response = open_client().post("/healthcheck")
+    assert response.status_code == 405
+    assert "GET" in response.headers["Allow"]
+
+
+def test_failing_report_tells_nothing(open_client: OpenClient) -> None:
+    class Pool:
+        def counts(self) -> None:
+            raise RuntimeError("/etc/secret")
+
+    response = open_client(storages=Pool()).get("/healthcheck/depends")
+    assert response.status_code == 500
+    assert response.json is not None
+    assert response.json["code"] == 500
+    assert b"secret" not in response.data

@@ -1,0 +1,153 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+from werkzeug.test import Client
+
+from mastaba.catalogue import Settings
+from mastaba.service import RootEntry
+from mastaba.services.root import services_xml
+
+OpenClient = Callable[..., Client]
+UNKNOWN = {"error": "Bad Request", "error_description": "Unknown request path"}
+
+
+def test_xml_lists_enabled_services_by_rank(open_client: OpenClient) -> None:
+    response = open_client(["aaa", "unlisted", "zzz"]).get("/")
+    assert response.status_code == 200
+    assert response.content_type == "application/xml"
+    root = ElementTree.fromstring(response.data)
+    assert root.tag == "Services"
+    assert [(line.tag, line.attrib) for line in root] == [
+        (
+            "Early",
+            {"title": "A title", "version": "1.3.0", "href": "http://maps.example/zzz?A=1&B=2"},
+        ),
+        ("Late", {"title": "A title", "version": "1.0", "href": "http://maps.example/aaa"}),
+    ]
+
+
+def test_nothing_enabled_gives_an_empty_list(open_client: OpenClient) -> None:
+    root = ElementTree.fromstring(open_client().get("/").data)
+    assert root.tag == "Services"
+    assert len(root) == 0
+
+
+def test_json_gives_links_to_the_same_places(open_client: OpenClient) -> None:
+    response = open_client(["aaa", "zzz"]).get("/?f=json")
+    assert response.status_code == 200
+    assert response.content_type == "application/json"
+    assert response.json == {
+        "title": "Mastaba",
+        "description": "",
+        "links": [
+            {
+                "href": "http://maps.example/zzz?A=1&B=2",
+                "rel": "data",
+                "type": "application/xml",
+                "title": "A title",
+            },
+            {
+                "href": "http://maps.example/aaa/collections?f=json",
+                "rel": "data",
+                "type": "application/json",
+                "title": "A title",
+            },
+        ],
+    }
+
+
+@pytest.mark.parametrize(
+    ("accept", "expected"),
+    [
+        ("application/json", "application/json"),
+        ("application/json, application/xml;q=0.5", "application/json"),
+        ("application/xml, application/json;q=0.9", "application/xml"),
+        ("text/xml, application/json;q=0.9", "application/xml"),
+        ("text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8", "application/xml"),
+        ("*/*", "application/xml"),
+        ("image/png", "application/xml"),
+        ("rubbish", "application/xml"),
+    ],
+)
+def test_accept_chooses_the_form(open_client: OpenClient, accept: str, expected: str) -> None:
+    response = open_client().get("/", headers={"Accept": accept})
+    assert response.status_code == 200
+    assert response.content_type == expected
+
+
+@pytest.mark.parametrize("value", ["xml", "html", "JSON", "", "json%20"])
+def test_other_forms_are_refused(open_client: OpenClient, value: str) -> None:
+    response = open_client().get(f"/?f={value}")
+    assert response.status_code == 400
+    assert response.json is not None
+    assert response.json["error"] == "Bad Request"
+
+
+@pytest.mark.parametrize("path", ["/nowhere", "/zz", "/zzzz", "/zzz.x", "/a/b/c", "/a//", "/%00"])
+def test_unknown_path_is_reported_as_json(open_client: OpenClient, path: str) -> None:
+    response = open_client(["zzz"]).get(path)
+    assert response.status_code == 400
+    assert response.content_type == "application/json"
+    assert response.json == UNKNOWN
+
+
+def test_disabled_service_is_unknown(open_client: OpenClient) -> None:
+    response = open_client(["aaa"]).get("/zzz")
+    assert response.status_code == 400
+    assert response.json == UNKNOWN
+
+
+def test_turned_off_services_are_unavailable(open_client: OpenClient) -> None:
+    client = open_client(["zzz"], settings=Settings(enabled=False))
+    for path in ("/", "/zzz"):
+        response = client.get(path)
+        assert response.status_code == 503
+        assert response.json is not None
+        assert response.json["error"] == "Service unavailable"
+        assert "Retry-After" not in response.headers
+
+
+def test_head_sends_no_body(open_client: OpenClient) -> None:
+    client = open_client(["zzz"])
+    response = client.head("/")
+    assert response.status_code == 200
+    assert response.data == b""
+    assert int(response.headers["Content-Length"]) == len(client.get("/").data)
+
+
+def test_options_names_the_methods(open_client: OpenClient) -> None:
+    response = open_client().options("/")
+    assert response.status_code == 204
+    assert response.headers["Allow"] == "HEAD, OPTIONS, GET"
+
+
+def test_list_is_revalidated(open_client: OpenClient) -> None:
+    client = open_client(["zzz"])
+    etag = client.get("/").headers["ETag"]
+    assert client.get("/", headers={"If-None-Match": etag}).status_code == 304
+
+
+def test_titles_are_escaped(open_client: OpenClient) -> None:
+    title = '<b> "R&D" \x01 é'
+    client = open_client(["zzz"], title=title)
+    assert ElementTree.fromstring(client.get("/").data)[0].get("title") == '<b> "R&D" _ é'
+    answer: Any = client.get("/?f=json").json
+    assert answer["links"][0]["title"] == title
+
+
+def test_unexpected_error_tells_nothing(make_site: Callable[..., Any]) -> None:
+    service = make_site().services["root"]
+    response = service.error_response(RuntimeError("/etc/secret"), None)
+    assert response.status == 500
+    assert json.loads(response.body)["error"] == "Internal issue"
+    assert b"secret" not in response.body
+
+
+def test_services_xml_keeps_the_order_given() -> None:
+    lines = [(name, RootEntry(0, name, "1", "http://x")) for name in ("B", "A")]
+    assert [e.tag for e in ElementTree.fromstring(services_xml(lines))] == ["B", "A"]
