@@ -147,32 +147,32 @@ class Plugins:
         )
 
 
-def diagnose(blocked: Sequence[str] = ()) -> tuple[list[PluginInfo], list[str]]:
-    """Return a listing that survives broken plugins, and what is wrong with each.
+def diagnose(blocked: Sequence[str] = ()) -> list[PluginInfo]:
+    """Return the listing of a set of plugins of which some may be broken.
 
     A plugin that cannot be loaded is listed with its error; conflicts are found by loading the
     plugins one after the other.
+
+    Raises:
+        PluginConflictError: two distributions have entry points of one name.
     """
     broken: dict[str, str] = {}
-    names = _installed()
-    plugins = Plugins(blocked=names)
-    working: list[str] = []
+    names = [name for name in _installed() if name not in blocked]
+    left_out = [*blocked, *names]
+    plugins = Plugins(left_out)
     for name in names:
-        if name in blocked:
-            continue
-        others = [other for other in names if other not in (*working, name)]
+        left_out.remove(name)
         try:
-            plugins = Plugins(blocked=others)
+            plugins = Plugins(left_out)
         except PluginError as error:
             broken[name] = str(error)
-        else:
-            working.append(name)
+            left_out.append(name)
     infos = []
     for info in plugins.listing():
         if info.name in broken:
             info = PluginInfo(info.name, info.distribution, info.version, error=broken[info.name])
         infos.append(info)
-    return infos, list(broken.values())
+    return infos
 
 
 def _installed() -> dict[str, importlib.metadata.EntryPoint]:

@@ -12,7 +12,8 @@ from typing import Final
 
 import numpy as np
 import pyproj
-from pyproj.enums import TransformDirection
+from pyproj.database import get_authorities, get_codes
+from pyproj.enums import PJType, TransformDirection
 from pyproj.exceptions import CRSError as ProjCRSError
 from pyproj.exceptions import ProjError
 
@@ -88,6 +89,19 @@ class CRS:
         if not result.is_finite:
             raise ValueError(f"the box cannot be given in {target.code}")
         return result
+
+
+def is_known_crs(code: str) -> bool:
+    """Tell whether PROJ lists a code, without loading its definition."""
+    authority, _, number = code.upper().partition(":")
+    return code.upper() == "CRS:84" or number in _codes(authority)
+
+
+@lru_cache(maxsize=8)
+def _codes(authority: str) -> frozenset[str]:
+    if authority not in get_authorities():
+        return frozenset()
+    return frozenset(get_codes(authority, PJType.CRS, allow_deprecated=True))
 
 
 def geographic_bbox(bbox: BoundingBox, crs: CRS) -> BoundingBox:
@@ -178,18 +192,28 @@ class Equivalences:
     """
 
     def __init__(self, equivalents: Mapping[str, Iterable[str]] | None = None) -> None:
-        self._pairs = {frozenset(("CRS:84", "EPSG:4326"))}
+        self._equal: dict[str, set[str]] = {}
         for code, others in (equivalents or {}).items():
-            self._pairs.update(frozenset((code.upper(), other.upper())) for other in others)
+            for other in others:
+                self._declare(code.upper(), other.upper())
+
+    def _declare(self, one: str, other: str) -> None:
+        self._equal.setdefault(one, set()).add(other)
+        self._equal.setdefault(other, set()).add(one)
 
     def equal(self, one: str, other: str) -> bool:
+        """Tell whether two codes denote the same coordinates, in x, y order."""
         one, other = one.upper(), other.upper()
-        return one == other or frozenset((one, other)) in self._pairs
+        return (
+            one == other
+            or other in self._equal.get(one, ())
+            or {one, other} == {"CRS:84", "EPSG:4326"}
+        )
 
-    def of(self, code: str) -> list[str]:
+    def declared(self, code: str) -> list[str]:
         """Return the codes declared equal to ``code``, sorted, without itself."""
         code = code.upper()
-        return sorted(next(iter(pair - {code})) for pair in self._pairs if code in pair)
+        return sorted(self._equal.get(code, set()) - {code})
 
 
 WGS84: Final = CRS.from_code("CRS:84")

@@ -21,7 +21,10 @@ class Legend:
 
 @dataclass(frozen=True, slots=True)
 class PaletteEntry:
-    """Colour from ``value`` upward; components 0 to 255."""
+    """Colour from ``value`` upward; components 0 to 255.
+
+    An alpha of -1 stands, in indexed PNG only, for 255 less the index.
+    """
 
     value: float
     red: int

@@ -93,7 +93,9 @@ def palette_delivery(palette: Palette) -> Delivery:
     colours = [palette.colour(value) for value in range(256)]
     chunks = _chunk(b"PLTE", bytes(part for colour in colours for part in colour[:3]))
     if not palette.no_alpha:
-        chunks += _chunk(b"tRNS", bytes(colour[3] for colour in colours))
+        alphas = (colour[3] for colour in colours)
+        # An alpha of -1 stands for 255 less the index (style.md section 3).
+        chunks += _chunk(b"tRNS", bytes(255 - i if a < 0 else a for i, a in enumerate(alphas)))
 
     def deliver(payload: bytes) -> bytes:
         if not payload.startswith(_PNG_START) or len(payload) < _IHDR_END:

@@ -1,0 +1,88 @@
+"""The command ``mastaba``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+from mastaba import __version__
+from mastaba.commands import check, plugins, schema, serve
+from mastaba.config.schema import SCHEMA_NAMES
+from mastaba.environment import Environment
+from mastaba.errors import PluginError
+from mastaba.plugins import Plugins
+
+_DEFAULT_FILE = "../config/server.json"
+
+
+class _Parser(argparse.ArgumentParser):
+    """Ends with status 1 on wrong usage, as service units of existing installations expect."""
+
+    def error(self, message: str) -> NoReturn:
+        self.print_usage(sys.stderr)
+        self.exit(1, f"{self.prog}: {message}\n")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line; returns the exit status."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    blocked = Environment().items("BLOCKED_PLUGINS")
+    try:
+        blocked += _parser(None).parse_known_args(_before_command(arguments))[0].block
+        installed: Plugins | None = Plugins(blocked)
+    except PluginError as error:
+        # The listing of plugins is what shows which of them is broken.
+        if "plugins" not in arguments:
+            sys.stderr.write(f"mastaba: {error}\n")
+            return 1
+        installed = None
+    parsed = _parser(installed).parse_args(arguments)
+    parsed.block = blocked
+    status: int = parsed.run(parsed)
+    return status
+
+
+def _before_command(arguments: list[str]) -> list[str]:
+    """Return the pairs ``--block NAME``: they decide which commands exist at all."""
+    return [
+        word
+        for position, word in enumerate(arguments)
+        if word == "--block" or arguments[position - 1 : position] == ["--block"]
+    ]
+
+
+def _parser(installed: Plugins | None) -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="mastaba",
+        description="Serves maps from slab pyramids. Without a command: FastCGI on the port of "
+        "server.json, or HTTP with --http.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("-f", dest="file", default=_DEFAULT_FILE, metavar="SERVER_JSON")
+    parser.add_argument("--http", metavar="HOST:PORT", help="serve HTTP instead of FastCGI")
+    parser.add_argument(
+        "--block",
+        action="append",
+        default=[],
+        metavar="PLUGIN",
+        help="do not load this plugin (also: MASTABA_BLOCKED_PLUGINS)",
+    )
+    parser.add_argument("--version", action="version", version=f"mastaba {__version__}")
+    commands = parser.add_subparsers(metavar="COMMAND")
+
+    listing = commands.add_parser("plugins", help="list what is installed")
+    listing.set_defaults(run=plugins.run)
+    if installed is None:
+        return parser
+
+    parser.set_defaults(run=lambda parsed: serve.run(parsed, installed))
+    checking = commands.add_parser("check", help="report every fault of a configuration")
+    checking.add_argument("-f", dest="file", default=_DEFAULT_FILE, metavar="SERVER_JSON")
+    checking.set_defaults(run=lambda parsed: check.run(parsed, installed))
+    printing = commands.add_parser("schema", help="print the JSON schema of a file")
+    printing.add_argument("name", choices=SCHEMA_NAMES)
+    printing.set_defaults(run=lambda parsed: schema.run(parsed, installed))
+    installed.register_commands(commands)
+    return parser

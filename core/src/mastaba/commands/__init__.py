@@ -1,0 +1,1 @@
+"""The commands of ``mastaba`` that the core brings along, one module each."""

@@ -1,0 +1,138 @@
+"""``mastaba -f server.json``: serve until a signal says stop."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import socket
+import sys
+from collections.abc import Callable
+
+from mastaba.config.faults import Faults
+from mastaba.config.server import ServerConfig
+from mastaba.errors import ConfigurationError, ListenError, PluginError
+from mastaba.http.app import Application
+from mastaba.logs import configure_logging, log_faults
+from mastaba.plugins import Plugins
+from mastaba.scoreboard import Scoreboard
+from mastaba.service import Site
+from mastaba.site import open_site, read_server_config
+from mastaba.transport.listener import Listener, inherited_listener, open_listener
+from mastaba.transport.supervisor import Supervisor, Worker
+
+logger = logging.getLogger("mastaba")
+
+
+def run(arguments: argparse.Namespace, plugins: Plugins) -> int:
+    """Serve the configuration; returns the exit status.
+
+    0 after an ordered stop, 1 when the start fails: every reason is on standard error.
+    """
+    faults = Faults()
+    try:
+        server = read_server_config(arguments.file, plugins, faults)
+        configure_logging(server)
+        inherited = None if arguments.http else inherited_listener()
+        # The front server that hands over its socket manages the processes as well; each
+        # answers its requests itself.
+        processes = 0 if inherited else server.worker_count
+        # During a reload the workers of two generations live side by side.
+        scoreboard = Scoreboard(max(1, 2 * processes), server.threads)
+        site = open_site(server, plugins, scoreboard, faults)
+        log_faults(faults.all)
+        listener = _listener(arguments.http, inherited, server)
+    except ConfigurationError as error:
+        log_faults(faults.all)
+        return _fail(*error.faults)
+    except (ListenError, PluginError) as error:
+        return _fail(error)
+
+    def reload() -> Worker:
+        return _reloaded(arguments, plugins, scoreboard, server, listener.socket)
+
+    with listener:
+        supervisor = Supervisor(
+            _worker(site, server, listener.socket, bool(arguments.http)),
+            workers=processes,
+            reload=reload,
+        )
+        if arguments.http:
+            sys.stderr.write(f"mastaba serves http://{arguments.http}/\n")
+        logger.info("%d layers served on %s", len(site.catalogue.layers), listener.address)
+        return supervisor.run()
+
+
+def _listener(http: str | None, inherited: socket.socket | None, server: ServerConfig) -> Listener:
+    if http:
+        return open_listener(http, server.backlog)
+    if inherited is not None:
+        return Listener(inherited, "the socket of the front server")
+    if server.port is None:
+        faults = Faults()
+        faults.error(
+            server.file, "$.port", "is missing", 'add the key "port", such as "127.0.0.1:9000"'
+        )
+        raise ConfigurationError(faults.errors)
+    return open_listener(server.port, server.backlog)
+
+
+def _worker(site: Site, server: ServerConfig, sock: socket.socket, http: bool) -> Worker:
+    """Return what each worker process does."""
+
+    def work(index: int) -> None:
+        site.scoreboard.bind_worker(index)
+        application = Application(site)
+        serve: Callable[[], None]
+        if http:
+            from mastaba.transport.http import HTTPServer
+
+            serve = HTTPServer(application, sock, threads=server.threads).run
+        else:
+            from mastaba.transport.fastcgi import FastCGIServer
+
+            serve = FastCGIServer(application, sock, threads=server.threads).run
+        serve()
+
+    return work
+
+
+def _reloaded(
+    arguments: argparse.Namespace,
+    plugins: Plugins,
+    scoreboard: Scoreboard,
+    running: ServerConfig,
+    sock: socket.socket,
+) -> Worker:
+    """Load the configuration anew, completely.
+
+    Raises:
+        ConfigurationError: something that concerns all services is faulty; the running
+            configuration then stays in use.
+    """
+    faults = Faults()
+    server = read_server_config(arguments.file, plugins, faults)
+    if (server.port, server.backlog) != (running.port, running.backlog):
+        faults.warning(
+            server.file,
+            "$.port",
+            "port and backlog are not changed by a reload",
+            "restart the server to apply them",
+        )
+    if server.worker_count != running.worker_count:
+        faults.warning(
+            server.file,
+            "$.workers",
+            "the number of worker processes is not changed by a reload",
+            "restart the server to apply it",
+        )
+    site = open_site(server, plugins, scoreboard, faults)
+    configure_logging(server)
+    log_faults(faults.all)
+    return _worker(site, server, sock, bool(arguments.http))
+
+
+def _fail(*reasons: object) -> int:
+    for reason in reasons:
+        sys.stderr.write(f"mastaba: {reason}\n")
+    logger.critical("the server does not start: %s", "; ".join(map(str, reasons)))
+    return 1

@@ -1,0 +1,388 @@
+"""Layer list and layer descriptors (server-config.md section 4, layer.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any, Final
+from urllib.parse import parse_qsl
+
+from mastaba.catalogue import Settings
+from mastaba.config.book import Book
+from mastaba.config.documents import DocumentReader
+from mastaba.config.faults import Faults
+from mastaba.config.pyramids import PyramidLoader, SlabPlace, StoredPyramid
+from mastaba.config.schema import SchemaValidator, json_path
+from mastaba.config.services import load_metadata
+from mastaba.model.bbox import BoundingBox
+from mastaba.model.crs import WGS84, geographic_bbox, is_known_crs
+from mastaba.model.layer import Attribution, FeatureInfo, Layer, Logo
+from mastaba.model.pyramid import Level, Pyramid
+from mastaba.model.style import Style
+from mastaba.model.tile_matrix_set import TileMatrixSet
+from mastaba.slab.index_cache import IndexCache
+from mastaba.slab.reader import LevelReader
+from mastaba.storage.path import ResourcePath
+
+_NEIGHBOURHOOD: Final = frozenset(("estompage", "pente", "exposition"))
+_RASTER_ONLY: Final = frozenset(("wms", "wmts"))
+
+LoadedLayer = tuple[Layer, Mapping[str, LevelReader]]
+
+
+def read_layer_list(
+    path: ResourcePath, reader: DocumentReader, faults: Faults
+) -> list[ResourcePath] | None:
+    """Return the paths of the layer descriptors; None when the list cannot be read."""
+    text = reader.text(path)
+    if text is None:
+        return None
+    paths: dict[str, ResourcePath] = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        line = line.strip()
+        if not line or line.startswith("#"):
+            continue
+        try:
+            layer_path = ResourcePath.parse(line)
+        except ValueError as error:
+            faults.error(str(path), f"line {number}", str(error), "correct the path")
+            continue
+        other = paths.setdefault(layer_path.stem, layer_path)
+        if other is not layer_path:
+            faults.error(
+                str(path),
+                f"line {number}",
+                f"the layer {layer_path.stem!r} is listed before, as {other}; that one counts",
+                "rename one of the descriptors",
+            )
+    return list(paths.values())
+
+
+class LayerLoader:
+    """Makes layers of descriptors.
+
+    Args:
+        settings: of services.json.
+        default_style: file id of the style for raster layers that have no usable one.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        default_style: str,
+        pyramids: PyramidLoader,
+        styles: Book[Style],
+        tile_matrix_sets: Book[TileMatrixSet],
+        validator: SchemaValidator,
+        indices: IndexCache,
+        faults: Faults,
+    ) -> None:
+        self._settings = settings
+        self._default_style = default_style
+        self._pyramids = pyramids
+        self._styles = styles
+        self._tile_matrix_sets = tile_matrix_sets
+        self._validator = validator
+        self._indices = indices
+        self._faults = faults
+
+    def load(self, identifier: str, document: Any, file: str) -> LoadedLayer | None:
+        """Return a layer and the readers of its levels; None after noting what is wrong."""
+        document = self._validator.validate(document, file, self._faults)
+        named = self._check_identifier(identifier, file)
+        if document is None or not named:
+            return None
+        composed = self._compose(document["pyramids"], file)
+        if composed is None:
+            return None
+        pyramid, places = composed
+        crs = pyramid.tile_matrix_set.crs
+        try:
+            if "bbox" in document:
+                corners = document["bbox"]
+                geographic = BoundingBox(
+                    *(float(corners[side]) for side in ("west", "south", "east", "north"))
+                )
+                if geographic.xmin > geographic.xmax or geographic.ymin > geographic.ymax:
+                    raise ValueError(
+                        "its west is east of its east, or its south north of its north"
+                    )
+                native = WGS84.transform_bbox(geographic, crs)
+                pyramid = _narrowed(pyramid, native)
+            else:
+                native = pyramid.finest.matrix.bbox_of(pyramid.finest.limits)
+                geographic = geographic_bbox(native, crs)
+        except ValueError as error:
+            self._faults.error(
+                file,
+                "$.bbox",
+                f"the extent of the layer cannot be used: {error}",
+                "correct bbox, or the tile limits of the pyramid",
+            )
+            return None
+        styles = self._layer_styles(document, pyramid, file)
+        if styles is None:
+            return None
+        layer = Layer(
+            id=identifier,
+            title=document["title"],
+            abstract=document["abstract"],
+            pyramid=pyramid,
+            native_bbox=native,
+            geographic_bbox=geographic,
+            styles=styles,
+            hidden_from=_hidden_from(document, pyramid),
+            keywords=tuple(document.get("keywords", ())),
+            metadata=tuple(load_metadata(entry) for entry in document.get("metadata", ())),
+            attribution=_attribution(document.get("attribution")),
+            resampling=_resampling(document.get("resampling", "lanczos_2")),
+            extra_crs=self._extra_crs(document, file),
+            extra_tile_matrix_sets=self._extra_sets(document, pyramid, file),
+            feature_info=_feature_info(document.get("get_feature_info"), pyramid),
+            cache_control=document.get("cache_control"),
+            missing_tile_status=int(document["missing_tile"])
+            if "missing_tile" in document
+            else None,
+        )
+        readers = {
+            name: LevelReader(level, places[name].layout, places[name].storage, self._indices)
+            for name, level in pyramid.levels.items()
+        }
+        return layer, MappingProxyType(readers)
+
+    def _check_identifier(self, identifier: str, file: str) -> bool:
+        if not identifier or any(c in '<>"/' or not c.isprintable() for c in identifier):
+            self._faults.error(
+                file,
+                "$",
+                f"{identifier!r} cannot be the identifier of a layer",
+                'rename the file: no <, >, ", / nor control characters',
+            )
+            return False
+        if "," in identifier:
+            self._faults.warning(
+                file,
+                "$",
+                f"the layer {identifier!r} cannot be named in a WMS request",
+                "rename the file: no comma",
+            )
+        return True
+
+    def _compose(
+        self, entries: list[dict[str, str]], file: str
+    ) -> tuple[Pyramid, dict[str, SlabPlace]] | None:
+        """Return the union of the level ranges of all pyramids of a layer (layer.md section 3)."""
+        levels: dict[str, Level] = {}
+        places: dict[str, SlabPlace] = {}
+        first: Pyramid | None = None
+        usable = True
+        for position, entry in enumerate(entries):
+            at = json_path(["pyramids", position])
+            stored = self._load_pyramid(entry["path"], f"{at}.path", file)
+            if stored is None:
+                usable = False
+                continue
+            first = first or stored.pyramid
+            problem = _mismatch(first, stored.pyramid) or _bad_range(entry, stored.pyramid)
+            if problem is None:
+                for level in _range(entry, stored.pyramid):
+                    identifier = level.matrix.id
+                    if identifier in levels:
+                        problem = f"the level {identifier!r} is taken from an earlier pyramid"
+                        break
+                    levels[identifier] = level
+                    places[identifier] = stored.places[identifier]
+            if problem is not None:
+                self._faults.error(file, at, problem, "correct the pyramid or its levels")
+                usable = False
+        if not usable or first is None:
+            return None
+        ordered = sorted(levels.values(), key=lambda level: -level.matrix.cell_size)
+        return (
+            replace(first, levels=MappingProxyType({level.matrix.id: level for level in ordered})),
+            places,
+        )
+
+    def _load_pyramid(self, text: str, at: str, file: str) -> StoredPyramid | None:
+        try:
+            path = ResourcePath.parse(text)
+        except ValueError as error:
+            self._faults.error(file, at, str(error), "correct the path")
+            return None
+        stored = self._pyramids.load(path)
+        if stored is None:
+            self._faults.error(
+                file, at, f"the pyramid {path} cannot be used", "see the faults of that file"
+            )
+        return stored
+
+    def _layer_styles(
+        self, document: dict[str, Any], pyramid: Pyramid, file: str
+    ) -> tuple[Style, ...] | None:
+        """Return the usable styles, or the default one; None when a raster layer has neither."""
+        if pyramid.raster is None:
+            return ()
+        found: dict[str, Style] = {}
+        for position, identifier in enumerate(document.get("styles", ())):
+            style = self._styles.get(identifier)
+            problem = "cannot be loaded" if style is None else _unusable(style, pyramid)
+            if style is not None and problem is None:
+                found.setdefault(style.identifier, style)
+            else:
+                self._faults.warning(
+                    file,
+                    json_path(["styles", position]),
+                    f"the style {identifier!r} {problem}, it is skipped",
+                    "remove it, or correct the style",
+                )
+        if found:
+            return tuple(found.values())
+        default = self._styles.get(self._default_style)
+        problem = "cannot be loaded" if default is None else _unusable(default, pyramid)
+        if default is None or problem is not None:
+            self._faults.error(
+                file,
+                "$.styles",
+                f"no style is usable, and the default style {self._default_style!r} {problem}",
+                "name a style in styles, or correct global.default_style of services.json",
+            )
+            return None
+        return (default,)
+
+    def _extra_crs(self, document: dict[str, Any], file: str) -> tuple[str, ...]:
+        codes: dict[str, None] = {}
+        for position, code in enumerate(document.get("extra_crs", ())):
+            if is_known_crs(code):
+                codes[code.upper()] = None
+            else:
+                self._faults.warning(
+                    file,
+                    json_path(["extra_crs", position]),
+                    f"the CRS {code!r} is not known, it is skipped",
+                    "write AUTHORITY:CODE, as in EPSG:3857",
+                )
+        return tuple(codes)
+
+    def _extra_sets(
+        self, document: dict[str, Any], pyramid: Pyramid, file: str
+    ) -> tuple[TileMatrixSet, ...]:
+        if not self._settings.tile_reprojection or pyramid.raster is None:
+            return ()
+        found: dict[str, TileMatrixSet] = {}
+        for position, identifier in enumerate(document.get("extra_tilematrixsets", ())):
+            if identifier == pyramid.tile_matrix_set.id:
+                continue
+            tile_matrix_set = self._tile_matrix_sets.get(identifier)
+            if tile_matrix_set is None:
+                self._faults.warning(
+                    file,
+                    json_path(["extra_tilematrixsets", position]),
+                    f"the tile matrix set {identifier!r} cannot be loaded, it is skipped",
+                    "remove it, or add it to the directory of tile matrix sets",
+                )
+            else:
+                found[identifier] = tile_matrix_set
+        return tuple(found.values())
+
+
+def _mismatch(first: Pyramid, other: Pyramid) -> str | None:
+    """Return why two pyramids cannot make one layer, or None when they can."""
+    pairs = [
+        ("tile matrix set", first.tile_matrix_set.id, other.tile_matrix_set.id),
+        ("format", first.format.name, other.format.name),
+    ]
+    if first.raster and other.raster:
+        pairs += [
+            ("photometric", first.raster.photometric, other.raster.photometric),
+            ("channel count", str(first.raster.channels), str(other.raster.channels)),
+        ]
+    for word, one, two in pairs:
+        if one != two:
+            return f"its {word} {two} is not that of the first pyramid, {one}"
+    return None
+
+
+def _bad_range(entry: dict[str, str], pyramid: Pyramid) -> str | None:
+    for key in ("bottom_level", "top_level"):
+        if entry[key] not in pyramid.levels:
+            known = ", ".join(pyramid.levels)
+            return f"{key} {entry[key]!r} is no level of {pyramid.name} (levels: {known})"
+    bottom = pyramid.levels[entry["bottom_level"]].matrix.cell_size
+    if bottom > pyramid.levels[entry["top_level"]].matrix.cell_size:
+        return "bottom_level is coarser than top_level"
+    return None
+
+
+def _range(entry: dict[str, str], pyramid: Pyramid) -> list[Level]:
+    finest = pyramid.levels[entry["bottom_level"]].matrix.cell_size
+    coarsest = pyramid.levels[entry["top_level"]].matrix.cell_size
+    return [
+        level for level in pyramid.levels.values() if finest <= level.matrix.cell_size <= coarsest
+    ]
+
+
+def _narrowed(pyramid: Pyramid, bbox: BoundingBox) -> Pyramid:
+    """Return the pyramid with only the tiles that meet a box, native CRS.
+
+    Raises:
+        ValueError: no tile of some level meets it.
+    """
+    levels: dict[str, Level] = {}
+    for identifier, level in pyramid.levels.items():
+        limits = level.matrix.limits_of(bbox)
+        common = None if limits is None else limits.intersection(level.limits)
+        if common is None:
+            raise ValueError(f"no tile of level {identifier} lies in it")
+        levels[identifier] = replace(level, limits=common)
+    return replace(pyramid, levels=MappingProxyType(levels))
+
+
+def _unusable(style: Style, pyramid: Pyramid) -> str | None:
+    """Return why a style cannot be used for a pyramid, or None when it can."""
+    channels = pyramid.raster.channels if pyramid.raster else 0
+    if _NEIGHBOURHOOD & style.processing.keys():
+        return "needs neighbouring pixels, which is not supported"
+    if (style.palette or "terrainrgb" in style.processing) and channels != 1:
+        return f"needs one channel, the pyramid has {channels}"
+    source = style.processing.get("colorize", {}).get("source", (255, 255, 255))
+    if "colorize" in style.processing and len(source) != channels:
+        return f"needs {len(source)} channels, the pyramid has {channels}"
+    return None
+
+
+def _hidden_from(document: dict[str, Any], pyramid: Pyramid) -> frozenset[str]:
+    hidden = {
+        name
+        for name, section in document.items()
+        if isinstance(section, dict) and section.get("enabled") is False
+    }
+    return frozenset(hidden | _RASTER_ONLY if pyramid.format.is_vector else hidden)
+
+
+def _attribution(document: dict[str, Any] | None) -> Attribution | None:
+    if document is None:
+        return None
+    logo = document.get("logo")
+    return Attribution(
+        document["title"],
+        document["url"],
+        logo and Logo(logo["format"], logo["url"], int(logo["width"]), int(logo["height"])),
+    )
+
+
+def _resampling(name: str) -> str:
+    return "lanczos_2" if name == "lanczos" else name
+
+
+def _feature_info(document: dict[str, str] | None, pyramid: Pyramid) -> FeatureInfo | None:
+    if document is None or pyramid.format.is_vector:
+        return None
+    if document["type"] == "PYRAMID":
+        return FeatureInfo()
+    return FeatureInfo(
+        document["url"],
+        document["layers"],
+        document["query_layers"],
+        MappingProxyType(dict(parse_qsl(document.get("extra_query_params", "")))),
+    )

@@ -1,0 +1,256 @@
+"""Pyramid descriptors (pyramid.md section 2)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+from mastaba.config.book import Book
+from mastaba.config.documents import DocumentReader
+from mastaba.config.faults import Faults
+from mastaba.config.schema import SchemaValidator, json_path
+from mastaba.errors import MastabaError
+from mastaba.model.format import TILE_FORMATS, TileFormat
+from mastaba.model.pyramid import Attribute, Level, Pyramid, RasterSpecification, Table
+from mastaba.model.tile_matrix_set import TileLimits, TileMatrix, TileMatrixSet
+from mastaba.slab.layout import PathLayout, PrefixLayout, SlabLayout
+from mastaba.storage.base import Storage
+from mastaba.storage.path import ResourcePath
+from mastaba.storage.pool import StoragePool
+
+
+@dataclass(frozen=True, slots=True)
+class SlabPlace:
+    """Where the slabs of one level lie."""
+
+    storage: Storage
+    layout: SlabLayout
+
+
+@dataclass(frozen=True, slots=True)
+class StoredPyramid:
+    """A pyramid, and where the slabs of each of its levels lie."""
+
+    pyramid: Pyramid
+    places: Mapping[str, SlabPlace]
+
+
+class PyramidLoader:
+    """Loads descriptors; each one once, however many layers use it."""
+
+    def __init__(
+        self,
+        tile_matrix_sets: Book[TileMatrixSet],
+        validator: SchemaValidator,
+        reader: DocumentReader,
+        pool: StoragePool,
+        faults: Faults,
+    ) -> None:
+        self._tile_matrix_sets = tile_matrix_sets
+        self._validator = validator
+        self._reader = reader
+        self._pool = pool
+        self._faults = faults
+        self._loaded: dict[ResourcePath, StoredPyramid | None] = {}
+
+    def load(self, path: ResourcePath) -> StoredPyramid | None:
+        """Return a pyramid, or None; why not is noted the first time it is asked for."""
+        if path not in self._loaded:
+            self._loaded[path] = self._load(path)
+        return self._loaded[path]
+
+    def _load(self, path: ResourcePath) -> StoredPyramid | None:
+        document, file = self._reader.document(path), str(path)
+        if document is None:
+            return None
+        document = self._validator.validate(document, file, self._faults)
+        if document is None:
+            return None
+        tile_format = TILE_FORMATS[document["format"]]
+        tile_matrix_set = self._tile_matrix_sets.get(document["tile_matrix_set"])
+        if tile_matrix_set is None:
+            self._faults.error(
+                file,
+                "$.tile_matrix_set",
+                f"the tile matrix set {document['tile_matrix_set']!r} cannot be loaded",
+                "add it to the directory of tile matrix sets",
+            )
+            return None
+        raster = None
+        if not tile_format.is_vector:
+            raster = _raster(document["raster_specifications"], tile_format, file, self._faults)
+            if raster is None:
+                return None
+        levels: dict[str, Level] = {}
+        places: dict[str, SlabPlace] = {}
+        usable = True
+        for position, entry in enumerate(document["levels"]):
+            identifier = entry["id"]
+            at = json_path(["levels", position])
+            if identifier in levels:
+                self._faults.error(
+                    file, f"{at}.id", f"the level {identifier!r} stands there twice", "remove one"
+                )
+                usable = False
+                continue
+            level = _level(entry, tile_matrix_set, at, file, self._faults)
+            place = self._place(entry["storage"], path, f"{at}.storage")
+            if level is None or place is None:
+                usable = False
+            else:
+                levels[identifier], places[identifier] = level, place
+        if not usable:
+            return None
+        ordered = sorted(levels.values(), key=lambda level: -level.matrix.cell_size)
+        pyramid = Pyramid(
+            name=path.stem,
+            tile_matrix_set=tile_matrix_set,
+            format=tile_format,
+            raster=raster,
+            levels=MappingProxyType({level.matrix.id: level for level in ordered}),
+        )
+        return StoredPyramid(pyramid, MappingProxyType(places))
+
+    def _place(
+        self, document: dict[str, Any], descriptor: ResourcePath, at: str
+    ) -> SlabPlace | None:
+        file, name = str(descriptor), document["type"].lower()
+        try:
+            driver = self._pool.driver(name)
+        except MastabaError as error:
+            self._faults.error(file, f"{at}.type", str(error), "install it")
+            return None
+        wanted = (
+            ["image_directory", "path_depth"]
+            if driver.container_field is None
+            else [driver.container_field, "image_prefix"]
+        )
+        missing = [key for key in wanted if key not in document]
+        for key in missing:
+            self._faults.error(
+                file, f"{at}.{key}", f"is missing for storage {document['type']}", "add it"
+            )
+        if missing:
+            return None
+        container = document[driver.container_field] if driver.container_field else ""
+        try:
+            storage = self._pool.open(name, container)
+        except MastabaError as error:
+            self._faults.error(file, at, str(error), "see the documentation of this storage")
+            return None
+        layout: SlabLayout
+        if driver.container_field is None:
+            directory = _image_directory(document["image_directory"], descriptor)
+            layout = PathLayout(directory, int(document["path_depth"]))
+        else:
+            layout = PrefixLayout(document["image_prefix"])
+        return SlabPlace(storage, layout)
+
+
+def _image_directory(text: str, descriptor: ResourcePath) -> str:
+    """Return the directory of slabs; a relative one starts at the directory of the descriptor."""
+    text = text.removesuffix("/") or "/"
+    if text.startswith("/"):
+        return text
+    return f"{descriptor.directory}/{text.removeprefix('./')}"
+
+
+def _raster(
+    document: dict[str, Any], tile_format: TileFormat, file: str, faults: Faults
+) -> RasterSpecification | None:
+    channels, at = int(document["channels"]), "$.raster_specifications"
+    if channels not in tile_format.channels:
+        faults.error(
+            file,
+            f"{at}.channels",
+            f"{tile_format.name} cannot have {channels} channels",
+            f"use one of {', '.join(map(str, tile_format.channels))}",
+        )
+        return None
+    values = [text.strip() for text in document["nodata"].split(",")]
+    if len(values) < channels:
+        faults.error(
+            file,
+            f"{at}.nodata",
+            f"{len(values)} values for {channels} channels",
+            "write one value for each channel, separated by commas",
+        )
+        return None
+    try:
+        nodata = tuple(float(text) if text else 255.0 for text in values[:channels])
+    except ValueError:
+        nodata = (math.nan,)
+    if not all(map(math.isfinite, nodata)):
+        faults.error(
+            file, f"{at}.nodata", f"{document['nodata']!r} are not numbers", "write numbers"
+        )
+        return None
+    return RasterSpecification(channels, nodata, document["photometric"].lower())
+
+
+def _level(
+    document: dict[str, Any], tile_matrix_set: TileMatrixSet, at: str, file: str, faults: Faults
+) -> Level | None:
+    matrix = tile_matrix_set.matrices.get(document["id"])
+    if matrix is None:
+        faults.error(
+            file,
+            f"{at}.id",
+            f"{document['id']!r} is no matrix of {tile_matrix_set.id}",
+            "correct the id, or the tile matrix set",
+        )
+        return None
+    limits = _limits(document["tile_limits"], matrix)
+    if limits is None:
+        faults.error(
+            file, f"{at}.tile_limits", "a minimum is above its maximum", "correct the limits"
+        )
+        return None
+    return Level(
+        matrix=matrix,
+        tiles_per_width=int(document["tiles_per_width"]),
+        tiles_per_height=int(document["tiles_per_height"]),
+        limits=limits,
+        tables=tuple(_table(table) for table in document.get("tables", ())),
+    )
+
+
+def _limits(document: dict[str, int], matrix: TileMatrix) -> TileLimits | None:
+    """Return the limits inside the matrix; a bound outside it counts as the edge on its side."""
+
+    def inside(minimum: int, maximum: int, size: int) -> tuple[int, int]:
+        return (
+            minimum if 0 <= minimum < size else 0,
+            maximum if 0 <= maximum < size else size - 1,
+        )
+
+    min_row, max_row = inside(
+        int(document["min_row"]), int(document["max_row"]), matrix.matrix_height
+    )
+    min_col, max_col = inside(
+        int(document["min_col"]), int(document["max_col"]), matrix.matrix_width
+    )
+    if min_row > max_row or min_col > max_col:
+        return None
+    return TileLimits(min_row, max_row, min_col, max_col)
+
+
+def _table(document: dict[str, Any]) -> Table:
+    return Table(
+        document["name"],
+        document["geometry"],
+        tuple(
+            Attribute(
+                name=attribute["name"],
+                type=attribute["type"],
+                count=attribute.get("count"),
+                values=tuple(attribute.get("values", ())),
+                minimum=attribute.get("min"),
+                maximum=attribute.get("max"),
+            )
+            for attribute in document["attributes"]
+        ),
+    )

@@ -1,0 +1,182 @@
+"""JSON schemas of the configuration files, and validation against them."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Iterator, Mapping
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any, Final
+
+from jsonschema import Draft202012Validator
+
+from mastaba.config.faults import Faults
+
+if TYPE_CHECKING:
+    from mastaba.plugins import Plugins
+
+SCHEMA_NAMES: Final = ("server", "services", "layer", "pyramid", "tile_matrix_set", "style")
+
+_TYPE_NAMES: Final = {
+    "string": "a text",
+    "integer": "a whole number",
+    "number": "a number",
+    "boolean": "true or false",
+    "array": "a list",
+    "object": "an object",
+}
+_SHOWN: Final = 60
+
+
+@cache
+def _load(name: str) -> dict[str, Any]:
+    text = files("mastaba.config").joinpath("schemas", f"{name}.json").read_text("utf-8")
+    loaded: dict[str, Any] = json.loads(text)
+    return loaded
+
+
+def schema(name: str, plugins: Plugins) -> dict[str, Any]:
+    """Return one of `SCHEMA_NAMES`, with the sections of the services that are installed.
+
+    Raises:
+        KeyError: there is no such schema.
+    """
+    if name not in SCHEMA_NAMES:
+        raise KeyError(name)
+    document = copy.deepcopy(_load(name))
+    if name == "services":
+        for service_name, service in sorted(plugins.services.items()):
+            if service_name == "root":
+                continue
+            section = copy.deepcopy(_load("service"))
+            section["description"] = f"The service {service.title}."
+            section["properties"].update(copy.deepcopy(dict(service.settings_schema)))
+            document["properties"][service_name] = section
+    elif name == "layer":
+        for service_name in sorted(plugins.services):
+            document["properties"].setdefault(
+                service_name, {"type": "object", "properties": {"enabled": {"type": "boolean"}}}
+            )
+    return document
+
+
+class SchemaValidator:
+    """Validates documents of one kind.
+
+    A key that the schema does not know is a warning; a known key with a wrong value is an
+    error, or a warning where the schema says ``"x-on-fault": "default"``: then the value is
+    left out, and the default counts.
+    """
+
+    def __init__(self, name: str, plugins: Plugins) -> None:
+        self._schema = schema(name, plugins)
+        self._validator = Draft202012Validator(self._schema)
+
+    def validate(self, document: Any, file: str, faults: Faults) -> dict[str, Any] | None:
+        """Return the document, or None when it has an error; every fault is noted."""
+        usable = True
+        for error in sorted(
+            self._validator.iter_errors(document), key=lambda e: [str(p) for p in e.absolute_path]
+        ):
+            if error.validator == "additionalProperties":
+                for key in _unknown_keys(error):
+                    faults.warning(
+                        file,
+                        f"{json_path(error.absolute_path)}.{key}",
+                        "unknown key, it is ignored",
+                        "remove it, or correct its spelling",
+                    )
+            elif self._has_default(error):
+                _remove(document, list(error.absolute_path))
+                faults.warning(
+                    file,
+                    json_path(error.absolute_path),
+                    f"{_reason(error)}; the default is used",
+                    _remedy(error),
+                )
+            else:
+                usable = False
+                faults.error(file, _fault_path(error), _reason(error), _remedy(error))
+        return document if usable else None
+
+    def _has_default(self, error: Any) -> bool:
+        node: Any = self._schema
+        for step in error.absolute_schema_path:
+            node = node[step]
+            if isinstance(node, Mapping) and node.get("x-on-fault") == "default":
+                return True
+        return False
+
+
+def json_path(parts: Any) -> str:
+    """Return ``$.levels[3].id`` for the parts ``"levels", 3, "id"``."""
+    return "$" + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in parts)
+
+
+def _fault_path(error: Any) -> str:
+    path = json_path(error.absolute_path)
+    return f"{path}.{_missing_key(error)}" if error.validator == "required" else path
+
+
+def _missing_key(error: Any) -> str:
+    # jsonschema reports each missing key on its own, and names it first in its message.
+    return str(next(key for key in error.validator_value if error.message.startswith(repr(key))))
+
+
+def _unknown_keys(error: Any) -> Iterator[str]:
+    known = error.schema.get("properties", {})
+    return (key for key in error.instance if key not in known)
+
+
+def _remove(document: Any, path: list[Any]) -> None:
+    for step in path[:-1]:
+        document = document[step]
+    document.pop(path[-1], None)
+
+
+def _reason(error: Any) -> str:
+    shown = json.dumps(error.instance, ensure_ascii=False, default=str)
+    shown = shown if len(shown) <= _SHOWN else shown[:_SHOWN] + "…"
+    match error.validator:
+        case "required":
+            return "is missing"
+        case "type":
+            return f"must be {_type_name(error.validator_value)}, not {shown}"
+        case "enum":
+            return f"cannot be {shown}"
+        case "minLength":
+            return "must not be empty"
+        case "minItems":
+            return f"must have at least {error.validator_value} elements"
+        case "maxItems":
+            return f"must have at most {error.validator_value} elements"
+        case "minimum" | "exclusiveMinimum":
+            return f"{shown} is too small"
+        case "maximum":
+            return f"{shown} is too large"
+        case _:
+            return f"{shown} is not allowed here"
+
+
+def _remedy(error: Any) -> str:
+    match error.validator:
+        case "required":
+            return f"add the key {_missing_key(error)!r}"
+        case "enum":
+            return f"use one of {', '.join(map(str, error.validator_value))}"
+        case "minimum":
+            return f"use {error.validator_value} or more"
+        case "exclusiveMinimum":
+            return f"use more than {error.validator_value}"
+        case "maximum":
+            return f"use {error.validator_value} or less"
+        case "type":
+            return f"write {_type_name(error.validator_value)}"
+        case _:
+            return str(error.schema.get("description", "see the schema of this file"))
+
+
+def _type_name(value: Any) -> str:
+    names = value if isinstance(value, list) else [value]
+    return " or ".join(_TYPE_NAMES[name] for name in names)

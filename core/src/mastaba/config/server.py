@@ -1,0 +1,96 @@
+"""server.json (server-config.md)."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Any
+
+from mastaba.config.documents import parse_document
+from mastaba.config.faults import Faults
+from mastaba.config.schema import SchemaValidator
+from mastaba.plugins import Plugins
+
+
+@dataclass(frozen=True, slots=True)
+class LoggerConfig:
+    """The log; ``file_period`` in seconds."""
+
+    output: str = "rolling_file"
+    level: str = "error"
+    file_prefix: str = "/var/tmp/mastaba"  # noqa: S108 - where existing installations look
+    file_period: int = 3600
+
+
+@dataclass(frozen=True, slots=True)
+class ServerConfig:
+    """What server.json says.
+
+    Attributes:
+        file: path of server.json itself.
+        port: FastCGI listening address, None when the file gives none.
+        workers: processes; None means one for each processor.
+        cache_size: slab indices kept.
+        cache_validity: seconds.
+        services, layers, styles, tile_matrix_sets: paths as written.
+    """
+
+    file: str
+    port: str | None
+    backlog: int
+    workers: int | None
+    threads: int
+    logger: LoggerConfig
+    cache_size: int
+    cache_validity: float
+    services: str
+    layers: str | None
+    styles: str
+    tile_matrix_sets: str
+
+    @property
+    def worker_count(self) -> int:
+        return self.workers or len(os.sched_getaffinity(0))
+
+
+def load_server(file: str, plugins: Plugins, faults: Faults) -> ServerConfig | None:
+    """Read server.json, always a local file; None after noting what is wrong."""
+    try:
+        with open(file, encoding="utf-8-sig") as stream:
+            text = stream.read()
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "is not UTF-8 text"
+        faults.error(file, "$", f"cannot be read: {reason}", "name a readable file with -f")
+        return None
+    document = parse_document(text, file, faults)
+    if document is None:
+        if not faults.errors:
+            faults.error(file, "$", "is empty", "write at least port and configurations")
+        return None
+    document = SchemaValidator("server", plugins).validate(document, file, faults)
+    return None if document is None else _server_config(document, file)
+
+
+def _server_config(document: dict[str, Any], file: str) -> ServerConfig:
+    logger, cache = document.get("logger", {}), document.get("cache", {})
+    places = document["configurations"]
+    workers, defaults = document.get("workers"), LoggerConfig()
+    return ServerConfig(
+        file=file,
+        port=document.get("port"),
+        backlog=int(document.get("backlog", 0)),
+        workers=None if workers is None else int(workers),
+        threads=int(document.get("threads", 1)),
+        logger=LoggerConfig(
+            output=logger.get("output", defaults.output),
+            level=logger.get("level", defaults.level),
+            file_prefix=logger.get("file_prefix", defaults.file_prefix),
+            file_period=int(logger.get("file_period", defaults.file_period)),
+        ),
+        cache_size=int(cache.get("size", 100)),
+        cache_validity=60.0 * int(cache.get("validity", 5)),
+        services=places["services"],
+        layers=places.get("layers"),
+        styles=places["styles"],
+        tile_matrix_sets=places["tile_matrix_sets"],
+    )

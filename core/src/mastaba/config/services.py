@@ -1,0 +1,214 @@
+"""services.json (services-config.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from mastaba.catalogue import Contact, MapSettings, Settings
+from mastaba.config.documents import DocumentReader
+from mastaba.config.faults import Faults
+from mastaba.config.schema import SchemaValidator, json_path
+from mastaba.model.crs import Equivalences, is_known_crs
+from mastaba.model.layer import Metadata
+from mastaba.service import ServiceSettings
+from mastaba.storage.path import ResourcePath
+
+if TYPE_CHECKING:
+    from mastaba.plugins import Plugins
+    from mastaba.service import Service
+
+_COMMON = frozenset(
+    ("enabled", "endpoint_uri", "root_path", "title", "abstract", "keywords", "metadata")
+)
+_KNOWN_SERVICES = frozenset(("admin", "health", "wms", "wmts", "tms", "ogcapi", "viewer"))
+_NO_ENCODER = "image/gif"
+
+
+@dataclass(frozen=True, slots=True)
+class ServicesConfig:
+    """What services.json says: for all services, for each enabled one, and for layers."""
+
+    settings: Settings
+    services: dict[str, ServiceSettings]
+    default_style: str = "normal"
+
+
+def load_services(
+    path: ResourcePath, plugins: Plugins, reader: DocumentReader, faults: Faults
+) -> ServicesConfig | None:
+    """Read services.json; None after noting what is wrong."""
+    document, file = reader.document(path), str(path)
+    if document is None:
+        return None
+    _drop_foreign_sections(document, plugins, file, faults)
+    document = SchemaValidator("services", plugins).validate(document, file, faults)
+    if document is None:
+        return None
+    shared = document.get("global", {})
+    equivalences = _equivalences(shared.get("crs_equivalences"), reader, faults)
+    if equivalences is None:
+        return None
+    return ServicesConfig(
+        settings=Settings(
+            enabled=document.get("enabled", True),
+            provider=shared.get("provider", ""),
+            site=shared.get("site", ""),
+            fee=shared.get("fee", ""),
+            access_constraint=shared.get("access_constraint", ""),
+            contact=_contact(shared.get("contact", {})),
+            inspire=shared.get("inspire", False),
+            map=_map_settings(shared.get("map", {}), equivalences, file, faults),
+            tile_reprojection=shared.get("tile", {}).get("reprojection", False),
+            cors=shared.get("cors", False),
+            equivalences=equivalences,
+        ),
+        services=_services(document, plugins, file, faults),
+        default_style=shared.get("default_style", "normal"),
+    )
+
+
+def _drop_foreign_sections(document: Any, plugins: Plugins, file: str, faults: Faults) -> None:
+    """Take out the sections of services that are not installed; an enabled one is worth a word."""
+    if not isinstance(document, dict):
+        return
+    for name in sorted(_KNOWN_SERVICES.difference(plugins.services)):
+        section = document.pop(name, None)
+        if isinstance(section, dict) and section.get("enabled") is True:
+            faults.warning(
+                file,
+                f"$.{name}",
+                "the service is enabled, but not installed",
+                f"install the package mastaba-{name}, or set enabled to false",
+            )
+
+
+def _services(
+    document: dict[str, Any], plugins: Plugins, file: str, faults: Faults
+) -> dict[str, ServiceSettings]:
+    found: dict[str, ServiceSettings] = {}
+    for name, service in plugins.services.items():
+        section = document.get(name, {})
+        if section.get("enabled", False) or name == "root":
+            found[name] = _service_settings(service, section)
+    places: dict[str, str] = {}
+    for name, settings in found.items():
+        if name == "root":
+            continue
+        other = places.setdefault(settings.root_path, name)
+        if other != name:
+            faults.warning(
+                file,
+                f"$.{name}.root_path",
+                f"is also the root path of {other}, which one of them answers is not certain",
+                "give each service a root path of its own",
+            )
+    return found
+
+
+def _service_settings(service: type[Service], section: dict[str, Any]) -> ServiceSettings:
+    name = service.name
+    root_path = section.get("root_path", service.default_root_path or f"/{name}").strip("/")
+    metadata = section.get("metadata")
+    return ServiceSettings(
+        endpoint_uri=section.get("endpoint_uri", f"http://localhost/{name}").removesuffix("/"),
+        root_path=f"/{root_path}" if root_path else "",
+        title=section.get("title", service.title),
+        abstract=section.get("abstract", service.title),
+        keywords=tuple(section.get("keywords", ())),
+        metadata=None if metadata is None else load_metadata(metadata),
+        own={key: value for key, value in section.items() if key not in _COMMON},
+    )
+
+
+def load_metadata(document: dict[str, Any]) -> Metadata:
+    return Metadata(document["format"], document["url"], document["type"])
+
+
+def _contact(document: dict[str, str]) -> Contact:
+    return Contact(**{name: document.get(name, "") for name in Contact.__slots__})
+
+
+def _map_settings(
+    document: dict[str, Any], equivalences: Equivalences, file: str, faults: Faults
+) -> MapSettings:
+    default, limits = MapSettings(), document.get("limits", {})
+    reprojection = document.get("reprojection", default.reprojection)
+    formats = tuple(dict.fromkeys(document.get("formats", default.formats)))
+    if _NO_ENCODER in formats:
+        faults.warning(
+            file,
+            "$.global.map.formats",
+            f"{_NO_ENCODER} cannot be written, it is not offered",
+            "remove it",
+        )
+        formats = tuple(item for item in formats if item != _NO_ENCODER)
+    listed = document.get("crs", [])
+    if listed and not reprojection:
+        faults.warning(
+            file,
+            "$.global.map.crs",
+            "has no effect without reprojection",
+            "remove it, or set global.map.reprojection to true",
+        )
+    return MapSettings(
+        reprojection=reprojection,
+        formats=formats,
+        crs=_offered_crs(listed, equivalences, file, faults) if reprojection else (),
+        max_layers=int(limits.get("layers_count", default.max_layers)),
+        max_width=int(limits.get("width", default.max_width)),
+        max_height=int(limits.get("height", default.max_height)),
+        max_tiles_x=int(limits.get("tile_x", default.max_tiles_x)),
+        max_tiles_y=int(limits.get("tile_y", default.max_tiles_y)),
+    )
+
+
+def _offered_crs(
+    listed: Iterable[str], equivalences: Equivalences, file: str, faults: Faults
+) -> tuple[str, ...]:
+    """Return the codes listed, each followed by its equivalents; CRS:84 is always among them."""
+    offered: dict[str, None] = {}
+    for position, code in enumerate(listed):
+        if is_known_crs(code):
+            offered[code.upper()] = None
+            offered.update(dict.fromkeys(filter(is_known_crs, equivalences.declared(code))))
+        else:
+            faults.warning(
+                file,
+                json_path(["global", "map", "crs", position]),
+                f"the CRS {code!r} is not known, it is skipped",
+                "write AUTHORITY:CODE, as in EPSG:3857",
+            )
+    offered["CRS:84"] = None
+    return tuple(offered)
+
+
+def _equivalences(path: str | None, reader: DocumentReader, faults: Faults) -> Equivalences | None:
+    """Read the file of CRS equivalences; None after noting what is wrong."""
+    if path is None:
+        return Equivalences()
+    document = reader.document(ResourcePath("file", "", path))
+    if document is None:
+        return None
+    if not isinstance(document, dict) or not all(
+        isinstance(others, list) and all(isinstance(other, str) for other in others)
+        for others in document.values()
+    ):
+        faults.error(
+            path, "$", "must be an object of lists of texts", 'write {"IGNF:LAMB93": ["EPSG:2154"]}'
+        )
+        return None
+    known: dict[str, list[str]] = {}
+    for code, others in document.items():
+        unknown = [item for item in (code, *others) if not is_known_crs(item)]
+        if unknown:
+            faults.warning(
+                path,
+                f"$['{code}']",
+                f"not known to the projection library, skipped: {', '.join(unknown)}",
+                "no action is needed if nobody uses these codes",
+            )
+        if code not in unknown:
+            known[code] = [other for other in others if other not in unknown]
+    return Equivalences(known)

@@ -1,0 +1,78 @@
+"""Style descriptors (style.md)."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from mastaba.config.faults import Faults
+from mastaba.model.style import Legend, Palette, PaletteEntry, Style
+
+_EXCLUSIVE: Final[tuple[str, ...]] = ("estompage", "pente", "exposition", "terrainrgb", "colorize")
+_NOT_WITH_PALETTE: Final = ("terrainrgb", "colorize")
+
+
+def make_style(
+    identifier: str, document: dict[str, Any], file: str, faults: Faults
+) -> Style | None:
+    """Make a style of a valid document; None after noting what is wrong."""
+    processing = {name: document[name] for name in _EXCLUSIVE if name in document}
+    palette = _palette(document.get("palette", {}), file, faults)
+    if len(processing) > 1:
+        faults.error(
+            file, "$", f"{' and '.join(processing)} exclude each other", "keep one of them"
+        )
+        return None
+    if palette is not None and any(name in _NOT_WITH_PALETTE for name in processing):
+        faults.error(
+            file, "$.palette", f"cannot go with {next(iter(processing))}", "keep one of them"
+        )
+        return None
+    return Style(
+        id=identifier,
+        identifier=document["identifier"],
+        title=document["title"],
+        abstract=document.get("abstract", ""),
+        keywords=tuple(document.get("keywords", ())),
+        legend=_legend(document["legend"]) if "legend" in document else None,
+        palette=palette,
+        processing=processing,
+    )
+
+
+def _palette(document: dict[str, Any], file: str, faults: Faults) -> Palette | None:
+    entries: dict[float, PaletteEntry] = {}
+    for position, colour in enumerate(document.get("colours", ())):
+        entry = PaletteEntry(
+            float(colour["value"]),
+            int(colour["red"]),
+            int(colour["green"]),
+            int(colour["blue"]),
+            int(colour["alpha"]),
+        )
+        if entry.value in entries:
+            faults.warning(
+                file,
+                f"$.palette.colours[{position}].value",
+                f"{entry.value:g} stands there twice, the first one counts",
+                "remove one of them",
+            )
+        entries.setdefault(entry.value, entry)
+    if not entries:
+        return None
+    return Palette(
+        tuple(entries[value] for value in sorted(entries)),
+        document.get("rgb_continuous", False),
+        document.get("alpha_continuous", False),
+        document.get("no_alpha", False),
+    )
+
+
+def _legend(document: dict[str, Any]) -> Legend:
+    return Legend(
+        media_type=document["format"],
+        url=document["url"],
+        width=int(document["width"]),
+        height=int(document["height"]),
+        min_scale_denominator=float(document["min_scale_denominator"]),
+        max_scale_denominator=float(document["max_scale_denominator"]),
+    )

@@ -1,0 +1,146 @@
+"""The log: five tab-separated columns, one line for each message (server-config.md section 8)."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import threading
+import time
+from datetime import datetime
+from typing import IO, TYPE_CHECKING, Final
+
+from mastaba.config.faults import Fault, Severity
+from mastaba.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from mastaba.config.server import LoggerConfig, ServerConfig
+
+_LEVELS: Final = {
+    "fatal": logging.CRITICAL,
+    "error": logging.ERROR,
+    "warn": logging.WARNING,
+    "info": logging.INFO,
+    "debug": logging.DEBUG,
+}
+_WORDS: Final = {logging.CRITICAL: "fatal", logging.WARNING: "warning"}
+
+
+class LineFormatter(logging.Formatter):
+    """Writes time, process, thread, severity and text; control characters are escaped."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        text = record.getMessage()
+        if record.exc_info:
+            text += "\n" + self.formatException(record.exc_info)
+        if not text.isprintable():
+            text = "".join(
+                c if c.isprintable() else c.encode("unicode_escape").decode() for c in text
+            )
+        when = datetime.fromtimestamp(record.created).isoformat(timespec="microseconds")
+        severity = _WORDS.get(record.levelno, record.levelname.lower())
+        return f"{when}\t{record.process}\t{record.thread}\t{severity}\t{text}"
+
+
+class RollingFileHandler(logging.Handler):
+    """Begins a new file ``<prefix>-YYYY-MM-DD-HH-MM-SS.log`` after each period.
+
+    The periods are counted from the start of the first process, so that all workers write to
+    the file of the same name.
+
+    Args:
+        prefix: of the file names.
+        period: seconds.
+
+    Raises:
+        OSError: the first file cannot be written.
+    """
+
+    def __init__(self, prefix: str, period: int) -> None:
+        super().__init__()
+        self._prefix = prefix
+        self._period = period
+        self._start = int(time.time())
+        self._until = 0.0
+        self._stream: IO[str] | None = None
+        self._roll(float(self._start))
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            if record.created >= self._until:
+                self._roll(record.created)
+            assert self._stream is not None
+            self._stream.write(self.format(record) + "\n")
+            self._stream.flush()
+        except Exception:  # noqa: BLE001 - a full disk must not end a request
+            self.handleError(record)
+
+    def close(self) -> None:
+        if self._stream is not None:
+            self._stream.close()
+            self._stream = None
+        super().close()
+
+    def _roll(self, now: float) -> None:
+        begin = self._start + max(0, int(now - self._start)) // self._period * self._period
+        name = time.strftime("%Y-%m-%d-%H-%M-%S", time.localtime(begin))
+        stream = open(f"{self._prefix}-{name}.log", "a", encoding="utf-8")  # noqa: SIM115
+        if self._stream is not None:
+            self._stream.close()
+        self._stream = stream
+        self._until = float(begin + self._period)
+
+
+def configure_logging(server: ServerConfig) -> None:
+    """Send the log where server.json says, in place of where it went before.
+
+    Raises:
+        ConfigurationError: the log file cannot be written.
+    """
+    try:
+        handler = _handler(server.logger)
+    except OSError as error:
+        raise ConfigurationError(
+            [
+                Fault(
+                    Severity.ERROR,
+                    server.file,
+                    "$.logger.file_prefix",
+                    f"cannot write {server.logger.file_prefix}: {error.strerror}",
+                    "name a place where the server may write, or log to standard_output",
+                )
+            ]
+        ) from error
+    handler.setFormatter(LineFormatter())
+    root = logging.getLogger()
+    for old in list(root.handlers):
+        if isinstance(old, RollingFileHandler | logging.StreamHandler):
+            root.removeHandler(old)
+            old.close()
+    root.addHandler(handler)
+    root.setLevel(logging.WARNING)
+    logging.getLogger("mastaba").setLevel(_LEVELS[server.logger.level])
+    threading.excepthook = _log_thread_exception
+
+
+def log_faults(faults: tuple[Fault, ...]) -> None:
+    """Write faults to the log, each with its own severity."""
+    logger = logging.getLogger("mastaba.config")
+    for fault in faults:
+        level = logging.ERROR if fault.severity is Severity.ERROR else logging.WARNING
+        remedy = f" ({fault.remedy})" if fault.remedy else ""
+        logger.log(level, "%s: %s: %s%s", fault.file, fault.path, fault.reason, remedy)
+
+
+def _handler(config: LoggerConfig) -> logging.Handler:
+    if config.output == "standard_output":
+        return logging.StreamHandler(sys.stdout)
+    if config.output == "static_file":
+        return logging.FileHandler(os.path.abspath(config.file_prefix), encoding="utf-8")
+    return RollingFileHandler(config.file_prefix, config.file_period)
+
+
+def _log_thread_exception(arguments: threading.ExceptHookArgs) -> None:
+    if arguments.exc_type is SystemExit or arguments.exc_value is None:
+        return
+    logging.getLogger("mastaba").error("a thread failed", exc_info=arguments.exc_value)

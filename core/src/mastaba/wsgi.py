@@ -1,0 +1,52 @@
+"""Mastaba for any WSGI server: ``mastaba.wsgi:application``.
+
+The attribute ``application`` is made when it is first asked for, of the server.json that the
+environment variable ``MASTABA_SERVER`` names; `create_application` takes the path instead.
+Listening, processes, threads and logs are then the business of that server.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from mastaba.config.faults import Faults
+from mastaba.environment import Environment
+from mastaba.http.app import Application
+from mastaba.logs import log_faults
+from mastaba.plugins import Plugins
+from mastaba.scoreboard import Scoreboard
+from mastaba.site import open_site, read_server_config
+
+if TYPE_CHECKING:
+    application: Application
+
+
+def create_application(server_json: str, plugins: Plugins | None = None) -> Application:
+    """Return the WSGI application of a configuration.
+
+    Args:
+        server_json: path of server.json.
+        plugins: what is installed, when None.
+
+    Raises:
+        ConfigurationError: the configuration cannot be used; with every fault.
+        PluginError: a plugin cannot be used.
+    """
+    plugins = plugins or Plugins()
+    faults = Faults()
+    server = read_server_config(server_json, plugins, faults)
+    scoreboard = Scoreboard(1, server.threads)
+    scoreboard.bind_worker(0)
+    site = open_site(server, plugins, scoreboard, faults)
+    log_faults(faults.all)
+    return Application(site)
+
+
+def __getattr__(name: str) -> Any:
+    if name != "application":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    path = Environment().text("SERVER")
+    if not path:
+        raise RuntimeError("set MASTABA_SERVER to the path of server.json")
+    made = globals()["application"] = create_application(path)
+    return made
