@@ -1,0 +1,178 @@
+"""The Contents section of capabilities: layers and tile matrix sets (wmts.md 2.1 and 2.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from mastaba.model.bbox import BoundingBox
+from mastaba.model.layer import Layer
+from mastaba.model.style import Legend, Style
+from mastaba.model.tile_matrix_set import TileMatrix, TileMatrixSet
+from mastaba.slab.reader import LevelReader
+from mastaba_wmts import rest
+from mastaba_wmts.markup import coordinate, decimal, element, leaf, optional_leaf, text
+from mastaba_wmts.styles import listed_styles
+
+
+def contents(
+    layers: Iterable[Layer],
+    readers: Mapping[str, Mapping[str, LevelReader]],
+    restful_uri: str = "",
+) -> str:
+    """Return the section.
+
+    Args:
+        layers: in the order of the document.
+        readers: for each layer identifier, the reader of each level by tile matrix identifier.
+        restful_uri: public URL below which the RESTful paths are announced; empty for none.
+    """
+    written = []
+    published: dict[str, tuple[TileMatrixSet, tuple[TileMatrix, ...]]] = {}
+    native: dict[str, TileMatrixSet] = {}
+    for layer in layers:
+        tile_matrix_set, pyramid = layer.pyramid.tile_matrix_set, layer.pyramid
+        if layer.levels_id not in published:
+            top, bottom = pyramid.coarsest.matrix.id, pyramid.finest.matrix.id
+            offered = tuple(tile_matrix_set.between(top, bottom))
+            published[layer.levels_id] = tile_matrix_set, offered
+        native[tile_matrix_set.id] = tile_matrix_set
+        _, offered = published[layer.levels_id]
+        written.append(_layer(layer, readers[layer.id], offered, restful_uri))
+    for identifier, tile_matrix_set in native.items():
+        whole = tile_matrix_set, tuple(tile_matrix_set.matrices.values())
+        published.setdefault(identifier, whole)
+    sets = [
+        _tile_matrix_set(identifier, tile_matrix_set, matrices)
+        for identifier, (tile_matrix_set, matrices) in sorted(published.items())
+    ]
+    return element("Contents", *written, *sets)
+
+
+def keywords(words: Iterable[str]) -> str:
+    """Return ``ows:Keywords``, or nothing without any."""
+    leaves = [leaf("ows:Keyword", word) for word in words]
+    return element("ows:Keywords", *leaves) if leaves else ""
+
+
+def _layer(
+    layer: Layer,
+    readers: Mapping[str, LevelReader],
+    offered: Iterable[TileMatrix],
+    restful_uri: str,
+) -> str:
+    tile_format = layer.pyramid.format
+    crs = layer.pyramid.tile_matrix_set.crs
+    denominators = {matrix.scale_denominator(crs) for matrix in offered}
+    resource = {
+        "format": tile_format.media_type,
+        "resourceType": "tile",
+        "template": rest.tile_template(restful_uri, layer.id, tile_format.extension),
+    }
+    return element(
+        "Layer",
+        leaf("ows:Title", layer.title),
+        optional_leaf("ows:Abstract", layer.abstract),
+        keywords(layer.keywords),
+        _geographic_bbox(layer.geographic_bbox),
+        leaf("ows:Identifier", layer.id),
+        *(
+            element("ows:Metadata", attributes={"xlink:href": metadata.url})
+            for metadata in layer.metadata
+        ),
+        *(
+            _style(style, rank == 0, denominators)
+            for rank, style in enumerate(listed_styles(layer))
+        ),
+        leaf("Format", tile_format.media_type),
+        element(
+            "TileMatrixSetLink",
+            leaf("TileMatrixSet", layer.levels_id),
+            _limits(layer, readers),
+        ),
+        element("ResourceURL", attributes=resource) if restful_uri else "",
+    )
+
+
+def _geographic_bbox(bbox: BoundingBox) -> str:
+    west, south, east, north = map(coordinate, (bbox.xmin, bbox.ymin, bbox.xmax, bbox.ymax))
+    return element(
+        "ows:WGS84BoundingBox",
+        leaf("ows:LowerCorner", f"{west} {south}"),
+        leaf("ows:UpperCorner", f"{east} {north}"),
+    )
+
+
+def _style(style: Style, is_default: bool, denominators: set[float]) -> str:
+    return element(
+        "Style",
+        optional_leaf("ows:Title", style.title),
+        optional_leaf("ows:Abstract", style.abstract),
+        keywords(style.keywords),
+        leaf("ows:Identifier", style.identifier),
+        _legend(style.legend, denominators) if style.legend else "",
+        attributes={"isDefault": "true" if is_default else "false"},
+    )
+
+
+def _legend(legend: Legend, denominators: set[float]) -> str:
+    attributes = {"format": legend.media_type, "xlink:href": legend.url}
+    if legend.width > 0:
+        attributes["width"] = str(legend.width)
+    if legend.height > 0:
+        attributes["height"] = str(legend.height)
+    # A scale limit that is not one of a linked tile matrix is not allowed (07-057r7 table 6).
+    if legend.min_scale_denominator in denominators:
+        attributes["minScaleDenominator"] = decimal(legend.min_scale_denominator)
+    if legend.max_scale_denominator in denominators:
+        attributes["maxScaleDenominator"] = decimal(legend.max_scale_denominator)
+    return element("LegendURL", attributes=attributes)
+
+
+def _limits(layer: Layer, readers: Mapping[str, LevelReader]) -> str:
+    levels = [readers[name].level for name in layer.pyramid.levels]
+    # Limits that say nothing are left out. Index 0, which the standard allows, breaks the type
+    # that the schema gives these elements, so they must not be written needlessly.
+    if all(level.limits == level.matrix.all_tiles for level in levels):
+        return ""
+    return element(
+        "TileMatrixSetLimits",
+        *(
+            "<TileMatrixLimits>"
+            f"<TileMatrix>{text(level.matrix.id)}</TileMatrix>"
+            f"<MinTileRow>{level.limits.min_row}</MinTileRow>"
+            f"<MaxTileRow>{level.limits.max_row}</MaxTileRow>"
+            f"<MinTileCol>{level.limits.min_col}</MinTileCol>"
+            f"<MaxTileCol>{level.limits.max_col}</MaxTileCol>"
+            "</TileMatrixLimits>"
+            for level in levels
+        ),
+    )
+
+
+def _tile_matrix_set(
+    identifier: str, tile_matrix_set: TileMatrixSet, matrices: Iterable[TileMatrix]
+) -> str:
+    return element(
+        "TileMatrixSet",
+        optional_leaf("ows:Title", tile_matrix_set.title),
+        optional_leaf("ows:Abstract", tile_matrix_set.abstract),
+        keywords(tile_matrix_set.keywords),
+        leaf("ows:Identifier", identifier),
+        leaf("ows:SupportedCRS", tile_matrix_set.crs.code),
+        *(_tile_matrix(matrix, tile_matrix_set) for matrix in matrices),
+    )
+
+
+def _tile_matrix(matrix: TileMatrix, tile_matrix_set: TileMatrixSet) -> str:
+    crs = tile_matrix_set.crs
+    x, y = decimal(matrix.origin_x), decimal(matrix.origin_y)
+    return element(
+        "TileMatrix",
+        leaf("ows:Identifier", matrix.id),
+        leaf("ScaleDenominator", decimal(matrix.scale_denominator(crs))),
+        leaf("TopLeftCorner", f"{y} {x}" if crs.northing_first else f"{x} {y}"),
+        leaf("TileWidth", str(matrix.tile_width)),
+        leaf("TileHeight", str(matrix.tile_height)),
+        leaf("MatrixWidth", str(matrix.matrix_width)),
+        leaf("MatrixHeight", str(matrix.matrix_height)),
+    )

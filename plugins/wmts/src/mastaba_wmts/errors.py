@@ -1,0 +1,115 @@
+"""From errors to WMTS exception reports (OGC 07-057r7 clause 8, OWS Common 06-121r3 clause 8).
+
+One table holds HTTP status and exception code of each error of the core; a second one the
+statuses of RESTful paths, where a fault in the request is a resource that does not exist.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mastaba.errors import (
+    InvalidParameterError,
+    MissingParameterError,
+    ObjectNotFoundError,
+    RequestError,
+    RequestTooLargeError,
+    StorageError,
+    TileNotFoundError,
+    TileOutOfRangeError,
+    UnknownPathError,
+    UnsupportedOperationError,
+)
+from mastaba.http.app import public_message
+from mastaba.http.response import Response, message
+from mastaba_wmts.markup import DECLARATION, element, leaf
+
+REPORT_MEDIA_TYPE: Final = "text/xml"
+
+
+class VersionNegotiationError(RequestError):
+    """The client takes no version that the service speaks."""
+
+
+class NotAcceptableError(RequestError):
+    """The client takes none of the media types of the resource (RESTful only)."""
+
+
+class BindingError(RequestError):
+    """The method is not the one by which this resource is had (RESTful only)."""
+
+
+# The first class that an error is an instance of counts, so special ones come first.
+_KVP: Final[tuple[tuple[type[Exception], int, str], ...]] = (
+    (MissingParameterError, 400, "MissingParameterValue"),
+    (InvalidParameterError, 400, "InvalidParameterValue"),
+    (TileOutOfRangeError, 400, "TileOutOfRange"),
+    (UnsupportedOperationError, 501, "OperationNotSupported"),
+    (VersionNegotiationError, 400, "VersionNegotiationFailed"),
+    (TileNotFoundError, 404, "NoApplicableCode"),
+    (UnknownPathError, 404, "NoApplicableCode"),
+    (NotAcceptableError, 406, "NoApplicableCode"),
+    (BindingError, 405, "NoApplicableCode"),
+    (RequestTooLargeError, 413, "NoApplicableCode"),
+    (RequestError, 400, "NoApplicableCode"),
+    (ObjectNotFoundError, 404, "NoApplicableCode"),
+    (StorageError, 503, "NoApplicableCode"),
+    (Exception, 500, "NoApplicableCode"),
+)
+_RESTFUL_STATUS: Final[tuple[tuple[type[Exception], int], ...]] = (
+    (MissingParameterError, 404),
+    (InvalidParameterError, 404),
+    (TileOutOfRangeError, 404),
+)
+
+# The core names tile indices as they are; the protocol spells them its own way.
+_LOCATORS: Final = {"row": "TileRow", "col": "TileCol"}
+
+
+def error_response(error: Exception, *, restful: bool) -> Response:
+    """Return the exception report of an error.
+
+    Args:
+        error: any error; of those that are no `RequestError` only general words are said.
+        restful: whether the request named a resource by its path.
+    """
+    status, code = next((status, code) for kind, status, code in _KVP if isinstance(error, kind))
+    if restful:
+        status = next((s for kind, s in _RESTFUL_STATUS if isinstance(error, kind)), status)
+    response = message(status, report(code, public_message(error), locators(error)), "text/xml")
+    if status == 405:
+        response.headers.append(("Allow", "GET, HEAD, OPTIONS"))
+    return response
+
+
+def locators(error: Exception) -> tuple[str, ...]:
+    """Return the parameters at fault as the protocol spells them; rows come before columns."""
+    if isinstance(error, TileOutOfRangeError):
+        return tuple(_LOCATORS.get(name, name) for name in error.parameters)
+    if isinstance(error, RequestError) and error.parameter:
+        return (error.parameter,)
+    return ()
+
+
+def report(code: str, words: str, locators: tuple[str, ...] = ()) -> str:
+    """Return an exception report: one exception for each locator, or one without."""
+    exceptions = [
+        element(
+            "ows:Exception",
+            leaf("ows:ExceptionText", words),
+            attributes={"exceptionCode": code} | ({"locator": locator} if locator else {}),
+        )
+        for locator in locators or ("",)
+    ]
+    return DECLARATION + element(
+        "ows:ExceptionReport",
+        *exceptions,
+        attributes={
+            "xmlns:ows": "http://www.opengis.net/ows/1.1",
+            "xmlns:xsi": "http://www.w3.org/2001/XMLSchema-instance",
+            "version": "1.1.0",
+            "xml:lang": "en",
+            "xsi:schemaLocation": "http://www.opengis.net/ows/1.1 "
+            "http://schemas.opengis.net/ows/1.1.0/owsExceptionReport.xsd",
+        },
+    )

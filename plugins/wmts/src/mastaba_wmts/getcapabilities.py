@@ -1,0 +1,216 @@
+"""GetCapabilities: the document, complete or in sections, plain or for INSPIRE (wmts.md 2)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
+
+from mastaba.http.response import Document
+from mastaba.model.format import Codec
+from mastaba_wmts import rest
+from mastaba_wmts.contents import contents, keywords
+from mastaba_wmts.markup import DECLARATION, element, leaf, optional_leaf
+from mastaba_wmts.params import VERSION, CapabilitiesRequest
+
+if TYPE_CHECKING:
+    from mastaba.catalogue import Catalogue, Contact
+    from mastaba.http.request import Request
+    from mastaba.http.response import Response
+    from mastaba.model.layer import Layer, Metadata
+    from mastaba.service import ServiceSettings
+
+# Sections and INSPIRE make 34 different documents, of which clients ask for two or three. Those
+# asked for last are kept; the parts they are made of always are.
+_KEPT_DOCUMENTS: Final = 8
+_WRITTEN: Final = ("ServiceIdentification", "ServiceProvider", "OperationsMetadata", "Contents")
+_KVP: Final = "KVP"
+_RESTFUL: Final = "RESTful"
+_XML: Final = "XML"
+
+_NAMESPACES: Final = {
+    "version": VERSION,
+    "xmlns": "http://www.opengis.net/wmts/1.0",
+    "xmlns:ows": "http://www.opengis.net/ows/1.1",
+    "xmlns:xlink": "http://www.w3.org/1999/xlink",
+    "xmlns:xsi": "http://www.w3.org/2001/XMLSchema-instance",
+    "xmlns:gml": "http://www.opengis.net/gml",
+}
+_INSPIRE_COMMON: Final = "http://inspire.ec.europa.eu/schemas/common/1.0"
+_INSPIRE_VS: Final = "http://inspire.ec.europa.eu/schemas/inspire_vs_ows11/1.0"
+_INSPIRE_NAMESPACES: Final = {
+    "xmlns:inspire_common": _INSPIRE_COMMON,
+    "xmlns:inspire_vs": _INSPIRE_VS,
+}
+_SCHEMAS: Final = (
+    "http://www.opengis.net/wmts/1.0 "
+    "http://schemas.opengis.net/wmts/1.0/wmtsGetCapabilities_response.xsd"
+)
+_INSPIRE_SCHEMAS: Final = (
+    f"{_INSPIRE_VS} {_INSPIRE_VS}/inspire_vs_ows_11.xsd "
+    f"{_INSPIRE_COMMON} {_INSPIRE_COMMON}/common.xsd"
+)
+
+
+class GetCapabilities:
+    """Answers GetCapabilities for one configuration; documents are made when first asked for.
+
+    Args:
+        settings: of the service.
+        catalogue: what is published.
+        layers: those of the service, in the order of the document.
+    """
+
+    def __init__(
+        self, settings: ServiceSettings, catalogue: Catalogue, layers: Sequence[Layer]
+    ) -> None:
+        self._settings = settings
+        self._general = catalogue.settings
+        self._readers = catalogue.readers
+        self._layers = layers
+        self._restful = settings.own.get("restful", True)
+        self._section = lru_cache(maxsize=None)(self._make_section)
+        self._document = lru_cache(maxsize=_KEPT_DOCUMENTS)(self._make_document)
+
+    def respond(self, request: Request, wanted: CapabilitiesRequest) -> Response:
+        """Return the document, or 304 when the client has it already."""
+        inspire = self._general.inspire if wanted.inspire is None else wanted.inspire
+        # Sections that are never written must not make another document.
+        sections = None if wanted.sections is None else wanted.sections.intersection(_WRITTEN)
+        return self._document(sections, inspire).respond(request, wanted.media_type)
+
+    def _make_document(self, sections: frozenset[str] | None, inspire: bool) -> Document:
+        written = [
+            self._section(name, inspire)
+            for name in _WRITTEN
+            if sections is None or name in sections
+        ]
+        if sections is None and self._restful:
+            url = f"{self._settings.endpoint_uri}{rest.CAPABILITIES_PATH}"
+            if inspire != self._general.inspire:
+                url += f"?INSPIRE={int(inspire)}"
+            written.append(element("ServiceMetadataURL", attributes={"xlink:href": url}))
+        attributes = _NAMESPACES | (_INSPIRE_NAMESPACES if inspire else {})
+        attributes["xsi:schemaLocation"] = f"{_SCHEMAS} {_INSPIRE_SCHEMAS}" if inspire else _SCHEMAS
+        root = element("Capabilities", *written, attributes=attributes)
+        return Document(f"{DECLARATION}{root}", "text/xml")
+
+    def _make_section(self, name: str, inspire: bool) -> str:
+        if name == "ServiceIdentification":
+            return self._identification()
+        if name == "ServiceProvider":
+            return self._provider()
+        if name == "OperationsMetadata":
+            return self._operations(inspire)
+        layers = filter(in_inspire, self._layers) if inspire else self._layers
+        return contents(layers, self._readers, self._settings.endpoint_uri if self._restful else "")
+
+    def _identification(self) -> str:
+        settings, general = self._settings, self._general
+        return element(
+            "ows:ServiceIdentification",
+            leaf("ows:Title", settings.title),
+            optional_leaf("ows:Abstract", settings.abstract),
+            keywords(settings.keywords),
+            leaf("ows:ServiceType", "OGC WMTS"),
+            leaf("ows:ServiceTypeVersion", VERSION),
+            leaf("ows:Fees", general.fee or "none"),
+            leaf("ows:AccessConstraints", general.access_constraint or "none"),
+        )
+
+    def _provider(self) -> str:
+        general = self._general
+        site = {"xlink:href": general.site}
+        return element(
+            "ows:ServiceProvider",
+            leaf("ows:ProviderName", general.provider),
+            element("ows:ProviderSite", attributes=site) if general.site else "",
+            _contact(general.contact),
+        )
+
+    def _operations(self, inspire: bool) -> str:
+        encodings = [_KVP, _RESTFUL] if self._restful else [_KVP]
+        query = "?INSPIRE=1&SERVICE=WMTS&" if inspire else "?"
+        get = _binding("Get", self._settings.endpoint_uri + query, "GetEncoding", encodings)
+        # The question mark is for clients that take every advertised address for a prefix.
+        post = _binding("Post", f"{self._settings.endpoint_uri}?", "PostEncoding", [_KVP, _XML])
+        return element(
+            "ows:OperationsMetadata",
+            *(
+                element(
+                    "ows:Operation",
+                    element("ows:DCP", element("ows:HTTP", get, post)),
+                    attributes={"name": name},
+                )
+                for name in ("GetCapabilities", "GetTile")
+            ),
+            _inspire_capabilities(self._settings.metadata) if inspire else "",
+        )
+
+
+def in_inspire(layer: Layer) -> bool:
+    """Tell whether the layer is in INSPIRE capabilities: with keywords, metadata and PNG tiles."""
+    return bool(layer.keywords and layer.metadata) and layer.pyramid.format.codec is Codec.PNG
+
+
+def _binding(method: str, url: str, constraint: str, encodings: Iterable[str]) -> str:
+    values = [leaf("ows:Value", encoding) for encoding in encodings]
+    return element(
+        f"ows:{method}",
+        element(
+            "ows:Constraint",
+            element("ows:AllowedValues", *values),
+            attributes={"name": constraint},
+        ),
+        attributes={"xlink:href": url},
+    )
+
+
+def _contact(contact: Contact) -> str:
+    phone = optional_leaf("ows:Voice", contact.voice) + optional_leaf(
+        "ows:Facsimile", contact.facsimile
+    )
+    address = "".join(
+        optional_leaf(f"ows:{name}", value)
+        for name, value in (
+            ("DeliveryPoint", contact.delivery_point),
+            ("City", contact.city),
+            ("AdministrativeArea", contact.administrative_area),
+            ("PostalCode", contact.post_code),
+            ("Country", contact.country),
+            ("ElectronicMailAddress", contact.email),
+        )
+    )
+    info = _unless_empty("ows:Phone", phone) + _unless_empty("ows:Address", address)
+    return element(
+        "ows:ServiceContact",
+        optional_leaf("ows:IndividualName", contact.name),
+        optional_leaf("ows:PositionName", contact.position),
+        _unless_empty("ows:ContactInfo", info),
+    )
+
+
+def _unless_empty(name: str, content: str) -> str:
+    return element(name, content) if content else ""
+
+
+def _inspire_capabilities(metadata: Metadata | None) -> str:
+    language = leaf("inspire_common:Language", "fre")
+    record = ""
+    if metadata is not None:
+        # Existing files have the media type in ``type``, as existing servers read it from there.
+        media_type = metadata.type if "/" in metadata.type else metadata.media_type
+        record = element(
+            "inspire_common:MetadataUrl",
+            leaf("inspire_common:URL", metadata.url),
+            leaf("inspire_common:MediaType", media_type),
+        )
+    return element(
+        "inspire_vs:ExtendedCapabilities",
+        record,
+        element(
+            "inspire_common:SupportedLanguages",
+            element("inspire_common:DefaultLanguage", language),
+        ),
+        element("inspire_common:ResponseLanguage", language),
+    )

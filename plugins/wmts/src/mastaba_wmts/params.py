@@ -1,0 +1,183 @@
+"""Parameters of requests: from text to values (wmts.md sections 1 to 3).
+
+Parameters come by lower-case name, whichever binding brought them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+from mastaba.errors import InvalidParameterError, MissingParameterError
+from mastaba.http.request import printable
+from mastaba_wmts.errors import VersionNegotiationError
+
+VERSION: Final = "1.0.0"
+SECTIONS: Final = (
+    "ServiceIdentification",
+    "ServiceProvider",
+    "OperationsMetadata",
+    "Contents",
+    "Themes",
+)
+"""Names that SECTIONS may list, besides ``All``. A server without themes may leave them out."""
+
+MEDIA_TYPES: Final = ("text/xml", "application/xml")
+"""Of the capabilities document, the default first."""
+
+_FLAGS: Final = {"true": True, "1": True, "false": False, "0": False}
+# Longer numbers are outside every matrix, whatever their last digits; int() is not asked, since
+# its cost grows with the square of the length.
+_DIGITS: Final = 18
+
+
+class Operation(StrEnum):
+    """Operations of the standard, as in its REQUEST parameter."""
+
+    GET_CAPABILITIES = "GetCapabilities"
+    GET_TILE = "GetTile"
+    GET_FEATURE_INFO = "GetFeatureInfo"
+
+
+_OPERATIONS: Final = {operation.lower(): operation for operation in Operation}
+
+
+@dataclass(frozen=True, slots=True)
+class CapabilitiesRequest:
+    """What a GetCapabilities request asks for.
+
+    Attributes:
+        sections: names out of `SECTIONS`; None for the complete document.
+        inspire: the client's choice of the INSPIRE form; None leaves it to the settings.
+        media_type: of the answer.
+    """
+
+    sections: frozenset[str] | None = None
+    inspire: bool | None = None
+    media_type: str = MEDIA_TYPES[0]
+
+
+class TileRequest(NamedTuple):
+    """One tile as the client names it. Texts are unchecked; None is an absent parameter.
+
+    Attributes:
+        format: media type; of no account when there is an extension.
+        extension: of a RESTful path.
+    """
+
+    layer: str | None
+    style: str | None
+    format: str | None
+    tile_matrix_set: str | None
+    tile_matrix: str | None
+    tile_row: str | None
+    tile_col: str | None
+    extension: str | None = None
+
+
+def operation(parameters: Mapping[str, str]) -> Operation:
+    """Return the operation asked for, after checking SERVICE, REQUEST and VERSION in this order.
+
+    Raises:
+        MissingParameterError: SERVICE or REQUEST is absent or empty.
+        InvalidParameterError: SERVICE is not WMTS, REQUEST is not an operation, or VERSION is
+            not 1.0.0; it may be absent.
+        VersionNegotiationError: VERSION of GetCapabilities, where the standard has none, is
+            another than 1.0.0.
+    """
+    service = parameters.get("service")
+    if not service:
+        raise MissingParameterError("the parameter SERVICE is missing", "service")
+    if service != "WMTS" and service.upper() != "WMTS":
+        raise InvalidParameterError(f"SERVICE is not WMTS but {printable(service)}", "service")
+    request = parameters.get("request")
+    if not request:
+        raise MissingParameterError("the parameter REQUEST is missing", "request")
+    found = _OPERATIONS.get(request.lower())
+    if found is None:
+        raise InvalidParameterError(f"there is no operation {printable(request)}", "request")
+    version = parameters.get("version")
+    if version and version != VERSION:
+        words = f"the version is {VERSION}, not {printable(version)}"
+        if found is Operation.GET_CAPABILITIES:
+            raise VersionNegotiationError(words)
+        raise InvalidParameterError(words, "version")
+    return found
+
+
+def capabilities_request(parameters: Mapping[str, str]) -> CapabilitiesRequest:
+    """Return what a GetCapabilities request asks for. UPDATESEQUENCE is ignored, as we give none.
+
+    Raises:
+        VersionNegotiationError: ACCEPTVERSIONS is given without 1.0.0.
+        MissingParameterError: SECTIONS is empty.
+        InvalidParameterError: SECTIONS names something else than sections.
+    """
+    versions = _items(parameters.get("acceptversions", ""))
+    if versions and VERSION not in versions:
+        raise VersionNegotiationError(f"the only version is {VERSION}")
+    formats = (item.lower() for item in _items(parameters.get("acceptformats", "")))
+    return CapabilitiesRequest(
+        _sections(parameters.get("sections")),
+        inspire(parameters),
+        next((name for name in formats if name in MEDIA_TYPES), MEDIA_TYPES[0]),
+    )
+
+
+def inspire(parameters: Mapping[str, str]) -> bool | None:
+    """Return the client's choice of the INSPIRE form; None when there is no valid choice."""
+    return _FLAGS.get(parameters.get("inspire", "").lower())
+
+
+def _sections(value: str | None) -> frozenset[str] | None:
+    if value is None:
+        return None
+    names = frozenset(_items(value))
+    if not names:
+        raise MissingParameterError("the parameter SECTIONS is empty", "sections")
+    unknown = names.difference(SECTIONS, ("All",))
+    if unknown:
+        raise InvalidParameterError(f"there is no section {printable(min(unknown))}", "sections")
+    return None if "All" in names else names
+
+
+def tile_request(parameters: Mapping[str, str]) -> TileRequest:
+    """Return the tile that a GetTile request names, still unchecked."""
+    get = parameters.get
+    return TileRequest(
+        get("layer"),
+        get("style"),
+        get("format"),
+        get("tilematrixset"),
+        get("tilematrix"),
+        get("tilerow"),
+        get("tilecol"),
+    )
+
+
+def tile_index(value: str | None, name: str) -> int:
+    """Return a tile index: decimal digits, with at most a minus sign before them.
+
+    Negative indices and those of any length are numbers, though outside every matrix.
+
+    Raises:
+        MissingParameterError: absent or empty; ``name`` is the parameter reported.
+        InvalidParameterError: not an integer.
+    """
+    if not value:
+        raise MissingParameterError(f"the parameter {name} is missing", name)
+    if value.isdigit() and value.isascii():
+        return int(value) if len(value) <= _DIGITS else _long_index(value)
+    if value[0] == "-" and value[1:].isdigit() and value.isascii():
+        return -1 if value.strip("-0") else 0
+    raise InvalidParameterError(f"{name} is not an integer: {printable(value)}", name)
+
+
+def _long_index(digits: str) -> int:
+    return int(digits.lstrip("0")[: _DIGITS + 1] or "0")
+
+
+def _items(value: str) -> list[str]:
+    return [item for item in map(str.strip, value.split(",")) if item]

@@ -1,0 +1,51 @@
+"""The RESTful binding (OGC 07-057r7 clause 10): paths below the root path of the service."""
+
+from __future__ import annotations
+
+from typing import Final
+from urllib.parse import quote
+
+from mastaba_wmts.params import VERSION, TileRequest
+
+CAPABILITIES_PATH: Final = f"/{VERSION}/WMTSCapabilities.xml"
+_TILE: Final = 8
+_FEATURE_INFO: Final = 10
+
+# What the schema of ResourceURL/@template allows as it is, without what has a meaning in a path.
+_LITERAL: Final = "-_.!~*'();:@+$,="
+
+
+def tile_request(path: str) -> TileRequest | None:
+    """Return the tile that a path names, still unchecked, or None when it is not of this form.
+
+    The form is ``/1.0.0/{Layer}/{style}/{TileMatrixSet}/{TileMatrix}/{TileRow}/{TileCol}.{ext}``.
+    """
+    parts = path.split("/")
+    if len(parts) != _TILE or parts[1] != VERSION or "" in parts[2:]:
+        return None
+    _, _, layer, style, tile_matrix_set, tile_matrix, tile_row, last = parts
+    tile_col, dot, extension = last.partition(".")
+    if not dot or not tile_col:
+        return None
+    return TileRequest(
+        layer, style, None, tile_matrix_set, tile_matrix, tile_row, tile_col, extension
+    )
+
+
+def feature_info_layer(path: str) -> str | None:
+    """Return the layer of a path to a feature info, or None when it is not of this form.
+
+    The form is that of a tile with ``/{J}/{I}.{ext}`` in place of the extension.
+    """
+    parts = path.split("/")
+    if len(parts) != _FEATURE_INFO or parts[1] != VERSION or "" in parts[2:]:
+        return None
+    return parts[2]
+
+
+def tile_template(endpoint_uri: str, layer: str, extension: str) -> str:
+    """Return the template of ResourceURL for the tiles of a layer."""
+    return (
+        f"{quote(endpoint_uri, safe=_LITERAL + '/?#%')}/{VERSION}/{quote(layer, safe=_LITERAL)}"
+        f"/{{style}}/{{TileMatrixSet}}/{{TileMatrix}}/{{TileRow}}/{{TileCol}}.{extension}"
+    )

@@ -1,0 +1,87 @@
+"""The WMTS service: which operation answers which request."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from mastaba.errors import UnknownPathError
+from mastaba.http.request import Request
+from mastaba.http.response import Response, preferred_media_type
+from mastaba.model.layer import Layer
+from mastaba.service import RootEntry, Service, ServiceSettings, Site
+from mastaba_wmts import params, post, rest
+from mastaba_wmts.errors import BindingError, NotAcceptableError, error_response
+from mastaba_wmts.getcapabilities import GetCapabilities
+from mastaba_wmts.getfeatureinfo import GetFeatureInfo
+from mastaba_wmts.gettile import GetTile
+from mastaba_wmts.params import MEDIA_TYPES, CapabilitiesRequest, Operation
+
+
+class WMTSService(Service):
+    """WMTS 1.0.0: KVP over GET and POST, XML over POST, and RESTful paths."""
+
+    name = "wmts"
+    title = "WMTS service"
+    allowed_methods: ClassVar[tuple[str, ...]] = ("GET", "POST")
+    settings_schema: ClassVar[Mapping[str, Any]] = {
+        "restful": {
+            "type": "boolean",
+            "default": True,
+            "description": "Announce the RESTful paths in the capabilities; "
+            "they answer in any case.",
+        }
+    }
+
+    def __init__(self, settings: ServiceSettings, site: Site) -> None:
+        super().__init__(settings, site)
+        layers = self.published_layers()
+        self._get_capabilities = GetCapabilities(settings, site.catalogue, layers)
+        self._get_tile = GetTile(layers, site.catalogue.readers)
+        self._get_feature_info = GetFeatureInfo(self._get_tile.layer)
+
+    def root_entry(self) -> RootEntry:
+        return RootEntry(
+            rank=30,
+            element="WebMapTileService",
+            version=params.VERSION,
+            href=f"{self.settings.endpoint_uri}"
+            f"?SERVICE=WMTS&VERSION={params.VERSION}&REQUEST=GetCapabilities",
+        )
+
+    def published_layers(self) -> list[Layer]:
+        """Return the layers of this service: WMTS knows no vector tiles (layer.md section 9)."""
+        return [layer for layer in super().published_layers() if not layer.is_vector]
+
+    def respond(self, request: Request) -> Response:
+        if request.path:
+            return self._by_path(request)
+        if request.method == "POST":
+            request = post.as_kvp(request)
+        parameters = request.query
+        operation = params.operation(parameters)
+        if operation is Operation.GET_TILE:
+            return self._get_tile.respond(request, params.tile_request(parameters))
+        if operation is Operation.GET_CAPABILITIES:
+            return self._get_capabilities.respond(request, params.capabilities_request(parameters))
+        return self._get_feature_info.respond(parameters.get("layer"))
+
+    def error_response(self, error: Exception, request: Request) -> Response:
+        return error_response(error, restful=bool(request.path))
+
+    def _by_path(self, request: Request) -> Response:
+        if request.method != "GET":
+            raise BindingError("the resources of the RESTful binding are had with GET")
+        tile = rest.tile_request(request.path)
+        if tile is not None:
+            return self._get_tile.respond(request, tile)
+        if request.path == rest.CAPABILITIES_PATH:
+            media_type = preferred_media_type(request, MEDIA_TYPES)
+            if media_type is None:
+                raise NotAcceptableError("the capabilities are XML")
+            wanted = CapabilitiesRequest(None, params.inspire(request.query), media_type)
+            return self._get_capabilities.respond(request, wanted)
+        layer = rest.feature_info_layer(request.path)
+        if layer is not None:
+            return self._get_feature_info.respond(layer)
+        raise UnknownPathError("there is nothing at this path")
