@@ -1,0 +1,65 @@
+# Everything a developer or a CI machine runs; `make help` lists it.
+
+PYTHON ?= python3
+DEMO_HTTP ?= 127.0.0.1:8080
+
+VENV := .venv
+BIN := $(VENV)/bin
+# The stamps lie inside the environment, so that removing it removes them as well.
+RUNTIME := $(VENV)/.stamp-runtime
+TOOLS := $(VENV)/.stamp-tools
+PACKAGES := core $(patsubst %/pyproject.toml,%,$(wildcard plugins/*/pyproject.toml))
+
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.PHONY: help install demo test live bench check schemas clean
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+help: ## list the targets
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
+
+install: $(TOOLS) ## make .venv with the whole workspace and the tools of its developers
+
+demo: $(RUNTIME) ## generate a world and show it in the browser (DEMO_HTTP=127.0.0.1:8080)
+	$(BIN)/mastaba demo demo-data --http $(DEMO_HTTP)
+
+test: $(TOOLS) ## run the quick tests: no other server is needed
+	$(BIN)/python -m pytest -m "not live" $(ARGS)
+
+live: $(TOOLS) ## run the tests against nginx, Apache, GDAL and others (Debian)
+	@scripts/install-debian-packages || echo "The tests that need the missing packages are skipped."
+	$(BIN)/python -m pytest -m live $(ARGS)
+
+bench: $(TOOLS) ## measure requests per second, latency and CPU (ARGS="--help" tells more)
+	$(BIN)/python -m benchmarks $(ARGS)
+
+check: $(TOOLS) ## lint, formatting and types
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+
+schemas: $(RUNTIME) ## write config/*.schema.json anew
+	@mkdir -p config
+	@set -e; for name in $$($(BIN)/python -c \
+	  "from mastaba.config.schema import SCHEMA_NAMES; print(*SCHEMA_NAMES)"); do \
+	  $(BIN)/mastaba schema $$name > config/$$name.schema.json.new; \
+	  mv config/$$name.schema.json.new config/$$name.schema.json; \
+	  echo config/$$name.schema.json; \
+	done
+
+clean: ## remove everything that the other targets made, .venv and the demo included
+	rm -rf $(VENV) .run build dist demo-data .mypy_cache .ruff_cache .pytest_cache
+	find core plugins tests benchmarks -name __pycache__ -prune -exec rm -rf {} +
+
+# One resolution for all distributions, so that they find each other here and not on an index.
+$(RUNTIME): $(PACKAGES:%=%/pyproject.toml)
+	@PYTHON="$(PYTHON)" scripts/make-venv $(VENV)
+	@echo "Installing the workspace into $(VENV)"
+	@$(BIN)/python -m pip install -q $(PACKAGES:%=-e ./%)
+	@touch $@
+
+$(TOOLS): $(RUNTIME) pyproject.toml
+	@echo "Installing the developers' tools into $(VENV)"
+	@$(BIN)/python -m pip install -q --group dev
+	@touch $@
