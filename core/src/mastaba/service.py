@@ -5,15 +5,18 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
     from mastaba.catalogue import Catalogue
+    from mastaba.encoding.base import Encoder
     from mastaba.http.request import Request
     from mastaba.http.response import Response
     from mastaba.model.layer import Layer, Metadata
     from mastaba.plugins import Plugins
     from mastaba.registry import Registry
+    from mastaba.render.engine import Renderer
     from mastaba.scoreboard import Scoreboard
 
 
@@ -115,7 +118,7 @@ class Service(ABC):
         ]
 
 
-@dataclass(slots=True)
+@dataclass
 class Site:
     """One configuration being served: built completely, then used read-only.
 
@@ -123,6 +126,7 @@ class Site:
         catalogue: what is published.
         plugins: what is installed.
         services: enabled services by name, filled when the site is built.
+        encoders: by media type in lower case.
         scoreboard: what every worker thread is doing.
         started: Unix seconds of start or last reload.
         main_pid: process that supervises the workers.
@@ -134,12 +138,17 @@ class Site:
     started: float
     main_pid: int
     services: dict[str, Service] = field(default_factory=dict)
+    encoders: dict[str, Encoder] = field(default_factory=dict)
 
-    @property
-    def encoders(self) -> Registry[Any]:
-        return self.plugins.encoders
+    @cached_property
+    def renderer(self) -> Renderer:
+        """Makes maps of the catalogue. Loaded on first use: a tile server needs none of it."""
+        from mastaba.render.engine import Renderer
+
+        return Renderer(self.catalogue)
 
     def open_services(self) -> None:
-        """Make the services that services.json enables."""
+        """Make the encoders, and the services that services.json enables."""
+        self.encoders = {name.lower(): encoder() for name, encoder in self.plugins.encoders.items()}
         for name, settings in self.catalogue.services.items():
             self.services[name] = self.plugins.services[name](settings, self)

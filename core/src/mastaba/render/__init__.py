@@ -1,0 +1,1 @@
+"""Maps: from an extent to pixels. Arrays in, arrays out (resampling.md)."""

@@ -1,0 +1,80 @@
+"""What is asked of the rendering engine, and what it gives back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from mastaba.model.bbox import BoundingBox
+from mastaba.model.crs import CRS
+from mastaba.model.layer import Layer
+from mastaba.model.style import Style
+
+Pixels = npt.NDArray[np.uint8] | npt.NDArray[np.float32]
+Mask = npt.NDArray[np.bool_]
+
+WHITE = (255, 255, 255)
+
+
+@dataclass(frozen=True, slots=True)
+class MapLayer:
+    """One layer of a map, in one style. Without style: the values of the pyramid."""
+
+    layer: Layer
+    style: Style | None
+
+
+@dataclass(frozen=True, slots=True)
+class MapRequest:
+    """A map.
+
+    Attributes:
+        layers: the bottom one first; raster layers only.
+        bbox: outer edges of the border pixels, x before y, in units of ``crs``.
+        width, height: pixels.
+        resolution_factor: the wanted resolution is multiplied by it for the choice of the level
+            (DPI / 90.7 in WMS).
+    """
+
+    layers: tuple[MapLayer, ...]
+    bbox: BoundingBox
+    crs: CRS
+    width: int
+    height: int
+    resolution_factor: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Background:
+    """What shows where a picture has no data.
+
+    Attributes:
+        colour: red, green, blue; None when the request gives none, which is white in pictures
+            and nodata in data formats.
+        transparent: whether a picture keeps an alpha channel, 0 where there is no data.
+    """
+
+    colour: tuple[int, int, int] | None = None
+    transparent: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MapImage:
+    """The pixels of a map before they are flattened for a format.
+
+    Attributes:
+        pixels: shape (height, width, channels), dtype uint8 or float32. uint8: 1 grey, 2 grey
+            and alpha, 3 RGB, 4 RGBA, colours not premultiplied. float32: values.
+        valid: shape (height, width), False where there is no data; None when all is data.
+            Pixels without data hold the nodata value.
+        nodata: one value for each channel.
+        encodes_numbers: whether colours stand for numbers (terrain-RGB), which must not be
+            mixed with a background that nobody asked for.
+    """
+
+    pixels: Pixels
+    valid: Mask | None
+    nodata: tuple[float, ...]
+    encodes_numbers: bool = False
