@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
 from werkzeug.test import Client
 
-from mastaba.catalogue import Catalogue, Settings
-from mastaba.environment import Environment
 from mastaba.hookspecs import hookimpl
 from mastaba.http.app import Application
 from mastaba.http.request import Request
 from mastaba.http.response import Response, message
 from mastaba.plugins import Plugins
-from mastaba.scoreboard import Scoreboard
-from mastaba.service import RootEntry, Service, ServiceSettings, Site
-from mastaba.slab.index_cache import IndexCache
-from mastaba.storage.pool import StoragePool
+from mastaba.service import RootEntry, Service, Site
+from mastaba.testing.installation import write_installation
+from mastaba.wsgi import create_application
 
 STARTED = 1_700_000_000.75
 MAIN_PID = 4711
@@ -63,37 +62,36 @@ SiteFactory = Callable[..., Site]
 
 
 @pytest.fixture
-def make_site() -> SiteFactory:
-    """Return a maker of sites; it takes names of services and fields of `Catalogue`."""
+def make_site(tmp_path: Path) -> SiteFactory:
+    """Return a maker of sites without layers.
 
-    def make(services: Sequence[str] = (), title: str = "A title", **fields: Any) -> Site:
+    It takes names of services to enable beside root and health, the title of each, whether
+    services are turned on, and fields of `Catalogue` to replace.
+    """
+
+    def make(
+        services: Sequence[str] = (),
+        *,
+        title: str = "A title",
+        enabled: bool = True,
+        **fields: Any,
+    ) -> Site:
         plugins = Plugins(autoload=False, extra={"made-up": _Plugin()})
-        settings = {
-            name: ServiceSettings(
-                f"http://maps.example/{name}",
-                {"root": "", "health": "/healthcheck"}.get(name, f"/{name}"),
-                title,
-                "",
-            )
-            for name in ("root", "health", *services)
-        }
-        catalogue = Catalogue(
-            **{
-                "settings": Settings(),
-                "services": settings,
-                "layers": {},
-                "readers": {},
-                "tile_matrix_sets": {},
-                "styles": {},
-                "storages": StoragePool(plugins.storages, Environment({})),
-                "indices": IndexCache(1, 1.0),
-                **fields,
-            }
+        titles: dict[str, Any] = {name: {"title": title} for name in services}
+        server_json = write_installation(
+            tmp_path,
+            layers={},
+            services=["health", *services],
+            public_url="http://maps.example",
+            services_overrides={"enabled": enabled, **titles},
+            server_overrides={"threads": 2},
         )
-        scoreboard = Scoreboard(workers=1, threads=2)
-        scoreboard.bind_worker(0)
-        site = Site(catalogue, plugins, scoreboard, STARTED, MAIN_PID)
-        site.open_services()
+        # A list without layers is refused when it is an empty file.
+        (tmp_path / "layers.txt").write_text("\n")
+        site = create_application(str(server_json), plugins).site
+        site.catalogue = replace(site.catalogue, **fields)
+        site.started = STARTED
+        site.main_pid = MAIN_PID
         return site
 
     return make

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -7,7 +8,6 @@ import pytest
 from werkzeug.test import Client
 
 import mastaba
-from mastaba.catalogue import Settings
 from mastaba.http.app import Application
 
 OpenClient = Callable[..., Client]
@@ -26,7 +26,7 @@ def test_status(open_client: OpenClient) -> None:
 
 
 def test_status_while_turned_off_is_disabled(open_client: OpenClient) -> None:
-    response = open_client(settings=Settings(enabled=False)).get("/healthcheck")
+    response = open_client(enabled=False).get("/healthcheck")
     assert response.status_code == 200
     assert response.json is not None
     assert response.json["status"] == "DISABLED"
@@ -65,6 +65,7 @@ def test_threads_tells_what_each_thread_does(open_client: OpenClient) -> None:
 
 def test_depends_counts_open_storages(make_site: Callable[..., Any]) -> None:
     site = make_site()
+    site.catalogue.storages.close()
     client = Client(Application(site))
     nothing = {"file": 0, "s3": 0, "swift": 0, "ceph": 0}
     assert client.get("/healthcheck/depends").json == {"storage": nothing}
@@ -75,8 +76,6 @@ def test_depends_counts_open_storages(make_site: Callable[..., Any]) -> None:
 def test_depends_names_other_drivers_too(open_client: OpenClient) -> None:
     class Pool:
         def counts(self) -> dict[str, int]:
-            from collections import Counter
-
             return Counter({"tape": 3, "s3": 2})
 
     client = open_client(storages=Pool())
@@ -93,7 +92,7 @@ def test_other_paths_are_unknown(open_client: OpenClient, path: str) -> None:
 
 @pytest.mark.parametrize("path", ["", "/info", "/threads", "/depends"])
 def test_answers_while_services_are_turned_off(open_client: OpenClient, path: str) -> None:
-    client = open_client(settings=Settings(enabled=False))
+    client = open_client(enabled=False)
     assert client.get(f"/healthcheck{path}").status_code == 200
 
 

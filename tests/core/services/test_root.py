@@ -8,7 +8,6 @@ from xml.etree import ElementTree
 import pytest
 from werkzeug.test import Client
 
-from mastaba.catalogue import Settings
 from mastaba.service import RootEntry
 from mastaba.services.root import services_xml
 
@@ -103,7 +102,7 @@ def test_disabled_service_is_unknown(open_client: OpenClient) -> None:
 
 
 def test_turned_off_services_are_unavailable(open_client: OpenClient) -> None:
-    client = open_client(["zzz"], settings=Settings(enabled=False))
+    client = open_client(["zzz"], enabled=False)
     for path in ("/", "/zzz"):
         response = client.get(path)
         assert response.status_code == 503

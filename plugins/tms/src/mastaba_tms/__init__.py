@@ -1,0 +1,22 @@
+"""Tile Map Service for Mastaba: stored tiles at simple addresses, and documents about them.
+
+Implements the OSGeo Tile Map Service Specification 1.0.0 as existing installations know it,
+with TileJSON 3.0.0 and descriptions for GDAL beside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from mastaba.hookspecs import hookimpl
+
+if TYPE_CHECKING:
+    from mastaba.service import Service
+
+
+@hookimpl
+def register_services() -> Iterable[type[Service]]:
+    from mastaba_tms.service import TileMapServer
+
+    return [TileMapServer]

@@ -1,0 +1,35 @@
+"""Public addresses of the resources of this service."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+from urllib.parse import quote
+
+if TYPE_CHECKING:
+    from mastaba.model.layer import Layer
+
+VERSION: Final = "1.0.0"
+
+
+def service_href(endpoint_uri: str) -> str:
+    """Return the address of the TileMapService resource."""
+    return f"{endpoint_uri}/{VERSION}"
+
+
+def layer_href(endpoint_uri: str, layer: Layer) -> str:
+    """Return the address of the TileMap resource of a layer."""
+    return f"{endpoint_uri}/{VERSION}/{quote(layer.id, safe='')}"
+
+
+def level_href(endpoint_uri: str, layer: Layer, level: str) -> str:
+    """Return the address that the tiles of a level lie below."""
+    return f"{layer_href(endpoint_uri, layer)}/{quote(level, safe='')}"
+
+
+def tile_template(
+    endpoint_uri: str, layer: Layer, placeholders: tuple[str, str, str] = ("{z}", "{x}", "{y}")
+) -> str:
+    """Return the address of tiles, with placeholders for level, column and row."""
+    level, column, row = placeholders
+    extension = layer.pyramid.format.extension
+    return f"{layer_href(endpoint_uri, layer)}/{level}/{column}/{row}.{extension}"

@@ -1,0 +1,83 @@
+"""gdal.xml: a layer for GDAL's WMS driver, TMS mini-driver (tms.md section 8)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lxml import etree
+
+from mastaba.errors import UnsupportedOperationError
+from mastaba_tms.addresses import tile_template
+from mastaba_tms.xml import add, decimal, document
+
+if TYPE_CHECKING:
+    from mastaba.http.response import Document
+    from mastaba.model.layer import Layer
+
+
+def gdal_description(layer: Layer, endpoint_uri: str, *, from_bottom: bool) -> Document:
+    """Return the document.
+
+    Args:
+        layer: the layer.
+        endpoint_uri: public address of the service.
+        from_bottom: whether clients count rows from the bottom.
+
+    Raises:
+        UnsupportedOperationError: GDAL has no way to describe this layer.
+    """
+    _check(layer, from_bottom)
+    pyramid = layer.pyramid
+    assert pyramid.raster is not None
+    matrix = pyramid.finest.matrix
+    # GDAL takes for granted that a matrix has 2^level rows and columns, though a matrix may end
+    # before: the window is that of the whole square.
+    span = 2 ** int(matrix.id)
+    root = etree.Element("GDAL_WMS")
+    service = add(root, "Service", name="TMS")
+    add(service, "ServerUrl", tile_template(endpoint_uri, layer, ("${z}", "${x}", "${y}")))
+    window = add(root, "DataWindow")
+    right = matrix.origin_x + span * matrix.tile_width * matrix.cell_size
+    bottom = matrix.origin_y - span * matrix.tile_height * matrix.cell_size
+    add(window, "UpperLeftX", decimal(matrix.origin_x))
+    add(window, "UpperLeftY", decimal(matrix.origin_y))
+    add(window, "LowerRightX", decimal(right))
+    add(window, "LowerRightY", decimal(bottom))
+    add(window, "TileLevel", matrix.id)
+    add(window, "TileCountX", "1")
+    add(window, "TileCountY", "1")
+    add(window, "YOrigin", "bottom" if from_bottom else "top")
+    add(root, "Projection", pyramid.tile_matrix_set.crs.code)
+    add(root, "BlockSizeX", str(matrix.tile_width))
+    add(root, "BlockSizeY", str(matrix.tile_height))
+    add(root, "ZeroBlockHttpCodes", "204,404")
+    add(root, "BandsCount", str(pyramid.raster.channels))
+    if pyramid.format.sample == "float32":
+        add(root, "DataType", "Float32")
+    # GDAL knows such a file by its first bytes, which must be those of the root element.
+    return document(root, declared=False)
+
+
+def _check(layer: Layer, from_bottom: bool) -> None:
+    pyramid = layer.pyramid
+    tile_matrix_set = pyramid.tile_matrix_set
+    if pyramid.raster is None:
+        raise UnsupportedOperationError("A vector layer has no description for GDAL")
+    if not tile_matrix_set.is_quadtree:
+        raise UnsupportedOperationError("The tile matrix set of this layer is not a quadtree")
+    matrices = list(tile_matrix_set.matrices.values())
+    if (matrices[0].matrix_width, matrices[0].matrix_height) != (1, 1):
+        raise UnsupportedOperationError(
+            "The coarsest matrix of the set of this layer has more than one tile"
+        )
+    ranks = {matrix.id: str(rank) for rank, matrix in enumerate(matrices)}
+    if any(ranks[level] != level for level in pyramid.levels):
+        raise UnsupportedOperationError(
+            "The levels of this layer are not numbered from the coarsest matrix of its set"
+        )
+    if from_bottom and any(
+        level.matrix.matrix_height != 2 ** int(name) for name, level in pyramid.levels.items()
+    ):
+        raise UnsupportedOperationError(
+            "Rows are counted from the bottom of a matrix that is no full square"
+        )

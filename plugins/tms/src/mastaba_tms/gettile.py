@@ -1,0 +1,127 @@
+"""Tiles: the address ``/{layer}/{level}/{column}/{row}.{extension}`` (tms.md section 6).
+
+The hot path of this service: one look-up per part of the address, made ready at construction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from mastaba.errors import (
+    InvalidParameterError,
+    TileOutOfRangeError,
+    UnknownNameError,
+    UnsupportedFormatError,
+)
+from mastaba.http.request import printable
+from mastaba.http.tile_response import TilePublisher
+from mastaba_tms.numbering import last_row
+
+if TYPE_CHECKING:
+    from mastaba.http.request import Request
+    from mastaba.http.response import Response
+    from mastaba.model.layer import Layer
+    from mastaba.slab.reader import LevelReader
+
+_MAX_DIGITS: Final = 10
+"""No matrix has more rows or columns than this many digits can tell."""
+
+
+class _LevelTiles(NamedTuple):
+    publisher: TilePublisher
+    last_row: int | None  # None when rows are counted from the top
+
+
+class _LayerTiles(NamedTuple):
+    layer: Layer
+    extensions: frozenset[str]
+    levels: dict[str, _LevelTiles]
+
+
+class GetTile:
+    """Answers tile requests for all layers of the service.
+
+    Args:
+        layers: the published ones.
+        readers: for each layer, the reader of each level.
+        from_bottom: whether clients count rows from the bottom.
+    """
+
+    def __init__(
+        self,
+        layers: Iterable[Layer],
+        readers: Mapping[str, Mapping[str, LevelReader]],
+        *,
+        from_bottom: bool,
+    ) -> None:
+        self._layers = {
+            layer.id: _layer_tiles(layer, readers[layer.id], from_bottom) for layer in layers
+        }
+
+    def respond(
+        self, request: Request, layer_id: str, level: str, column: str, file_name: str
+    ) -> Response:
+        """Return a stored tile.
+
+        Args:
+            request: the request; only its headers and its query are looked at.
+            layer_id: layer identifier.
+            level: tile matrix identifier.
+            column: tile column, text of the client.
+            file_name: tile row and extension, text of the client.
+
+        Raises:
+            InvalidParameterError: a part of the address is none, or names nothing that exists.
+            TileOutOfRangeError: the layer has no such tile.
+            TileNotFoundError, SlabFormatError, StorageError: as `TilePublisher.respond`.
+        """
+        row, _, extension = file_name.rpartition(".")
+        try:
+            layer, extensions, levels = self._layers[layer_id]
+        except KeyError:
+            raise UnknownNameError(f"Unknown layer {printable(layer_id)}", "layer") from None
+        if extension not in extensions:
+            raise UnsupportedFormatError(
+                f"The extension of this layer is {layer.pyramid.format.extension}", "extension"
+            )
+        tile_col = _index(column, "column")
+        tile_row = _index(row, "row")
+        try:
+            publisher, last = levels[level]
+        except KeyError:
+            raise _no_level(layer, level) from None
+        if last is not None:
+            tile_row = last - tile_row
+        return publisher.respond(request, tile_row, tile_col)
+
+
+def _layer_tiles(
+    layer: Layer, readers: Mapping[str, LevelReader], from_bottom: bool
+) -> _LayerTiles:
+    tile_format = layer.pyramid.format
+    levels = {
+        level: _LevelTiles(
+            TilePublisher(layer, reader, layer.default_style),
+            last_row(reader.level) if from_bottom else None,
+        )
+        for level, reader in readers.items()
+    }
+    extensions = frozenset((tile_format.extension, *tile_format.extension_aliases))
+    return _LayerTiles(layer, extensions, levels)
+
+
+def _index(text: str, name: str) -> int:
+    """Return a row or column number: ASCII digits and nothing else."""
+    if not (text.isdigit() and text.isascii()):
+        raise InvalidParameterError(f"The {name} is not an integer", name)
+    if len(text) > _MAX_DIGITS:
+        # Not handed to int(), whose cost grows with the square of the length.
+        raise TileOutOfRangeError("There is no such tile in this layer", [name])
+    return int(text)
+
+
+def _no_level(layer: Layer, level: str) -> UnknownNameError | TileOutOfRangeError:
+    if level in layer.pyramid.tile_matrix_set.matrices:
+        return TileOutOfRangeError(f"The layer has no data at level {level}", ["level"])
+    return UnknownNameError(f"Unknown level {printable(level)}", "level")

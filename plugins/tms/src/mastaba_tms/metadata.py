@@ -1,0 +1,114 @@
+"""metadata.json: the layer as TileJSON 3.0.0 (tms.md section 7)."""
+
+from __future__ import annotations
+
+import json
+from html import escape
+from typing import TYPE_CHECKING, Any, Final
+
+from mastaba.http.response import Document
+from mastaba_tms.addresses import tile_template
+
+if TYPE_CHECKING:
+    from mastaba.model.layer import Layer
+    from mastaba.model.pyramid import Attribute, Table
+
+_ZOOMS: Final = frozenset(map(str, range(31)))
+"""Zooms of TileJSON 3.0.0, written in the one way that a client writes them again."""
+
+
+def metadata(layer: Layer, endpoint_uri: str, *, from_bottom: bool) -> Document:
+    """Return the document.
+
+    Args:
+        layer: the layer.
+        endpoint_uri: public address of the service.
+        from_bottom: whether clients count rows from the bottom.
+    """
+    zooms = _zooms(layer)
+    levels = list(layer.pyramid.levels)
+    min_zoom, max_zoom = zooms[levels[0]], zooms[levels[-1]]
+    box = layer.geographic_bbox
+    centre = [(box.xmin + box.xmax) / 2, (box.ymin + box.ymax) / 2]
+    document: dict[str, Any] = {
+        "tilejson": "3.0.0",
+        "name": layer.id,
+        "description": layer.abstract,
+        "tiles": [tile_template(endpoint_uri, layer)],
+        "scheme": "tms" if from_bottom else "xyz",
+        "format": layer.pyramid.format.extension,
+        "crs": layer.pyramid.tile_matrix_set.crs.code,
+        "minzoom": min_zoom,
+        "maxzoom": max_zoom,
+        "bounds": [_rounded(edge) for edge in (box.xmin, box.ymin, box.xmax, box.ymax)],
+        "center": [*map(_rounded, centre), min_zoom],
+        # Demanded by the schema of TileJSON 3.0.0 for raster layers too.
+        "vector_layers": _vector_layers(layer, zooms),
+    }
+    if any(level != str(zoom) for level, zoom in zooms.items()):
+        document["levels"] = list(layer.pyramid.tile_matrix_set.matrices)
+    if layer.attribution:
+        url, title = escape(layer.attribution.url), escape(layer.attribution.title)
+        document["attribution"] = f'<a href="{url}">{title}</a>'
+    return Document(json.dumps(document, ensure_ascii=False), "application/json")
+
+
+def _zooms(layer: Layer) -> dict[str, int]:
+    """Return the zoom of each level of the layer, coarse to fine.
+
+    It is the level's identifier where this is a number for all of them, otherwise the rank in
+    the tile matrix set, 0 being the coarsest.
+    """
+    levels = list(layer.pyramid.levels)
+    if _ZOOMS.issuperset(levels):
+        numbers = [int(level) for level in levels]
+        if numbers == sorted(numbers):
+            return dict(zip(levels, numbers, strict=True))
+    ranks = {level: rank for rank, level in enumerate(layer.pyramid.tile_matrix_set.matrices)}
+    return {level: ranks[level] for level in levels}
+
+
+def _vector_layers(layer: Layer, zooms: dict[str, int]) -> list[dict[str, Any]]:
+    found: dict[str, list[tuple[int, Table]]] = {}
+    for name, level in layer.pyramid.levels.items():
+        for table in level.tables:
+            found.setdefault(table.name, []).append((zooms[name], table))
+    return [_vector_layer(name, places) for name, places in found.items()]
+
+
+def _vector_layer(name: str, places: list[tuple[int, Table]]) -> dict[str, Any]:
+    """Describe a table that appears at some zooms, coarse to fine; the finest counts most."""
+    attributes: dict[str, Attribute] = {}
+    for _, table in places:
+        attributes.update((attribute.name, attribute) for attribute in table.attributes)
+    return {
+        "id": name,
+        "geometry": places[-1][1].geometry,
+        "minzoom": places[0][0],
+        "maxzoom": places[-1][0],
+        "fields": {attribute.name: attribute.type for attribute in attributes.values()},
+        "fieldsCount": len(attributes),
+        "fieldsDetails": {attribute.name: _details(attribute) for attribute in attributes.values()},
+    }
+
+
+def _details(attribute: Attribute) -> dict[str, Any]:
+    details: dict[str, Any] = {"attribute": attribute.name, "type": attribute.type}
+    if attribute.count is not None:
+        details["count"] = attribute.count
+    if attribute.minimum is not None:
+        details["min"] = _plain(attribute.minimum)
+    if attribute.maximum is not None:
+        details["max"] = _plain(attribute.maximum)
+    if attribute.values:
+        details["values"] = list(attribute.values)
+    return details
+
+
+def _plain(number: float) -> float | int:
+    return int(number) if float(number).is_integer() else number
+
+
+def _rounded(value: float) -> float:
+    """Keep the 15 significant digits that every document gives."""
+    return float(f"{value:.15g}")

@@ -1,0 +1,100 @@
+"""The service: what lies at which path (tms.md section 1)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+from mastaba.errors import InvalidParameterError, UnknownNameError, UnknownPathError
+from mastaba.http.request import printable
+from mastaba.http.response import Document
+from mastaba.service import RootEntry, Service
+from mastaba.services.root import services_xml
+from mastaba_tms.addresses import VERSION, service_href
+from mastaba_tms.errors import error_report
+from mastaba_tms.gdal import gdal_description
+from mastaba_tms.gettile import GetTile
+from mastaba_tms.metadata import metadata
+from mastaba_tms.tilemap import tile_map
+from mastaba_tms.tilemapservice import tile_map_service
+
+if TYPE_CHECKING:
+    from mastaba.http.request import Request
+    from mastaba.http.response import Response
+    from mastaba.service import ServiceSettings, Site
+
+_LAYER_DOCUMENTS: Final[Mapping[str, Callable[..., Document]]] = {
+    "": tile_map,
+    "metadata.json": metadata,
+    "gdal.xml": gdal_description,
+}
+
+
+class TileMapServer(Service):
+    """Tile Map Service 1.0.0."""
+
+    name: ClassVar[str] = "tms"
+    title: ClassVar[str] = "TMS service"
+    settings_schema: ClassVar[Mapping[str, Any]] = {
+        "y_origin": {
+            "description": "Where rows are counted from: top, as in the tile matrix set, or "
+            "bottom, as in the Tile Map Service Specification",
+            "enum": ["top", "bottom"],
+            "default": "top",
+        },
+    }
+
+    def __init__(self, settings: ServiceSettings, site: Site) -> None:
+        super().__init__(settings, site)
+        self._from_bottom = settings.own.get("y_origin", "top") == "bottom"
+        self._layers = {layer.id: layer for layer in self.published_layers()}
+        self._get_tile = GetTile(
+            self._layers.values(), site.catalogue.readers, from_bottom=self._from_bottom
+        )
+        self._documents: dict[tuple[str, ...], Document] = {}
+
+    def respond(self, request: Request) -> Response:
+        """Answer a request for a tile or a document.
+
+        Raises:
+            UnknownPathError: nothing is at this path.
+            MastabaError: as the operations.
+        """
+        parts = request.path.split("/")
+        if len(parts) > 1 and parts[1] != VERSION:
+            raise InvalidParameterError(f"The version is not {VERSION}", "version")
+        if len(parts) == 6:
+            return self._get_tile.respond(request, parts[2], parts[3], parts[4], parts[5])
+        key = tuple(parts[1:])
+        document = self._documents.get(key)
+        if document is None:
+            # Two threads may build the same document at once; either one will do.
+            document = self._documents[key] = self._build(key)
+        return document.respond(request)
+
+    def error_response(self, error: Exception, request: Request) -> Response:
+        return error_report(error)
+
+    def root_entry(self) -> RootEntry:
+        return RootEntry(
+            rank=10,
+            element="TileMapService",
+            version=VERSION,
+            href=f"{service_href(self.settings.endpoint_uri)}/",
+        )
+
+    def _build(self, path: tuple[str, ...]) -> Document:
+        if not path:
+            lines = [(self.settings.title, self.root_entry())]
+            return Document(services_xml(lines), "application/xml")
+        if len(path) == 1:
+            return tile_map_service(
+                self.settings, self.site.catalogue.settings, self._layers.values()
+            )
+        build = _LAYER_DOCUMENTS.get("".join(path[2:])) if len(path) <= 3 else None
+        if build is None or path[-1] == "":
+            raise UnknownPathError("Unknown tms request path")
+        layer = self._layers.get(path[1])
+        if layer is None:
+            raise UnknownNameError(f"Unknown layer {printable(path[1])}", "layer")
+        return build(layer, self.settings.endpoint_uri, from_bottom=self._from_bottom)

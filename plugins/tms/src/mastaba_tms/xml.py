@@ -1,0 +1,79 @@
+"""Small helpers for the XML documents of this package."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from decimal import Decimal
+from typing import TYPE_CHECKING, Final
+
+from lxml import etree
+
+from mastaba.http.response import Document
+
+if TYPE_CHECKING:
+    from mastaba.model.layer import Metadata
+
+MEDIA_TYPE: Final = "text/xml"
+
+_NOT_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def printable_xml(text: str) -> str:
+    """Return text with each character that XML 1.0 forbids replaced by ``_``."""
+    return _NOT_XML.sub("_", text)
+
+
+def add(
+    parent: etree._Element, name: str, text: str | None = None, /, **attributes: str
+) -> etree._Element:
+    """Append an element. In attribute names ``_`` stands for ``-``."""
+    element = etree.SubElement(
+        parent,
+        name,
+        {key.replace("_", "-"): printable_xml(value) for key, value in attributes.items()},
+    )
+    if text is not None:
+        element.text = printable_xml(text)
+    return element
+
+
+def add_text(parent: etree._Element, name: str, text: str) -> None:
+    """Append an element with a text, unless the text is empty."""
+    if text:
+        add(parent, name, text)
+
+
+def add_keywords(parent: etree._Element, keywords: Iterable[str]) -> None:
+    """Append ``KeywordList``: one element, words separated by spaces (TMS 1.0.0)."""
+    add_text(parent, "KeywordList", " ".join(keywords))
+
+
+def add_metadata(parent: etree._Element, metadata: Metadata) -> None:
+    """Append ``Metadata``."""
+    add(
+        parent,
+        "Metadata",
+        type=metadata.type,
+        mime_type=metadata.media_type,
+        href=metadata.url,
+    )
+
+
+def document(root: etree._Element, *, declared: bool = True) -> Document:
+    """Return a whole document, ready to be sent.
+
+    Args:
+        root: the root element.
+        declared: whether it begins with an XML declaration.
+    """
+    text = etree.tostring(root, xml_declaration=declared, encoding="UTF-8", pretty_print=True)
+    return Document(text, MEDIA_TYPE)
+
+
+def decimal(value: float) -> str:
+    """Write a number without exponent and with at most 15 significant digits."""
+    text = f"{value:.15g}"
+    if "e" in text:
+        text = f"{Decimal(text):f}"
+    return "0" if text == "-0" else text

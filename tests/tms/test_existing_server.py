@@ -1,0 +1,148 @@
+"""The same installation gives the answers that the existing server recorded."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from lxml import etree
+from werkzeug.test import Client
+
+OpenClient = Callable[[Path], Client]
+
+pytestmark = pytest.mark.shared_data
+
+ENDPOINT = "http://127.0.0.1:8089/tms"
+IEND = b"\x00\x00\x00\x00IEND\xaeB`\x82"
+
+
+@dataclass(frozen=True)
+class Answer:
+    path: str
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+
+@pytest.fixture(scope="module")
+def answers(shared_data: Path) -> dict[str, list[Answer]]:
+    """Return what was recorded of TMS, by group."""
+    folder = shared_data / "alps-answers"
+    found: dict[str, list[Answer]] = {}
+    for entry in json.loads((folder / "index.json").read_text()):
+        if entry["path"].startswith("/tms") and entry["method"] == "GET":
+            response = json.loads((folder / f"{entry['id']}.json").read_text())["response"]
+            body = (folder / f"{entry['id']}.body").read_bytes()
+            answer = Answer(entry["path"], response["status"], response["headers"], body)
+            found.setdefault(entry["group"], []).append(answer)
+    return found
+
+
+@pytest.fixture(scope="module")
+def alps(shared_data: Path, open_client: OpenClient) -> Iterator[Client]:
+    """Return a client of the installation that the existing server had."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(shared_data / "alps")
+        yield open_client(Path("conf/server.json"))
+
+
+def test_tiles_are_equal(alps: Client, answers: dict[str, list[Answer]]) -> None:
+    assert len(answers["tms.tile"]) == 48
+    for answer in answers["tms.tile"]:
+        response = alps.get(answer.path)
+        assert response.status_code == answer.status, answer.path
+        assert response.headers["Content-Type"] == answer.headers["Content-Type"]
+        coding = answer.headers.get("Content-Encoding")
+        assert response.headers.get("Content-Encoding") == coding
+        body = answer.body
+        # The existing server writes one byte too many behind the end of palette images.
+        if response.headers["Content-Type"] == "image/png" and not body.endswith(IEND):
+            assert body[:-1].endswith(IEND)
+            assert b"PLTE" in body
+            body = body[:-1]
+        assert response.data == body, answer.path
+
+
+def test_recorded_errors_are_equal(alps: Client, answers: dict[str, list[Answer]]) -> None:
+    for group in answers.values():
+        for answer in group:
+            if answer.status >= 400:
+                response = alps.get(answer.path)
+                assert response.status_code == answer.status, answer.path
+                assert response.content_type == answer.headers["Content-Type"]
+                assert etree.fromstring(response.data).tag == etree.fromstring(answer.body).tag
+
+
+def test_layer_list_gives_the_same_facts(alps: Client, answers: dict[str, list[Answer]]) -> None:
+    (recorded,) = (a for a in answers["caps"] if a.path == "/tms/1.0.0")
+    expected, found = etree.fromstring(recorded.body), etree.fromstring(alps.get("/tms/1.0.0").data)
+    assert facts(found) == facts(expected)
+
+
+def test_tile_maps_give_the_same_facts(alps: Client, answers: dict[str, list[Answer]]) -> None:
+    compared = 0
+    for answer in answers["layer"]:
+        if answer.path.endswith(".json"):
+            continue
+        expected = etree.fromstring(answer.body)
+        found = etree.fromstring(alps.get(answer.path).data)
+        # Missing there; the standard has it.
+        abstract = found.find("Abstract")
+        assert abstract is not None
+        found.remove(abstract)
+        there, here = expected.find("BoundingBox"), found.find("BoundingBox")
+        assert there is not None
+        assert here is not None
+        if there.attrib.pop("CRS") == "EPSG:4326":
+            names = ("miny", "minx", "maxy", "maxx")  # latitude first there
+        else:
+            names = ("minx", "miny", "maxx", "maxy")
+        edges = [float(there.attrib.pop(name)) for name in names]
+        names = ("minx", "miny", "maxx", "maxy")
+        assert [float(here.attrib.pop(name)) for name in names] == pytest.approx(edges, abs=1e-6)
+        assert facts(found) == facts(expected), answer.path
+        compared += 1
+    assert compared == 19
+
+
+def test_tilejson_gives_the_same_facts(alps: Client, answers: dict[str, list[Answer]]) -> None:
+    compared = 0
+    for answer in answers["layer"]:
+        if not answer.path.endswith(".json"):
+            continue
+        expected: dict[str, Any] = json.loads(answer.body)
+        found: Any = alps.get(answer.path).json
+        # There the last corner of each edge is left out when the box is transformed: the box may
+        # be too small by a 256th.
+        bounds = expected.pop("bounds")
+        tolerance = max(bounds[2] - bounds[0], bounds[3] - bounds[1]) / 256
+        assert found["bounds"] == pytest.approx(bounds, abs=tolerance)
+        assert found["center"][:2] == pytest.approx(expected.pop("center"), abs=tolerance)
+        assert found["center"][2] == expected["minzoom"]
+        for there, here in zip(
+            expected.pop("vector_layers", []), found["vector_layers"], strict=True
+        ):
+            details = there.pop("fields")
+            assert here["fieldsDetails"] == details
+            assert here["fields"] == {name: field["type"] for name, field in details.items()}
+            assert {name: here[name] for name in there} == there
+        assert {name: found[name] for name in expected} == expected, answer.path
+        compared += 1
+    assert compared == 19
+
+
+def facts(node: etree._Element) -> Any:
+    """Return a tree without layout, its numbers to twelve digits."""
+    attributes = {name: number(value) for name, value in node.attrib.items()}
+    return node.tag, (node.text or "").strip(), attributes, [facts(child) for child in node]
+
+
+def number(text: str) -> str:
+    try:
+        return f"{float(text):.12g}"
+    except ValueError:
+        return text
