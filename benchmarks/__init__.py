@@ -1,0 +1,1 @@
+"""Measures what a request costs, from the outside: ``python -m benchmarks --help``."""

@@ -1,0 +1,119 @@
+"""The command line of the benchmarks."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+from dataclasses import asdict
+from pathlib import Path
+
+from benchmarks.classes import CLASSES, RequestClass, from_file, from_installation
+from benchmarks.demo import demo_installation
+from benchmarks.measure import Result, measure
+from benchmarks.report import machine, table
+from benchmarks.servers import (
+    Missing,
+    Target,
+    fastcgi_behind_nginx,
+    peer,
+    plain_http,
+    require_programs,
+)
+
+
+def main() -> int:
+    """Measure and print; 1 when nothing could be measured or an answer was wrong."""
+    arguments = _parser().parse_args()
+    try:
+        require_programs()
+        server_json = arguments.server_json or demo_installation()
+        classes = _classes(arguments, server_json)
+        with tempfile.TemporaryDirectory(prefix="mastaba-bench-") as folder:
+            results = _run(arguments, server_json, classes, Path(folder))
+    except Missing as missing:
+        sys.stderr.write(f"benchmarks: {missing}\n")
+        return 1
+    print(table(results))
+    print()
+    print(machine(arguments.workers, arguments.connections, arguments.seconds, arguments.rounds))
+    if arguments.json:
+        text = json.dumps([asdict(result) for result in results], indent=1)
+        arguments.json.write_text(text, encoding="utf-8")
+    return 1 if any(result.errors for result in results) else 0
+
+
+def _classes(arguments: argparse.Namespace, server_json: Path) -> list[RequestClass]:
+    if arguments.requests:
+        return [from_file(arguments.requests)]
+    return from_installation(
+        server_json,
+        names=arguments.classes,
+        media_type=arguments.format,
+        count=arguments.count,
+        seed=arguments.seed,
+    )
+
+
+def _run(
+    arguments: argparse.Namespace, server_json: Path, classes: list[RequestClass], folder: Path
+) -> list[Result]:
+    targets: list[Target] = []
+    pids = dict(_pair(text) for text in arguments.peer_pid)
+    try:
+        for start in (fastcgi_behind_nginx, plain_http):
+            targets.append(
+                start(server_json, folder, workers=arguments.workers, threads=arguments.threads)
+            )
+        for name, template in map(_pair, arguments.peer):
+            targets.append(peer(name, template, int(pids[name]) if name in pids else None))
+        return measure(
+            targets,
+            classes,
+            connections=arguments.connections,
+            seconds=arguments.seconds,
+            rounds=arguments.rounds,
+            folder=folder,
+        )
+    finally:
+        for target in targets:
+            target.stop()
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise Missing(f"{text!r} is not of the form NAME=VALUE")
+    return name, value
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    add = parser.add_argument
+    add("--server-json", type=Path, metavar="FILE", help="installation (default: the demo's)")
+    add("--requests", type=Path, metavar="FILE", help="one path a line, instead of the classes")
+    add("--classes", nargs="+", choices=CLASSES, default=list(CLASSES), metavar="CLASS")
+    add("--format", default="image/jpeg", help="media type of the tiles asked for")
+    add("--count", type=int, default=2000, help="different tiles in each class")
+    add("--seed", type=int, default=1, help="of the choice of tiles")
+    add("--workers", type=int, default=2, help="worker processes of the server")
+    add("--threads", type=int, default=1, help="threads of each worker process")
+    add("--connections", type=int, default=8)
+    add("--seconds", type=float, default=5, help="of one run")
+    add("--rounds", type=int, default=3, help="runs of each server and class, interleaved")
+    add(
+        "--peer",
+        action="append",
+        default=[],
+        metavar="NAME=URL",
+        help="another server, running; its address, or with {layer} {style} {format} {set} "
+        "{level} {row} {col} {ext} the form of its tile requests",
+    )
+    add("--peer-pid", action="append", default=[], metavar="NAME=PID", help="for its CPU time")
+    add("--json", type=Path, metavar="FILE", help="write the figures there as well")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,174 @@
+"""Drives servers with wrk and counts the CPU time that they spend meanwhile."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import statistics
+import subprocess
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from benchmarks.classes import RequestClass
+from benchmarks.processes import cpu_seconds, memory_bytes
+from benchmarks.servers import Missing, Target, tile_path
+
+_SCRIPT = Path(__file__).with_name("requests.lua")
+_WARM_UP = 1.0
+
+
+@dataclass(frozen=True)
+class Result:
+    """Medians over the rounds; None where it could not be measured.
+
+    Attributes:
+        body: mean size of an answer's body in bytes.
+        cpu: microseconds of the server's processes for each request.
+        memory: bytes after the last round, proportional share of each process.
+        resident: the same, with shared pages counted in each process.
+        errors: answers of a status from 400 on, broken connections, and time-outs.
+    """
+
+    request_class: str
+    server: str
+    body: float
+    rate: float
+    p50: float
+    p99: float
+    longest: float
+    cpu: float | None
+    memory: int | None
+    resident: int | None
+    errors: int
+
+
+@dataclass(frozen=True)
+class _Plan:
+    target: Target
+    request_class: RequestClass
+    file: Path
+    body: float
+
+
+@dataclass(frozen=True)
+class _Run:
+    rate: float
+    p50: float
+    p99: float
+    longest: float
+    cpu: float | None
+    errors: int
+
+
+def measure(
+    targets: Sequence[Target],
+    classes: Sequence[RequestClass],
+    *,
+    connections: int,
+    seconds: float,
+    rounds: int,
+    folder: Path,
+) -> list[Result]:
+    """Run every class on every target, ``rounds`` times.
+
+    The targets take turns within a round, so that a change of the machine's speed meets all.
+    """
+    results: list[Result] = []
+    for number, request_class in enumerate(classes):
+        plans = [
+            _prepare(target, request_class, folder / f"requests-{number}-{index}.txt")
+            for index, target in enumerate(targets)
+            if target.template is None or (request_class.tiles and not request_class.conditional)
+        ]
+        for plan in plans:
+            _wrk(plan, connections, _WARM_UP)
+        runs: list[list[_Run]] = [[] for _ in plans]
+        for turn in range(rounds):
+            for index, plan in enumerate(plans):
+                sys.stderr.write(
+                    f"{request_class.title}, {plan.target.name}, round {turn + 1} of {rounds}\n"
+                )
+                runs[index].append(_wrk(plan, connections, seconds))
+        results.extend(_result(plan, done) for plan, done in zip(plans, runs, strict=True))
+    return results
+
+
+def _prepare(target: Target, request_class: RequestClass, file: Path) -> _Plan:
+    """Ask for every path once, check the answers, and write the list for wrk."""
+    paths: Sequence[str] = request_class.paths
+    if target.template is not None:
+        paths = [tile_path(target.template, tile._asdict()) for tile in request_class.tiles]
+    parts = urlsplit(target.address)
+    connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=60)
+    lines: list[str] = []
+    sizes: list[int] = []
+    for path in paths:
+        status, etag, body = _ask(connection, path, None)
+        if request_class.conditional and etag:
+            status, _, body = _ask(connection, path, etag)
+        if status != request_class.status:
+            text = body[:500].decode("utf-8", "replace")
+            raise Missing(f"{target.name}: {path}: status {status}\n{text}")
+        sizes.append(len(body))
+        lines.append(f"{path}\t{etag if request_class.conditional else ''}\n")
+    connection.close()
+    file.write_text("".join(lines), encoding="ascii")
+    return _Plan(target, request_class, file, statistics.fmean(sizes))
+
+
+def _ask(
+    connection: http.client.HTTPConnection, path: str, etag: str | None
+) -> tuple[int, str, bytes]:
+    connection.request("GET", path, headers={"If-None-Match": etag} if etag else {})
+    response = connection.getresponse()
+    body = response.read()
+    return response.status, response.headers.get("ETag") or "", body
+
+
+def _wrk(plan: _Plan, connections: int, seconds: float) -> _Run:
+    pid = plan.target.pid
+    before = cpu_seconds(pid) if pid is not None else None
+    command = ["wrk", "-t1", f"-c{connections}", f"-d{max(1, round(seconds))}s", "--timeout=30s"]
+    command += ["-s", str(_SCRIPT), plan.target.address, "--", str(plan.file)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    last = done.stdout.strip().rpartition("\n")[2]
+    if done.returncode != 0 or not last.startswith("{"):
+        raise Missing(f"wrk failed:\n{done.stdout}{done.stderr}")
+    told = json.loads(last)
+    cpu = None
+    if pid is not None and before is not None and told["requests"]:
+        cpu = (cpu_seconds(pid) - before) / told["requests"] * 1e6
+    return _Run(
+        told["requests"] / told["microseconds"] * 1e6,
+        told["p50"],
+        told["p99"],
+        told["longest"],
+        cpu,
+        told["errors"],
+    )
+
+
+def _result(plan: _Plan, runs: Sequence[_Run]) -> Result:
+    pid = plan.target.pid
+    cpu = [run.cpu for run in runs if run.cpu is not None]
+    memory = memory_bytes(pid) if pid is not None else None
+    return Result(
+        plan.request_class.title,
+        plan.target.name,
+        plan.body,
+        _median(run.rate for run in runs),
+        _median(run.p50 for run in runs),
+        _median(run.p99 for run in runs),
+        max(run.longest for run in runs),
+        _median(cpu) if cpu else None,
+        memory[0] if memory else None,
+        memory[1] if memory else None,
+        sum(run.errors for run in runs),
+    )
+
+
+def _median(values: Iterable[float]) -> float:
+    return statistics.median(values)

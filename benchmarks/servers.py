@@ -1,0 +1,214 @@
+"""The servers that are measured: ours with and without nginx before it, and others."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import pwd
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO
+from urllib.parse import quote, urlsplit
+
+_START_TIMEOUT = 60.0
+
+_NGINX_CONF = """
+worker_processes 1; daemon off; pid {folder}/nginx.pid; error_log {folder}/nginx.log warn; {user}
+events {{ worker_connections 512; }}
+http {{
+  access_log off;
+  client_body_temp_path {folder}/body; proxy_temp_path {folder}/proxy;
+  fastcgi_temp_path {folder}/fastcgi; uwsgi_temp_path {folder}/uwsgi; scgi_temp_path {folder}/scgi;
+  keepalive_requests 100000000;
+  upstream mastaba {{
+    server unix:{socket}; keepalive 16; keepalive_requests 100000000;
+  }}
+  server {{
+    listen 127.0.0.1:{port};
+    location / {{
+      fastcgi_pass mastaba;
+      fastcgi_keep_conn on;
+      fastcgi_buffers 16 64k;
+      fastcgi_param SCRIPT_NAME $uri;
+      fastcgi_param QUERY_STRING $query_string;
+      fastcgi_param REQUEST_METHOD $request_method;
+      fastcgi_param CONTENT_TYPE $content_type;
+      fastcgi_param CONTENT_LENGTH $content_length;
+      fastcgi_param SERVER_PROTOCOL $server_protocol;
+      fastcgi_param REMOTE_ADDR $remote_addr;
+      fastcgi_param SERVER_NAME $server_name;
+      fastcgi_param SERVER_PORT $server_port;
+    }}
+  }}
+}}
+"""
+
+
+class Missing(Exception):  # noqa: N818 - not an error of the program
+    """Something that the measurement needs is not there."""
+
+
+@dataclass
+class Target:
+    """A running server.
+
+    Attributes:
+        name: in the table.
+        address: ``http://host:port``.
+        template: form of its tile requests, when it is not that of ours.
+        pid: process whose CPU time, with that of its descendants, is counted; None for none.
+    """
+
+    name: str
+    address: str
+    template: str | None = None
+    pid: int | None = None
+    processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
+
+    def stop(self) -> None:
+        """End what was started for it."""
+        for process in reversed(self.processes):
+            process.send_signal(signal.SIGTERM)
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(35)
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+
+
+def require_programs() -> None:
+    """Raise `Missing` unless wrk and nginx are there."""
+    missing = [name for name in ("wrk", "nginx") if _program(name) is None]
+    if missing:
+        raise Missing(f"install {' and '.join(missing)} (scripts/install-debian-packages)")
+
+
+def fastcgi_behind_nginx(server_json: Path, folder: Path, *, workers: int, threads: int) -> Target:
+    """Start the server on a Unix socket, and nginx with kept connections before it."""
+    path = folder / "mastaba.sock"
+    target = Target("nginx + FastCGI", f"http://127.0.0.1:{free_port()}")
+    changed = _changed(server_json, folder / "fastcgi.json", str(path), workers, threads)
+    try:
+        server = _start(target, _mastaba(changed), folder / "fastcgi.log")
+        target.pid = server.pid
+        _wait_for(path.exists, server, folder / "fastcgi.log")
+        conf = folder / "nginx.conf"
+        user = f"user {pwd.getpwuid(0).pw_name};" if os.geteuid() == 0 else ""
+        port = urlsplit(target.address).port
+        conf.write_text(_NGINX_CONF.format(folder=folder, socket=path, port=port, user=user))
+        log = folder / "nginx.log"
+        nginx = _start(target, [_program("nginx") or "nginx", "-e", str(log), "-c", str(conf)], log)
+        _wait_for(lambda: _answers(target.address), nginx, log)
+    except BaseException:
+        target.stop()
+        raise
+    return target
+
+
+def plain_http(server_json: Path, folder: Path, *, workers: int, threads: int) -> Target:
+    """Start the server with HTTP, without a front server."""
+    port = free_port()
+    target = Target("HTTP", f"http://127.0.0.1:{port}")
+    changed = _changed(server_json, folder / "http.json", "127.0.0.1:0", workers, threads)
+    log = folder / "http.log"
+    try:
+        server = _start(target, [*_mastaba(changed), "--http", f"127.0.0.1:{port}"], log)
+        target.pid = server.pid
+        _wait_for(lambda: _answers(target.address), server, log)
+    except BaseException:
+        target.stop()
+        raise
+    return target
+
+
+def peer(name: str, url: str, pid: int | None) -> Target:
+    """Return a target for a server that runs already.
+
+    Raises:
+        Missing: it does not answer.
+    """
+    parts = urlsplit(url)
+    address = f"{parts.scheme}://{parts.netloc}"
+    if not _answers(address):
+        raise Missing(f"{name} does not answer at {address}")
+    has_fields = "{" in url
+    return Target(name, address, url[len(address) :] if has_fields else None, pid)
+
+
+def tile_path(template: str, fields: dict[str, object]) -> str:
+    """Return the path of a tile at a server whose requests have another form."""
+    values = {name: quote(str(value), safe="/;") for name, value in fields.items()}
+    try:
+        return template.format(**values)
+    except (KeyError, IndexError) as error:
+        raise Missing(f"{template}: no such field: {error}") from error
+
+
+def free_port() -> int:
+    """Return a port of the loopback that nobody uses now."""
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        port: int = sock.getsockname()[1]
+    return port
+
+
+def _mastaba(server_json: Path) -> list[str]:
+    return [sys.executable, "-m", "mastaba", "-f", str(server_json)]
+
+
+def _changed(original: Path, copy: Path, port: str, workers: int, threads: int) -> Path:
+    """Write a server.json with another port. Its relative paths are those of this process."""
+    document = json.loads(original.read_text(encoding="utf-8"))
+    level = document.get("logger", {}).get("level", "error")
+    document.update(
+        port=port,
+        workers=workers,
+        threads=threads,
+        logger={"output": "standard_output", "level": level},
+    )
+    copy.write_text(json.dumps(document), encoding="utf-8")
+    return copy
+
+
+def _start(target: Target, command: list[str], log: Path) -> subprocess.Popen[bytes]:
+    stream: IO[bytes]
+    with log.open("ab") as stream:
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=stream, stderr=stream, process_group=0
+        )
+    target.processes.append(process)
+    return process
+
+
+def _wait_for(ready: Callable[[], bool], process: subprocess.Popen[bytes], log: Path) -> None:
+    deadline = time.monotonic() + _START_TIMEOUT
+    while not ready():
+        if process.poll() is not None or time.monotonic() > deadline:
+            raise Missing(f"the server does not start:\n{log.read_text(errors='replace')}")
+        time.sleep(0.05)
+
+
+def _answers(address: str) -> bool:
+    parts = urlsplit(address)
+    connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=10)
+    try:
+        connection.request("GET", "/")
+        connection.getresponse().read()
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()
+    return True
+
+
+def _program(name: str) -> str | None:
+    return shutil.which(name) or shutil.which(name, path="/usr/sbin:/sbin")
