@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
+from typing import Final
 
 from mastaba.model.bbox import BoundingBox
 from mastaba.model.layer import Layer
@@ -12,6 +14,8 @@ from mastaba.slab.reader import LevelReader
 from mastaba_wmts import rest
 from mastaba_wmts.markup import coordinate, decimal, element, leaf, optional_leaf, text
 from mastaba_wmts.styles import listed_styles
+
+_SAME_SCALE: Final = 1e-6
 
 
 def contents(
@@ -120,11 +124,15 @@ def _legend(legend: Legend, denominators: set[float]) -> str:
         attributes["width"] = str(legend.width)
     if legend.height > 0:
         attributes["height"] = str(legend.height)
-    # A scale limit that is not one of a linked tile matrix is not allowed (07-057r7 table 6).
-    if legend.min_scale_denominator in denominators:
-        attributes["minScaleDenominator"] = decimal(legend.min_scale_denominator)
-    if legend.max_scale_denominator in denominators:
-        attributes["maxScaleDenominator"] = decimal(legend.max_scale_denominator)
+    for name, value in (
+        ("minScaleDenominator", legend.min_scale_denominator),
+        ("maxScaleDenominator", legend.max_scale_denominator),
+    ):
+        # Only a scale of a linked tile matrix is allowed (07-057r7 table 6), to the last digit;
+        # descriptors hold it rounded.
+        for denominator in denominators:
+            if math.isclose(value, denominator, rel_tol=_SAME_SCALE):
+                attributes[name] = decimal(denominator)
     return element("LegendURL", attributes=attributes)
 
 

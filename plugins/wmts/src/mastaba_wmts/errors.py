@@ -76,7 +76,9 @@ def error_response(error: Exception, *, restful: bool) -> Response:
     status, code = next((status, code) for kind, status, code in _KVP if isinstance(error, kind))
     if restful:
         status = next((s for kind, s in _RESTFUL_STATUS if isinstance(error, kind)), status)
-    response = message(status, report(code, public_message(error), locators(error)), "text/xml")
+    response = message(
+        status, report(code, public_message(error), locators(error)), REPORT_MEDIA_TYPE
+    )
     if status == 405:
         response.headers.append(("Allow", "GET, HEAD, OPTIONS"))
     return response

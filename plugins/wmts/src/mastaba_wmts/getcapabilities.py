@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 # Sections and INSPIRE make 34 different documents, of which clients ask for two or three. Those
 # asked for last are kept; the parts they are made of always are.
-_KEPT_DOCUMENTS: Final = 8
+_KEPT_DOCUMENTS: Final = 4
 _WRITTEN: Final = ("ServiceIdentification", "ServiceProvider", "OperationsMetadata", "Contents")
 _KVP: Final = "KVP"
 _RESTFUL: Final = "RESTful"

@@ -65,16 +65,15 @@ def xml_parameters(body: bytes) -> dict[str, str]:
         UnsupportedOperationError: not a request for GetCapabilities or GetTile.
     """
     outline = _read(body)
-    namespace, _, operation = outline.root[1:].rpartition("}")
+    namespace, _, operation = outline.root.rpartition("}")
+    namespace = namespace.removeprefix("{")
     if operation == "GetCapabilities" and namespace in (_WMTS, _OWS):
         parameters = outline.capabilities_parameters()
     elif operation == "GetTile" and namespace == _WMTS:
         parameters = outline.tile_parameters()
     else:
-        name = operation or outline.root
-        raise UnsupportedOperationError(
-            f"the operation {printable(name)} is not offered in XML", printable(name)
-        )
+        name = printable(operation)
+        raise UnsupportedOperationError(f"the operation {name} is not offered in XML", name)
     parameters["request"] = operation
     return parameters
 

@@ -35,12 +35,12 @@ def tile_request(path: str) -> TileRequest | None:
 def feature_info_layer(path: str) -> str | None:
     """Return the layer of a path to a feature info, or None when it is not of this form.
 
-    The form is that of a tile with ``/{J}/{I}.{ext}`` in place of the extension.
+    The form is that of a tile without extension, and ``/{J}/{I}.{ext}`` behind.
     """
     parts = path.split("/")
     if len(parts) != _FEATURE_INFO or parts[1] != VERSION or "" in parts[2:]:
         return None
-    return parts[2]
+    return parts[2] if "." in parts[-1] else None
 
 
 def tile_template(endpoint_uri: str, layer: str, extension: str) -> str:

@@ -1,0 +1,207 @@
+"""Installations that the tests of WMTS ask for tiles and documents, and readers of the answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from lxml import etree
+from werkzeug.test import Client, TestResponse
+
+from mastaba.http.app import Application
+from mastaba.testing.installation import layer_document, write_installation
+from mastaba.testing.pyramids import LevelPlan, write_pyramid
+from mastaba.testing.tile_matrix_sets import geographic, web_mercator
+from mastaba.testing.tiny_installation import tiny_installation
+from mastaba.wsgi import create_application
+
+PUBLIC_URL = "http://maps.example"
+SHARED_DATA = Path(__file__).parents[3] / "shared" / "data"
+NAMESPACES = {
+    "wmts": "http://www.opengis.net/wmts/1.0",
+    "ows": "http://www.opengis.net/ows/1.1",
+    "xlink": "http://www.w3.org/1999/xlink",
+}
+
+OpenClient = Callable[[Path], Client]
+Find = Callable[..., list[Any]]
+
+
+@pytest.fixture(scope="module")
+def open_client() -> Iterator[OpenClient]:
+    """Return a function that opens the installation of a server.json."""
+    applications: list[Application] = []
+
+    def open_it(server_json: Path) -> Client:
+        application = create_application(str(server_json))
+        applications.append(application)
+        return Client(application)
+
+    yield open_it
+    for application in applications:
+        application.site.catalogue.storages.close()
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory: pytest.TempPathFactory, open_client: OpenClient) -> Client:
+    """Return a client of the tiny installation."""
+    directory = tmp_path_factory.mktemp("tiny")
+    return open_client(tiny_installation(directory, services=["wmts"], public_url=PUBLIC_URL))
+
+
+@pytest.fixture(scope="module")
+def rich_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return server.json of an installation with the special cases of capabilities and tiles.
+
+    Layers: ``world`` fills every matrix, ``gap`` lacks level 3 of 2 to 4 and all of row 2,
+    ``geo`` is in EPSG:4326, ``tints`` has palettes, ``heights`` has a palette only and stores
+    numbers, ``a & b's {é}`` has texts that XML cannot take as they are, ``hidden`` is not in
+    WMTS, ``inspired`` meets the conditions of INSPIRE.
+    """
+    directory = tmp_path_factory.mktemp("rich")
+    pixels = np.zeros((256, 256, 1), np.uint8)
+    floats = np.zeros((256, 256, 1), np.float32)
+
+    def pyramid(name: str, levels: list[LevelPlan], **options: Any) -> Path:
+        settings: dict[str, Any] = {
+            "tile_matrix_set": web_mercator(),
+            "format": "TIFF_PNG_UINT8",
+            "channels": 1,
+            "levels": levels,
+            "tile": lambda level, row, col: pixels,
+        } | options
+        return write_pyramid(directory / "pyramids", name, **settings)
+
+    small = [LevelPlan("2", 1, 1, 2, 2), LevelPlan("3", 2, 3, 4, 5)]
+    plain = pyramid("plain", small)
+    gap = pyramid(
+        "gap",
+        [LevelPlan("2", 1, 1, 2, 2), LevelPlan("4", 5, 7, 9, 10)],
+        tile=lambda level, row, col: None if row == 6 else pixels,
+        tiles_per_width=1,
+        tiles_per_height=1,
+    )
+    record = {"format": "application/xml", "type": "ISO19115:2003", "url": "http://r.example/?a&b"}
+    texts = {"title": "<T & \x01>", "abstract": 'A "quoted" text', "keywords": ["k<1>", "k&2"]}
+    layers: dict[str, Path | dict[str, Any]] = {
+        "world": pyramid("world", [LevelPlan("0", 0, 0, 0, 0), LevelPlan("1", 0, 1, 0, 1)]),
+        "gap": gap,
+        "geo": layer_document(
+            pyramid("geo", [LevelPlan("3", 2, 3, 4, 5)], tile_matrix_set=geographic())
+        ),
+        "tints": layer_document(plain, styles=["ember", "normal"]),
+        "heights": layer_document(
+            pyramid("heights", small, format="TIFF_RAW_FLOAT32", tile=lambda *_: floats),
+            styles=["ember"],
+        ),
+        "a & b's {é}": layer_document(plain, **texts),
+        "hidden": layer_document(plain, wmts={"enabled": False}),
+        "inspired": layer_document(plain, keywords=["Elevation"], metadata=[record]),
+    }
+    matrices = web_mercator()["tileMatrices"]
+    legend = {"format": "image/png", "url": "http://maps.example/l.png?a&b", "height": 0}
+    denominator = matrices[2]["scaleDenominator"]
+    normal = {
+        "identifier": "normal",
+        "title": "Stored data",
+        "abstract": "",
+        "keywords": [],
+        "legend": legend
+        | {"width": 20, "min_scale_denominator": 1234.5, "max_scale_denominator": denominator},
+    }
+    return write_installation(
+        directory,
+        layers=layers,
+        services=["wmts"],
+        public_url=PUBLIC_URL,
+        styles={"normal": normal},
+        services_overrides={
+            "global": {
+                "provider": "P & Q",
+                "site": "http://p.example/",
+                "contact": {"name": "N", "city": "C", "email": "e@p.example"},
+            },
+            "wmts": {
+                "title": "Tiles & more",
+                "abstract": "About",
+                "keywords": ["one", "two"],
+                "metadata": {"format": "text/xml", "type": "simple", "url": "http://r.example/"},
+            },
+        },
+    )
+
+
+@pytest.fixture(scope="module")
+def rich(rich_path: Path, open_client: OpenClient) -> Client:
+    return open_client(rich_path)
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """Return the folder with real pyramids and answers of another server."""
+    if not SHARED_DATA.is_dir():
+        pytest.skip(f"the shared data is not at {SHARED_DATA}")
+    return SHARED_DATA
+
+
+@pytest.fixture
+def alps(shared_data: Path, monkeypatch: pytest.MonkeyPatch, open_client: OpenClient) -> Client:
+    """Return a client of the real pyramids; their paths are relative to their folder."""
+    monkeypatch.chdir(shared_data / "alps")
+    return open_client(Path("conf/server.json"))
+
+
+@pytest.fixture
+def find() -> Find:
+    """Return a function that evaluates XPath on an answer, with the usual prefixes."""
+
+    def evaluate(response: TestResponse, path: str) -> list[Any]:
+        result = etree.fromstring(response.data).xpath(path, namespaces=NAMESPACES)
+        return result if isinstance(result, list) else [result]
+
+    return evaluate
+
+
+@pytest.fixture
+def fault(find: Find) -> Callable[[TestResponse], tuple[int, str, list[str | None]]]:
+    """Return a function that reads status, code and locators of an exception report."""
+
+    def read(response: TestResponse) -> tuple[int, str, list[str | None]]:
+        assert response.headers["Content-Type"] == "text/xml"
+        assert find(response, "name(/*)") == ["ows:ExceptionReport"]
+        assert find(response, "string(/*/@version)") == ["1.1.0"]
+        exceptions = find(response, "/ows:ExceptionReport/ows:Exception")
+        assert exceptions
+        assert all(exception.findtext("{*}ExceptionText") for exception in exceptions)
+        (code,) = {exception.get("exceptionCode") for exception in exceptions}
+        return response.status_code, code, [e.get("locator") for e in exceptions]
+
+    return read
+
+
+@pytest.fixture
+def tile_query() -> Callable[..., dict[str, str]]:
+    """Return a function that makes the parameters of a tile of the tiny installation.
+
+    Parameters given as None are left out.
+    """
+
+    def query(**changes: str | None) -> dict[str, str]:
+        parameters: dict[str, str | None] = {
+            "SERVICE": "WMTS",
+            "VERSION": "1.0.0",
+            "REQUEST": "GetTile",
+            "LAYER": "RGB_JPG",
+            "STYLE": "normal",
+            "FORMAT": "image/jpeg",
+            "TILEMATRIXSET": "PM",
+            "TILEMATRIX": "4",
+            "TILEROW": "5",
+            "TILECOL": "9",
+        } | changes
+        return {name: value for name, value in parameters.items() if value is not None}
+
+    return query
