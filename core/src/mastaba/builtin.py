@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from mastaba.hookspecs import hookimpl
 
 if TYPE_CHECKING:
+    from mastaba.encoding.base import Encoder
     from mastaba.service import Service
     from mastaba.storage.base import Storage
 
@@ -25,3 +26,26 @@ def register_storages() -> Iterable[type[Storage]]:
     from mastaba.storage.file import FileStorage
 
     return [FileStorage]
+
+
+@hookimpl
+def register_encoders() -> Iterable[type[Encoder]]:
+    from mastaba.encoding import webp
+    from mastaba.encoding.asc import AscEncoder
+    from mastaba.encoding.bil import BilEncoder
+    from mastaba.encoding.geotiff import GeotiffEncoder
+    from mastaba.encoding.jpeg import JpegEncoder
+    from mastaba.encoding.png import PngEncoder
+    from mastaba.encoding.tiff import TiffEncoder
+
+    encoders: list[type[Encoder]] = [
+        PngEncoder,
+        JpegEncoder,
+        TiffEncoder,
+        GeotiffEncoder,
+        BilEncoder,
+        AscEncoder,
+    ]
+    if webp.is_available():
+        encoders.append(webp.WebpEncoder)
+    return encoders

@@ -43,6 +43,13 @@ class Encoder(ABC):
     extension: ClassVar[str]
     """Of file names, without dot."""
 
+    is_picture: ClassVar[bool] = True
+    """Whether it is made for the eye: flattened on a background or transparent where there is no
+    data. Data formats keep their channels, and hold the nodata value there."""
+
+    holds_alpha: ClassVar[bool] = False
+    """Whether a picture in it can have an alpha channel."""
+
     @abstractmethod
     def accepts(self, dtype: np.dtype[np.generic], channels: int) -> bool:
         """Tell whether rasters of this sample type and channel count can be written."""
@@ -53,8 +60,10 @@ class Encoder(ABC):
 
         Args:
             raster: one that `accepts` allows.
-            options: ``FORMAT_OPTIONS`` of the request, names in lower case.
+            options: ``FORMAT_OPTIONS`` of the request, names in lower case; unknown ones are
+                ignored.
 
         Raises:
-            InvalidParameterError: an option has a value that is not allowed.
+            InvalidParameterError: an option has a value that is not allowed, or the format
+                cannot hold a picture of this size.
         """

@@ -1,0 +1,28 @@
+"""Raw samples, band interleaved by line (resampling.md section 9)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+import numpy as np
+
+from mastaba.encoding.base import Encoder, Raster
+
+
+class BilEncoder(Encoder):
+    """Writes little-endian float32 without any header; uint8 samples become floats.
+
+    Rows come from the top; inside a row, all samples of the first channel, then of the second.
+    """
+
+    name: ClassVar[str] = "bil"
+    media_type: ClassVar[str] = "image/x-bil;bits=32"
+    extension: ClassVar[str] = "bil"
+    is_picture: ClassVar[bool] = False
+
+    def accepts(self, dtype: np.dtype[np.generic], channels: int) -> bool:
+        return dtype in (np.uint8, np.float32) and channels >= 1
+
+    def encode(self, raster: Raster, options: Mapping[str, str]) -> bytes:
+        return raster.pixels.transpose(0, 2, 1).astype("<f4").tobytes()

@@ -1,0 +1,94 @@
+"""GeoTIFF (OGC 19-008r4): TIFF with its place on the ground (resampling.md section 10, item 8)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from decimal import Decimal
+from functools import lru_cache
+from typing import ClassVar, Final
+
+import pyproj
+
+from mastaba.encoding.base import Raster
+from mastaba.encoding.tiff import Field, TiffEncoder
+from mastaba.model.crs import CRS
+
+_PIXEL_SCALE: Final = 33550
+_TIEPOINT: Final = 33922
+_KEY_DIRECTORY: Final = 34735
+_ASCII_PARAMETERS: Final = 34737
+_GDAL_NODATA: Final = 42113
+
+_MODEL_TYPE, _RASTER_TYPE, _CITATION = 1024, 1025, 1026
+_GEOGRAPHIC_TYPE, _GEOGRAPHIC_CITATION = 2048, 2049
+_PROJECTED_TYPE, _PROJECTED_CITATION = 3072, 3073
+_PROJECTED, _GEOGRAPHIC = 1, 2
+_PIXEL_IS_AREA: Final = 1
+_USER_DEFINED: Final = 32767
+_LARGEST_CODE: Final = 65535
+
+
+class GeotiffEncoder(TiffEncoder):
+    """Writes what `TiffEncoder` does, with position, CRS and the nodata value for GDAL."""
+
+    name: ClassVar[str] = "geotiff"
+    media_type: ClassVar[str] = "image/geotiff"
+
+    def _further_fields(self, raster: Raster) -> list[Field]:
+        rows, columns, _ = raster.pixels.shape
+        bbox = raster.bbox
+        dx, dy = (bbox.xmax - bbox.xmin) / columns, (bbox.ymax - bbox.ymin) / rows
+        fields = [
+            Field(_PIXEL_SCALE, "d", (dx, dy, 0.0)),
+            Field(_TIEPOINT, "d", (0.0, 0.0, 0.0, bbox.xmin, bbox.ymax, 0.0)),
+            *_geo_keys(raster.crs),
+        ]
+        if raster.nodata:
+            # GDAL reads one value for all channels.
+            text = _plain(raster.nodata[0])
+            fields.append(Field(_GDAL_NODATA, "s", f"{text}\0".encode("ascii")))
+        return fields
+
+
+def _geo_keys(crs: CRS) -> list[Field]:
+    if crs.is_geographic:
+        model, type_key, name_key = _GEOGRAPHIC, _GEOGRAPHIC_TYPE, _GEOGRAPHIC_CITATION
+    else:
+        model, type_key, name_key = _PROJECTED, _PROJECTED_TYPE, _PROJECTED_CITATION
+    keys = [(_MODEL_TYPE, 0, 1, model), (_RASTER_TYPE, 0, 1, _PIXEL_IS_AREA)]
+    number = _epsg_number(crs.code)
+    if number is not None:
+        return [_key_directory([*keys, (type_key, 0, 1, number)])]
+    # Some readers show the general citation, some that of the CRS: both refer to one text.
+    citation = f"{crs.code}|\0".encode("ascii")
+    reference = (_ASCII_PARAMETERS, len(citation) - 1, 0)
+    keys += [
+        (_CITATION, *reference),
+        (type_key, 0, 1, _USER_DEFINED),
+        (name_key, *reference),
+    ]
+    return [_key_directory(keys), Field(_ASCII_PARAMETERS, "s", citation)]
+
+
+def _key_directory(keys: Sequence[tuple[int, int, int, int]]) -> Field:
+    header = (1, 1, 0, len(keys))
+    return Field(_KEY_DIRECTORY, "H", tuple(value for key in (header, *keys) for value in key))
+
+
+@lru_cache(maxsize=1024)
+def _epsg_number(code: str) -> int | None:
+    """Return the EPSG code of the same CRS, or None when there is none that fits into a key."""
+    authority, _, number = code.partition(":")
+    if code == "CRS:84":
+        # Axis order does not matter here: GeoTIFF is x, y in any case.
+        found: int | None = 4326
+    elif authority == "EPSG" and number.isdigit():
+        found = int(number)
+    else:
+        found = pyproj.CRS.from_user_input(code).to_epsg()
+    return found if found is not None and found <= _LARGEST_CODE else None
+
+
+def _plain(value: float) -> str:
+    text = format(Decimal(repr(float(value))), "f")
+    return text.rstrip("0").rstrip(".") if "." in text else text

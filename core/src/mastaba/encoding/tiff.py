@@ -1,0 +1,140 @@
+"""TIFF 6.0: little-endian, strips, any of four compressions."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Final
+
+import numpy as np
+
+from mastaba.encoding.base import Encoder, Raster
+from mastaba.encoding.strips import COMPRESSIONS, encode_strips
+from mastaba.errors import InvalidParameterError
+
+_HEADER: Final = 8
+_ENTRY: Final = 12
+_INLINE: Final = 4
+"""Bytes of values that fit into the directory entry itself."""
+_UNASSOCIATED_ALPHA: Final = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One entry of the directory.
+
+    Attributes:
+        tag: its number.
+        kind: letter of `struct`: ``s`` text, ``H`` short, ``I`` long, ``d`` double.
+        values: at least one.
+    """
+
+    tag: int
+    kind: str
+    values: tuple[int, ...] | tuple[float, ...] | bytes
+
+    _TYPES: ClassVar[Mapping[str, int]] = {"s": 2, "H": 3, "I": 4, "d": 12}
+
+    def packed(self) -> tuple[int, int, bytes]:
+        """Return type number, count and bytes of the values."""
+        number = self._TYPES[self.kind]
+        if isinstance(self.values, bytes):
+            return number, len(self.values), self.values
+        return (
+            number,
+            len(self.values),
+            struct.pack(f"<{len(self.values)}{self.kind}", *self.values),
+        )
+
+
+class TiffEncoder(Encoder):
+    """Writes uint8 rasters of 1 to 4 channels and float32 ones of any.
+
+    Option ``compression``: ``raw`` (default), ``lzw``, ``deflate``, ``packbits``.
+    """
+
+    name: ClassVar[str] = "tiff"
+    media_type: ClassVar[str] = "image/tiff"
+    extension: ClassVar[str] = "tif"
+    is_picture: ClassVar[bool] = False
+
+    def accepts(self, dtype: np.dtype[np.generic], channels: int) -> bool:
+        return dtype == np.float32 or (dtype == np.uint8 and 1 <= channels <= 4)
+
+    def encode(self, raster: Raster, options: Mapping[str, str]) -> bytes:
+        name = options.get("compression", "raw").lower()
+        if name not in COMPRESSIONS:
+            raise InvalidParameterError(
+                f"the compression is one of {', '.join(COMPRESSIONS)}", "FORMAT_OPTIONS"
+            )
+        pixels = np.ascontiguousarray(raster.pixels, raster.pixels.dtype.newbyteorder("<"))
+        rows = pixels.view(np.uint8).reshape(len(pixels), -1)
+        strips, rows_per_strip = encode_strips(rows, name)
+        fields = _layout(pixels.shape, pixels.dtype.kind == "f")
+        fields += [
+            Field(259, "H", (COMPRESSIONS[name],)),
+            Field(278, "I", (rows_per_strip,)),
+            *self._further_fields(raster),
+        ]
+        return _file(fields, strips)
+
+    def _further_fields(self, raster: Raster) -> list[Field]:
+        return []
+
+
+def _layout(shape: Sequence[int], is_float: bool) -> list[Field]:
+    rows, columns, channels = shape
+    is_colour = channels in (3, 4)
+    fields = [
+        Field(256, "I", (columns,)),
+        Field(257, "I", (rows,)),
+        Field(258, "H", (32 if is_float else 8,) * channels),
+        Field(262, "H", (2 if is_colour else 1,)),
+        Field(277, "H", (channels,)),
+        Field(284, "H", (1,)),
+        Field(339, "H", (3 if is_float else 1,) * channels),
+    ]
+    extra = channels - (3 if is_colour else 1)
+    if extra:
+        meaning = 0 if is_float else _UNASSOCIATED_ALPHA
+        fields.append(Field(338, "H", (meaning,) * extra))
+    return fields
+
+
+def _file(fields: Sequence[Field], strips: Sequence[bytes]) -> bytes:
+    """Return header, directory, values that do not fit into it, then the strips."""
+    sizes = [len(strip) for strip in strips]
+    start = _start_of_strips([*fields, _offsets(sizes, 0), Field(279, "I", tuple(sizes))])
+    fields = sorted(
+        [*fields, _offsets(sizes, start), Field(279, "I", tuple(sizes))],
+        key=lambda field: field.tag,
+    )
+    directory = [struct.pack("<2sHIH", b"II", 42, _HEADER, len(fields))]
+    values = []
+    position = _HEADER + 2 + _ENTRY * len(fields) + 4
+    for field in fields:
+        number, count, packed = field.packed()
+        directory.append(struct.pack("<HHI", field.tag, number, count))
+        if len(packed) <= _INLINE:
+            directory.append(packed.ljust(_INLINE, b"\0"))
+        else:
+            directory.append(struct.pack("<I", position))
+            packed += b"\0" * (len(packed) % 2)  # values begin at even places
+            values.append(packed)
+            position += len(packed)
+    return b"".join([*directory, struct.pack("<I", 0), *values, *strips])
+
+
+def _offsets(sizes: Sequence[int], start: int) -> Field:
+    positions = []
+    for size in sizes:
+        positions.append(start)
+        start += size
+    return Field(273, "I", tuple(positions))
+
+
+def _start_of_strips(fields: Sequence[Field]) -> int:
+    lengths = [len(field.packed()[2]) for field in fields]
+    outside = sum(length + length % 2 for length in lengths if length > _INLINE)
+    return _HEADER + 2 + _ENTRY * len(fields) + 4 + outside

@@ -1,0 +1,52 @@
+"""WebP, where Pillow was built with it."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping
+from importlib.util import find_spec
+from typing import ClassVar, Final
+
+import numpy as np
+
+from mastaba.encoding.base import Encoder, Raster
+from mastaba.encoding.options import quality
+from mastaba.errors import InvalidParameterError
+
+_MAX_SIDE: Final = 16383
+"""Pixels; what the format has bits for."""
+_METHOD: Final = 2
+"""Effort, 0 to 6: more costs much time and saves little."""
+
+
+def is_available() -> bool:
+    """Tell whether WebP can be written here."""
+    return find_spec("PIL._webp") is not None
+
+
+class WebpEncoder(Encoder):
+    """Writes uint8 rasters of 1 to 4 channels. Option ``quality``: 1 to 100, default 75."""
+
+    name: ClassVar[str] = "webp"
+    media_type: ClassVar[str] = "image/webp"
+    extension: ClassVar[str] = "webp"
+    holds_alpha: ClassVar[bool] = True
+
+    def accepts(self, dtype: np.dtype[np.generic], channels: int) -> bool:
+        return dtype == np.uint8 and 1 <= channels <= 4
+
+    def encode(self, raster: Raster, options: Mapping[str, str]) -> bytes:
+        # Most servers never write WebP, and Pillow takes a while to load.
+        from PIL import Image
+
+        pixels = raster.pixels
+        rows, columns, channels = pixels.shape
+        if max(rows, columns) > _MAX_SIDE:
+            raise InvalidParameterError(f"a WebP has at most {_MAX_SIDE} pixels a side", "FORMAT")
+        if channels < 3:
+            # The format has no grey.
+            pixels = pixels[:, :, [0, 0, 0, 1] if channels == 2 else [0, 0, 0]]
+        stream = io.BytesIO()
+        image = Image.fromarray(np.ascontiguousarray(pixels))
+        image.save(stream, "WEBP", quality=quality(options), method=_METHOD)
+        return stream.getvalue()
