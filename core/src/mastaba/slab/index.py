@@ -7,6 +7,7 @@ from array import array
 from typing import Final
 
 from mastaba.errors import SlabFormatError
+from mastaba.storage.base import Storage
 
 HEADER_SIZE: Final = 2048
 MAX_TILE_SIZE: Final = 64 * 1024 * 1024
@@ -24,18 +25,20 @@ class SlabIndex:
     """Offsets and sizes of the tiles of one generation of one slab.
 
     Attributes:
-        key: name of the slab in its storage.
+        storage: where the slab lies; of a symbolic object, where its target lies.
+        key: name of the slab in its storage; of a symbolic object, of its target.
         version: generation of the slab, see `mastaba.storage.ObjectStat`.
         modified: Unix seconds, or None.
     """
 
-    __slots__ = ("_tile_count", "_values", "key", "modified", "version")
+    __slots__ = ("_tile_count", "_values", "key", "modified", "storage", "version")
 
     def __init__(
         self,
         data: bytes,
         tile_count: int,
         *,
+        storage: Storage,
         key: str,
         version: str | None = None,
         modified: float | None = None,
@@ -57,6 +60,7 @@ class SlabIndex:
             values.byteswap()
         self._values = values
         self._tile_count = tile_count
+        self.storage = storage
         self.key = key
         self.version = version
         self.modified = modified

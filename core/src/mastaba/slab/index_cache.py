@@ -65,6 +65,16 @@ class IndexCache:
                 flight = self._flights[key] = _Flight()
         return self._lead(key, flight, load) if leads else _follow(flight)
 
+    def peek(self, key: Hashable) -> SlabIndex | None:
+        """Return the index for a key if it is known and not too old."""
+        with self._lock:
+            entry = self._entries.get(key)
+            if entry is None or entry[0] <= self._clock():
+                return None
+            self._entries.move_to_end(key)
+            self.hits += 1
+            return entry[1]
+
     def drop(self, key: Hashable, index: SlabIndex) -> None:
         """Forget an index that proved to be out of date, unless a newer one took its place."""
         with self._lock:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
+from typing import Final
 
 from mastaba.errors import ObjectChangedError, ObjectNotFoundError, SlabFormatError
 from mastaba.model.pyramid import Level
@@ -11,39 +12,56 @@ from mastaba.slab.index_cache import IndexCache
 from mastaba.slab.layout import SlabLayout
 from mastaba.storage.base import ByteRange, Storage
 
+SlabKey = tuple[Hashable, int, int]
+"""Names a slab in the index cache: where the level lies, slab column, slab row."""
+
+STALE_INDEX: Final = (ObjectChangedError, ObjectNotFoundError, SlabFormatError)
+"""How the read of a tile fails when its slab is not what the cached index says."""
+
 
 class StoredTile:
     """One tile that the index of its slab lists; its bytes are read only when asked for.
 
     Attributes:
+        reader: of the level.
+        slab: name of its slab in the index cache.
+        index: of one generation of the slab.
+        number: of the tile in the slab.
+        offset, length: bytes in the slab.
         version: opaque text that changes with the bytes; None when the storage knows none.
         modified: Unix seconds of the slab, or None.
     """
 
-    __slots__ = ("_cache_key", "_index", "_number", "_reader", "length", "offset")
+    __slots__ = ("index", "length", "number", "offset", "reader", "slab")
 
     def __init__(
         self,
         reader: LevelReader,
-        cache_key: tuple[Hashable, int, int],
+        slab: SlabKey,
         index: SlabIndex,
         number: int,
         place: tuple[int, int],
     ) -> None:
-        self._reader = reader
-        self._cache_key = cache_key
-        self._index = index
-        self._number = number
+        self.reader = reader
+        self.slab = slab
+        self.index = index
+        self.number = number
         self.offset, self.length = place
 
     @property
     def version(self) -> str | None:
-        version = self._index.version
+        version = self.index.version
         return None if version is None else f"{version}-{self.offset:x}-{self.length:x}"
 
     @property
     def modified(self) -> float | None:
-        return self._index.modified
+        return self.index.modified
+
+    @property
+    def identity(self) -> Hashable:
+        """Equal for equal bytes, as far as the storage can tell: a key for caches."""
+        index = self.index
+        return index.storage.full_name, index.key, index.version, self.offset, self.length
 
     def read(self) -> bytes:
         """Return the stored bytes, of the same generation of the slab as its index.
@@ -58,27 +76,41 @@ class StoredTile:
         """
         try:
             return self._read()
-        except (ObjectChangedError, SlabFormatError):
-            fresh = self._reader.refresh(self._cache_key, self._index)
-            place = fresh.tile(self._number)
-            if place is None:
+        except STALE_INDEX:
+            fresh = self.reader.refresh(self.slab, self.index)
+            if not self.move_to(fresh):
                 raise ObjectNotFoundError(
-                    f"slab {fresh.key} no longer holds tile {self._number}", key=fresh.key
+                    f"slab {fresh.key} no longer holds tile {self.number}", key=fresh.key
                 ) from None
-            self._index = fresh
-            self.offset, self.length = place
             return self._read()
 
+    def move_to(self, index: SlabIndex) -> bool:
+        """Become the same tile of another generation; False when that does not hold it.
+
+        Raises:
+            SlabFormatError: the slab is damaged.
+        """
+        place = index.tile(self.number)
+        if place is None:
+            return False
+        self.index = index
+        self.offset, self.length = place
+        return True
+
+    def cut_short(self, length: int) -> SlabFormatError:
+        """Return the error for a read that brought only ``length`` bytes of this tile."""
+        return SlabFormatError(
+            f"slab {self.index.key}: tile {self.number} at {self.offset} should have "
+            f"{self.length} bytes, the slab ends after {length} of them"
+        )
+
     def _read(self) -> bytes:
-        index = self._index
-        data = self._reader.storage.read(
+        index = self.index
+        data = index.storage.read(
             index.key, ByteRange(self.offset, self.length), index.version
         ).data
         if len(data) != self.length:
-            raise SlabFormatError(
-                f"slab {index.key}: tile {self._number} at {self.offset} should have "
-                f"{self.length} bytes, the slab ends after {len(data)} of them"
-            )
+            raise self.cut_short(len(data))
         return data
 
 
@@ -137,11 +169,29 @@ class LevelReader:
         place = index.tile(number)
         return None if place is None else StoredTile(self, key, index, number, place)
 
-    def refresh(self, cache_key: tuple[Hashable, int, int], stale: SlabIndex) -> SlabIndex:
+    def place_of(self, tile_row: int, tile_col: int) -> tuple[SlabKey, int]:
+        """Return the slab that holds a tile, and the number of the tile in it."""
+        slab_col, col = divmod(tile_col, self._width)
+        slab_row, row = divmod(tile_row, self._height)
+        return (self._data, slab_col, slab_row), row * self._width + col
+
+    def known_index(self, slab: SlabKey) -> SlabIndex | None:
+        """Return the index of a slab if no read is needed for it."""
+        return self._indices.peek(slab)
+
+    def index(self, slab: SlabKey) -> SlabIndex | None:
+        """Return the index of a slab, None when there is no such slab. Raises as `locate`."""
+        _, slab_col, slab_row = slab
+        try:
+            return self._indices.get(slab, lambda: self._load(slab_col, slab_row))
+        except ObjectNotFoundError:
+            return None
+
+    def refresh(self, slab: SlabKey, stale: SlabIndex) -> SlabIndex:
         """Return the index of a slab as it is now, in place of one that proved out of date."""
-        self._indices.drop(cache_key, stale)
-        _, slab_col, slab_row = cache_key
-        return self._indices.get(cache_key, lambda: self._load(slab_col, slab_row))
+        self._indices.drop(slab, stale)
+        _, slab_col, slab_row = slab
+        return self._indices.get(slab, lambda: self._load(slab_col, slab_row))
 
     def _load(self, slab_col: int, slab_row: int) -> SlabIndex:
         key = self._layout.key(slab_col, slab_row)
@@ -151,5 +201,10 @@ class LevelReader:
                 f"slab {key} is empty", storage=self.storage.full_name, key=key
             )
         return SlabIndex(
-            read.data, self._tile_count, key=key, version=read.version, modified=read.modified
+            read.data,
+            self._tile_count,
+            storage=self.storage,
+            key=key,
+            version=read.version,
+            modified=read.modified,
         )

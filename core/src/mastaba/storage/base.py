@@ -59,6 +59,10 @@ class Storage(ABC):
     container_field: ClassVar[str | None]
     """Field of a level's ``storage`` object that names the container; None when there is none."""
 
+    is_remote: ClassVar[bool] = True
+    """Whether a read waits for a network: then reads of one request are merged and run in
+    parallel, and failed ones may be repeated. False where a read is a mere system call."""
+
     def __init__(self, container: str) -> None:
         self.container = container
 

@@ -49,6 +49,7 @@ class FileStorage(Storage):
 
     name = "file"
     container_field: ClassVar[str | None] = None
+    is_remote = False
 
     def __init__(self, container: str = "", open_files: int = _OPEN_FILES) -> None:
         super().__init__(container)

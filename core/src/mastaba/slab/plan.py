@@ -1,0 +1,182 @@
+"""Reading many tiles of one level with few reads: what a map needs.
+
+Tiles are grouped by slab. The indices that are not cached are read in parallel; then the byte
+ranges of the tiles, merged where they are close together, are read in parallel as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Final, TypeVar
+
+from mastaba.errors import MastabaError, ObjectNotFoundError
+from mastaba.slab.index import SlabIndex
+from mastaba.slab.reader import STALE_INDEX, LevelReader, SlabKey, StoredTile
+from mastaba.storage.base import ByteRange
+from mastaba.storage.threads import READS
+
+_MAX_GAP: Final = 256 * 1024
+"""Bytes that are read in vain rather than asking once more: about 2 ms of a fast network."""
+
+_MAX_LENGTH: Final = 8 * 1024 * 1024
+"""Bytes of a merged range; larger ones are better read by several threads."""
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+def read_tiles(reader: LevelReader, tiles: Sequence[tuple[int, int]]) -> list[bytes | None]:
+    """Return the stored bytes of tiles, in their order; None for those that are not stored.
+
+    All tiles of one slab come from one generation of it.
+
+    Args:
+        tiles: pairs (tile row, tile column) inside the limits of the level.
+
+    Raises:
+        SlabFormatError: a slab is damaged; the message names it.
+        StorageError: a slab cannot be read.
+    """
+    return read_located(locate_tiles(reader, tiles))
+
+
+def locate_tiles(reader: LevelReader, tiles: Sequence[tuple[int, int]]) -> list[StoredTile | None]:
+    """Return tiles whose bytes are not read yet, in their order; None for those not stored.
+
+    Reads nothing but indices that are not cached. Arguments and errors are those of
+    `read_tiles`.
+    """
+    places = [reader.place_of(row, col) for row, col in tiles]
+    indices: dict[SlabKey, SlabIndex | None] = {}
+    for slab, _ in places:
+        if slab not in indices:
+            indices[slab] = reader.known_index(slab)
+    unknown = [slab for slab, index in indices.items() if index is None]
+    indices.update(
+        zip(unknown, _each(reader.index, unknown, remote=reader.storage.is_remote), strict=True)
+    )
+    located: list[StoredTile | None] = []
+    for slab, number in places:
+        index = indices[slab]
+        place = None if index is None else index.tile(number)
+        located.append(
+            None
+            if index is None or place is None
+            else StoredTile(reader, slab, index, number, place)
+        )
+    return located
+
+
+def read_located(tiles: Sequence[StoredTile | None]) -> list[bytes | None]:
+    """Return the bytes of tiles that `locate_tiles` returned, in their order.
+
+    A slab that was replaced meanwhile is read again, once: its tiles then are those of the new
+    generation, as their `version` and `modified` tell. One that it no longer holds is None.
+    Errors are those of `read_tiles`.
+    """
+    payloads: dict[StoredTile, bytes] = {}
+    stale = _read([tile for tile in tiles if tile is not None], payloads)
+    if stale:
+        for group in stale:
+            for tile in group.tiles:
+                payloads.pop(tile, None)
+        moved = _each(_in_new_generation, stale, remote=stale[0].index.storage.is_remote)
+        for group in _read([tile for tiles in moved for tile in tiles], payloads):
+            assert group.error is not None
+            raise group.error
+    return [None if tile is None else payloads.get(tile) for tile in tiles]
+
+
+@dataclass(slots=True)
+class _Group:
+    """Tiles of one generation of one slab, and what went wrong with it."""
+
+    index: SlabIndex
+    tiles: list[StoredTile] = field(default_factory=list)
+    error: MastabaError | None = None
+
+
+@dataclass(slots=True)
+class _Span:
+    """One read: the tiles of a group that lie close together."""
+
+    group: _Group
+    tiles: list[StoredTile]
+    offset: int
+    end: int
+
+
+def _read(tiles: Iterable[StoredTile], payloads: dict[StoredTile, bytes]) -> list[_Group]:
+    """Fill in the payloads; returns the groups whose slab is not, or no longer, as its index."""
+    groups: dict[SlabIndex, _Group] = {}
+    for tile in tiles:
+        groups.setdefault(tile.index, _Group(tile.index)).tiles.append(tile)
+    local = [group for group in groups.values() if not group.index.storage.is_remote]
+    spans = [
+        span for group in groups.values() if group.index.storage.is_remote for span in _spans(group)
+    ]
+
+    def read_span(span: _Span) -> None:
+        index = span.group.index
+        byte_range = ByteRange(span.offset, span.end - span.offset)
+        try:
+            data = index.storage.read(index.key, byte_range, index.version).data
+            for tile in span.tiles:
+                start = tile.offset - span.offset
+                payloads[tile] = _whole(tile, data[start : start + tile.length])
+        except STALE_INDEX as error:
+            span.group.error = error
+
+    for group in local:
+        _read_singly(group, payloads)
+    READS.map(read_span, spans)
+    return [group for group in groups.values() if group.error is not None]
+
+
+def _read_singly(group: _Group, payloads: dict[StoredTile, bytes]) -> None:
+    index = group.index
+    ranges = [ByteRange(tile.offset, tile.length) for tile in group.tiles]
+    try:
+        reads = index.storage.read_ranges(index.key, ranges, index.version)
+        for tile, read in zip(group.tiles, reads, strict=True):
+            payloads[tile] = _whole(tile, read.data)
+    except STALE_INDEX as error:
+        group.error = error
+
+
+def _spans(group: _Group) -> list[_Span]:
+    spans: list[_Span] = []
+    for tile in sorted(group.tiles, key=lambda tile: tile.offset):
+        end = tile.offset + tile.length
+        last = spans[-1] if spans else None
+        if (
+            last is not None
+            and tile.offset - last.end <= _MAX_GAP
+            and max(end, last.end) - last.offset <= _MAX_LENGTH
+        ):
+            last.tiles.append(tile)
+            last.end = max(end, last.end)
+        else:
+            spans.append(_Span(group, [tile], tile.offset, end))
+    return spans
+
+
+def _whole(tile: StoredTile, data: bytes) -> bytes:
+    if len(data) != tile.length:
+        raise tile.cut_short(len(data))
+    return data
+
+
+def _in_new_generation(group: _Group) -> list[StoredTile]:
+    """Move the tiles of a group to its slab as it is now; returns those that are still there."""
+    first = group.tiles[0]
+    try:
+        index = first.reader.refresh(first.slab, group.index)
+    except ObjectNotFoundError:
+        return []
+    return [tile for tile in group.tiles if tile.move_to(index)]
+
+
+def _each(function: Callable[[T], R], items: Sequence[T], *, remote: bool) -> list[R]:
+    return READS.map(function, items) if remote else [function(item) for item in items]
