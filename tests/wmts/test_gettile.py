@@ -369,3 +369,19 @@ def test_absent_slab_is_a_missing_tile(
     slab.unlink()
     response = client.get("/wmts", query_string=tile_query())
     assert fault(response) == (404, "NoApplicableCode", [None])
+
+
+def test_unexpected_failure_is_an_internal_error_without_details(
+    damaged: tuple[Client, Path],
+    tile_query: TileQuery,
+    fault: Fault,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(*_: object) -> None:
+        raise RuntimeError("/secret/place")
+
+    monkeypatch.setattr("mastaba.slab.reader.LevelReader.locate", fail)
+    client, _ = damaged
+    response = client.get("/wmts", query_string=tile_query())
+    assert fault(response) == (500, "NoApplicableCode", [None])
+    assert "secret" not in response.text

@@ -73,7 +73,9 @@ def xml_parameters(body: bytes) -> dict[str, str]:
         parameters = outline.tile_parameters()
     else:
         name = printable(operation)
-        raise UnsupportedOperationError(f"the operation {name} is not offered in XML", name)
+        raise UnsupportedOperationError(
+            f"{name} is no request of WMTS that is offered in XML", name
+        )
     parameters["request"] = operation
     return parameters
 
