@@ -117,6 +117,11 @@ class FastCGIConnection(Connection):  # type: ignore[misc]
         """Whether the connection waits for a new request."""
         return self._request is None and not self._input and not self.output
 
+    @property
+    def socket(self) -> socket.socket:
+        """The socket of the connection."""
+        return self._sock  # type: ignore[no-any-return]
+
     def run(self) -> None:
         """Do all that can be done now. Errors of the connection close it and end here."""
         try:
@@ -159,10 +164,6 @@ class FastCGIConnection(Connection):  # type: ignore[misc]
         if self.output:
             self.progress = time.monotonic()
         else:
-            if self.server.draining:
-                # The end should arrive with the answer, before the client takes the connection
-                # for its next request.
-                self._sock.shutdown(socket.SHUT_WR)
             self._answered()
 
     def send_now(self, buffers: list[bytes | memoryview]) -> None:
@@ -320,7 +321,7 @@ class FastCGIConnection(Connection):  # type: ignore[misc]
             self._process(b"")
 
     def _answered(self) -> None:
-        if self._closing or self.server.draining:
+        if self._closing:
             self.close()
 
     def _wait_sent(self) -> None:

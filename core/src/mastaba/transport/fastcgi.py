@@ -24,6 +24,8 @@ from mastaba.transport.connection import FastCGIConnection
 if TYPE_CHECKING:
     from wsgiref.types import WSGIApplication
 
+    from mastaba.transport.handover import Handover
+
 logger = logging.getLogger(__name__)
 
 # Exclusive: the kernel wakes one waiting process for a new connection, not all of them.
@@ -32,7 +34,9 @@ _READ = select.EPOLLIN | select.EPOLLRDHUP | select.EPOLLET
 _WRITE = select.EPOLLOUT | select.EPOLLET
 _HANGUP = select.EPOLLRDHUP | select.EPOLLHUP | select.EPOLLERR
 _STOP_SIGNALS = (signal.SIGTERM, signal.SIGQUIT, signal.SIGINT)
+_RETIRE_SIGNAL = signal.SIGUSR1
 _STOP = bytes(1)
+_RETIRE = bytes([_RETIRE_SIGNAL])
 _EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 # How many events one thread takes when there is no other thread that could take some of them.
 _BATCH = 16
@@ -48,6 +52,8 @@ class FastCGIServer(BaseFCGIServer):  # type: ignore[misc]
     :param sock: the listening socket, which may be shared with other processes. It stays open.
     :param threads: number of threads that serve requests, the calling thread included.
     :param multiprocess: what ``wsgi.multiprocess`` shall say.
+    :param handover: where idle kept connections are given away when the server retires, and
+        taken from those that do. Without it, retiring is the same as stopping.
     :param linger: seconds during which an ordered stop still answers requests that arrive on
         kept connections, so that the front server need not repeat them.
     :param grace: seconds after which an ordered stop abandons the requests still running.
@@ -66,6 +72,7 @@ class FastCGIServer(BaseFCGIServer):  # type: ignore[misc]
         *,
         threads: int = 1,
         multiprocess: bool = True,
+        handover: Handover | None = None,
         linger: float = 0.5,
         grace: float = 30.0,
         max_params: int = 1 << 20,
@@ -84,6 +91,8 @@ class FastCGIServer(BaseFCGIServer):  # type: ignore[misc]
         self.draining = False
         self._listener = sock
         self._threads = threads
+        self._handover = handover
+        self._retiring = False
         self._linger = linger
         self._grace = grace
         self._connections: dict[int, FastCGIConnection] = {}
@@ -101,13 +110,13 @@ class FastCGIServer(BaseFCGIServer):  # type: ignore[misc]
         self._epoll.register(self._wake_read, select.EPOLLIN)
 
     def run(self) -> None:
-        """Serve until SIGTERM, SIGQUIT or SIGINT arrives, then stop in order.
+        """Serve until SIGTERM, SIGQUIT, SIGINT (stop) or SIGUSR1 (retire) arrives.
 
         Has to be called in the main thread. Signals that the process ignores stay ignored.
         """
         handlers = {
             number: signal.signal(number, _no_operation)
-            for number in _STOP_SIGNALS
+            for number in (*_STOP_SIGNALS, _RETIRE_SIGNAL)
             if signal.getsignal(number) is not signal.SIG_IGN
         }
         # The byte arrives at once, even while the main thread is deep in a C function, where a
@@ -119,12 +128,17 @@ class FastCGIServer(BaseFCGIServer):  # type: ignore[misc]
             signal.set_wakeup_fd(wakeup)
             for number, handler in handlers.items():
                 signal.signal(number, handler)
-            self._close()
+            self.close()
 
     def serve(self) -> None:
-        """Serve until ``stop`` is called; returns when all is answered or the grace is over."""
+        """Serve until ``stop`` or ``retire`` is called, and until all is answered after that.
+
+        Requests that still run when the grace is over are abandoned.
+        """
         self._listener.setblocking(False)
         self._epoll.register(self._listener, _LISTEN)
+        if self._handover is not None:
+            self._epoll.register(self._handover, _LISTEN)
         others = [
             threading.Thread(target=self._work, name=f"fastcgi-{number}", daemon=True)
             for number in range(1, self._threads)
@@ -137,8 +151,19 @@ class FastCGIServer(BaseFCGIServer):  # type: ignore[misc]
         self._abandoned = any(thread.is_alive() for thread in others)
 
     def stop(self) -> None:
-        """Order the stop, from any thread."""
+        """Order the stop, from any thread: nobody will serve these connections any more."""
         os.write(self._wake_write, _STOP)
+
+    def retire(self) -> None:
+        """Order the stop, from any thread, when other processes go on serving."""
+        os.write(self._wake_write, _RETIRE)
+
+    def close(self) -> None:
+        """Release the descriptors after ``serve``, unless an abandoned thread may use them."""
+        if not self._abandoned:
+            self._epoll.close()
+            os.close(self._wake_read)
+            os.close(self._wake_write)
 
     def forget(self, connection: FastCGIConnection) -> None:
         """Called by a connection just before it closes its socket."""
@@ -151,6 +176,7 @@ class FastCGIServer(BaseFCGIServer):  # type: ignore[misc]
         poll = self._epoll.poll
         connections = self._connections
         listener = self._listener.fileno()
+        handover = self._handover.fileno() if self._handover is not None else -1
         # A thread must not sit on events that another one could serve.
         batch = _BATCH if self._threads == 1 else 1
         awaits_stop = True
@@ -175,6 +201,8 @@ class FastCGIServer(BaseFCGIServer):  # type: ignore[misc]
                         self._serve(connection)
                     elif descriptor == listener:
                         self._accept()
+                    elif descriptor == handover:
+                        self._take_over()
                     elif descriptor == self._wake_read:
                         self._wake()
             except Exception:
@@ -191,6 +219,8 @@ class FastCGIServer(BaseFCGIServer):  # type: ignore[misc]
             try:
                 connection.again = False
                 connection.run()
+                if self.draining and connection.open and connection.idle:
+                    self._release(connection)
                 if connection.open:
                     wanted = _WRITE if connection.output else _READ
                     if connection.registered != wanted:
@@ -224,6 +254,21 @@ class FastCGIServer(BaseFCGIServer):  # type: ignore[misc]
         # closed without ever having been registered.
         self._serve(FastCGIConnection(sock, self))
 
+    def _take_over(self) -> None:
+        assert self._handover is not None
+        sock = self._handover.take()
+        if sock is not None:
+            self._serve(FastCGIConnection(sock, self))
+
+    def _release(self, connection: FastCGIConnection) -> None:
+        """Part with an idle kept connection: to a successor if possible."""
+        if self._retiring and self._handover is not None:
+            if connection.registered:
+                # Closing our descriptor of a connection that lives on would not remove it.
+                self._epoll.unregister(connection.descriptor)
+            self._handover.give(connection.socket)
+        connection.close()
+
     def _give_way(self) -> None:
         """Move to the end of the queue of processes that wait for connections.
 
@@ -249,7 +294,7 @@ class FastCGIServer(BaseFCGIServer):  # type: ignore[misc]
             if connection.idle and connection.owned.acquire(blocking=False):
                 try:
                     if connection.idle:
-                        connection.close()
+                        self._release(connection)
                         closed += 1
                 finally:
                     connection.owned.release()
@@ -282,15 +327,20 @@ class FastCGIServer(BaseFCGIServer):  # type: ignore[misc]
             return
         received = os.read(self._wake_read, 64)
         if _STOP in received or any(number in received for number in _STOP_SIGNALS):
-            self._begin_stop()
+            self._begin_stop(retiring=False)
+        elif _RETIRE in received:
+            self._begin_stop(retiring=self._handover is not None)
 
-    def _begin_stop(self) -> None:
+    def _begin_stop(self, *, retiring: bool) -> None:
         with self._lock:
             if self.draining:
                 return
             self._epoll.unregister(self._listener)
+            if self._handover is not None:
+                self._epoll.unregister(self._handover)
             now = time.monotonic()
-            self._linger_end = now + self._linger
+            self._retiring = retiring
+            self._linger_end = now if retiring else now + self._linger
             self._grace_end = now + self._grace
             self.draining = True
         self.stop()  # for the threads that wait
@@ -306,13 +356,6 @@ class FastCGIServer(BaseFCGIServer):  # type: ignore[misc]
         if now >= self._linger_end:
             self._close_idle()
         return not self._connections or now >= self._grace_end
-
-    def _close(self) -> None:
-        """Release the descriptors, unless an abandoned thread may still use them."""
-        if not self._abandoned:
-            self._epoll.close()
-            os.close(self._wake_read)
-            os.close(self._wake_write)
 
 
 def _base_environ(*, multithread: bool, multiprocess: bool) -> dict[str, Any]:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_STOP_SIGNALS = (signal.SIGTERM, signal.SIGQUIT, signal.SIGINT)
+_STOP_SIGNALS = (signal.SIGTERM, signal.SIGQUIT, signal.SIGINT, signal.SIGUSR1)
 _ERROR_BODY = b"Internal Server Error\n"
 _ERROR_HEADERS = [("Content-Type", "text/plain"), ("Content-Length", str(len(_ERROR_BODY)))]
 # Granian counts connections, idle ones included, and accepts no more than this.
@@ -75,7 +75,7 @@ class HTTPServer:
         self._stop_ordered = threading.Event()
 
     def run(self) -> None:
-        """Serve until SIGTERM, SIGQUIT or SIGINT arrives, then stop in order.
+        """Serve until SIGTERM, SIGQUIT, SIGINT or SIGUSR1 arrives, then stop in order.
 
         Has to be called in the main thread. Signals that the process ignores stay ignored.
         """

@@ -16,10 +16,14 @@ from dataclasses import dataclass
 logger = logging.getLogger(__name__)
 
 Worker = Callable[[int], None]
-"""Serves requests until SIGTERM arrives, finishes what is running, and returns."""
+"""Serves requests until SIGTERM or SIGUSR1 arrives, finishes what is running, and returns.
+
+SIGUSR1 means that other workers go on serving, so kept connections may be given to them.
+"""
 
 _STOP_SIGNALS = (signal.SIGQUIT, signal.SIGTERM, signal.SIGINT)
-_SIGNALS = (*_STOP_SIGNALS, signal.SIGHUP, signal.SIGCHLD)
+# SIGUSR1 is for the workers; the parent must not die of one that was meant for them.
+_SIGNALS = (*_STOP_SIGNALS, signal.SIGHUP, signal.SIGCHLD, signal.SIGUSR1)
 # A worker that lived for this long was healthy: its successor starts at once.
 _HEALTHY_AGE = 5.0
 _FIRST_DELAY = 0.1
@@ -45,16 +49,16 @@ class Supervisor:
     and are killed after ``stop_timeout`` seconds. SIGHUP reloads: ``reload`` is called in the
     parent and returns the worker function of the next generation, or raises, in which case the
     error is logged and the present generation stays. The next generation is started first, on
-    the same listening socket; then the present one is told to stop. While a reload runs, one
+    the same listening socket; then the present one gets SIGUSR1. While a reload runs, one
     further SIGHUP is kept, never more. SIGPIPE is ignored. A worker that ends otherwise is
     replaced, with growing delays if it ends soon after its start.
 
     :param worker: called in each child process with an index that no other live worker has (the
         lowest free number, so that it stays below twice ``workers`` during a reload). The child
         ends with status 0 when it returns, 1 when it raises. It has to stop in order on
-        SIGTERM, as ``FastCGIServer.run`` and ``HTTPServer.run`` do; SIGINT, SIGQUIT, SIGHUP and
-        SIGPIPE are ignored in it, since they are for the parent. A worker whose parent is gone
-        gets SIGTERM, and is ended ``stop_timeout`` seconds later.
+        SIGTERM and SIGUSR1, as ``FastCGIServer.run`` and ``HTTPServer.run`` do; SIGINT,
+        SIGQUIT, SIGHUP and SIGPIPE are ignored in it, since they are for the parent. A worker
+        whose parent is gone gets SIGTERM, and is ended ``stop_timeout`` seconds later.
     :param workers: number of processes. 0 runs the worker in the calling process, for front
         servers that manage the processes themselves (mod_fcgid); SIGHUP is then ignored.
     :param reload: see above. Without it SIGHUP is ignored.
@@ -184,7 +188,7 @@ class Supervisor:
             signal.set_wakeup_fd(-1)
             for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
                 signal.signal(number, signal.SIG_IGN)
-            for number in (signal.SIGTERM, signal.SIGCHLD):
+            for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGCHLD):
                 signal.signal(number, signal.SIG_DFL)
             signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
             reading, writing = self._lifeline
@@ -239,7 +243,7 @@ class Supervisor:
             self._children[pid].retired = True
         self._fill()
         for pid in retiring:
-            _kill(pid, signal.SIGTERM)
+            _kill(pid, signal.SIGUSR1)
 
     def _stop(self) -> None:
         # Service managers may send SIGTERM right after the SIGQUIT of an ordered stop, so a

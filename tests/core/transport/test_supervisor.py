@@ -1,0 +1,346 @@
+"""Worker processes: replaced, reloaded without a lost request, and stopped in order."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+# A FastCGI server that answers with its generation and process. The reload fails when the file
+# "broken" exists, hangs when "hang" exists, and makes workers that die when "fatal" exists.
+SERVER = """
+import logging, os, sys, threading, time
+from pathlib import Path
+from mastaba.transport.fastcgi import FastCGIServer
+from mastaba.transport.handover import Handover
+from mastaba.transport.listener import open_listener
+from mastaba.transport.supervisor import Supervisor
+
+home = Path(sys.argv[1])
+workers = int(sys.argv[2])
+options = eval(sys.argv[3])
+generation = 0
+
+class Report(logging.Handler):
+    def emit(self, record):
+        print(record.getMessage())
+
+logging.getLogger().addHandler(Report())
+
+def application(environ, start_response):
+    if environ["PATH_INFO"] == "/wait":
+        print("waiting")
+        while not (home / "open").exists():
+            time.sleep(0.01)
+    body = f"{generation} {os.getpid()}".encode()
+    start_response("200 OK", [("Content-Length", str(len(body)))])
+    return [body]
+
+def load():
+    global generation
+    if (home / "hang").exists():
+        print("loading")
+        time.sleep(3600)
+    if (home / "slow").exists():
+        print("loading")
+        while (home / "slow").exists():
+            time.sleep(0.01)
+    if (home / "broken").exists():
+        raise ValueError("broken configuration")
+    generation += 1
+    if (home / "fatal").exists():
+        return lambda index: os._exit(3)
+    print(f"loaded {generation}")
+    return worker
+
+def worker(index):
+    print(f"worker {index}")
+    FastCGIServer(application, listener.socket, threads=2, handover=handover).run()
+
+handover = Handover()
+with open_listener(str(home / "socket")) as listener:
+    worker_or_none = load()
+    sys.exit(Supervisor(worker_or_none, workers=workers, reload=load, **options).run())
+"""
+
+
+class Service:
+    """A running server and what is needed to ask it."""
+
+    def __init__(self, spawn: Any, protocol: Any, home: Path, workers: int, options: str) -> None:
+        self.home = home
+        self._protocol = protocol
+        self._clients: list[Any] = []
+        self.process = spawn(SERVER, str(home), str(workers), options)
+        self.await_line("loaded 1")
+        for _ in range(max(1, workers)):
+            assert self.process.line().startswith("worker ")
+
+    def await_line(self, start: str) -> str:
+        while not (line := self.process.line()).startswith(start):
+            assert line, f"the server ended before it said {start!r}"
+        return line
+
+    def connect(self) -> Any:
+        sock = socket.socket(socket.AF_UNIX)
+        sock.connect(str(self.home / "socket"))
+        client = self._protocol.Client(sock)
+        self._clients.append(client)
+        return client
+
+    def ask(self) -> tuple[int, int]:
+        """Generation and process that answer on a new connection."""
+        client = self.connect()
+        try:
+            generation, pid = client.ask(keep=False).body.split()
+        finally:
+            client.close()
+        return int(generation), int(pid)
+
+    def await_generation(self, generation: int) -> None:
+        while self.ask()[0] != generation:
+            time.sleep(0.01)
+
+    def children(self) -> set[int]:
+        path = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
+        return {int(pid) for pid in path.read_text().split()}
+
+    def tear_down(self) -> None:
+        for client in self._clients:
+            client.close()
+
+
+@pytest.fixture
+def run(spawn: Any, protocol: Any, tmp_path: Path) -> Any:
+    services: list[Service] = []
+
+    def start(workers: int = 2, options: str = "{}") -> Service:
+        service = Service(spawn, protocol, tmp_path, workers, options)
+        services.append(service)
+        return service
+
+    yield start
+    for service in services:
+        service.tear_down()
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    # What was orphaned may wait for ever to be reaped by a container's first process.
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGQUIT, signal.SIGINT])
+@pytest.mark.parametrize("workers", [0, 2])
+def test_an_idle_server_stops_on_signals(run: Any, number: int, workers: int) -> None:
+    service = run(workers)
+    children = service.children()
+    assert len(children) == workers
+    kept = service.connect()
+    kept.ask()
+    service.process.send(number)
+    assert service.process.wait() == 0
+    assert kept.is_closed()
+    assert not (service.home / "socket").exists()
+    assert not any(is_alive(pid) for pid in children)
+
+
+def test_a_killed_worker_is_replaced(run: Any) -> None:
+    service = run()
+    before = service.children()
+    for pid in before:
+        os.kill(pid, signal.SIGKILL)
+    for _ in before:
+        service.await_line("worker ")
+    assert service.ask()[1] not in before
+    assert len(service.children()) == 2
+    assert not before & service.children()
+
+
+def test_workers_that_die_at_once_do_not_keep_the_parent_from_its_signals(run: Any) -> None:
+    service = run()
+    (service.home / "fatal").touch()
+    service.process.send(signal.SIGHUP)
+    for _ in range(4):
+        while "ended with status 3" not in service.await_line("worker "):
+            pass
+    (service.home / "fatal").unlink()
+    service.process.send(signal.SIGHUP)
+    service.await_line("loaded 3")
+    service.await_generation(3)
+    service.process.send(signal.SIGTERM)
+    assert service.process.wait() == 0
+
+
+def test_the_stop_waits_for_running_requests(run: Any, protocol: Any) -> None:
+    service = run()
+    client = service.connect()
+    client.send(protocol.request({"PATH_INFO": "/wait"}))
+    service.await_line("waiting")
+    # A service manager sends one after the other.
+    service.process.send(signal.SIGQUIT)
+    service.process.send(signal.SIGTERM)
+    (service.home / "open").touch()
+    assert client.answer().status == "200 OK"
+    assert service.process.wait() == 0
+
+
+def test_the_stop_is_bounded(run: Any, protocol: Any) -> None:
+    service = run(options="{'stop_timeout': 0.5}")
+    client = service.connect()
+    client.send(protocol.request({"PATH_INFO": "/wait"}))
+    service.await_line("waiting")
+    service.process.send(signal.SIGTERM)
+    assert service.process.wait() == 0
+    assert client.is_closed()
+
+
+def test_workers_do_not_survive_their_parent(run: Any) -> None:
+    service = run()
+    children = service.children()
+    service.process.send(signal.SIGKILL)
+    service.process.wait()
+    while any(is_alive(pid) for pid in children):
+        time.sleep(0.01)
+
+
+def test_a_reload_replaces_all_workers(run: Any) -> None:
+    service = run()
+    before = service.children()
+    service.process.send(signal.SIGHUP)
+    service.await_line("loaded 2")
+    # While the present generation lives, the next one has other indices.
+    assert {service.await_line("worker ") for _ in range(2)} == {"worker 2", "worker 3"}
+    while before & service.children():
+        time.sleep(0.01)
+    assert service.ask()[0] == 2
+
+
+def test_a_failed_reload_changes_nothing(run: Any) -> None:
+    service = run()
+    before = service.children()
+    (service.home / "broken").touch()
+    for _ in range(2):
+        service.process.send(signal.SIGHUP)
+        service.await_line("reload failed")
+    assert service.children() == before
+    (service.home / "broken").unlink()
+    service.process.send(signal.SIGHUP)
+    service.await_line("loaded 2")
+    service.await_generation(2)
+
+
+def test_one_pending_reload_is_kept(run: Any) -> None:
+    service = run()
+    (service.home / "slow").touch()
+    service.process.send(signal.SIGHUP)
+    service.await_line("loading")
+    for _ in range(5):
+        service.process.send(signal.SIGHUP)
+        time.sleep(0.01)
+    (service.home / "slow").unlink()
+    service.await_line("loaded 2")
+    service.await_line("loaded 3")
+    service.await_generation(3)
+    service.process.send(signal.SIGTERM)
+    assert service.process.wait() == 0
+    rest = []
+    while line := service.process.line():
+        rest.append(line)
+    assert "loaded 4" not in rest
+
+
+def test_a_reload_that_hangs_does_not_hold_up_the_stop(run: Any) -> None:
+    service = run()
+    (service.home / "hang").touch()
+    service.process.send(signal.SIGHUP)
+    service.await_line("loading")
+    service.process.send(signal.SIGTERM)
+    assert service.process.wait() == 0
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_no_request_is_lost_by_reloads(run: Any, keep: bool) -> None:
+    service = run()
+    done = threading.Event()
+    generations: list[int] = []
+    failures: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            client = service.connect()
+            while not done.is_set():
+                answer = client.ask(keep=keep)
+                assert answer.status == "200 OK"
+                generations.append(int(answer.body.split()[0]))
+                if not keep:
+                    client.close()
+                    client = service.connect()
+        except BaseException as error:
+            failures.append(error)
+            raise
+
+    threads = [threading.Thread(target=work) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for generation in range(2, 8):
+        service.process.send(signal.SIGHUP)
+        service.await_line(f"loaded {generation}")
+        while generations[-1:] != [generation]:
+            assert failures == []
+            time.sleep(0.001)
+    done.set()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    assert set(generations) == set(range(1, 8))
+
+
+def test_idle_kept_connections_survive_reloads(run: Any) -> None:
+    service = run()
+    clients = [service.connect() for _ in range(100)]
+    for client in clients:
+        client.ask()
+    for generation in (2, 3):
+        before = service.children()
+        service.process.send(signal.SIGHUP)
+        service.await_line(f"loaded {generation}")
+        while before & service.children():
+            time.sleep(0.01)
+        for client in clients:
+            assert client.ask().body.startswith(str(generation).encode())
+
+
+def test_requests_in_progress_finish_with_their_configuration(run: Any, protocol: Any) -> None:
+    service = run()
+    client = service.connect()
+    client.send(protocol.request({"PATH_INFO": "/wait"}))
+    service.await_line("waiting")
+    service.process.send(signal.SIGHUP)
+    service.await_line("loaded 2")
+    service.await_generation(2)
+    (service.home / "open").touch()
+    assert client.answer().body.startswith(b"1 ")
+
+
+def test_signals_for_workers_do_not_harm_the_parent(run: Any) -> None:
+    service = run()
+    for number in (signal.SIGUSR1, signal.SIGPIPE):
+        service.process.send(number)
+    assert service.ask()[0] == 1
+
+
+def test_one_process_serves_by_itself(run: Any) -> None:
+    service = run(workers=0)
+    assert service.ask() == (1, service.process.pid)
+    service.process.send(signal.SIGHUP)
+    assert service.ask() == (1, service.process.pid)
