@@ -50,6 +50,8 @@ class MapSettings:
     max_height: int = 5000
     max_tiles_x: int = 32
     max_tiles_y: int = 32
+    max_pixels: int = 5000 * 5000
+    max_source_bytes: int = 1024**3
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +90,7 @@ class Catalogue:
         styles: those loaded so far, by file id.
         storages: open containers.
         indices: cache of slab indices.
+        decoded_tiles_size: bytes of decoded tiles that each process may keep for maps.
     """
 
     settings: Settings
@@ -98,3 +101,4 @@ class Catalogue:
     styles: Mapping[str, Style]
     storages: StoragePool
     indices: IndexCache
+    decoded_tiles_size: int = 64 * 1024**2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any, Final
 
 import yaml
@@ -13,6 +14,12 @@ from mastaba.storage.path import ResourcePath
 from mastaba.storage.pool import StoragePool
 
 _MAX_SIZE: Final = 64 * 1024 * 1024
+_MAX_DEPTH: Final = 64
+# The largest 32-bit float; the limit also keeps whole numbers convertible to floats.
+_LARGEST: Final = 3.5e38
+_SURROGATES: Final = re.compile("[\ud800-\udfff]")
+_TOO_DEEP: Final = f"is nested deeper than {_MAX_DEPTH} levels"
+_YAML_LOADER: Final[type] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class DocumentReader:
@@ -65,9 +72,10 @@ def parse_document(text: str, file: str, faults: Faults) -> Any:
     """
     try:
         if file.lower().endswith((".yaml", ".yml")):
-            parsed = yaml.safe_load(text)
+            parsed = yaml.load(text, _YAML_LOADER)  # noqa: S506 - one of the safe loaders
         else:
             parsed = json.loads(text, parse_constant=_refuse_constant)
+        return _cleaned(parsed, "$", 0, {})
     except json.JSONDecodeError as error:
         faults.error(
             file,
@@ -75,26 +83,73 @@ def parse_document(text: str, file: str, faults: Faults) -> Any:
             f"is not valid JSON: {error.msg} at line {error.lineno}, column {error.colno}",
             "correct it, or name the file .yaml if it is YAML",
         )
-        return None
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         place = f" at line {mark.line + 1}, column {mark.column + 1}" if mark else ""
         problem = getattr(error, "problem", None) or "not readable"
         faults.error(file, "$", f"is not valid YAML: {problem}{place}", "correct it")
-        return None
-    except (ValueError, RecursionError) as error:
+    except _UnfitValue as error:
+        faults.error(file, error.path, str(error), "correct it")
+    except RecursionError:
+        faults.error(file, "$", _TOO_DEEP, "correct it")
+    except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError) as error:
+        # Constructors of YAML scalars raise what they like, as for ``!!bool perhaps``.
         faults.error(file, "$", f"cannot be read: {error}", "correct it")
-        return None
-    return _without_nulls(parsed)
+    return None
+
+
+class _UnfitValue(ValueError):
+    """A value that no configuration can mean."""
+
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__(reason)
+        self.path = path
 
 
 def _refuse_constant(name: str) -> Any:
     raise ValueError(f"{name} is not a number of JSON")
 
 
-def _without_nulls(value: Any) -> Any:
+def _cleaned(value: Any, path: str, depth: int, done: dict[int, Any]) -> Any:
+    """Return a value without its nulls, with text as keys.
+
+    Numbers and texts that would fail later, far from their place in the file, are refused here.
+
+    Args:
+        done: what became of the containers met so far: YAML may name one of them many times.
+
+    Raises:
+        _UnfitValue: the value, or something inside it, cannot be meant.
+    """
+    if isinstance(value, str):
+        if not value.isascii() and _SURROGATES.search(value):
+            raise _UnfitValue(path, "has half of a surrogate pair, which is no character")
+        return value
+    if isinstance(value, int | float):
+        if not -_LARGEST <= value <= _LARGEST:
+            raise _UnfitValue(path, "is a number that is too large, or none")
+        return value
+    if not isinstance(value, dict | list):
+        return value
+    if depth == _MAX_DEPTH:
+        raise _UnfitValue("$", _TOO_DEEP)
+    if id(value) in done:
+        found = done[id(value)]
+        if found is None:
+            raise _UnfitValue(path, "contains itself")
+        return found
+    done[id(value)] = None
+    cleaned: Any
     if isinstance(value, dict):
-        return {str(key): _without_nulls(item) for key, item in value.items() if item is not None}
-    if isinstance(value, list):
-        return [_without_nulls(item) for item in value]
-    return value
+        cleaned = {
+            str(key): _cleaned(item, f"{path}.{key}", depth + 1, done)
+            for key, item in value.items()
+            if item is not None
+        }
+    else:
+        cleaned = [
+            _cleaned(item, f"{path}[{position}]", depth + 1, done)
+            for position, item in enumerate(value)
+        ]
+    done[id(value)] = cleaned
+    return cleaned

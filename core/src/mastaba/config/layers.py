@@ -25,7 +25,7 @@ from mastaba.slab.index_cache import IndexCache
 from mastaba.slab.reader import LevelReader
 from mastaba.storage.path import ResourcePath
 
-_NEIGHBOURHOOD: Final = frozenset(("estompage", "pente", "exposition"))
+_ONE_CHANNEL: Final = frozenset(("estompage", "pente", "exposition", "terrainrgb"))
 _RASTER_ONLY: Final = frozenset(("wms", "wmts"))
 
 LoadedLayer = tuple[Layer, Mapping[str, LevelReader]]
@@ -146,7 +146,7 @@ class LayerLoader:
             else None,
         )
         readers = {
-            name: LevelReader(level, places[name].layout, places[name].storage, self._indices)
+            name: places[name].reader(level, self._indices)
             for name, level in pyramid.levels.items()
         }
         return layer, MappingProxyType(readers)
@@ -341,9 +341,7 @@ def _narrowed(pyramid: Pyramid, bbox: BoundingBox) -> Pyramid:
 def _unusable(style: Style, pyramid: Pyramid) -> str | None:
     """Return why a style cannot be used for a pyramid, or None when it can."""
     channels = pyramid.raster.channels if pyramid.raster else 0
-    if _NEIGHBOURHOOD & style.processing.keys():
-        return "needs neighbouring pixels, which is not supported"
-    if (style.palette or "terrainrgb" in style.processing) and channels != 1:
+    if (style.palette or _ONE_CHANNEL & style.processing.keys()) and channels != 1:
         return f"needs one channel, the pyramid has {channels}"
     source = style.processing.get("colorize", {}).get("source", (255, 255, 255))
     if "colorize" in style.processing and len(source) != channels:

@@ -70,6 +70,7 @@ def load_catalogue(
         styles=styles.loaded,
         storages=pool,
         indices=indices,
+        decoded_tiles_size=server.decoded_tiles_size,
     )
 
 

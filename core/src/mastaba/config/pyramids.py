@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -16,7 +16,9 @@ from mastaba.errors import MastabaError
 from mastaba.model.format import TILE_FORMATS, TileFormat
 from mastaba.model.pyramid import Attribute, Level, Pyramid, RasterSpecification, Table
 from mastaba.model.tile_matrix_set import TileLimits, TileMatrix, TileMatrixSet
+from mastaba.slab.index_cache import IndexCache
 from mastaba.slab.layout import PathLayout, PrefixLayout, SlabLayout
+from mastaba.slab.reader import LevelReader
 from mastaba.storage.base import Storage
 from mastaba.storage.path import ResourcePath
 from mastaba.storage.pool import StoragePool
@@ -28,6 +30,10 @@ class SlabPlace:
 
     storage: Storage
     layout: SlabLayout
+    open_container: Callable[[str], Storage] | None = None
+
+    def reader(self, level: Level, indices: IndexCache) -> LevelReader:
+        return LevelReader(level, self.layout, self.storage, indices, self.open_container)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,9 +142,10 @@ class PyramidLoader:
         if missing:
             return None
         container = document[driver.container_field] if driver.container_field else ""
+        beside = descriptor.container if descriptor.storage == name else None
         try:
-            storage = self._pool.open(name, container)
-        except MastabaError as error:
+            storage = self._pool.open_beside(name, container, beside)
+        except (MastabaError, ValueError) as error:
             self._faults.error(file, at, str(error), "see the documentation of this storage")
             return None
         layout: SlabLayout
@@ -147,7 +154,14 @@ class PyramidLoader:
             layout = PathLayout(directory, int(document["path_depth"]))
         else:
             layout = PrefixLayout(document["image_prefix"])
-        return SlabPlace(storage, layout)
+        return SlabPlace(
+            storage,
+            layout,
+            # Symbolic objects point to containers; files leave links to the file system.
+            None
+            if driver.container_field is None
+            else lambda other: self._pool.open_beside(name, other, storage.container),
+        )
 
 
 def _image_directory(text: str, descriptor: ResourcePath) -> str:

@@ -32,6 +32,7 @@ class ServerConfig:
         workers: processes; None means one for each processor.
         cache_size: slab indices kept.
         cache_validity: seconds.
+        decoded_tiles_size: bytes of decoded tiles kept by each process.
         services, layers, styles, tile_matrix_sets: paths as written.
     """
 
@@ -43,6 +44,7 @@ class ServerConfig:
     logger: LoggerConfig
     cache_size: int
     cache_validity: float
+    decoded_tiles_size: int
     services: str
     layers: str | None
     styles: str
@@ -89,6 +91,7 @@ def _server_config(document: dict[str, Any], file: str) -> ServerConfig:
         ),
         cache_size=int(cache.get("size", 100)),
         cache_validity=60.0 * int(cache.get("validity", 5)),
+        decoded_tiles_size=1024**2 * int(cache.get("decoded_mebibytes", 64)),
         services=places["services"],
         layers=places.get("layers"),
         styles=places["styles"],

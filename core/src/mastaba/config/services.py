@@ -152,15 +152,19 @@ def _map_settings(
             "has no effect without reprojection",
             "remove it, or set global.map.reprojection to true",
         )
+    width = int(limits.get("width", default.max_width))
+    height = int(limits.get("height", default.max_height))
     return MapSettings(
         reprojection=reprojection,
         formats=formats,
         crs=_offered_crs(listed, equivalences, file, faults) if reprojection else (),
         max_layers=int(limits.get("layers_count", default.max_layers)),
-        max_width=int(limits.get("width", default.max_width)),
-        max_height=int(limits.get("height", default.max_height)),
+        max_width=width,
+        max_height=height,
         max_tiles_x=int(limits.get("tile_x", default.max_tiles_x)),
         max_tiles_y=int(limits.get("tile_y", default.max_tiles_y)),
+        max_pixels=int(limits.get("pixels", width * height)),
+        max_source_bytes=1024**2 * int(limits.get("source_mebibytes", 1024)),
     )
 
 

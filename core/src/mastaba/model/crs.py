@@ -11,13 +11,16 @@ from functools import lru_cache
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 import pyproj
 from pyproj.database import get_authorities, get_codes
-from pyproj.enums import PJType, TransformDirection
+from pyproj.enums import PJType
 from pyproj.exceptions import CRSError as ProjCRSError
 from pyproj.exceptions import ProjError
 
 from mastaba.model.bbox import WORLD, BoundingBox
+
+Floats = npt.NDArray[np.float64]
 
 _CODE = re.compile(r"[A-Za-z]{1,16}:[A-Za-z0-9_.]{1,64}")
 _METRES_PER_DEGREE: Final = 6378137.0 * math.pi / 180.0
@@ -79,12 +82,7 @@ class CRS:
         y = np.concatenate(
             [np.full(steps.size, bbox.ymin), np.full(steps.size, bbox.ymax), down, down]
         )
-        try:
-            tx, ty = transformer(self.code, target.code).transform(
-                x, y, direction=TransformDirection.FORWARD
-            )
-        except ProjError as error:
-            raise ValueError(f"the box cannot be given in {target.code}") from error
+        tx, ty = transform_points(self, target, x, y)
         result = BoundingBox(float(tx.min()), float(ty.min()), float(tx.max()), float(ty.max()))
         if not result.is_finite:
             raise ValueError(f"the box cannot be given in {target.code}")
@@ -127,14 +125,28 @@ def _snap(value: float, limit: float) -> float:
     return limit if abs(value - limit) < _DEGREE_NOISE else value
 
 
+def transform_points(source: CRS, target: CRS, x: Floats, y: Floats) -> tuple[Floats, Floats]:
+    """Return points in another CRS, x before y on both sides.
+
+    Args:
+        x, y: float64, any shape; left as they are.
+
+    Returns:
+        Arrays of the same shape; not finite where a point has no place in the target.
+    """
+    try:
+        tx, ty = _transformer(source.code, target.code).transform(x, y)
+    except ProjError:
+        nowhere = np.full_like(x, np.nan)
+        return nowhere, nowhere
+    return np.asarray(tx), np.asarray(ty)
+
+
 _threads = threading.local()
 
 
-def transformer(source: str, target: str) -> pyproj.Transformer:
-    """Return the transformer between two codes, x before y on both sides, for this thread only.
-
-    PROJ objects must not be shared between threads.
-    """
+def _transformer(source: str, target: str) -> pyproj.Transformer:
+    """Return the transformer between two codes; PROJ objects must not be shared by threads."""
     cache: dict[tuple[str, str], pyproj.Transformer] | None = getattr(_threads, "cache", None)
     if cache is None:
         cache = _threads.cache = {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +13,8 @@ from mastaba.model.crs import CRS
 from mastaba.model.layer import Layer
 from mastaba.model.style import Style
 
-Pixels = npt.NDArray[np.uint8] | npt.NDArray[np.float32]
+Pixels = npt.NDArray[Any]
+"""dtype uint8 or float32."""
 Mask = npt.NDArray[np.bool_]
 
 WHITE = (255, 255, 255)

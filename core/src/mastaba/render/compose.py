@@ -1,0 +1,165 @@
+"""Several layers into one, and maps onto their background (resampling.md sections 8 to 10)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from mastaba.render.request import WHITE, Background, MapImage, Mask, Pixels
+
+Bytes = npt.NDArray[np.uint8]
+Float32 = npt.NDArray[np.float32]
+
+_LUMINANCE: Final = np.array([0.2125, 0.7154, 0.0721], np.float32)
+
+
+def merge(images: Sequence[MapImage]) -> MapImage:
+    """Return several images as one, the first at the bottom.
+
+    The result has as many channels as the richest image; areas where no layer has data are
+    without data. Pixels without data of one layer let those below show.
+
+    Args:
+        images: all uint8 or all float32, of one size.
+    """
+    if len(images) == 1:
+        return images[0]
+    channels = max(image.pixels.shape[2] for image in images)
+    bottom = images[0]
+    if bottom.pixels.dtype == np.float32:
+        return _merge_values(images, channels)
+    height, width, _ = bottom.pixels.shape
+    colour = np.zeros((height, width, 3), np.float32)
+    alpha = np.zeros((height, width, 1), np.float32)
+    for image in images:
+        above, cover = _split(image)
+        total = cover + alpha * (1.0 - cover)
+        weight = np.divide(cover, total, out=np.zeros_like(total), where=total > 0)
+        colour += (above - colour) * weight
+        alpha = total
+    valid = _any_valid([image.valid for image in images])
+    return MapImage(
+        _joined(colour, alpha, channels),
+        valid,
+        bottom.nodata + (0.0,) * (channels - len(bottom.nodata)),
+        any(image.encodes_numbers for image in images),
+    )
+
+
+def _merge_values(images: Sequence[MapImage], channels: int) -> MapImage:
+    bottom = images[0]
+    pixels = np.repeat(bottom.pixels, channels // bottom.pixels.shape[2], axis=2)
+    for image in images[1:]:
+        values = np.broadcast_to(image.pixels, pixels.shape)
+        if image.valid is None:
+            pixels = values.copy()
+        else:
+            pixels[image.valid] = values[image.valid]
+    return MapImage(pixels, _any_valid([image.valid for image in images]), bottom.nodata)
+
+
+def _any_valid(masks: Sequence[Mask | None]) -> Mask | None:
+    found = np.zeros((), np.bool_)
+    for mask in masks:
+        if mask is None:
+            return None
+        found = found | mask
+    return None if found.all() else found
+
+
+def _split(image: MapImage) -> tuple[Float32, Float32]:
+    """Return colours, 0 to 255, and alpha, 0 to 1; 0 where there is no data."""
+    pixels = image.pixels
+    channels = pixels.shape[2]
+    colour = pixels[:, :, :3] if channels > 2 else pixels[:, :, :1]
+    colour = np.broadcast_to(colour.astype(np.float32), (*pixels.shape[:2], 3))
+    if channels in (2, 4):
+        alpha = pixels[:, :, -1:].astype(np.float32) / 255.0
+    else:
+        alpha = np.ones((*pixels.shape[:2], 1), np.float32)
+    if image.valid is not None:
+        alpha = alpha * image.valid[:, :, np.newaxis]
+    return colour, alpha
+
+
+def _joined(colour: Float32, alpha: Float32, channels: int) -> Bytes:
+    """Return a merged picture with the channels of the output, by truncation."""
+    # The tiny addition keeps whole values that rounding noise made a little smaller.
+    if channels < 3:
+        grey = (colour @ _LUMINANCE)[:, :, np.newaxis]
+        parts = [grey, alpha * 255.0] if channels == 2 else [grey * alpha]
+    else:
+        parts = [colour, alpha * 255.0] if channels == 4 else [colour * alpha]
+    return (np.concatenate(parts, axis=2) + np.float32(1e-3)).astype(np.uint8)
+
+
+def as_picture(image: MapImage, background: Background, *, alpha_possible: bool) -> Bytes:
+    """Return the pixels for a picture format: PNG, JPEG, WebP (wms.md section 3.4).
+
+    Args:
+        alpha_possible: whether the format can hold an alpha channel.
+
+    Returns:
+        shape (height, width, channels): with alpha when the background is transparent and the
+        format can hold it, flattened on the background otherwise. Grey stays grey where the
+        background allows it.
+    """
+    pixels, valid = image.pixels, image.valid
+    assert pixels.dtype == np.uint8
+    channels = pixels.shape[2]
+    if background.transparent and alpha_possible:
+        return _with_alpha(pixels, valid)
+    # Colours that stand for numbers are not mixed with a background that nobody asked for.
+    default = (0, 0, 0) if image.encodes_numbers else WHITE
+    red, green, blue = background.colour or default
+    has_alpha = channels in (2, 4)
+    if valid is None and not has_alpha:
+        return pixels
+    colours = pixels[:, :, :-1] if has_alpha else pixels
+    if colours.shape[2] == 1 and not red == green == blue:
+        colours = np.repeat(colours, 3, axis=2)
+    ground = np.array([red, green, blue][: colours.shape[2]], np.uint8)
+    if has_alpha:
+        alpha = pixels[:, :, -1:].astype(np.int32)
+        mixed = colours.astype(np.int32) * alpha + ground.astype(np.int32) * (255 - alpha) + 127
+        flat = (mixed // 255).astype(np.uint8)
+    else:
+        flat = colours.copy()
+    if valid is not None:
+        flat[~valid] = ground
+    return flat
+
+
+def _with_alpha(pixels: Bytes, valid: Mask | None) -> Bytes:
+    channels = pixels.shape[2]
+    if channels in (2, 4):
+        if valid is None:
+            return pixels
+        result = pixels.copy()
+    else:
+        result = np.full((*pixels.shape[:2], channels + 1), 255, np.uint8)
+        result[:, :, :-1] = pixels
+    if valid is not None:
+        result[~valid] = 0
+    return result
+
+
+def as_data(image: MapImage, background: Background) -> Pixels:
+    """Return the pixels for a data format: TIFF, GeoTIFF, BIL, ASCII grid.
+
+    Channels stay; pixels without data hold the nodata value, or the background colour where
+    the request gives one and the pixels are 8-bit.
+    """
+    pixels, valid = image.pixels, image.valid
+    if background.colour is None or pixels.dtype != np.uint8 or valid is None:
+        return pixels
+    red, green, blue = background.colour
+    luminance = int(np.array(background.colour, np.float32) @ _LUMINANCE)
+    channels = pixels.shape[2]
+    filling = [red, green, blue, 255] if channels > 2 else [luminance, 255]
+    result = pixels.copy()
+    result[~valid] = filling[:channels]
+    return result

@@ -1,0 +1,50 @@
+"""What one map may cost, checked before any of it is done."""
+
+from __future__ import annotations
+
+from mastaba.catalogue import MapSettings
+from mastaba.errors import InvalidParameterError
+from mastaba.render.mosaic import Window
+from mastaba.render.request import MapRequest
+
+
+def check_size(request: MapRequest, settings: MapSettings) -> None:
+    """Refuse too many layers or pixels.
+
+    Raises:
+        InvalidParameterError: naming the parameter at fault.
+    """
+    if len(request.layers) > settings.max_layers:
+        raise InvalidParameterError(
+            f"at most {settings.max_layers} layers may be asked for at once", "LAYERS"
+        )
+    for name, size, limit in (
+        ("WIDTH", request.width, settings.max_width),
+        ("HEIGHT", request.height, settings.max_height),
+    ):
+        if not 1 <= size <= limit:
+            raise InvalidParameterError(f"{name} must be from 1 to {limit}", name)
+    if request.width * request.height > settings.max_pixels:
+        raise InvalidParameterError(f"the map has more than {settings.max_pixels} pixels", "WIDTH")
+
+
+def check_window(
+    window: Window, tile_width: int, tile_height: int, pixel_size: int, settings: MapSettings
+) -> None:
+    """Refuse a window of a level that takes too many tiles or bytes.
+
+    Args:
+        pixel_size: bytes of one source pixel.
+
+    Raises:
+        InvalidParameterError: naming BBOX.
+    """
+    columns = (window.right - 1) // tile_width - window.left // tile_width + 1
+    rows = (window.bottom - 1) // tile_height - window.top // tile_height + 1
+    height, width = window.shape
+    if (
+        columns > settings.max_tiles_x
+        or rows > settings.max_tiles_y
+        or height * width * pixel_size > settings.max_source_bytes
+    ):
+        raise InvalidParameterError("BBOX is too big for the size of the map", "BBOX")

@@ -1,0 +1,239 @@
+"""Where each pixel of a map lies among the pixels of a level (resampling.md sections 4 to 6)."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from mastaba.model.bbox import BoundingBox
+from mastaba.model.crs import CRS, WGS84, transform_points
+from mastaba.model.tile_matrix_set import TileMatrix
+
+Floats = npt.NDArray[np.float64]
+
+_GRID_STEP: Final = 16
+_ALIGNED: Final = 1.0 / 256.0
+# Positions across CRSs are cut to this part of a source pixel, so that weights come of a table.
+FRACTIONS: Final = 1024
+# Within this part of a source pixel all rows of a grid have the same columns.
+_SEPARABLE: Final = 1.0 / 2048.0
+
+# How far beyond the area of use of its CRS, in sizes of that area, a map may sensibly reach.
+_PLAUSIBLE: Final = 4.0
+_EVERYWHERE: Final = BoundingBox(-np.inf, -np.inf, np.inf, np.inf)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StraightPositions:
+    """Positions whose column does not depend on the row, and the other way round.
+
+    Attributes:
+        columns, rows: shape (width,) and (height,); 0 is the centre of the first pixel of the
+            level, rows count downward.
+        ratio_x, ratio_y: output cell size in source pixels.
+        aligned: whether output pixels are source pixels.
+    """
+
+    columns: Floats
+    rows: Floats
+    ratio_x: float
+    ratio_y: float
+    aligned: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CurvedPositions:
+    """Positions of any transformation.
+
+    Attributes:
+        columns, rows: shape (height, width), as in `StraightPositions`.
+        ratio_x, ratio_y: output cell size in source pixels, the largest of the map.
+        placed: shape (height, width), False where a pixel has no place in the source CRS;
+            None when all have one.
+    """
+
+    columns: Floats
+    rows: Floats
+    ratio_x: float
+    ratio_y: float
+    placed: npt.NDArray[np.bool_] | None = None
+
+
+Positions = StraightPositions | CurvedPositions
+
+
+def same_crs_positions(
+    bbox: BoundingBox, width: int, height: int, matrix: TileMatrix
+) -> StraightPositions:
+    """Return positions for an extent in the CRS of the level."""
+    left = (bbox.xmin - matrix.origin_x) / matrix.cell_size
+    right = (bbox.xmax - matrix.origin_x) / matrix.cell_size
+    top = (matrix.origin_y - bbox.ymax) / matrix.cell_size
+    bottom = (matrix.origin_y - bbox.ymin) / matrix.cell_size
+    ratio_x, ratio_y = (right - left) / width, (bottom - top) / height
+    columns = left - 0.5 + (np.arange(width, dtype=np.float64) + 0.5) * ratio_x
+    rows = top - 0.5 + (np.arange(height, dtype=np.float64) + 0.5) * ratio_y
+    aligned = _is_aligned(left, right, width) and _is_aligned(top, bottom, height)
+    if aligned:
+        columns = round(left) + np.arange(width, dtype=np.float64)
+        rows = round(top) + np.arange(height, dtype=np.float64)
+    return StraightPositions(columns, rows, ratio_x, ratio_y, aligned)
+
+
+def _is_aligned(low: float, high: float, size: int) -> bool:
+    return (
+        round(high) - round(low) == size
+        and abs(low - round(low)) < _ALIGNED
+        and abs(high - round(high)) < _ALIGNED
+    )
+
+
+def other_crs_positions(
+    bbox: BoundingBox, crs: CRS, width: int, height: int, matrix: TileMatrix, source: CRS
+) -> Positions | None:
+    """Return positions for an extent in another CRS than that of the level.
+
+    The centres of every 16th pixel, and of the last one of each row and column, are transformed;
+    those between are interpolated.
+
+    Returns:
+        None when no pixel has a place in the source CRS.
+    """
+    across, down = _grid(width), _grid(height)
+    x = bbox.xmin + (across + 0.5) * ((bbox.xmax - bbox.xmin) / width)
+    y = bbox.ymax - (down + 0.5) * ((bbox.ymax - bbox.ymin) / height)
+    mesh_x, mesh_y = np.meshgrid(x, y)
+    source_x, source_y = transform_points(crs, source, mesh_x, mesh_y)
+    columns = (source_x - matrix.origin_x) / matrix.cell_size - 0.5
+    rows = (matrix.origin_y - source_y) / matrix.cell_size - 0.5
+    found = np.isfinite(columns) & np.isfinite(rows)
+    if not found.any():
+        return None
+    ratio_x = _ratio(columns[:, -1] - columns[:, 0], across)
+    ratio_y = _ratio(rows[-1] - rows[0], down)
+    if found.all():
+        if _is_straight(columns, rows):
+            return StraightPositions(
+                _cut(np.interp(np.arange(width), across, columns[0])),
+                _cut(np.interp(np.arange(height), down, rows[:, 0])),
+                ratio_x,
+                ratio_y,
+            )
+        placed = None
+    else:
+        columns, rows = np.where(found, columns, np.nan), np.where(found, rows, np.nan)
+        placed = np.isfinite(_spread(columns + rows, across, down, width, height))
+    return CurvedPositions(
+        _spread(columns, across, down, width, height),
+        _spread(rows, across, down, width, height),
+        ratio_x,
+        ratio_y,
+        placed,
+    )
+
+
+def _grid(size: int) -> Floats:
+    points = np.arange(0, size, _GRID_STEP, dtype=np.float64)
+    return points if points[-1] == size - 1 else np.append(points, size - 1.0)
+
+
+def _ratio(spans: Floats, points: Floats) -> float:
+    finite = spans[np.isfinite(spans)]
+    if points[-1] == 0 or not finite.size:
+        return 1.0
+    return float(np.abs(finite).max() / points[-1])
+
+
+def _is_straight(columns: Floats, rows: Floats) -> bool:
+    return bool(
+        np.ptp(columns, axis=0).max() < _SEPARABLE and np.ptp(rows, axis=1).max() < _SEPARABLE
+    )
+
+
+def _cut(positions: Floats) -> Floats:
+    return np.floor(positions * FRACTIONS) / FRACTIONS
+
+
+def _spread(values: Floats, across: Floats, down: Floats, width: int, height: int) -> Floats:
+    """Return a grid of points interpolated to every pixel; not finite next to such points."""
+    wide = _between(across, width) @ values.T
+    return _between(down, height) @ wide.T
+
+
+def _between(points: Floats, size: int) -> Floats:
+    """Return the matrix that interpolates values at ``points`` to 0 … size - 1."""
+    pixels = np.arange(size, dtype=np.float64)
+    low = np.minimum(np.searchsorted(points, pixels, side="right") - 1, max(len(points) - 2, 0))
+    matrix = np.zeros((size, len(points)))
+    if len(points) == 1:
+        matrix[:, 0] = 1.0
+        return matrix
+    part = (pixels - points[low]) / (points[low + 1] - points[low])
+    matrix[np.arange(size), low] = 1.0 - part
+    matrix[np.arange(size), low + 1] = part
+    return matrix
+
+
+@lru_cache(maxsize=1024)
+def areas_to_try(crs: CRS, source: CRS) -> tuple[BoundingBox, ...]:
+    """Return the boxes that a map may be cut to, in units of its CRS, the preferred one first.
+
+    A map is cut to the area of use of its own CRS. Where even that has no place in the source
+    CRS (the poles in Mercator), it is cut to that area of use as well.
+    """
+    areas = [crs.area_of_use, crs.area_of_use.intersection(source.area_of_use)]
+    boxes: list[BoundingBox] = []
+    for area in areas:
+        if area is not None:
+            with contextlib.suppress(ValueError):
+                boxes.append(WGS84.transform_bbox(area, crs))
+    return tuple(boxes)
+
+
+@lru_cache(maxsize=1024)
+def _area_box(crs: CRS) -> BoundingBox:
+    try:
+        return WGS84.transform_bbox(crs.area_of_use, crs)
+    except ValueError:
+        return _EVERYWHERE
+
+
+def is_plausible(bbox: BoundingBox, crs: CRS) -> bool:
+    """Tell whether a transformed box is not blown up by a singularity, such as a pole.
+
+    PROJ gives the poles a finite place in Mercator; a level chosen for such a box would be
+    much too coarse.
+    """
+    area = _area_box(crs)
+    reach_x = _PLAUSIBLE * (area.xmax - area.xmin)
+    reach_y = _PLAUSIBLE * (area.ymax - area.ymin)
+    return (
+        area.xmin - reach_x <= bbox.xmin
+        and bbox.xmax <= area.xmax + reach_x
+        and area.ymin - reach_y <= bbox.ymin
+        and bbox.ymax <= area.ymax + reach_y
+    )
+
+
+def covered_pixels(
+    bbox: BoundingBox, width: int, height: int, area: BoundingBox
+) -> tuple[int, int, int, int] | None:
+    """Return the pixels of an extent whose whole cell lies in an area.
+
+    Returns:
+        first row, row behind the last, first column, column behind the last; None when there
+        are none.
+    """
+    cell_x, cell_y = (bbox.xmax - bbox.xmin) / width, (bbox.ymax - bbox.ymin) / height
+    left = max(0, int(np.ceil((area.xmin - bbox.xmin) / cell_x - _ALIGNED)))
+    right = min(width, int(np.floor((area.xmax - bbox.xmin) / cell_x + _ALIGNED)))
+    top = max(0, int(np.ceil((bbox.ymax - area.ymax) / cell_y - _ALIGNED)))
+    bottom = min(height, int(np.floor((bbox.ymax - area.ymin) / cell_y + _ALIGNED)))
+    if left >= right or top >= bottom:
+        return None
+    return top, bottom, left, right

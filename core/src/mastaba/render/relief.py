@@ -1,0 +1,119 @@
+"""Hillshade, slope and aspect of elevations (style.md section 6).
+
+Each pixel is computed of the nine around it, so that the elevations must reach one pixel further
+on each side than the result.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+Float32 = npt.NDArray[np.float32]
+Mask = npt.NDArray[np.bool_]
+
+METRES_PER_DEGREE: Final = 111319.492
+RELIEF_STYLES: Final = ("estompage", "pente", "exposition")
+
+
+def apply_relief(
+    name: str,
+    settings: Mapping[str, Any],
+    elevations: Float32,
+    valid: Mask | None,
+    cell_x: float,
+    cell_y: float,
+) -> tuple[Float32, Mask | None]:
+    """Return hillshade, slope or aspect.
+
+    Args:
+        name: one of `RELIEF_STYLES`.
+        settings: of the style.
+        elevations: shape (height + 2, width + 2).
+        valid: same shape, or None when all is data.
+        cell_x, cell_y: ground size of a pixel, metres.
+
+    Returns:
+        values, shape (height, width), with the nodata value of the style where there is no
+        result; and where there is data: a pixel is without as soon as one of its nine is.
+    """
+    missing = elevations == np.float32(settings.get("image_nodata", -99999.0))
+    if valid is not None:
+        missing |= ~valid
+    function = {"estompage": _hillshade, "pente": _slope, "exposition": _aspect}[name]
+    values, nodata = function(settings, elevations.astype(np.float64), cell_x, cell_y)
+    if not missing.any():
+        return values.astype(np.float32), None
+    height, width = values.shape
+    touched = np.zeros((height, width), np.bool_)
+    for i in range(3):
+        for j in range(3):
+            touched |= missing[i : i + height, j : j + width]
+    values[touched] = nodata
+    return values.astype(np.float32), ~touched
+
+
+Float64 = npt.NDArray[np.float64]
+
+
+def _neighbours(elevations: Float64) -> list[Float64]:
+    """Return the nine neighbours a … i of each pixel, row by row from the north-west."""
+    height, width = elevations.shape[0] - 2, elevations.shape[1] - 2
+    return [elevations[i : i + height, j : j + width] for i in range(3) for j in range(3)]
+
+
+def _horn(elevations: Float64, cell_x: float, cell_y: float) -> tuple[Float64, Float64]:
+    """Return the gradient eastward and southward after Horn."""
+    a, b, c, d, _, f, g, h, i = _neighbours(elevations)
+    east = ((c + 2 * f + i) - (a + 2 * d + g)) / (8 * cell_x)
+    south = ((g + 2 * h + i) - (a + 2 * b + c)) / (8 * cell_y)
+    return east, south
+
+
+def _hillshade(
+    settings: Mapping[str, Any], elevations: Float64, cell_x: float, cell_y: float
+) -> tuple[Float64, float]:
+    nodata = float(settings.get("estompage_nodata", 0.0))
+    zenith = math.radians(90.0 - settings.get("zenith", 45.0))
+    # The angle of the sun counted from the east, counter-clockwise.
+    sun = math.radians((360.0 - settings.get("azimuth", 315.0) + 90.0) % 360.0)
+    east, south = _horn(elevations, cell_x, cell_y)
+    slope = np.arctan(settings.get("z_factor", 1.0) * np.hypot(east, south))
+    aspect = np.arctan2(south, -east)
+    light = math.cos(zenith) * np.cos(slope) + math.sin(zenith) * np.sin(slope) * np.cos(
+        sun - aspect
+    )
+    values = 255.0 * light
+    return np.where(values < 0.0, nodata, values), nodata
+
+
+def _slope(
+    settings: Mapping[str, Any], elevations: Float64, cell_x: float, cell_y: float
+) -> tuple[Float64, float]:
+    if settings.get("algo", "H") == "Z":
+        _, b, _, d, _, f, _, h, _ = _neighbours(elevations)
+        steepness = np.hypot((f - d) / (2 * cell_x), (h - b) / (2 * cell_y))
+    else:
+        steepness = np.hypot(*_horn(elevations, cell_x, cell_y))
+    if settings.get("unit", "degree") == "pourcent":
+        values = steepness * 100.0
+    else:
+        values = np.degrees(np.arctan(steepness))
+    limit = float(settings.get("slope_max", 90))
+    return np.minimum(values, limit), float(settings.get("slope_nodata", 0))
+
+
+def _aspect(
+    settings: Mapping[str, Any], elevations: Float64, cell_x: float, cell_y: float
+) -> tuple[Float64, float]:
+    nodata = float(int(settings.get("aspect_nodata", -1)))
+    cell = (cell_x + cell_y) / 2
+    east, south = _horn(elevations, cell, cell)
+    north = -south
+    flat = np.hypot(east, north) < math.radians(settings.get("min_slope", 1.0))
+    bearing = np.degrees(np.arctan2(east, north) + math.pi)
+    return np.where(flat, nodata, bearing), nodata

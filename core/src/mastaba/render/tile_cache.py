@@ -1,0 +1,59 @@
+"""Decoded tiles that neighbouring maps share."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Hashable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+
+class TileCache:
+    """Keeps the decoded tiles used last, up to a number of bytes.
+
+    Keys name the generation of the slab, so a tile is never out of date.
+
+    Args:
+        size: bytes; 0 keeps nothing.
+    """
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._used = 0
+        self._tiles: OrderedDict[Hashable, npt.NDArray[Any]] = OrderedDict()
+        self._lock = threading.Lock()
+        self.hits = 0
+        self.misses = 0
+
+    def get(self, key: Hashable) -> npt.NDArray[Any] | None:
+        """Return a tile, read-only, or None."""
+        with self._lock:
+            tile = self._tiles.get(key)
+            if tile is None:
+                self.misses += 1
+                return None
+            self._tiles.move_to_end(key)
+            self.hits += 1
+            return tile
+
+    def put(self, key: Hashable, tile: npt.NDArray[np.generic]) -> None:
+        """Keep a tile, in place of those not used for longest."""
+        if tile.nbytes > self._size:
+            return
+        with self._lock:
+            old = self._tiles.pop(key, None)
+            if old is not None:
+                self._used -= old.nbytes
+            self._tiles[key] = tile
+            self._used += tile.nbytes
+            while self._used > self._size:
+                _, dropped = self._tiles.popitem(last=False)
+                self._used -= dropped.nbytes
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the tiles kept."""
+        return self._used

@@ -1,0 +1,142 @@
+"""Decoding of stored tiles (slab.md section 3)."""
+
+from __future__ import annotations
+
+import io
+import struct
+import zlib
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import simplejpeg
+from isal import isal_zlib
+from PIL import Image
+
+from mastaba.errors import SlabFormatError
+from mastaba.model.format import Codec, TileFormat
+from mastaba.slab.delivery import tiff_delivery
+
+Pixels = npt.NDArray[Any]
+"""dtype uint8 or float32."""
+
+_PNG_SIGNATURE: Final = b"\x89PNG\r\n\x1a\n"
+_PNG_MODES: Final = {1: "L", 2: "LA", 3: "RGB", 4: "RGBA"}
+_PNG_COLOUR_TYPES: Final = {1: 0, 2: 4, 3: 2, 4: 6}
+
+
+class TileDecoder:
+    """Decodes the tiles of one level.
+
+    Args:
+        tile_format: of the pyramid; not a vector one.
+        channels: of the pyramid.
+        tile_width, tile_height: pixels.
+    """
+
+    def __init__(
+        self, tile_format: TileFormat, channels: int, tile_width: int, tile_height: int
+    ) -> None:
+        self._format = tile_format
+        self._channels = channels
+        self._shape = (tile_height, tile_width, channels)
+        self._dtype: np.dtype[np.generic] = np.dtype(
+            "<f4" if tile_format.sample == "float32" else "u1"
+        )
+        self._as_tiff = (
+            tiff_delivery(tile_format, channels, tile_width, tile_height)
+            if (tile_format.codec in (Codec.LZW, Codec.PACKBITS))
+            else None
+        )
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of one decoded tile."""
+        height, width, channels = self._shape
+        return height * width * channels * self._dtype.itemsize
+
+    def decode(self, payload: bytes) -> Pixels:
+        """Return the pixels of a tile, shape (tile height, tile width, channels), read-only.
+
+        Raises:
+            SlabFormatError: the payload is damaged, or has another size than the descriptor says.
+        """
+        try:
+            pixels = self._decode(payload)
+        except SlabFormatError:
+            raise
+        except (ValueError, OSError, zlib.error, struct.error, SyntaxError) as error:
+            raise SlabFormatError(f"a tile in {self._format.name} cannot be decoded") from error
+        pixels.flags.writeable = False
+        return pixels
+
+    def _decode(self, payload: bytes) -> Pixels:
+        match self._format.codec:
+            case Codec.RAW:
+                return self._from_samples(payload)
+            case Codec.ZIP:
+                return self._from_samples(_inflate(payload, self.nbytes))
+            case Codec.JPEG:
+                return self._checked(simplejpeg.decode_jpeg(payload, fastdct=False))
+            case Codec.PNG:
+                return self._png(payload)
+            case _:
+                assert self._as_tiff is not None
+                with Image.open(io.BytesIO(self._as_tiff(payload))) as image:
+                    return self._checked(np.array(image))
+
+    def _from_samples(self, samples: bytes | bytearray) -> Pixels:
+        if len(samples) != self.nbytes:
+            raise SlabFormatError(
+                f"a tile has {len(samples)} bytes of pixels instead of {self.nbytes}"
+            )
+        return np.frombuffer(samples, self._dtype).reshape(self._shape)
+
+    def _checked(self, pixels: Pixels) -> Pixels:
+        if pixels.ndim == 2:
+            pixels = pixels[:, :, np.newaxis]
+        if pixels.shape != self._shape:
+            raise SlabFormatError(f"a tile has the shape {pixels.shape} instead of {self._shape}")
+        return pixels.astype(self._dtype, copy=False)
+
+    def _png(self, payload: bytes) -> Pixels:
+        """Decode a PNG; quickly when it has no row filters, as slab writers make it."""
+        height, width, channels = self._shape
+        data = _single_idat(payload, width, height, _PNG_COLOUR_TYPES[channels])
+        if data is not None:
+            stride = 1 + width * channels
+            rows = np.frombuffer(_inflate(data, height * stride), np.uint8)
+            rows = rows.reshape(height, stride)
+            if not rows[:, 0].any():
+                return np.ascontiguousarray(rows[:, 1:]).reshape(self._shape)
+        with Image.open(io.BytesIO(payload), formats=("PNG",)) as image:
+            if image.size != (width, height):
+                raise SlabFormatError(f"a tile has {image.size} pixels")
+            return self._checked(np.array(image.convert(_PNG_MODES[channels])))
+
+
+def _single_idat(payload: bytes, width: int, height: int, colour_type: int) -> bytes | None:
+    """Return the data of a plain PNG with one IDAT chunk of the size and type expected."""
+    expected = struct.pack(">IIBBBBB", width, height, 8, colour_type, 0, 0, 0)
+    if payload[:8] != _PNG_SIGNATURE or payload[16:29] != expected:
+        return None
+    position, data = 33, None
+    while position + 8 <= len(payload):
+        length, kind = struct.unpack_from(">I4s", payload, position)
+        if kind == b"IDAT":
+            if data is not None:
+                return None
+            data = payload[position + 8 : position + 8 + length]
+        elif kind in (b"IEND", b"tRNS"):
+            return data if kind == b"IEND" else None
+        position += 12 + length
+    return None
+
+
+def _inflate(data: bytes, size: int) -> bytes:
+    """Inflate a zlib stream that must give ``size`` bytes, and never more memory than that."""
+    inflater = isal_zlib.decompressobj()
+    result = inflater.decompress(data, size + 1)
+    if len(result) != size:
+        raise SlabFormatError(f"a tile does not inflate to {size} bytes")
+    return result
