@@ -17,6 +17,7 @@ _MAX_SIZE: Final = 64 * 1024 * 1024
 _MAX_DEPTH: Final = 64
 # The largest 32-bit float; the limit also keeps whole numbers convertible to floats.
 _LARGEST: Final = 3.5e38
+_MAX_DIGITS: Final = 1000
 _SURROGATES: Final = re.compile("[\ud800-\udfff]")
 _TOO_DEEP: Final = f"is nested deeper than {_MAX_DEPTH} levels"
 _YAML_LOADER: Final[type] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -74,7 +75,7 @@ def parse_document(text: str, file: str, faults: Faults) -> Any:
         if file.lower().endswith((".yaml", ".yml")):
             parsed = yaml.load(text, _YAML_LOADER)  # noqa: S506 - one of the safe loaders
         else:
-            parsed = json.loads(text, parse_constant=_refuse_constant)
+            parsed = json.loads(text, parse_constant=_refuse_constant, parse_int=_whole_number)
         return _cleaned(parsed, "$", 0, {})
     except json.JSONDecodeError as error:
         faults.error(
@@ -88,7 +89,7 @@ def parse_document(text: str, file: str, faults: Faults) -> Any:
         place = f" at line {mark.line + 1}, column {mark.column + 1}" if mark else ""
         problem = getattr(error, "problem", None) or "not readable"
         faults.error(file, "$", f"is not valid YAML: {problem}{place}", "correct it")
-    except _UnfitValue as error:
+    except _UnfitValueError as error:
         faults.error(file, error.path, str(error), "correct it")
     except RecursionError:
         faults.error(file, "$", _TOO_DEEP, "correct it")
@@ -98,12 +99,19 @@ def parse_document(text: str, file: str, faults: Faults) -> Any:
     return None
 
 
-class _UnfitValue(ValueError):
+class _UnfitValueError(ValueError):
     """A value that no configuration can mean."""
 
     def __init__(self, path: str, reason: str) -> None:
         super().__init__(reason)
         self.path = path
+
+
+def _whole_number(digits: str) -> int:
+    # Longer ones are refused before Python complains in words of its own.
+    if len(digits) > _MAX_DIGITS:
+        raise ValueError(f"the number {digits[:12]}… is too large")
+    return int(digits)
 
 
 def _refuse_constant(name: str) -> Any:
@@ -119,24 +127,24 @@ def _cleaned(value: Any, path: str, depth: int, done: dict[int, Any]) -> Any:
         done: what became of the containers met so far: YAML may name one of them many times.
 
     Raises:
-        _UnfitValue: the value, or something inside it, cannot be meant.
+        _UnfitValueError: the value, or something inside it, cannot be meant.
     """
     if isinstance(value, str):
         if not value.isascii() and _SURROGATES.search(value):
-            raise _UnfitValue(path, "has half of a surrogate pair, which is no character")
+            raise _UnfitValueError(path, "has half of a surrogate pair, which is no character")
         return value
     if isinstance(value, int | float):
         if not -_LARGEST <= value <= _LARGEST:
-            raise _UnfitValue(path, "is a number that is too large, or none")
+            raise _UnfitValueError(path, "is a number that is too large, or none")
         return value
     if not isinstance(value, dict | list):
         return value
     if depth == _MAX_DEPTH:
-        raise _UnfitValue("$", _TOO_DEEP)
+        raise _UnfitValueError("$", _TOO_DEEP)
     if id(value) in done:
         found = done[id(value)]
         if found is None:
-            raise _UnfitValue(path, "contains itself")
+            raise _UnfitValueError(path, "contains itself")
         return found
     done[id(value)] = None
     cleaned: Any
