@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from mastaba.http.response import Response
     from mastaba.model.layer import Layer, Metadata
     from mastaba.plugins import Plugins
-    from mastaba.registry import Registry
     from mastaba.render.engine import Renderer
     from mastaba.scoreboard import Scoreboard
 

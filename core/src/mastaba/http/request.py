@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, Final
-from urllib.parse import unquote, unquote_plus
+from urllib.parse import unquote_plus
 
 from mastaba.errors import MissingParameterError, RequestTooLargeError
 
 MAX_BODY: Final = 1024 * 1024
 """Bytes; a larger body is refused before it is read."""
+
+
+_SHORT: Final = 64
 
 
 class Request:
@@ -85,31 +89,31 @@ def parse_query(text: str) -> dict[str, str]:
     except a bare ``STYLES``, which counts as empty.
     """
     parameters: dict[str, str] = {}
+    # Most tile requests have nothing to decode, and all of them come by here.
+    coded = "%" in text or "+" in text or not text.isascii()
     for item in text.split("&"):
         name, equals, value = item.partition("=")
-        if "%" in name or "+" in name:
-            name = decode(name)
+        if coded:
+            name, value = decode(name), decode(value)
         name = name.lower()
-        if not equals and name != "styles":
-            continue
-        if name not in parameters:
-            # Nearly all values need no decoding, and every tile request comes by here.
-            if "%" in value or "+" in value or not value.isascii():
-                value = decode(value)
+        if name not in parameters and (equals or name == "styles"):
             parameters[name] = value
     return parameters
 
 
 def decode(text: str) -> str:
     """Decode ``%xx`` and ``+`` as UTF-8; an invalid sequence stays as it is."""
+    return _decode_short(text) if len(text) <= _SHORT else _decode(text)
+
+
+def _decode(text: str) -> str:
     if not text.isascii():
         text = utf8(text)
     return unquote_plus(text)
 
 
-def decode_path(text: str) -> str:
-    """Decode ``%xx`` as UTF-8, ``+`` stays."""
-    return unquote(text)
+# The same few values, such as image%2Fjpeg, come with every tile.
+_decode_short = lru_cache(maxsize=1024)(_decode)
 
 
 def utf8(wsgi_text: str) -> str:

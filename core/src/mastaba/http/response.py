@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import zlib
 from collections.abc import Iterable
-from functools import cached_property
+from functools import cached_property, lru_cache
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 
@@ -35,6 +35,7 @@ _FILE_NAMES: Final = {
 _SAFE: Final = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._ -")
 _GZIP_FROM: Final = 512
 """Bytes; below, compression is not worth its header."""
+_USUAL_HEADER: Final = 200
 
 
 class Response:
@@ -119,8 +120,15 @@ def message(status: int, text: str | bytes, media_type: str) -> Response:
 
 def accepts_coding(request: Request, coding: str) -> bool:
     """Tell whether the client names a content coding in Accept-Encoding (RFC 9110, 12.5.3)."""
-    header = request.environ.get("HTTP_ACCEPT_ENCODING")
-    return bool(header) and parse_accept_header(header)[coding] > 0
+    header: str = request.environ.get("HTTP_ACCEPT_ENCODING") or ""
+    # A client must not be able to fill memory with headers of its own making.
+    weigh = _weight if len(header) <= _USUAL_HEADER else _weight.__wrapped__
+    return weigh(header, coding) > 0
+
+
+@lru_cache(maxsize=256)
+def _weight(header: str, coding: str) -> float:
+    return float(parse_accept_header(header)[coding])
 
 
 def preferred_media_type(request: Request, offered: Iterable[str]) -> str | None:

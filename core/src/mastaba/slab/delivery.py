@@ -9,6 +9,7 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Final
 
 from mastaba.errors import SlabFormatError
@@ -85,6 +86,7 @@ def _tiff_header(
     return header[:byte_count_at], header[byte_count_at + 4 :]
 
 
+@lru_cache(maxsize=256)
 def palette_delivery(palette: Palette) -> Delivery:
     """Return the delivery that makes an indexed PNG of a one-channel one, pixels untouched.
 
