@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Final
 
 from mastaba.config.book import Book
 from mastaba.config.documents import DocumentReader
@@ -22,6 +22,8 @@ from mastaba.slab.reader import LevelReader
 from mastaba.storage.base import Storage
 from mastaba.storage.path import ResourcePath
 from mastaba.storage.pool import StoragePool
+
+_VECTOR: Final = "TIFF_PBF_MVT"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +74,8 @@ class PyramidLoader:
         document, file = self._reader.document(path), str(path)
         if document is None:
             return None
+        if isinstance(document, dict) and document.get("format") == _VECTOR:
+            document.pop("raster_specifications", None)  # of no meaning there, right or wrong
         document = self._validator.validate(document, file, self._faults)
         if document is None:
             return None
@@ -202,6 +206,14 @@ def _raster(
             file, f"{at}.nodata", f"{document['nodata']!r} are not numbers", "write numbers"
         )
         return None
+    if tile_format.sample == "uint8" and not all(value in range(256) for value in nodata):
+        faults.warning(
+            file,
+            f"{at}.nodata",
+            f"{document['nodata']!r} has values that 8 bits cannot hold, the nearest ones are used",
+            "write whole numbers from 0 to 255",
+        )
+        nodata = tuple(min(255.0, max(0.0, round(value))) for value in nodata)
     return RasterSpecification(channels, nodata, document["photometric"].lower())
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import Final
 
 from mastaba.errors import ObjectChangedError, ObjectNotFoundError, SlabFormatError
@@ -10,6 +10,7 @@ from mastaba.model.pyramid import Level
 from mastaba.slab.index import SlabIndex, index_length
 from mastaba.slab.index_cache import IndexCache
 from mastaba.slab.layout import SlabLayout
+from mastaba.slab.symbolic import follow, is_symbolic
 from mastaba.storage.base import ByteRange, Storage
 
 SlabKey = tuple[Hashable, int, int]
@@ -122,6 +123,8 @@ class LevelReader:
         layout: names of its slabs.
         storage: where they lie.
         indices: the cache that all levels share.
+        open_container: opens the container that a symbolic object of this storage points to;
+            without it, symbolic objects are damaged slabs.
     """
 
     __slots__ = (
@@ -129,6 +132,7 @@ class LevelReader:
         "_height",
         "_indices",
         "_layout",
+        "_open_container",
         "_tile_count",
         "_width",
         "level",
@@ -136,12 +140,18 @@ class LevelReader:
     )
 
     def __init__(
-        self, level: Level, layout: SlabLayout, storage: Storage, indices: IndexCache
+        self,
+        level: Level,
+        layout: SlabLayout,
+        storage: Storage,
+        indices: IndexCache,
+        open_container: Callable[[str], Storage] | None = None,
     ) -> None:
         self.level = level
         self.storage = storage
         self._layout = layout
         self._indices = indices
+        self._open_container = open_container
         self._width = level.tiles_per_width
         self._height = level.tiles_per_height
         self._tile_count = level.tiles_per_width * level.tiles_per_height
@@ -194,16 +204,18 @@ class LevelReader:
         return self._indices.get(slab, lambda: self._load(slab_col, slab_row))
 
     def _load(self, slab_col: int, slab_row: int) -> SlabIndex:
-        key = self._layout.key(slab_col, slab_row)
-        read = self.storage.read(key, ByteRange(0, index_length(self._tile_count)))
+        storage, key = self.storage, self._layout.key(slab_col, slab_row)
+        wanted = ByteRange(0, index_length(self._tile_count))
+        read = storage.read(key, wanted)
         if not read.data:
-            raise ObjectNotFoundError(
-                f"slab {key} is empty", storage=self.storage.full_name, key=key
-            )
+            raise ObjectNotFoundError(f"slab {key} is empty", storage=storage.full_name, key=key)
+        if self._open_container is not None and is_symbolic(read.data, wanted.length):
+            target = follow(storage, key, read.data, wanted, self._open_container)
+            storage, key, read = target.storage, target.key, target.read
         return SlabIndex(
             read.data,
             self._tile_count,
-            storage=self.storage,
+            storage=storage,
             key=key,
             version=read.version,
             modified=read.modified,

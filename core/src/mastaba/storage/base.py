@@ -81,6 +81,20 @@ class Storage(ABC):
             AccessDeniedError: credentials are refused, or not set; the message names the variable.
         """
 
+    @classmethod
+    def resolve_container(cls, container: str, beside: str | None) -> str:
+        """Return the full name of a container that a descriptor or a symbolic object mentions.
+
+        Args:
+            container: as written there.
+            beside: container that the descriptor or symbolic object itself lies in; None when
+                it lies in another kind of storage.
+
+        Raises:
+            ValueError: the container cannot be told.
+        """
+        return container
+
     @abstractmethod
     def read(
         self, key: str, byte_range: ByteRange | None = None, version: str | None = None

@@ -10,6 +10,7 @@ from mastaba.environment import Environment
 from mastaba.errors import ObjectNotFoundError, UnknownPluginError
 from mastaba.storage.base import Storage
 from mastaba.storage.path import ResourcePath
+from mastaba.storage.retry import RetryingStorage, RetryPolicy
 
 
 class StoragePool:
@@ -23,24 +24,45 @@ class StoragePool:
     def __init__(self, drivers: Mapping[str, type[Storage]], environment: Environment) -> None:
         self._drivers = drivers
         self._environment = environment
+        self._policy = RetryPolicy.from_environment(environment)
         self._open: dict[tuple[str, str], Storage] = {}
         self._lock = threading.Lock()
 
     def open(self, name: str, container: str) -> Storage:
         """Return the connection to a container; the same one for the same container.
 
-        A connection that fails is not kept: the next use tries again.
+        Reads of a remote one are repeated as the environment says. A connection that fails is
+        not kept: the next use tries again.
 
         Raises:
             UnknownPluginError: no driver of that name is installed.
             StorageError: it cannot be opened.
         """
+        known = self._open.get((name, container))
+        if known is not None:
+            return known
+        # Without the lock: a store that does not answer must not keep others from being opened.
+        storage = self.driver(name).open(container, self._environment)
         with self._lock:
-            storage = self._open.get((name, container))
-            if storage is None:
-                storage = self.driver(name).open(container, self._environment)
+            # One container may have several names, such as a bucket without and with cluster.
+            for known in self._open.values():
+                if known.full_name == storage.full_name:
+                    self._open[name, container] = known
+                    break
+            else:
+                if storage.is_remote:
+                    storage = RetryingStorage(storage, self._policy)
                 self._open[name, container] = storage
-            return storage
+                return storage
+        storage.close()
+        return known
+
+    def open_beside(self, name: str, container: str, beside: str | None) -> Storage:
+        """Return the connection to a container that a descriptor or symbolic object mentions.
+
+        Args and errors are those of `Storage.resolve_container` and `open`.
+        """
+        return self.open(name, self.driver(name).resolve_container(container, beside))
 
     def driver(self, name: str) -> type[Storage]:
         """Return a driver class.
@@ -72,7 +94,8 @@ class StoragePool:
     def counts(self) -> Counter[str]:
         """Return the number of open containers by driver name."""
         with self._lock:
-            return Counter(name for name, _ in self._open)
+            distinct = {id(storage): name for (name, _), storage in self._open.items()}
+            return Counter(distinct.values())
 
     def close(self) -> None:
         with self._lock:

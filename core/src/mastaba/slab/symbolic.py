@@ -1,0 +1,70 @@
+"""Symbolic objects: small objects that stand for a slab elsewhere (slab.md section 5)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from mastaba.errors import ObjectNotFoundError, SlabFormatError, StorageError
+from mastaba.storage.base import ByteRange, ObjectRead, Storage
+
+SIGNATURE: Final = b"SYMLINK#"
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The first bytes of the slab that a symbolic object stands for, and where it lies."""
+
+    storage: Storage
+    key: str
+    read: ObjectRead
+
+
+def is_symbolic(data: bytes, wanted: int) -> bool:
+    """Tell whether the first read of a slab brought a symbolic object instead.
+
+    Args:
+        data: what came.
+        wanted: bytes asked for: header and index, which is more than a symbolic object has.
+    """
+    return len(data) < wanted and data.startswith(SIGNATURE)
+
+
+def follow(
+    storage: Storage,
+    key: str,
+    data: bytes,
+    wanted: ByteRange,
+    open_container: Callable[[str], Storage],
+) -> Target:
+    """Read the target of a symbolic object.
+
+    Args:
+        storage, key, data: the symbolic object.
+        wanted: the range to be read of the target.
+        open_container: opens a container by the name that the object gives.
+
+    Raises:
+        SlabFormatError: it points nowhere, to another symbolic object, or to nothing.
+        StorageError: the target cannot be read. All messages name both objects.
+    """
+    text = data[len(SIGNATURE) :].decode("utf-8", "backslashreplace")
+    described = f"the symbolic object {storage.full_name}/{key} points to {text!r}"
+    container, _, target = text.partition("/")
+    if not container or not target:
+        raise SlabFormatError(f"{described}, which is not of the form container/name")
+    try:
+        target_storage = open_container(container)
+        read = target_storage.read(target, wanted)
+    except ValueError as error:
+        raise SlabFormatError(f"{described}: {error}") from error
+    except ObjectNotFoundError as error:
+        raise SlabFormatError(f"{described}, which does not exist") from error
+    except StorageError as error:
+        raise type(error)(f"{described}: {error}", storage=storage.full_name, key=key) from error
+    if not read.data:
+        raise SlabFormatError(f"{described}, which is empty")
+    if is_symbolic(read.data, wanted.length):
+        raise SlabFormatError(f"{described}, which is symbolic itself: chains are not followed")
+    return Target(target_storage, target, read)

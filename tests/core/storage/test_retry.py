@@ -1,0 +1,178 @@
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mastaba.environment import Environment
+from mastaba.errors import (
+    AccessDeniedError,
+    ObjectNotFoundError,
+    StorageError,
+    StorageUnavailableError,
+)
+from mastaba.storage.base import ByteRange, ObjectRead
+from mastaba.storage.file import FileStorage
+from mastaba.storage.retry import CircuitBreaker, RetryingStorage, RetryPolicy
+
+
+class Flaky(FileStorage):
+    """Files, but each read first meets the next error of a list; None lets it through."""
+
+    is_remote = True
+
+    def __init__(self, *errors: StorageError | None) -> None:
+        super().__init__()
+        self.errors: Iterator[StorageError | None] = iter(errors)
+        self.reads = 0
+
+    def read(
+        self, key: str, byte_range: ByteRange | None = None, version: str | None = None
+    ) -> ObjectRead:
+        self.reads += 1
+        error = next(self.errors, None)
+        if error is not None:
+            raise error
+        return super().read(key, byte_range, version)
+
+
+@pytest.fixture
+def key(tmp_path: Path) -> str:
+    path = tmp_path / "object"
+    path.write_bytes(b"content")
+    return str(path)
+
+
+def down() -> StorageUnavailableError:
+    return StorageUnavailableError("no answer")
+
+
+def test_a_failed_read_is_repeated(key: str) -> None:
+    inner = Flaky(down(), down())
+    storage = RetryingStorage(inner, RetryPolicy(attempts=3, wait=0))
+    assert storage.read(key).data == b"content"
+    assert inner.reads == 3
+
+
+def test_the_last_failure_is_raised(key: str) -> None:
+    inner = Flaky(down(), down(), StorageUnavailableError("the last one"))
+    storage = RetryingStorage(inner, RetryPolicy(attempts=3, wait=0))
+    with pytest.raises(StorageUnavailableError, match="the last one"):
+        storage.read(key)
+    assert inner.reads == 3
+
+
+@pytest.mark.parametrize("error", [ObjectNotFoundError("absent"), AccessDeniedError("refused")])
+def test_absence_and_refusal_are_not_repeated(key: str, error: StorageError) -> None:
+    inner = Flaky(error)
+    storage = RetryingStorage(inner, RetryPolicy(attempts=3, wait=0))
+    with pytest.raises(type(error)):
+        storage.read(key)
+    assert inner.reads == 1
+
+
+def test_a_dead_store_is_left_in_peace_after_some_failures(key: str) -> None:
+    inner = Flaky(*[down() for _ in range(3)])
+    storage = RetryingStorage(inner, RetryPolicy(failures=3, pause=1e9))
+    for _ in range(5):
+        with pytest.raises(StorageUnavailableError):
+            storage.read(key)
+    assert inner.reads == 3
+    with pytest.raises(StorageUnavailableError, match="no answer") as caught:
+        storage.exists(key)
+    assert caught.value.key == key
+
+
+def test_one_trial_is_let_through_after_the_pause() -> None:
+    now = [100.0]
+    breaker = CircuitBreaker("s3://maps", 2, 10, clock=lambda: now[0])
+    for _ in range(2):
+        breaker.check("k")
+        breaker.failed(down())
+    with pytest.raises(StorageUnavailableError, match=r"s3://maps.*no answer"):
+        breaker.check("k")
+    now[0] += 11
+    breaker.check("trial")
+    with pytest.raises(StorageUnavailableError):
+        breaker.check("while the trial runs")
+    breaker.failed(down())
+    with pytest.raises(StorageUnavailableError):
+        breaker.check("after the trial failed")
+    now[0] += 11
+    breaker.check("second trial")
+    breaker.answered()
+    breaker.check("all are let through")
+    breaker.check("again")
+
+
+def test_answers_between_failures_keep_the_store_in_use(key: str) -> None:
+    inner = Flaky(down(), ObjectNotFoundError("absent"), down(), None, down(), down())
+    storage = RetryingStorage(inner, RetryPolicy(failures=2, pause=1e9))
+    outcomes = []
+    for _ in range(6):
+        try:
+            storage.read(key)
+            outcomes.append("read")
+        except StorageError as error:
+            outcomes.append(type(error).__name__)
+    assert inner.reads == 6
+    assert outcomes[3] == "read"
+
+
+def test_the_breaker_can_be_turned_off(key: str) -> None:
+    inner = Flaky(*[down() for _ in range(20)])
+    storage = RetryingStorage(inner, RetryPolicy(failures=0))
+    for _ in range(20):
+        with pytest.raises(StorageUnavailableError):
+            storage.read(key)
+    assert storage.read(key).data == b"content"
+
+
+def test_a_slow_read_is_asked_for_twice_when_hedged(key: str) -> None:
+    release = threading.Event()
+
+    class Slow(Flaky):
+        def read(
+            self, key: str, byte_range: ByteRange | None = None, version: str | None = None
+        ) -> ObjectRead:
+            if next(self.errors, None) is not None:
+                release.wait(timeout=60)
+                raise down()
+            return super().read(key, byte_range, version)
+
+    storage = RetryingStorage(Slow(down()), RetryPolicy(hedge_delay=0.01))
+    try:
+        assert storage.read(key).data == b"content"
+    finally:
+        release.set()
+
+
+def test_hedged_reads_fail_when_both_do(key: str) -> None:
+    storage = RetryingStorage(Flaky(down()), RetryPolicy(hedge_delay=5))
+    with pytest.raises(StorageUnavailableError):
+        storage.read(key)
+    with pytest.raises(ObjectNotFoundError):
+        storage.read(key + "-absent")
+
+
+def test_policy_comes_from_the_environment() -> None:
+    environment = Environment(
+        {
+            "ROK4_OBJECT_READ_ATTEMPTS": "3",
+            "MASTABA_OBJECT_ATTEMPTS_WAIT": "0",
+            "MASTABA_OBJECT_BREAKER_FAILURES": "many",
+            "MASTABA_OBJECT_HEDGE_DELAY_MS": "250",
+        }
+    )
+    policy = RetryPolicy.from_environment(environment)
+    assert policy == RetryPolicy(attempts=3, wait=0, failures=5, pause=10, hedge_delay=0.25)
+    zero = Environment({"MASTABA_OBJECT_READ_ATTEMPTS": "0"})
+    assert RetryPolicy.from_environment(zero) == RetryPolicy()
+
+
+def test_it_looks_like_the_storage_inside() -> None:
+    inner = Flaky()
+    storage = RetryingStorage(inner, RetryPolicy())
+    assert (storage.name, storage.full_name, storage.container_field) == ("file", "file://", None)
+    storage.close()
+    storage.close()
