@@ -16,7 +16,7 @@ from mastaba.config.pyramids import PyramidLoader, SlabPlace, StoredPyramid
 from mastaba.config.schema import SchemaValidator, json_path
 from mastaba.config.services import load_metadata
 from mastaba.model.bbox import BoundingBox
-from mastaba.model.crs import WGS84, geographic_bbox, is_known_crs
+from mastaba.model.crs import CRS, WGS84, geographic_bbox, is_known_crs
 from mastaba.model.layer import Attribution, FeatureInfo, Layer, Logo
 from mastaba.model.pyramid import Level, Pyramid
 from mastaba.model.style import Style
@@ -39,7 +39,7 @@ def read_layer_list(
     if text is None:
         return None
     paths: dict[str, ResourcePath] = {}
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(text.split("\n"), 1):
         line = line.strip()
         if not line or line.startswith("#"):
             continue
@@ -113,6 +113,8 @@ class LayerLoader:
             else:
                 native = pyramid.finest.matrix.bbox_of(pyramid.finest.limits)
                 geographic = geographic_bbox(native, crs)
+            if not native.is_finite:
+                raise ValueError("its coordinates are too large")
         except ValueError as error:
             self._faults.error(
                 file,
@@ -137,7 +139,7 @@ class LayerLoader:
             metadata=tuple(load_metadata(entry) for entry in document.get("metadata", ())),
             attribution=_attribution(document.get("attribution")),
             resampling=_resampling(document.get("resampling", "lanczos_2")),
-            extra_crs=self._extra_crs(document, file),
+            extra_crs=self._extra_crs(document, geographic, file),
             extra_tile_matrix_sets=self._extra_sets(document, pyramid, file),
             feature_info=_feature_info(document.get("get_feature_info"), pyramid),
             cache_control=document.get("cache_control"),
@@ -250,18 +252,22 @@ class LayerLoader:
             return None
         return (default,)
 
-    def _extra_crs(self, document: dict[str, Any], file: str) -> tuple[str, ...]:
+    def _extra_crs(self, document: dict[str, Any], bbox: BoundingBox, file: str) -> tuple[str, ...]:
+        """Return the codes that PROJ knows and that are made for the place of the layer."""
         codes: dict[str, None] = {}
         for position, code in enumerate(document.get("extra_crs", ())):
+            problem, remedy = "is not known", "write AUTHORITY:CODE, as in EPSG:3857"
             if is_known_crs(code):
-                codes[code.upper()] = None
-            else:
-                self._faults.warning(
-                    file,
-                    json_path(["extra_crs", position]),
-                    f"the CRS {code!r} is not known, it is skipped",
-                    "write AUTHORITY:CODE, as in EPSG:3857",
-                )
+                if CRS.from_code(code).area_of_use.intersection(bbox) is not None:
+                    codes[code.upper()] = None
+                    continue
+                problem, remedy = "is not made for the place of this layer", "remove it"
+            self._faults.warning(
+                file,
+                json_path(["extra_crs", position]),
+                f"the CRS {code!r} {problem}, it is skipped",
+                remedy,
+            )
         return tuple(codes)
 
     def _extra_sets(

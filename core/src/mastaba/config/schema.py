@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final
 
 from jsonschema import Draft202012Validator
+from jsonschema.validators import extend
 
 from mastaba.config.faults import Faults
 
@@ -27,6 +28,24 @@ _TYPE_NAMES: Final = {
     "object": "an object",
 }
 _SHOWN: Final = 60
+# Whole numbers beyond this are not exact as floats, which JSON numbers may be.
+_MAX_INTEGER: Final = 2**53
+
+
+def _is_integer(_: Any, value: object) -> bool:
+    """Tell whether a value is a whole number; ``4.0`` is one, ``true`` and ``1e300`` are not."""
+    return (
+        not isinstance(value, bool)
+        and isinstance(value, int | float)
+        and abs(value) <= _MAX_INTEGER
+        and value == int(value)
+    )
+
+
+_Validator: Final[Any] = extend(  # type: ignore[no-untyped-call]
+    Draft202012Validator,
+    type_checker=Draft202012Validator.TYPE_CHECKER.redefine("integer", _is_integer),
+)
 
 
 @cache
@@ -53,11 +72,16 @@ def schema(name: str, plugins: Plugins) -> dict[str, Any]:
             section["description"] = f"The service {service.title}."
             section["properties"].update(copy.deepcopy(dict(service.settings_schema)))
             document["properties"][service_name] = section
+        formats = document["properties"]["global"]["properties"]["map"]["properties"]["formats"]
+        known = formats["items"]["enum"]
+        known.extend(sorted(set(plugins.encoders).difference(known)))
     elif name == "layer":
-        for service_name in sorted(plugins.services):
-            document["properties"].setdefault(
-                service_name, {"type": "object", "properties": {"enabled": {"type": "boolean"}}}
-            )
+        switch = document["properties"]["wms"]
+        for service_name, service in sorted(plugins.services.items()):
+            if service_name != "root" and not service.always_on:
+                own = copy.deepcopy(switch)
+                own["description"] = f"Publication in {service.title}."
+                document["properties"].setdefault(service_name, own)
     return document
 
 
@@ -66,12 +90,12 @@ class SchemaValidator:
 
     A key that the schema does not know is a warning; a known key with a wrong value is an
     error, or a warning where the schema says ``"x-on-fault": "default"``: then the value is
-    left out, and the default counts.
+    left out, and the default counts. The mark on an object does not extend to its members.
     """
 
     def __init__(self, name: str, plugins: Plugins) -> None:
         self._schema = schema(name, plugins)
-        self._validator = Draft202012Validator(self._schema)
+        self._validator = _Validator(self._schema)
 
     def validate(self, document: Any, file: str, faults: Faults) -> dict[str, Any] | None:
         """Return the document, or None when it has an error; every fault is noted."""
@@ -101,12 +125,11 @@ class SchemaValidator:
         return document if usable else None
 
     def _has_default(self, error: Any) -> bool:
+        *steps, keyword = error.absolute_schema_path
         node: Any = self._schema
-        for step in error.absolute_schema_path:
+        for step in steps:
             node = node[step]
-            if isinstance(node, Mapping) and node.get("x-on-fault") == "default":
-                return True
-        return False
+        return bool(keyword != "required" and node.get("x-on-fault") == "default")
 
 
 def json_path(parts: Any) -> str:

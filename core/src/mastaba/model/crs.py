@@ -25,6 +25,13 @@ Floats = npt.NDArray[np.float64]
 _CODE = re.compile(r"[A-Za-z]{1,16}:[A-Za-z0-9_.]{1,64}")
 _METRES_PER_DEGREE: Final = 6378137.0 * math.pi / 180.0
 _POINTS_PER_EDGE: Final = 256
+# The others have no place on a map: heights alone, or x, y and z from the centre of the Earth.
+_MAP_KINDS: Final = (
+    PJType.GEOGRAPHIC_2D_CRS,
+    PJType.GEOGRAPHIC_3D_CRS,
+    PJType.PROJECTED_CRS,
+    PJType.COMPOUND_CRS,
+)
 # PROJ writes this many digits of noise on a round trip over the globe; a box that reaches the
 # edge of the world must still say so.
 _DEGREE_NOISE: Final = 1e-9
@@ -99,7 +106,9 @@ def is_known_crs(code: str) -> bool:
 def _codes(authority: str) -> frozenset[str]:
     if authority not in get_authorities():
         return frozenset()
-    return frozenset(get_codes(authority, PJType.CRS, allow_deprecated=True))
+    return frozenset(
+        code for kind in _MAP_KINDS for code in get_codes(authority, kind, allow_deprecated=True)
+    )
 
 
 def geographic_bbox(bbox: BoundingBox, crs: CRS) -> BoundingBox:
@@ -169,6 +178,8 @@ def _load(code: str) -> CRS:
         proj = pyproj.CRS.from_user_input(_proj_name(code))
     except ProjCRSError:
         raise UnknownCRSError(f"the CRS {code} is not known") from None
+    if not (proj.is_geographic or proj.is_projected):
+        raise UnknownCRSError(f"the CRS {code} is none for maps")
     area = proj.area_of_use
     return CRS(
         code=code,
