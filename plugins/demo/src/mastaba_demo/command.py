@@ -1,0 +1,76 @@
+"""The command ``mastaba demo``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, _SubParsersAction
+
+_ADDRESS = "127.0.0.1:8080"
+
+
+def add_parser(subparsers: _SubParsersAction[ArgumentParser]) -> None:
+    """Add the parser of the command."""
+    parser = subparsers.add_parser(
+        "demo",
+        help="generate a synthetic world and serve it",
+        description="Generates a synthetic world, once, and serves it over HTTP.",
+    )
+    parser.add_argument(
+        "directory",
+        nargs="?",
+        type=Path,
+        default=Path("demo-data"),
+        metavar="DIRECTORY",
+        help="where the world is kept, ./demo-data by default",
+    )
+    parser.add_argument(
+        "--http",
+        default=_ADDRESS,
+        metavar="HOST:PORT",
+        help=f"address to serve on, {_ADDRESS} by default",
+    )
+    parser.add_argument("--no-serve", action="store_true", help="generate only")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Generate what is missing and serve it; return the exit status.
+
+    0 after an ordered stop, 1 when the files cannot be written or the address not be served,
+    130 when the generation is interrupted.
+    """
+    # Not at the top: every start of the command line would load the generator.
+    from mastaba_demo.generation import generate
+    from mastaba_demo.installation import PYRAMIDS, write_demo_installation
+    from mastaba_demo.progress import ProgressBar
+    from mastaba_demo.settings import Settings
+
+    directory: Path = arguments.directory
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        generate(directory / PYRAMIDS, Settings(), ProgressBar("Making a world", sys.stderr))
+        server_json = write_demo_installation(directory, f"http://{arguments.http}")
+    except KeyboardInterrupt:
+        sys.stderr.write("\nInterrupted: nothing was left behind.\n")
+        return 130
+    except OSError as error:
+        sys.stderr.write(f"mastaba demo: {error}\n")
+        return 1
+    if arguments.no_serve:
+        sys.stdout.write(f"{server_json}\n")
+        return 0
+    return _serve(server_json, arguments)
+
+
+def _serve(server_json: Path, arguments: argparse.Namespace) -> int:
+    from mastaba.cli import main
+
+    sys.stdout.write(f"Open http://{arguments.http}/viewer in a browser; Ctrl+C stops.\n")
+    sys.stdout.flush()
+    blocked = [word for name in arguments.block for word in ("--block", name)]
+    return main(["-f", str(server_json), "--http", arguments.http, *blocked])

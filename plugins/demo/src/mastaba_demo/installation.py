@@ -1,0 +1,138 @@
+"""The configuration that publishes the demo world."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any
+
+from mastaba.testing.documents import Document
+from mastaba.testing.installation import layer_document, write_installation
+
+PYRAMIDS = "pyramids"
+"""Name of the directory of the pyramids, inside that of the installation."""
+
+# Services of the core, and of the plugins that the demo enables where they are installed.
+_ALWAYS = ("health", "wmts", "tms", "viewer")
+_IF_INSTALLED = ("wms", "ogcapi")
+
+_LAYERS: Mapping[str, Mapping[str, Any]] = {
+    "imagery": {
+        "title": "Imagery",
+        "abstract": "The world as a satellite would see it: JPEG tiles.",
+        "keywords": ["imagery", "JPEG"],
+        "styles": ["normal"],
+        "resampling": "bicubic",
+    },
+    "topographic": {
+        "title": "Topographic map",
+        "abstract": "Tints by elevation, contour lines and rivers: PNG tiles.",
+        "keywords": ["map", "PNG"],
+        "styles": ["normal"],
+        "resampling": "bicubic",
+    },
+    "elevation": {
+        "title": "Elevation",
+        "abstract": "Metres above the sea, or below it, as 32-bit floating-point numbers.",
+        "keywords": ["elevation", "FLOAT32"],
+        "styles": ["hypsometric", "terrainrgb", "normal"],
+        "resampling": "linear",
+        "get_feature_info": {"type": "PYRAMID"},
+    },
+    "relief": {
+        "title": "Relief shading",
+        "abstract": "Light and shade to lay over other layers: grey PNG tiles with a palette.",
+        "keywords": ["relief", "PNG", "palette"],
+        "styles": ["shading", "normal"],
+        "resampling": "bicubic",
+    },
+    "features": {
+        "title": "Coasts, contours, rivers, peaks and towns",
+        "abstract": "Mapbox vector tiles.",
+        "keywords": ["vector", "MVT"],
+    },
+}
+_FLAT = 160  # grey of flat ground in the relief layer
+_HYPSOMETRIC_STOPS = (
+    (-99999, 0, 0, 0, 0),
+    (-9000, 8, 24, 58, 255),
+    (-4000, 18, 58, 104, 255),
+    (-1000, 46, 110, 150, 255),
+    (-200, 96, 162, 184, 255),
+    (-0.1, 168, 212, 216, 255),
+    (0, 98, 150, 96, 255),
+    (250, 154, 184, 116, 255),
+    (700, 222, 214, 150, 255),
+    (1500, 204, 168, 116, 255),
+    (2500, 160, 124, 100, 255),
+    (3400, 214, 208, 206, 255),
+    (4500, 255, 255, 255, 255),
+)
+
+
+def write_demo_installation(directory: Path, public_url: str) -> Path:
+    """Write the configuration around the pyramids and return the path of server.json.
+
+    Args:
+        directory: directory of the installation, which holds the pyramids already.
+        public_url: where browsers find the server, without a final slash.
+    """
+    layers = {
+        name: layer_document(
+            directory / PYRAMIDS / f"{name}.json",
+            attribution={"title": "A world that does not exist", "url": f"{public_url}/viewer"},
+            **fields,
+        )
+        for name, fields in _LAYERS.items()
+    }
+    installed = entry_points(group="mastaba").names
+    return write_installation(
+        directory,
+        layers=layers,
+        styles={
+            "hypsometric": _hypsometric(),
+            "shading": _shading(),
+            "terrainrgb": {
+                "identifier": "terrainrgb",
+                "title": "Elevation coded in colours",
+                "terrainrgb": {"min_elevation": -10000, "step": 0.1},
+            },
+        },
+        services=[*_ALWAYS, *(name for name in _IF_INSTALLED if name in installed)],
+        public_url=public_url,
+        services_overrides={"global": {"provider": "Mastaba demo"}},
+    )
+
+
+def _hypsometric() -> Document:
+    return _palette_style("hypsometric", "Tints by elevation", _HYPSOMETRIC_STOPS)
+
+
+def _shading() -> Document:
+    """Shade darkens what lies below, light brightens it, flat ground changes nothing."""
+    stops = (
+        (0, 14, 20, 48, 200),
+        (_FLAT, 14, 20, 48, 0),
+        (_FLAT + 0.001, 255, 250, 235, 0),
+        (255, 255, 250, 235, 150),
+    )
+    return _palette_style("shading", "Light and shade", stops)
+
+
+def _palette_style(
+    identifier: str, title: str, stops: tuple[tuple[float, int, int, int, int], ...]
+) -> Document:
+    names = ("value", "red", "green", "blue", "alpha")
+    return {
+        "identifier": identifier,
+        "title": title,
+        "abstract": "",
+        "keywords": [],
+        "palette": {
+            "no_alpha": False,
+            "rgb_continuous": True,
+            "alpha_continuous": True,
+            "colours": [dict(zip(names, stop, strict=True)) for stop in stops],
+        },
+    }

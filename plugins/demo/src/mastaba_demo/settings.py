@@ -1,0 +1,77 @@
+"""What is generated: the world, the place to look at, the levels and their tiles."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mastaba.testing.pyramids import LevelPlan
+from mastaba_demo.noise import Window
+from mastaba_demo.terrain import World
+
+TILE_SIZE = 256
+BLOCK = 2  # tiles per side of what is rendered at once, which is also one slab
+
+GENERATOR_VERSION = 1
+"""To be raised with every change of the pictures: older demos are then generated anew."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The demo world and how much of it is generated.
+
+    Attributes:
+        seed: selects the world.
+        turn: how far the world is turned to the west, as a part of its circumference.
+        focus: place around which finer levels are generated, in the unit square.
+        levels: levels of the tile matrix set PM.
+        last_whole: the finest level that shows the whole world.
+        span: tiles per side of the finer levels, even.
+        drainage_size: nodes per side of the square, at the spacing of the pixels of level 8,
+            that rivers are computed for.
+    """
+
+    seed: int = 11
+    turn: float = 0.4375
+    focus: tuple[float, float] = (0.5262, 0.6745)
+    levels: tuple[int, ...] = tuple(range(13))
+    last_whole: int = 3
+    span: int = 8
+    drainage_size: int = 1024
+
+    @property
+    def world(self) -> World:
+        """The world before its rivers are known."""
+        return World(self.seed, self.turn)
+
+    def plans(self) -> list[LevelPlan]:
+        """Return the levels with their tiles, which fill slabs of `BLOCK` x `BLOCK` tiles."""
+        return [self._plan(level) for level in self.levels]
+
+    def blocks(self) -> list[tuple[int, Window]]:
+        """Return the level and the pixels of all blocks, coarse levels first."""
+        blocks: list[tuple[int, Window]] = []
+        for level, plan in zip(self.levels, self.plans(), strict=True):
+            side = TILE_SIZE * min(BLOCK, 2**level)
+            blocks += [
+                (level, Window(TILE_SIZE * 2**level, column * TILE_SIZE, row * TILE_SIZE, side))
+                for row in range(plan.min_row, plan.max_row + 1, BLOCK)
+                for column in range(plan.min_col, plan.max_col + 1, BLOCK)
+            ]
+        return blocks
+
+    def drainage_window(self) -> Window:
+        """Return the pixels of level 8 whose rivers are computed."""
+        pixels = TILE_SIZE * 2**8
+        left, top = (int(place * pixels) - self.drainage_size // 2 for place in self.focus)
+        return Window(pixels, left, top, self.drainage_size)
+
+    def _plan(self, level: int) -> LevelPlan:
+        tiles = 2**level
+        if level <= self.last_whole or tiles <= self.span:
+            return LevelPlan(str(level), 0, tiles - 1, 0, tiles - 1)
+        first_col, first_row = (
+            min(max(BLOCK * round((place * tiles - self.span / 2) / BLOCK), 0), tiles - self.span)
+            for place in self.focus
+        )
+        last = self.span - 1
+        return LevelPlan(str(level), first_row, first_row + last, first_col, first_col + last)

@@ -1,0 +1,107 @@
+import json
+from io import StringIO
+from pathlib import Path
+
+import pytest
+
+import mastaba.cli
+import mastaba_demo.settings
+from mastaba_demo.progress import ProgressBar
+from mastaba_demo.settings import Settings
+
+
+@pytest.fixture
+def tiny_world(monkeypatch: pytest.MonkeyPatch) -> None:
+    small = Settings(levels=(0, 1), last_whole=1, span=2, drainage_size=64)
+    monkeypatch.setattr(mastaba_demo.settings, "Settings", lambda: small)
+    monkeypatch.setattr("mastaba_demo.generation._processors", lambda: 1)
+
+
+def test_no_serve_writes_a_complete_installation(
+    tiny_world: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    directory = tmp_path / "new" / "demo"
+    arguments = ["demo", str(directory), "--no-serve", "--http", "127.0.0.1:9999"]
+    assert mastaba.cli.main(arguments) == 0
+    output = capsys.readouterr()
+    assert output.out == f"{directory / 'server.json'}\n"
+    assert output.err.splitlines()[-1].startswith("Making a world: 100 % after ")
+    services = json.loads((directory / "services.json").read_text())
+    for name in ("wmts", "tms", "health", "viewer"):
+        assert services[name]["enabled"] is True
+        assert services[name]["endpoint_uri"].startswith("http://127.0.0.1:9999/")
+    layers = sorted(path.stem for path in (directory / "layers").iterdir())
+    assert layers == ["elevation", "features", "imagery", "relief", "topographic"]
+
+
+def test_the_installation_has_no_faults(
+    tiny_world: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert mastaba.cli.main(["demo", str(tmp_path), "--no-serve"]) == 0
+    capsys.readouterr()
+    assert mastaba.cli.main(["check", "-f", str(tmp_path / "server.json")]) == 0
+    assert "0 errors, " in capsys.readouterr().out
+
+
+def test_serving_is_left_to_the_command_line(
+    tiny_world: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[list[str]] = []
+
+    def served(arguments: list[str]) -> int:
+        calls.append(arguments)
+        return 0
+
+    main = mastaba.cli.main
+    monkeypatch.setattr(mastaba.cli, "main", served)
+    assert main(["--block", "nothing", "demo", str(tmp_path), "--http", "127.0.0.1:8123"]) == 0
+    server_json = str(tmp_path / "server.json")
+    assert calls == [["-f", server_json, "--http", "127.0.0.1:8123", "--block", "nothing"]]
+
+
+def test_a_directory_that_cannot_be_made_is_reported(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").touch()
+    assert mastaba.cli.main(["demo", str(tmp_path / "file" / "demo")]) == 1
+    assert "mastaba demo: " in capsys.readouterr().err
+
+
+def test_an_interrupt_ends_the_command(
+    tiny_world: None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def interrupt(self: object, done: int, total: int) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(ProgressBar, "__call__", interrupt)
+    assert mastaba.cli.main(["demo", str(tmp_path)]) == 130
+    assert "Interrupted" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+class Terminal(StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_terminal_sees_one_line_redrawn() -> None:
+    stream = Terminal()
+    bar = ProgressBar("Work", stream)
+    bar(1, 4)
+    bar(4, 4)
+    first, second = stream.getvalue().split("\r")[1:]
+    assert first.startswith("Work [########........................]  25 %")
+    assert second.endswith("s\n")
+
+
+def test_another_stream_gets_a_line_per_quarter() -> None:
+    stream = StringIO()
+    bar = ProgressBar("Work", stream)
+    for done in range(1, 101):
+        bar(done, 100)
+    assert [line.split(" after")[0] for line in stream.getvalue().splitlines()] == [
+        f"Work: {percent} %" for percent in (25, 50, 75, 100)
+    ]
