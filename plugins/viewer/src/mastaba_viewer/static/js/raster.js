@@ -1,0 +1,23 @@
+// TIFF tiles of 8-bit samples: grey or RGB, with or without alpha.
+
+import { GridTiles } from "./grid.js";
+import { decodeTiff } from "./tiff.js";
+
+export const TiffTiles = GridTiles.extend({
+  async draw(coords, tile, signal) {
+    const buffer = await this.fetchTile(coords, signal);
+    if (!buffer) return;
+    const { width, height, channels, samples } = await decodeTiff(buffer);
+    const image = new ImageData(width, height);
+    const pixels = image.data;
+    const isGrey = channels < 3;
+    const hasAlpha = channels === 2 || channels === 4;
+    for (let from = 0, to = 0; to < pixels.length; from += channels, to += 4) {
+      pixels[to] = samples[from];
+      pixels[to + 1] = samples[isGrey ? from : from + 1];
+      pixels[to + 2] = samples[isGrey ? from : from + 2];
+      pixels[to + 3] = hasAlpha ? samples[from + channels - 1] : 255;
+    }
+    tile.getContext("2d").putImageData(image, 0, 0);
+  },
+});

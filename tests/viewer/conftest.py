@@ -1,0 +1,80 @@
+"""Installations that the tests of the viewer look at."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from werkzeug.serving import make_server
+from werkzeug.test import Client
+
+from mastaba.testing.tiny_installation import tiny_installation
+from mastaba.wsgi import create_application
+
+OpenClient = Callable[[Path], Client]
+Serving = Callable[[Callable[[str], Path]], AbstractContextManager[str]]
+
+
+@pytest.fixture(scope="module")
+def open_client() -> Iterator[OpenClient]:
+    """Return a function that opens the installation of a server.json."""
+    applications = []
+
+    def open_it(server_json: Path) -> Client:
+        application = create_application(str(server_json))
+        applications.append(application)
+        return Client(application)
+
+    yield open_it
+    for application in applications:
+        application.site.catalogue.storages.close()
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory: pytest.TempPathFactory, open_client: OpenClient) -> Client:
+    """Return a client of the tiny installation with the viewer and TMS."""
+    directory = tmp_path_factory.mktemp("tiny")
+    return open_client(
+        tiny_installation(
+            directory, services=["tms", "viewer"], public_url="http://maps.example/front"
+        )
+    )
+
+
+class _Late:
+    """An application known only after the address that it announces."""
+
+    application: Any = None
+
+    def __call__(self, environ: Any, start_response: Any) -> Any:
+        return self.application(environ, start_response)
+
+
+@contextmanager
+def _serving(install_at: Callable[[str], Path]) -> Iterator[str]:
+    late = _Late()
+    server = make_server("127.0.0.1", 0, late, threaded=True)
+    url = f"http://127.0.0.1:{server.server_port}"
+    late.application = create_application(str(install_at(url)))
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield url
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+        late.application.site.catalogue.storages.close()
+
+
+@pytest.fixture(scope="session")
+def serving() -> Serving:
+    """Return a context manager that serves an installation over HTTP.
+
+    It takes a function that writes the installation for a public address, and gives the address.
+    """
+    return _serving
