@@ -29,27 +29,29 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit status."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     blocked = Environment().items("BLOCKED_PLUGINS")
+    blocked += _parser(None).parse_known_args(_before_command(arguments))[0].block
     try:
-        blocked += _parser(None).parse_known_args(_before_command(arguments))[0].block
-        installed: Plugins | None = Plugins(blocked)
+        parser = _parser(Plugins(blocked))
     except PluginError as error:
         # The listing of plugins is what shows which of them is broken.
         if "plugins" not in arguments:
             sys.stderr.write(f"mastaba: {error}\n")
             return 1
-        installed = None
-    parsed = _parser(installed).parse_args(arguments)
+        parser = _parser(None)
+    parsed = parser.parse_args(arguments)
     parsed.block = blocked
     status: int = parsed.run(parsed)
     return status
 
 
 def _before_command(arguments: list[str]) -> list[str]:
-    """Return the pairs ``--block NAME``: they decide which commands exist at all."""
+    """Return the options ``--block NAME``: they decide which commands exist at all."""
     return [
         word
         for position, word in enumerate(arguments)
-        if word == "--block" or arguments[position - 1 : position] == ["--block"]
+        if word == "--block"
+        or word.startswith("--block=")
+        or (position and arguments[position - 1] == "--block")
     ]
 
 
@@ -79,7 +81,8 @@ def _parser(installed: Plugins | None) -> argparse.ArgumentParser:
 
     parser.set_defaults(run=lambda parsed: serve.run(parsed, installed))
     checking = commands.add_parser("check", help="report every fault of a configuration")
-    checking.add_argument("-f", dest="file", default=_DEFAULT_FILE, metavar="SERVER_JSON")
+    # Without a default of its own, which would replace what stands before the command.
+    checking.add_argument("-f", dest="file", default=argparse.SUPPRESS, metavar="SERVER_JSON")
     checking.set_defaults(run=lambda parsed: check.run(parsed, installed))
     printing = commands.add_parser("schema", help="print the JSON schema of a file")
     printing.add_argument("name", choices=SCHEMA_NAMES)

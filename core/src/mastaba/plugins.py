@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
+import argparse
 import importlib.metadata
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any
 
 import pluggy
 
 from mastaba import builtin, hookspecs
+from mastaba.encoding.base import Encoder
 from mastaba.errors import PluginConflictError, PluginError, PluginLoadError
 from mastaba.registry import Registry
-
-if TYPE_CHECKING:
-    from mastaba.encoding.base import Encoder
-    from mastaba.service import Service
-    from mastaba.storage.base import Storage
+from mastaba.service import Service
+from mastaba.storage.base import Storage
 
 ENTRY_POINT_GROUP = "mastaba"
 BUILT_IN = "core"
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,24 +75,31 @@ class Plugins:
                 self._register(name, plugin)
 
         self.services: Registry[type[Service]] = self._registry(
-            "service", "register_services", lambda service: service.name
+            "service", "register_services", Service, "name", "title"
         )
         self.storages: Registry[type[Storage]] = self._registry(
-            "storage driver", "register_storages", lambda storage: storage.name
+            "storage driver", "register_storages", Storage, "name", "container_field"
         )
         self.encoders: Registry[type[Encoder]] = self._registry(
-            "encoder", "register_encoders", lambda encoder: encoder.media_type
+            "encoder", "register_encoders", Encoder, "media_type", "name", "extension"
         )
 
     def register_commands(self, subparsers: Any) -> None:
-        """Let every plugin add its commands."""
-        self._manager.hook.register_commands(subparsers=subparsers)
+        """Let every plugin add its commands.
+
+        Raises:
+            PluginLoadError: one of them cannot, for example because the name is taken.
+        """
+        for _ in self._call_each("register_commands", subparsers=subparsers):
+            pass
 
     def middleware(self, site: Any) -> list[Callable[[Any], Any]]:
-        """Return the WSGI wrappers of all plugins, the outermost first."""
-        # pluggy calls the plugin registered last first; plugins are registered by name.
-        wrappers: list[Callable[[Any], Any]] = self._manager.hook.wsgi_middleware(site=site)
-        return wrappers[::-1]
+        """Return the WSGI wrappers of all plugins, the outermost first.
+
+        Raises:
+            PluginLoadError: a plugin fails to make its wrapper.
+        """
+        return [wrapper for _, wrapper in self._call_each("wsgi_middleware", site=site) if wrapper]
 
     def listing(self) -> list[PluginInfo]:
         """Return the core and all installed plugins, blocked ones too, by name."""
@@ -117,7 +121,7 @@ class Plugins:
             for item in registry.provided_by(name)
         ]
         for hook, word in (("register_commands", "commands"), ("wsgi_middleware", "middleware")):
-            if any(plugin == name for plugin, _ in self._implementations(hook)):
+            if name in self._implementers(hook):
                 provides.append(word)
         return PluginInfo(name, distribution, version, tuple(provides))
 
@@ -129,22 +133,56 @@ class Plugins:
         except (ValueError, pluggy.PluginValidationError) as error:
             raise PluginLoadError(f"the plugin {name!r} cannot be used: {error}") from error
 
-    def _implementations(self, hook: str) -> Iterator[tuple[str, Callable[..., Any]]]:
+    def _implementers(self, hook: str) -> list[str]:
+        """Return the names of the plugins that implement a hook, the core first."""
         found = getattr(self._manager.hook, hook).get_hookimpls()
-        for implementation in sorted(
-            found, key=lambda impl: (impl.plugin_name != BUILT_IN, impl.plugin_name)
-        ):
-            yield implementation.plugin_name, implementation.function
-
-    def _registry(self, kind: str, hook: str, name_of: Callable[[Any], str]) -> Registry[Any]:
-        return Registry(
-            kind,
-            [
-                (name_of(item), item, plugin)
-                for plugin, function in self._implementations(hook)
-                for item in function()
-            ],
+        return sorted(
+            {implementation.plugin_name for implementation in found},
+            key=lambda name: (name != BUILT_IN, name),
         )
+
+    def _call_each(self, hook: str, **arguments: Any) -> Iterator[tuple[str, Any]]:
+        """Give the name of each plugin that implements a hook, with what it returns.
+
+        Raises:
+            PluginLoadError: a plugin fails; the message names it.
+        """
+        for name in self._implementers(hook):
+            others = [plugin for other, plugin in self._manager.list_name_plugin() if other != name]
+            call = self._manager.subset_hook_caller(hook, others)
+            try:
+                results = call(**arguments)
+            except Exception as error:
+                raise PluginLoadError(
+                    f"the plugin {name!r} fails in {hook}: {type(error).__name__}: {error}"
+                ) from error
+            for result in results:
+                yield name, result
+
+    def _registry(self, kind: str, hook: str, base: type, *attributes: str) -> Registry[Any]:
+        """Return the classes that plugins provide, by the first of the attributes they need."""
+        items: list[tuple[str, Any, str]] = []
+        for plugin, result in self._call_each(hook):
+            try:
+                found = list(result)
+            except Exception as error:
+                raise PluginLoadError(
+                    f"the plugin {plugin!r} fails in {hook}: {type(error).__name__}: {error}"
+                ) from error
+            for item in found:
+                if not (isinstance(item, type) and issubclass(item, base)):
+                    raise PluginLoadError(
+                        f"the plugin {plugin!r} gives in {hook} {item!r}, "
+                        f"which is no subclass of {base.__name__}"
+                    )
+                missing = [name for name in attributes if not hasattr(item, name)]
+                if missing:
+                    raise PluginLoadError(
+                        f"the plugin {plugin!r} gives in {hook} the class {item.__name__}, "
+                        f"which does not set {', '.join(missing)}"
+                    )
+                items.append((getattr(item, attributes[0]), item, plugin))
+        return Registry(kind, items)
 
 
 def diagnose(blocked: Sequence[str] = ()) -> list[PluginInfo]:
@@ -164,6 +202,7 @@ def diagnose(blocked: Sequence[str] = ()) -> list[PluginInfo]:
         left_out.remove(name)
         try:
             plugins = Plugins(left_out)
+            plugins.register_commands(argparse.ArgumentParser().add_subparsers())
         except PluginError as error:
             broken[name] = str(error)
             left_out.append(name)
@@ -181,17 +220,23 @@ def _installed() -> dict[str, importlib.metadata.EntryPoint]:
         other = found.get(entry_point.name)
         if other is not None and other.value != entry_point.value:
             raise PluginConflictError(
-                f"two plugins are named {entry_point.name!r}: {other.value} and {entry_point.value}"
+                f"two plugins are named {entry_point.name!r}: "
+                f"{_described(other)} and {_described(entry_point)}"
             )
         found[entry_point.name] = entry_point
     return found
+
+
+def _described(entry_point: importlib.metadata.EntryPoint) -> str:
+    distribution = f" of {entry_point.dist.name}" if entry_point.dist else ""
+    return f"{entry_point.value}{distribution}"
 
 
 def _load(entry_point: importlib.metadata.EntryPoint) -> ModuleType:
     distribution = f" of {entry_point.dist.name}" if entry_point.dist else ""
     try:
         plugin: ModuleType = entry_point.load()
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise PluginLoadError(
             f"the plugin {entry_point.name!r}{distribution} cannot be imported "
             f"({entry_point.value}): {type(error).__name__}: {error}"

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from mastaba.errors import MastabaError, PluginError
+
 if TYPE_CHECKING:
     from mastaba.catalogue import Catalogue
     from mastaba.encoding.base import Encoder
@@ -147,7 +149,18 @@ class Site:
         return Renderer(self.catalogue)
 
     def open_services(self) -> None:
-        """Make the encoders, and the services that services.json enables."""
+        """Make the encoders, and the services that services.json enables.
+
+        Raises:
+            MastabaError: a service cannot be opened.
+        """
         self.encoders = {name.lower(): encoder() for name, encoder in self.plugins.encoders.items()}
         for name, settings in self.catalogue.services.items():
-            self.services[name] = self.plugins.services[name](settings, self)
+            try:
+                self.services[name] = self.plugins.services[name](settings, self)
+            except MastabaError:
+                raise
+            except Exception as error:
+                raise PluginError(
+                    f"the service {name!r} cannot be opened: {type(error).__name__}: {error}"
+                ) from error

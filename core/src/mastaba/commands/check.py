@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import argparse
+import os
+import time
 
+from mastaba.catalogue import Catalogue
 from mastaba.config.faults import Faults, Severity
 from mastaba.config.load import load_catalogue
-from mastaba.config.server import load_server
+from mastaba.config.server import ServerConfig, load_server
 from mastaba.environment import Environment
+from mastaba.errors import MastabaError
+from mastaba.http.app import Application
 from mastaba.plugins import Plugins
+from mastaba.scoreboard import Scoreboard
+from mastaba.service import Site
 
 
 def run(arguments: argparse.Namespace, plugins: Plugins) -> int:
@@ -22,7 +29,28 @@ def run(arguments: argparse.Namespace, plugins: Plugins) -> int:
                 server.file, "$.port", "is missing", 'add the key "port", such as "127.0.0.1:9000"'
             )
         catalogue = load_catalogue(server, plugins, Environment(), faults)
-        layers = len(catalogue.layers) if catalogue else 0
+        if catalogue is not None:
+            layers = len(catalogue.layers)
+            _try_services(server, catalogue, plugins, faults)
+    _report(faults, layers)
+    return 1 if faults.errors else 0
+
+
+def _try_services(
+    server: ServerConfig, catalogue: Catalogue, plugins: Plugins, faults: Faults
+) -> None:
+    """Open the services as a start does, and make the wrappers of the application."""
+    site = Site(catalogue, plugins, Scoreboard(1, 1), started=time.time(), main_pid=os.getpid())
+    try:
+        site.open_services()
+        Application(site)
+    except MastabaError as error:
+        faults.error(server.services, "$", str(error), "mend the plugin, or block it")
+    finally:
+        catalogue.storages.close()
+
+
+def _report(faults: Faults, layers: int) -> None:
     for fault in faults.all:
         print(f"{fault.severity}: {fault.file}: {fault.path}")
         print(f"    {fault.reason}")
@@ -31,4 +59,3 @@ def run(arguments: argparse.Namespace, plugins: Plugins) -> int:
     errors = len(faults.errors)
     warnings = sum(fault.severity is Severity.WARNING for fault in faults.all)
     print(f"{errors} errors, {warnings} warnings, {layers} layers usable")
-    return 1 if errors else 0

@@ -51,11 +51,11 @@ def run(arguments: argparse.Namespace, plugins: Plugins) -> int:
         return _reloaded(arguments, plugins, scoreboard, server, listener.socket)
 
     with listener:
-        supervisor = Supervisor(
-            _worker(site, server, listener.socket, bool(arguments.http)),
-            workers=processes,
-            reload=reload,
-        )
+        try:
+            worker = _worker(site, server, listener.socket, bool(arguments.http))
+        except PluginError as error:
+            return _fail(error)
+        supervisor = Supervisor(worker, workers=processes, reload=reload)
         if arguments.http:
             sys.stderr.write(f"mastaba serves http://{arguments.http}/\n")
         logger.info("%d layers served on %s", len(site.catalogue.layers), listener.address)
@@ -77,11 +77,15 @@ def _listener(http: str | None, inherited: socket.socket | None, server: ServerC
 
 
 def _worker(site: Site, server: ServerConfig, sock: socket.socket, http: bool) -> Worker:
-    """Return what each worker process does."""
+    """Return what each worker process does.
+
+    The application is made here, before the fork: a middleware that fails then is a failed
+    start or reload, and not the end of every worker.
+    """
+    application = Application(site)
 
     def work(index: int) -> None:
         site.scoreboard.bind_worker(index)
-        application = Application(site)
         serve: Callable[[], None]
         if http:
             from mastaba.transport.http import HTTPServer

@@ -61,9 +61,8 @@ class SiteApplication:
         self._scoreboard.begin()
         try:
             response = self._answer(environ)
-            headers = response.headers
-            if self._cors:
-                headers.extend(self._cors)
+            # A copy: a service may send the same response again.
+            headers = [*response.headers, *self._cors]
             body = response.body
             status = response.status
             if status not in (204, 304):
@@ -92,7 +91,10 @@ class SiteApplication:
         if request.method not in service.allowed_methods:
             return self._other_method(request, service)
         try:
-            return service.respond(request)
+            response = service.respond(request)
+            if response.status not in STATUS_LINES:
+                raise ValueError(f"{response.status} is no HTTP status")
+            return response
         except Exception as error:  # noqa: BLE001 - the last line of defence: nothing escapes
             return self._report(error, request, service)
 
@@ -156,6 +158,8 @@ def _described(request: Request, service: Service) -> str:
 
 
 def _rank(service: Service) -> int:
+    if service.name == "root":  # gives way to any service that is configured at "/"
+        return len(_ORDER) + 1
     return _ORDER.index(service.name) if service.name in _ORDER else len(_ORDER)
 
 

@@ -9,7 +9,12 @@ from __future__ import annotations
 import zlib
 from functools import lru_cache
 
-from mastaba.errors import ObjectNotFoundError, TileNotFoundError, TileOutOfRangeError
+from mastaba.errors import (
+    ObjectNotFoundError,
+    SlabFormatError,
+    TileNotFoundError,
+    TileOutOfRangeError,
+)
 from mastaba.http.conditional import etag_matches, last_modified, not_modified_since
 from mastaba.http.request import Request
 from mastaba.http.response import Response, accepts_coding, content_disposition
@@ -45,6 +50,9 @@ class TilePublisher:
         self._media_type = tile_format.media_type
         self._coding = tile_format.content_encoding
         self._may_be_gzip = tile_format.is_vector
+        matrix = reader.level.matrix
+        # Bounds what a damaged tile can grow to; four bytes for each of the samples.
+        self._decoded_size = 16 * matrix.tile_width * matrix.tile_height
         self._deliver, self._etag_suffix = _delivery(layer, reader, style)
         self._headers = [("Content-Type", tile_format.media_type)]
         if layer.cache_control:
@@ -87,15 +95,26 @@ class TilePublisher:
             headers.append(("Content-Disposition", content_disposition(self._media_type, name)))
         else:
             headers.append(self._inline)
-        if self._deliver is not None:
-            body = self._deliver(body)
-        elif decode:
-            body = zlib.decompress(body)
+        if self._deliver is not None or decode:
+            body = self._converted(tile, body)
         elif self._coding:
             headers.append(("Content-Encoding", self._coding))
         elif self._may_be_gzip and body.startswith(_GZIP_MAGIC):
             headers.append(("Content-Encoding", "gzip"))
         return Response(200, headers, body)
+
+    def _converted(self, tile: StoredTile, payload: bytes) -> bytes:
+        try:
+            if self._deliver is not None:
+                return self._deliver(payload)
+            inflater = zlib.decompressobj()
+            body = inflater.decompress(payload, self._decoded_size)
+            if inflater.eof and not inflater.unconsumed_tail:
+                return body
+            reason = "is no whole deflate stream of one tile"
+        except (SlabFormatError, zlib.error) as error:
+            reason = str(error)
+        raise SlabFormatError(f"slab {tile.index.key}: tile {tile.number}: {reason}")
 
     def _validators(self, tile: StoredTile, suffix: str) -> list[tuple[str, str]]:
         headers = self._headers.copy()

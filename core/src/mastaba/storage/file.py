@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 import threading
 from collections import OrderedDict
 from typing import TYPE_CHECKING, ClassVar, Final, Self
@@ -19,20 +21,35 @@ if TYPE_CHECKING:
     from mastaba.environment import Environment
 
 _OPEN_FILES: Final = 512
+_ATTEMPTS: Final = 3
+"""Reads of a file that is written to meanwhile."""
+
+
+def _version(facts: os.stat_result) -> str:
+    # Copies of one pyramid on several machines agree on this, so their ETags agree too.
+    return f"{facts.st_mtime_ns:x}-{facts.st_size:x}"
 
 
 class _OpenFile:
     """A descriptor that closes itself when the last reader has let go of it."""
 
-    __slots__ = ("descriptor", "modified", "size", "version")
+    __slots__ = ("_modified_ns", "descriptor", "modified", "size", "version")
 
     def __init__(self, path: str) -> None:
-        self.descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        # Without blocking: a pipe would keep the opening thread until somebody writes to it.
+        self.descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         facts = os.fstat(self.descriptor)
+        if not stat.S_ISREG(facts.st_mode):
+            raise OSError(errno.EINVAL, "it is no regular file")
+        self._modified_ns = facts.st_mtime_ns
         self.size = facts.st_size
         self.modified = facts.st_mtime
-        # Copies of one pyramid on several machines agree on this, so their ETags agree too.
-        self.version = f"{facts.st_mtime_ns:x}-{facts.st_size:x}"
+        self.version = _version(facts)
+
+    def is_unchanged(self) -> bool:
+        """Tell whether nobody has written to the file since it was opened."""
+        facts = os.fstat(self.descriptor)
+        return facts.st_mtime_ns == self._modified_ns and facts.st_size == self.size
 
     def __del__(self) -> None:
         descriptor = getattr(self, "descriptor", -1)
@@ -43,8 +60,8 @@ class _OpenFile:
 class FileStorage(Storage):
     """Files by absolute or relative path. Links are left to the file system.
 
-    The files read last stay open, so that a file that is replaced while it is read is still
-    read to the end in the generation that was begun.
+    Files of which ranges are read stay open, so that a file that is replaced is still read to
+    the end in the generation that was begun. A file that is written to in place is noticed.
     """
 
     name = "file"
@@ -64,19 +81,31 @@ class FileStorage(Storage):
     def read(
         self, key: str, byte_range: ByteRange | None = None, version: str | None = None
     ) -> ObjectRead:
-        if version is None:
-            file = self._reopen(key)
-        else:
-            # Not refreshing the order on a hit keeps the common case free of the lock; the
-            # index cache above decides which slabs stay warm.
-            known = self._files.get(key)
-            if known is None:
-                known = self._reopen(key)
-            if known.version != version:
-                raise ObjectChangedError(
-                    f"the file {key} has been replaced", storage=self.full_name, key=key
-                )
-            file = known
+        if version is not None:
+            return self._read_version(key, byte_range, version)
+        for _ in range(_ATTEMPTS):
+            # What is read whole, such as a descriptor, is read once: it need not stay open.
+            file = self._opened(key) if byte_range is None else self._reopen(key)
+            read = self._read(file, key, byte_range)
+            if read is not None:
+                return read
+        raise StorageUnavailableError(
+            f"the file {key} is written to while it is read", storage=self.full_name, key=key
+        )
+
+    def _read_version(self, key: str, byte_range: ByteRange | None, version: str) -> ObjectRead:
+        # Not refreshing the order on a hit keeps the common case free of the lock; the
+        # index cache above decides which slabs stay warm.
+        file = self._files.get(key) or self._reopen(key)
+        read = self._read(file, key, byte_range) if file.version == version else None
+        if read is None:
+            raise ObjectChangedError(
+                f"the file {key} has been replaced", storage=self.full_name, key=key
+            )
+        return read
+
+    def _read(self, file: _OpenFile, key: str, byte_range: ByteRange | None) -> ObjectRead | None:
+        """Return bytes of an open file; None when they may be of another generation of it."""
         offset, length = (
             (0, file.size) if byte_range is None else (byte_range.offset, byte_range.length)
         )
@@ -88,13 +117,19 @@ class FileStorage(Storage):
                 if not more:
                     break
                 data += more
+            unchanged = file.is_unchanged()
         except OSError as error:
             raise self._translated(error, key) from error
-        return ObjectRead(data, file.version, file.modified)
+        return ObjectRead(data, file.version, file.modified) if unchanged else None
 
     def stat(self, key: str) -> ObjectStat:
-        file = self._reopen(key)
-        return ObjectStat(file.size, file.version, file.modified)
+        try:
+            facts = os.stat(key)
+        except (OSError, ValueError) as error:
+            raise self._translated(error, key) from error
+        if not stat.S_ISREG(facts.st_mode):
+            raise ObjectNotFoundError(f"{key} is no regular file", storage=self.full_name, key=key)
+        return ObjectStat(facts.st_size, _version(facts), facts.st_mtime)
 
     def close(self) -> None:
         with self._lock:
@@ -102,16 +137,19 @@ class FileStorage(Storage):
 
     def _reopen(self, key: str) -> _OpenFile:
         """Open the file as it is now, in place of the one that is held open."""
-        try:
-            file = _OpenFile(key)
-        except (OSError, ValueError) as error:
-            raise self._translated(error, key) from error
+        file = self._opened(key)
         with self._lock:
             self._files.pop(key, None)
             self._files[key] = file
             while len(self._files) > self._open_files:
                 self._files.popitem(last=False)
         return file
+
+    def _opened(self, key: str) -> _OpenFile:
+        try:
+            return _OpenFile(key)
+        except (OSError, ValueError) as error:
+            raise self._translated(error, key) from error
 
     def _translated(
         self, error: Exception, key: str
