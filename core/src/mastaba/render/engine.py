@@ -2,28 +2,36 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Final
+from collections.abc import Sequence
 
-import numpy as np
 from threadpoolctl import ThreadpoolController
 
 from mastaba.catalogue import Catalogue
 from mastaba.errors import InvalidParameterError
-from mastaba.model.bbox import BoundingBox
 from mastaba.model.crs import CRS
 from mastaba.model.layer import Layer
-from mastaba.model.style import Style
 from mastaba.render.compose import merge
-from mastaba.render.layer_map import Extent, LayerMap
+from mastaba.render.layer_map import Extent
 from mastaba.render.limits import check_size
 from mastaba.render.mosaic import LevelPixels
-from mastaba.render.relief import METRES_PER_DEGREE, RELIEF_STYLES, apply_relief
 from mastaba.render.request import MapImage, MapLayer, MapRequest
-from mastaba.render.styles import apply_colorize, apply_palette, apply_terrain_rgb
+from mastaba.render.styled_layer import StyledLayer, is_bytes
 from mastaba.render.tile_cache import TileCache
 
-_BYTES_OUT: Final = ("terrainrgb", "colorize")
+
+class PreparedMap:
+    """A map of which everything is decided, and within the limits; nothing is read yet."""
+
+    def __init__(self, layers: Sequence[StyledLayer]) -> None:
+        self._layers = layers
+
+    def draw(self) -> MapImage:
+        """Return the pixels.
+
+        Raises:
+            SlabFormatError, StorageError: the data cannot be read.
+        """
+        return merge([layer.draw() for layer in self._layers])
 
 
 class Renderer:
@@ -38,8 +46,8 @@ class Renderer:
         self.tiles = TileCache(catalogue.decoded_tiles_size)
         self._levels: dict[str, dict[str, LevelPixels]] = {}
 
-    def check(self, request: MapRequest) -> None:
-        """Refuse a map that asks too much, before any of it is done.
+    def prepare(self, request: MapRequest) -> PreparedMap:
+        """Decide how a map is made, and refuse one that asks too much.
 
         Raises:
             InvalidParameterError: sizes, number of layers, source tiles or bytes beyond the
@@ -50,63 +58,25 @@ class Renderer:
             raise InvalidParameterError(
                 "8-bit pictures and float values cannot go into one map", "LAYERS"
             )
-        for entry in request.layers:
-            self._layer_map(request, entry).check(self._settings)
+        layers = [self._styled_layer(request, entry) for entry in request.layers]
+        for layer in layers:
+            layer.check(self._settings)
+        return PreparedMap(layers)
+
+    def check(self, request: MapRequest) -> None:
+        """Refuse what `prepare` refuses."""
+        self.prepare(request)
 
     def render(self, request: MapRequest) -> MapImage:
-        """Return the pixels of a map.
+        """Prepare and draw. Raises what both raise."""
+        return self.prepare(request).draw()
 
-        Raises:
-            InvalidParameterError: it takes more source tiles or bytes than the limits allow.
-            SlabFormatError, StorageError: the data cannot be read.
-        """
-        return merge([self._styled(request, entry) for entry in request.layers])
-
-    def _styled(self, request: MapRequest, entry: MapLayer) -> MapImage:
-        relief = _relief_name(entry.style)
-        if relief is not None:
-            assert entry.style is not None
-            image = self._relief(request, entry, relief, entry.style)
-        else:
-            image = self._drawn(request, entry)
-        return image if entry.style is None else _apply(entry.style, image)
-
-    def _drawn(self, request: MapRequest, entry: MapLayer) -> MapImage:
-        layer_map = self._layer_map(request, entry)
-        layer_map.check(self._settings)
-        return layer_map.draw()
-
-    def _relief(self, request: MapRequest, entry: MapLayer, name: str, style: Style) -> MapImage:
-        """Return hillshade, slope or aspect: drawn of a map one pixel larger on each side."""
-        bbox, width, height = request.bbox, request.width, request.height
-        cell_x, cell_y = (bbox.xmax - bbox.xmin) / width, (bbox.ymax - bbox.ymin) / height
-        wider = replace(
-            request,
-            bbox=BoundingBox(
-                bbox.xmin - cell_x, bbox.ymin - cell_y, bbox.xmax + cell_x, bbox.ymax + cell_y
-            ),
-            width=width + 2,
-            height=height + 2,
-        )
-        image = self._drawn(wider, entry)
-        metres = METRES_PER_DEGREE if request.crs.is_geographic else 1.0
-        values, valid = apply_relief(
-            name,
-            style.processing[name],
-            image.pixels[:, :, 0].astype(np.float32, copy=False),
-            image.valid,
-            cell_x * metres,
-            cell_y * metres,
-        )
-        return MapImage(values[:, :, np.newaxis], valid, (_relief_nodata(style, name),))
-
-    def _layer_map(self, request: MapRequest, entry: MapLayer) -> LayerMap:
-        layer = entry.layer
-        return LayerMap(
-            layer,
-            self._level_pixels(layer),
+    def _styled_layer(self, request: MapRequest, entry: MapLayer) -> StyledLayer:
+        return StyledLayer(
+            entry,
+            self._level_pixels(entry.layer),
             Extent(request.bbox, request.crs, request.width, request.height),
-            same_crs=self._same_crs(request.crs, layer),
+            same_crs=self._same_crs(request.crs, entry.layer),
             resolution_factor=request.resolution_factor,
         )
 
@@ -123,46 +93,3 @@ class Renderer:
                 for name, reader in self._catalogue.readers[layer.id].items()
             }
         return levels
-
-
-def is_bytes(layer: Layer, style: Style | None) -> bool:
-    """Tell whether the pixels of a layer in a style are 8-bit, and not floats."""
-    if style is not None and (style.palette or any(n in style.processing for n in _BYTES_OUT)):
-        return True
-    return layer.pyramid.format.sample == "uint8" and _relief_name(style) is None
-
-
-def _relief_name(style: Style | None) -> str | None:
-    if style is None:
-        return None
-    return next((name for name in RELIEF_STYLES if name in style.processing), None)
-
-
-def _relief_nodata(style: Style, name: str) -> float:
-    key, default = {
-        "estompage": ("estompage_nodata", 0.0),
-        "pente": ("slope_nodata", 0.0),
-        "exposition": ("aspect_nodata", -1.0),
-    }[name]
-    return float(style.processing[name].get(key, default))
-
-
-def _apply(style: Style, image: MapImage) -> MapImage:
-    """Return an image in a style that works on single pixels (style.md section 2)."""
-    pixels, valid = image.pixels, image.valid
-    if style.palette is not None:
-        colours = apply_palette(style.palette, pixels)
-        lowest = style.palette.entries[0]
-        nodata = (lowest.red, lowest.green, lowest.blue, max(lowest.alpha, 0))
-        return MapImage(colours, valid, tuple(map(float, nodata[: colours.shape[2]])))
-    if "terrainrgb" in style.processing:
-        colours = apply_terrain_rgb(style.processing["terrainrgb"], pixels)
-        if valid is not None:
-            colours[~valid] = 0
-        return MapImage(colours, valid, (0.0, 0.0, 0.0), encodes_numbers=True)
-    if "colorize" in style.processing:
-        settings = style.processing["colorize"]
-        colours = apply_colorize(settings, pixels)
-        destination = settings.get("destination", (255, 255, 255, 0))
-        return MapImage(colours, valid, tuple(map(float, destination)))
-    return image

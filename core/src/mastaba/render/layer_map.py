@@ -31,7 +31,7 @@ from mastaba.render.positions import (
 )
 from mastaba.render.request import MapImage, Mask, Pixels
 from mastaba.render.resample import resample, to_bytes
-from mastaba.render.warp import fixed_point, stencil, warp
+from mastaba.render.warp import stencil, warp
 
 Float32 = npt.NDArray[np.float32]
 
@@ -123,7 +123,8 @@ class LayerMap:
             return
         matrix = self._level.level.matrix
         size = self._raster.channels * (4 if self._is_float else 1)
-        window = self._window(slice(None))
+        assert self._part is not None
+        window = self._window(slice(0, self._part[1] - self._part[0]))
         check_window(window, matrix.tile_width, matrix.tile_height, size, settings)
 
     def draw(self) -> MapImage:
@@ -176,16 +177,16 @@ class LayerMap:
                 return resample(pixels, vertical, horizontal)
         else:
             across, down = self._taps(positions)
-            columns = fixed_point(positions.columns[rows], window.left)
-            lines = fixed_point(positions.rows[rows], window.top)
             row_stencil, column_stencil = stencil(down), stencil(across)
+            shifted = positions.cut(rows.start, rows.stop - 1).shifted(window.top, window.left)
 
             def sample(pixels: Pixels) -> Float32:
-                return warp(pixels, lines, columns, row_stencil, column_stencil)
+                return warp(pixels, shifted, row_stencil, column_stencil)
 
         pixels, valid = self._sampled(mosaic, sample)
-        if isinstance(positions, CurvedPositions) and positions.placed is not None:
-            placed = positions.placed[rows]
+        if isinstance(positions, CurvedPositions) and not positions.is_complete:
+            cut = positions.cut(rows.start, rows.stop - 1)
+            placed = np.isfinite(cut.spread(cut.columns + cut.rows))
             valid = placed if valid is None else valid & placed
             pixels[~placed] = self._raster.nodata
         return pixels, valid
@@ -232,14 +233,14 @@ class LayerMap:
         positions = self._positions
         assert positions is not None
         across, down = self._taps(positions)
-        lines, columns = positions.rows[rows], positions.columns
         if isinstance(positions, CurvedPositions):
-            columns = columns[rows]
-        top, bottom = _span(down, lines)
-        left, right = _span(across, columns)
-        if isinstance(positions, CurvedPositions):
+            cut = positions.cut(rows.start, rows.stop - 1)
+            top, bottom = _span(down, cut.rows)
+            left, right = _span(across, cut.columns)
             # Positions are yet to be cut to a fraction, which may move their first tap.
             return Window(top - 1, bottom + 1, left - 1, right + 1)
+        top, bottom = _span(down, positions.rows[rows])
+        left, right = _span(across, positions.columns)
         return Window(top, bottom, left, right)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final
 
@@ -48,20 +48,46 @@ class StraightPositions:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CurvedPositions:
-    """Positions of any transformation.
+    """Positions of any transformation, given on a grid of output pixels.
 
     Attributes:
-        columns, rows: shape (height, width), as in `StraightPositions`.
+        across, down: shape (grid width,) and (grid height,), output columns and rows of the
+            grid points, ascending, the last one included.
+        columns, rows: shape (grid height, grid width), positions as in `StraightPositions`; not
+            finite where a point has no place in the source CRS.
         ratio_x, ratio_y: output cell size in source pixels, the largest of the map.
-        placed: shape (height, width), False where a pixel has no place in the source CRS;
-            None when all have one.
     """
 
+    across: Floats
+    down: Floats
     columns: Floats
     rows: Floats
     ratio_x: float
     ratio_y: float
-    placed: npt.NDArray[np.bool_] | None = None
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every pixel has a place in the source CRS."""
+        return bool(np.isfinite(self.columns).all())
+
+    def cut(self, first: int, last: int) -> CurvedPositions:
+        """Return the rows from ``first`` to ``last``, both included, with a grid of their own."""
+        down = np.unique(np.concatenate([[first], self.down, [last]]))
+        down = down[(down >= first) & (down <= last)]
+        between = _between(self.down, down)
+        return replace(
+            self, down=down - first, columns=between @ self.columns, rows=between @ self.rows
+        )
+
+    def shifted(self, top: int, left: int) -> CurvedPositions:
+        """Return the same positions over a source that begins at a row and column."""
+        return replace(self, columns=self.columns - left, rows=self.rows - top)
+
+    def spread(self, values: Floats) -> Floats:
+        """Return grid values at every pixel; not finite in the cells of points that are not."""
+        width, height = int(self.across[-1]) + 1, int(self.down[-1]) + 1
+        wide = _between(self.across, np.arange(width, dtype=np.float64)) @ values.T
+        return _between(self.down, np.arange(height, dtype=np.float64)) @ wide.T
 
 
 Positions = StraightPositions | CurvedPositions
@@ -116,25 +142,15 @@ def other_crs_positions(
         return None
     ratio_x = _ratio(columns[:, -1] - columns[:, 0], across)
     ratio_y = _ratio(rows[-1] - rows[0], down)
-    if found.all():
-        if _is_straight(columns, rows):
-            return StraightPositions(
-                _cut(np.interp(np.arange(width), across, columns[0])),
-                _cut(np.interp(np.arange(height), down, rows[:, 0])),
-                ratio_x,
-                ratio_y,
-            )
-        placed = None
-    else:
-        columns, rows = np.where(found, columns, np.nan), np.where(found, rows, np.nan)
-        placed = np.isfinite(_spread(columns + rows, across, down, width, height))
-    return CurvedPositions(
-        _spread(columns, across, down, width, height),
-        _spread(rows, across, down, width, height),
-        ratio_x,
-        ratio_y,
-        placed,
-    )
+    if found.all() and _is_straight(columns, rows):
+        return StraightPositions(
+            _cut(np.interp(np.arange(width), across, columns[0])),
+            _cut(np.interp(np.arange(height), down, rows[:, 0])),
+            ratio_x,
+            ratio_y,
+        )
+    columns, rows = np.where(found, columns, np.nan), np.where(found, rows, np.nan)
+    return CurvedPositions(across, down, columns, rows, ratio_x, ratio_y)
 
 
 def _grid(size: int) -> Floats:
@@ -159,23 +175,16 @@ def _cut(positions: Floats) -> Floats:
     return np.floor(positions * FRACTIONS) / FRACTIONS
 
 
-def _spread(values: Floats, across: Floats, down: Floats, width: int, height: int) -> Floats:
-    """Return a grid of points interpolated to every pixel; not finite next to such points."""
-    wide = _between(across, width) @ values.T
-    return _between(down, height) @ wide.T
-
-
-def _between(points: Floats, size: int) -> Floats:
-    """Return the matrix that interpolates values at ``points`` to 0 … size - 1."""
-    pixels = np.arange(size, dtype=np.float64)
-    low = np.minimum(np.searchsorted(points, pixels, side="right") - 1, max(len(points) - 2, 0))
-    matrix = np.zeros((size, len(points)))
+def _between(points: Floats, places: Floats) -> Floats:
+    """Return the matrix that interpolates values at ``points`` to ``places`` between them."""
+    matrix = np.zeros((len(places), len(points)))
     if len(points) == 1:
         matrix[:, 0] = 1.0
         return matrix
-    part = (pixels - points[low]) / (points[low + 1] - points[low])
-    matrix[np.arange(size), low] = 1.0 - part
-    matrix[np.arange(size), low + 1] = part
+    low = np.minimum(np.searchsorted(points, places, side="right") - 1, len(points) - 2)
+    part = (places - points[low]) / (points[low + 1] - points[low])
+    matrix[np.arange(len(places)), low] = 1.0 - part
+    matrix[np.arange(len(places)), low + 1] = part
     return matrix
 
 

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 Float32 = npt.NDArray[np.float32]
+Float64 = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
 
 METRES_PER_DEGREE: Final = 111319.492
@@ -45,7 +46,8 @@ def apply_relief(
     if valid is not None:
         missing |= ~valid
     function = {"estompage": _hillshade, "pente": _slope, "exposition": _aspect}[name]
-    values, nodata = function(settings, elevations.astype(np.float64), cell_x, cell_y)
+    nodata = relief_nodata(name, settings)
+    values = function(settings, nodata, elevations.astype(np.float64), cell_x, cell_y)
     if not missing.any():
         return values.astype(np.float32), None
     height, width = values.shape
@@ -57,7 +59,14 @@ def apply_relief(
     return values.astype(np.float32), ~touched
 
 
-Float64 = npt.NDArray[np.float64]
+def relief_nodata(name: str, settings: Mapping[str, Any]) -> float:
+    """Return the value that a style gives where there is no result."""
+    key, default = {
+        "estompage": ("estompage_nodata", 0.0),
+        "pente": ("slope_nodata", 0.0),
+        "exposition": ("aspect_nodata", -1.0),
+    }[name]
+    return float(settings.get(key, default))
 
 
 def _neighbours(elevations: Float64) -> list[Float64]:
@@ -75,9 +84,8 @@ def _horn(elevations: Float64, cell_x: float, cell_y: float) -> tuple[Float64, F
 
 
 def _hillshade(
-    settings: Mapping[str, Any], elevations: Float64, cell_x: float, cell_y: float
-) -> tuple[Float64, float]:
-    nodata = float(settings.get("estompage_nodata", 0.0))
+    settings: Mapping[str, Any], nodata: float, elevations: Float64, cell_x: float, cell_y: float
+) -> Float64:
     zenith = math.radians(90.0 - settings.get("zenith", 45.0))
     # The angle of the sun counted from the east, counter-clockwise.
     sun = math.radians((360.0 - settings.get("azimuth", 315.0) + 90.0) % 360.0)
@@ -88,12 +96,12 @@ def _hillshade(
         sun - aspect
     )
     values = 255.0 * light
-    return np.where(values < 0.0, nodata, values), nodata
+    return np.where(values < 0.0, nodata, values)
 
 
 def _slope(
-    settings: Mapping[str, Any], elevations: Float64, cell_x: float, cell_y: float
-) -> tuple[Float64, float]:
+    settings: Mapping[str, Any], nodata: float, elevations: Float64, cell_x: float, cell_y: float
+) -> Float64:
     if settings.get("algo", "H") == "Z":
         _, b, _, d, _, f, _, h, _ = _neighbours(elevations)
         steepness = np.hypot((f - d) / (2 * cell_x), (h - b) / (2 * cell_y))
@@ -104,16 +112,15 @@ def _slope(
     else:
         values = np.degrees(np.arctan(steepness))
     limit = float(settings.get("slope_max", 90))
-    return np.minimum(values, limit), float(settings.get("slope_nodata", 0))
+    return np.minimum(values, limit)
 
 
 def _aspect(
-    settings: Mapping[str, Any], elevations: Float64, cell_x: float, cell_y: float
-) -> tuple[Float64, float]:
-    nodata = float(int(settings.get("aspect_nodata", -1)))
+    settings: Mapping[str, Any], nodata: float, elevations: Float64, cell_x: float, cell_y: float
+) -> Float64:
     cell = (cell_x + cell_y) / 2
     east, south = _horn(elevations, cell, cell)
     north = -south
     flat = np.hypot(east, north) < math.radians(settings.get("min_slope", 1.0))
     bearing = np.degrees(np.arctan2(east, north) + math.pi)
-    return np.where(flat, nodata, bearing), nodata
+    return np.where(flat, nodata, bearing)

@@ -12,6 +12,10 @@ import numpy.typing as npt
 from mastaba.model.style import Palette
 from mastaba.render.request import Pixels
 from mastaba.render.resample import to_bytes
+from mastaba.render.warp import HAS_COMPILER
+
+if HAS_COMPILER:
+    from mastaba.render import accelerated
 
 Bytes = npt.NDArray[np.uint8]
 Floats = npt.NDArray[np.float64]
@@ -51,22 +55,39 @@ def _entries(palette: Palette) -> tuple[Floats, Floats]:
     return values, np.maximum(colours, 0.0)
 
 
-def _colours(palette: Palette, values: npt.NDArray[np.float32]) -> Bytes:
-    steps, colours = _entries(palette)
-    flat = values.reshape(-1).astype(np.float64)
+def _colours(palette: Palette, values: npt.NDArray[Any]) -> Bytes:
+    steps, entries = _entries(palette)
+    flat = np.ascontiguousarray(values, np.float32).reshape(-1)
+    find = accelerated.colours if HAS_COMPILER else colours_in_numpy
+    found: Bytes = find(flat, steps, entries, palette.rgb_continuous, palette.alpha_continuous)
+    return found.reshape(*values.shape, 4)
+
+
+def colours_in_numpy(
+    values: npt.NDArray[np.float32], steps: Floats, entries: Floats, rgb: bool, alpha: bool
+) -> Bytes:
+    """Return the colours of values.
+
+    Args:
+        values: shape (n,).
+        steps: ascending values of the palette.
+        entries: shape (steps, 4), red, green, blue and alpha at each step.
+        rgb, alpha: whether colours and alpha are interpolated between steps.
+
+    Returns:
+        shape (n, 4); values beyond either end have the colour of that end.
+    """
+    flat = values.astype(np.float64)
     below = np.clip(np.searchsorted(steps, flat, side="right") - 1, 0, len(steps) - 1)
-    if len(steps) == 1 or not (palette.rgb_continuous or palette.alpha_continuous):
-        return colours.astype(np.uint8)[below].reshape(*values.shape, 4)
     above = np.minimum(below + 1, len(steps) - 1)
     width = np.where(above > below, steps[above] - steps[below], 1.0)
-    # Values beyond either end keep the colour of that end.
     part = np.clip((flat - steps[below]) / width, 0.0, 1.0)
-    result = colours[below]
-    if palette.rgb_continuous:
-        result[:, :3] += (colours[above, :3] - result[:, :3]) * part[:, np.newaxis]
-    if palette.alpha_continuous:
-        result[:, 3] += (colours[above, 3] - result[:, 3]) * part
-    return (result + _TRUNCATION).astype(np.uint8).reshape(*values.shape, 4)
+    result = entries[below]
+    if rgb:
+        result[:, :3] += (entries[above, :3] - result[:, :3]) * part[:, np.newaxis]
+    if alpha:
+        result[:, 3] += (entries[above, 3] - result[:, 3]) * part
+    return (result + _TRUNCATION).astype(np.uint8)
 
 
 def apply_terrain_rgb(settings: Mapping[str, Any], pixels: Pixels) -> Bytes:

@@ -9,18 +9,18 @@ import numpy as np
 import numpy.typing as npt
 
 from mastaba.render.kernels import Taps
-from mastaba.render.positions import FRACTIONS
+from mastaba.render.positions import FRACTIONS, CurvedPositions
 from mastaba.render.request import Pixels
 
 try:
     from mastaba.render import accelerated
 except ImportError:
-    # numba is an optional extra: it makes maps across CRSs many times faster, not different.
-    accelerated = None  # type: ignore[assignment]
-HAS_COMPILER: Final[bool] = accelerated is not None
+    # numba is an optional extra: it makes maps across CRSs several times faster, not different.
+    HAS_COMPILER = False
+else:
+    HAS_COMPILER = True
 
 Float32 = npt.NDArray[np.float32]
-Int32 = npt.NDArray[np.int32]
 
 _SHIFT: Final = FRACTIONS.bit_length() - 1
 _MASK: Final = FRACTIONS - 1
@@ -37,7 +37,7 @@ class Stencil:
     def __init__(self, taps: Taps) -> None:
         fractions = np.arange(FRACTIONS) / FRACTIONS
         first = taps.first(fractions)
-        self.first: Int32 = first.astype(np.int32)
+        self.first: npt.NDArray[np.int32] = first.astype(np.int32)
         self.weights: Float32 = taps.weights(fractions, first).astype(np.float32)
 
 
@@ -47,52 +47,58 @@ def stencil(taps: Taps) -> Stencil:
     return Stencil(taps)
 
 
-def fixed_point(positions: npt.NDArray[np.float64], start: int) -> Int32:
-    """Return positions from pixel ``start`` on, in 1/1024 of a source pixel, rounded down."""
-    return np.floor((positions - start) * FRACTIONS).astype(np.int32)
-
-
 def warp(
-    pixels: Pixels, rows: Int32, columns: Int32, vertical: Stencil, horizontal: Stencil
+    pixels: Pixels, positions: CurvedPositions, vertical: Stencil, horizontal: Stencil
 ) -> Float32:
     """Return the image at other positions.
 
     Args:
-        pixels: shape (height, width, channels); all taps lie inside.
-        rows, columns: shape (output rows, output columns), positions as `fixed_point` gives them.
+        pixels: shape (height, width, channels); the positions count from its first row and
+            column, and all taps lie inside.
+        positions: of the output; rounded down to 1/1024 of a source pixel.
 
     Returns:
-        float32, shape (output rows, output columns, channels).
+        float32, shape (output rows, output columns, channels); 0 where a pixel has no position.
     """
     source = np.ascontiguousarray(pixels, np.float32)
     if HAS_COMPILER:
         result: Float32 = accelerated.warp(
             source,
-            rows,
-            columns,
+            positions.across,
+            positions.down,
+            positions.columns,
+            positions.rows,
             vertical.first,
             vertical.weights,
             horizontal.first,
             horizontal.weights,
         )
         return result
-    return warp_in_numpy(source, rows, columns, vertical, horizontal)
+    return warp_in_numpy(source, positions, vertical, horizontal)
 
 
 def warp_in_numpy(
-    source: Float32, rows: Int32, columns: Int32, vertical: Stencil, horizontal: Stencil
+    source: Float32, positions: CurvedPositions, vertical: Stencil, horizontal: Stencil
 ) -> Float32:
     """Do what `warp` does, one tap after the other."""
     height, width, channels = source.shape
+    lines, columns = positions.spread(positions.rows), positions.spread(positions.columns)
+    placed = np.isfinite(lines) & np.isfinite(columns)
+    # A pixel without position is computed like the first that has one, and cleared at the end.
+    somewhere = np.argmax(placed)
+    lines = np.where(placed, lines, lines.flat[somewhere])
+    columns = np.where(placed, columns, columns.flat[somewhere])
+    row, column = (np.floor(p * FRACTIONS).astype(np.int64) for p in (lines, columns))
+    row_part, column_part = row & _MASK, column & _MASK
+    origin = ((row >> _SHIFT) + vertical.first[row_part]) * width
+    origin += (column >> _SHIFT) + horizontal.first[column_part]
     flat = source.reshape(height * width, channels)
-    row_part, column_part = rows & _MASK, columns & _MASK
-    origin = ((rows >> _SHIFT) + vertical.first[row_part]).astype(np.int64) * width
-    origin += (columns >> _SHIFT) + horizontal.first[column_part]
-    result = np.zeros((*rows.shape, channels), np.float32)
+    result = np.zeros((*origin.shape, channels), np.float32)
     for i in range(vertical.weights.shape[1]):
         line = np.zeros_like(result)
         for j in range(horizontal.weights.shape[1]):
             weight = horizontal.weights[:, j][column_part]
             line += flat[origin + (i * width + j)] * weight[:, :, np.newaxis]
         result += line * vertical.weights[:, i][row_part][:, :, np.newaxis]
+    result[~placed] = 0.0
     return result
