@@ -61,5 +61,5 @@ $(RUNTIME): $(PACKAGES:%=%/pyproject.toml)
 
 $(TOOLS): $(RUNTIME) pyproject.toml
 	@echo "Installing the developers' tools into $(VENV)"
-	@$(BIN)/python -m pip install -q --group dev
+	@$(BIN)/python -m pip install -q --group dev -e './core[fast]'
 	@touch $@

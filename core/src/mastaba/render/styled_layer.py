@@ -1,0 +1,121 @@
+"""One layer of a map in its style, prepared to be drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+
+from mastaba.catalogue import MapSettings
+from mastaba.model.bbox import BoundingBox
+from mastaba.model.layer import Layer
+from mastaba.model.style import Style
+from mastaba.render.layer_map import Extent, LayerMap
+from mastaba.render.mosaic import LevelPixels
+from mastaba.render.relief import METRES_PER_DEGREE, RELIEF_STYLES, apply_relief, relief_nodata
+from mastaba.render.request import MapImage, MapLayer
+from mastaba.render.styles import apply_colorize, apply_palette, apply_terrain_rgb
+
+_BYTES_OUT: Final = ("terrainrgb", "colorize")
+
+
+class StyledLayer:
+    """Decides at once how a layer is drawn, and draws it when asked to.
+
+    Hillshade, slope and aspect are drawn of a map one pixel larger on each side, so that
+    neighbouring maps fit together.
+    """
+
+    def __init__(
+        self,
+        entry: MapLayer,
+        levels: Mapping[str, LevelPixels],
+        extent: Extent,
+        *,
+        same_crs: bool,
+        resolution_factor: float,
+    ) -> None:
+        self._style = entry.style
+        self._relief = relief_name(entry.style)
+        self._extent = extent
+        self._map = LayerMap(
+            entry.layer,
+            levels,
+            extent if self._relief is None else _widened(extent),
+            same_crs=same_crs,
+            resolution_factor=resolution_factor,
+        )
+
+    def check(self, settings: MapSettings) -> None:
+        """Refuse what would take too many tiles; see `LayerMap.check`."""
+        self._map.check(settings)
+
+    def draw(self) -> MapImage:
+        """Return the pixels in the style; see `LayerMap.draw`."""
+        image = self._map.draw()
+        style = self._style
+        if style is None:
+            return image
+        if self._relief is not None:
+            image = self._relieved(image, style, self._relief)
+        return _coloured(style, image)
+
+    def _relieved(self, image: MapImage, style: Style, name: str) -> MapImage:
+        extent, bbox = self._extent, self._extent.bbox
+        metres = METRES_PER_DEGREE if extent.crs.is_geographic else 1.0
+        values, valid = apply_relief(
+            name,
+            style.processing[name],
+            image.pixels[:, :, 0].astype(np.float32, copy=False),
+            image.valid,
+            (bbox.xmax - bbox.xmin) / extent.width * metres,
+            (bbox.ymax - bbox.ymin) / extent.height * metres,
+        )
+        nodata = relief_nodata(name, style.processing[name])
+        return MapImage(values[:, :, np.newaxis], valid, (nodata,))
+
+
+def is_bytes(layer: Layer, style: Style | None) -> bool:
+    """Tell whether the pixels of a layer in a style are 8-bit, and not floats."""
+    if style is not None and (style.palette or any(n in style.processing for n in _BYTES_OUT)):
+        return True
+    return layer.pyramid.format.sample == "uint8" and relief_name(style) is None
+
+
+def relief_name(style: Style | None) -> str | None:
+    """Return which of `RELIEF_STYLES` a style computes, or None."""
+    if style is None:
+        return None
+    return next((name for name in RELIEF_STYLES if name in style.processing), None)
+
+
+def _widened(extent: Extent) -> Extent:
+    bbox = extent.bbox
+    cell_x = (bbox.xmax - bbox.xmin) / extent.width
+    cell_y = (bbox.ymax - bbox.ymin) / extent.height
+    wider = BoundingBox(
+        bbox.xmin - cell_x, bbox.ymin - cell_y, bbox.xmax + cell_x, bbox.ymax + cell_y
+    )
+    return replace(extent, bbox=wider, width=extent.width + 2, height=extent.height + 2)
+
+
+def _coloured(style: Style, image: MapImage) -> MapImage:
+    """Return an image in a style that works on single pixels (style.md section 2)."""
+    pixels, valid = image.pixels, image.valid
+    if style.palette is not None:
+        colours = apply_palette(style.palette, pixels)
+        lowest = style.palette.entries[0]
+        nodata = (lowest.red, lowest.green, lowest.blue, max(lowest.alpha, 0))
+        return MapImage(colours, valid, tuple(map(float, nodata[: colours.shape[2]])))
+    if "terrainrgb" in style.processing:
+        colours = apply_terrain_rgb(style.processing["terrainrgb"], pixels)
+        if valid is not None:
+            colours[~valid] = 0
+        return MapImage(colours, valid, (0.0, 0.0, 0.0), encodes_numbers=True)
+    if "colorize" in style.processing:
+        settings = style.processing["colorize"]
+        destination = settings.get("destination", (255, 255, 255, 0))
+        return MapImage(apply_colorize(settings, pixels), valid, tuple(map(float, destination)))
+    return image
