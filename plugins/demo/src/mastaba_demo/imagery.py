@@ -23,7 +23,7 @@ _SEA_COLOURS = (
 )
 _SAND, _RED_EARTH, _STEPPE = (212, 192, 152), (184, 148, 110), (156, 150, 104)
 _MEADOW, _FOREST, _JUNGLE, _TAIGA = (112, 124, 72), (62, 84, 50), (48, 80, 44), (56, 72, 56)
-_TUNDRA, _ROCK, _BEACH = (126, 118, 98), (112, 105, 98), (222, 206, 168)
+_TUNDRA, _ROCK, _BEACH = (120, 120, 92), (112, 105, 98), (222, 206, 168)
 _CROPS = (
     (62, 84, 50),
     (62, 84, 50),
@@ -97,7 +97,8 @@ def _land(
     if level >= 9:
         beach = smoothstep(7, 1, height + 3 * grain) * smoothstep(0.06, 0.015, steepness)
         paint(colour, _BEACH, 0.8 * beach)
-    colour *= 1 + (0.05 + 0.03 * (level >= 8)) * grain
+    canopy = 0.05 + 0.03 * (level >= 8) + 0.05 * (level >= 11) * green
+    colour *= 1 + canopy * grain
     # Snow lies where it is cold, less on cliffs and crests, more in hollows.
     lying = temperature + 1.5 * grain + 2.2 * above + 5 * smoothstep(0.5, 1.1, steep)
     paint(colour, _SNOW, smoothstep(-3.0, -7.5, lying))

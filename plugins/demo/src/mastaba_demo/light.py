@@ -8,7 +8,7 @@ from mastaba_demo.noise import Field
 from mastaba_demo.terrain import Terrain
 
 # Vertical exaggeration per level, 0 to 12: wide views need more for their relief to show.
-_EXAGGERATION = (75, 55, 36, 25, 17, 11.5, 7.5, 4.8, 3.1, 2.2, 1.65, 1.35, 1.2)
+_EXAGGERATION = (75, 55, 36, 25, 17, 11.5, 7.5, 4.8, 3.1, 2.3, 1.9, 1.7, 1.6)
 _REACH = 4  # pixels over which a place is compared with its surroundings
 
 MARGIN = _REACH + 1

@@ -26,7 +26,7 @@ FORMATS = {
 }
 CHANNELS = {"imagery": 3, "topographic": 3, "elevation": 1, "relief": 1, "features": 0}
 # Steps of stored elevations in metres, by level: finer ones would only store noise.
-_STEPS = (20, 20, 20, 20, 20, 20, 10, 10, 5, 4, 2, 2, 1)
+_STEPS = (20, 20, 20, 20, 20, 20, 10, 10, 10, 5, 4, 2, 1)
 
 TileKey = tuple[str, int, int, int]
 """Layer, level, tile row, tile column."""

@@ -29,9 +29,9 @@ _BASE_LAST = 9  # the last octave of ranges; slopes known there steer the gullie
 _VALLEY_OCTAVE = 12  # valleys follow it, so that finer gullies run down their sides
 _FINEST = 18
 _PARCEL_OCTAVE = 17
-_MOISTURE_LAST = 14
+_MOISTURE_LAST = 16
 _COAST_GAIN = 0.63  # from octave to octave; more makes coasts more ragged
-_GULLY_HEIGHTS = (900, 1300, 1100, 800, 480, 240, 110, 50, 20, 8)  # metres, from octave 9
+_GULLY_HEIGHTS = (900, 1300, 1100, 800, 480, 260, 135, 68, 32, 14)  # metres, from octave 9
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,7 +277,7 @@ class _Evaluation:
         self._add("elevation", height * wave)
         if octave < _BASE_LAST + 5:
             # The floors of valleys stay smooth: finer gullies belong to their sides.
-            self.fields["rugged"] *= 1 - np.float32(0.75) * steep * smoothstep(0.1, -0.7, wave)
+            self.fields["rugged"] *= 1 - np.float32(0.65) * steep * smoothstep(0.1, -0.7, wave)
 
     def _carve(self, valleys: Valleys) -> None:
         sample = _Sampler(self.grid.x(), self.grid.y(), valleys)
