@@ -156,7 +156,8 @@ class LevelReader:
         self._height = level.tiles_per_height
         self._tile_count = level.tiles_per_width * level.tiles_per_height
         # Layers over one pyramid share its indices: the key is where the slabs lie, not the layer.
-        self._data = f"{storage.full_name}/{layout!r}"
+        # The size of a slab belongs to it, since an index is read by that size.
+        self._data = f"{storage.full_name}/{layout!r}/{self._width}x{self._height}"
 
     def locate(self, tile_row: int, tile_col: int) -> StoredTile | None:
         """Return the tile at these indices, or None when none is stored there.

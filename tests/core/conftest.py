@@ -1,0 +1,109 @@
+"""Applications of the core alone: with a service of its own that answers stored tiles."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+from mastaba.errors import (
+    RequestError,
+    TileNotFoundError,
+    TileOutOfRangeError,
+    UnknownNameError,
+)
+from mastaba.hookspecs import hookimpl
+from mastaba.http.app import Application, public_message
+from mastaba.http.request import Request
+from mastaba.http.response import Response, message
+from mastaba.http.tile_response import TilePublisher
+from mastaba.plugins import Plugins
+from mastaba.service import Service
+from mastaba.testing.tiny_installation import tiny_installation
+from mastaba.wsgi import create_application
+from werkzeug.test import Client
+
+
+class TileService(Service):
+    """Answers ``/tiles/LAYER/STYLE/LEVEL/ROW/COL``."""
+
+    name: ClassVar[str] = "tiles"
+    title: ClassVar[str] = "Stored tiles"
+
+    def respond(self, request: Request) -> Response:
+        try:
+            _, name, style, level, row, col = request.path.split("/")
+            layer = self.site.catalogue.layers[name]
+            reader = self.site.catalogue.readers[name][level]
+        except (ValueError, KeyError) as error:
+            raise UnknownNameError("no such tile") from error
+        return TilePublisher(layer, reader, layer.style(style)).respond(
+            request, int(row), int(col)
+        )
+
+    def error_response(self, error: Exception, request: Request) -> Response:
+        if isinstance(error, TileNotFoundError | TileOutOfRangeError):
+            return message(404, public_message(error), "text/plain")
+        status = 400 if isinstance(error, RequestError) else 500
+        return message(status, public_message(error), "text/plain")
+
+
+class CorePlugin:
+    """Provides the services that a test gives."""
+
+    def __init__(self, *services: type[Service]) -> None:
+        self._services = services
+
+    @hookimpl
+    def register_services(self) -> Sequence[type[Service]]:
+        return self._services
+
+
+OpenApplication = Callable[..., Application]
+
+
+@pytest.fixture
+def core_plugins() -> Plugins:
+    """Return what core provides, and the service of tiles; nothing that is installed beside."""
+    return Plugins(autoload=False, extra={"tiles-plugin": CorePlugin(TileService)})
+
+
+@pytest.fixture
+def open_application(tmp_path: Path) -> Iterator[OpenApplication]:
+    """Return a function that opens an installation, with services of the test's own.
+
+    It takes the server.json (a tiny installation is written when None), the classes of further
+    services, and sections of services.json that are merged into the written ones.
+    """
+    opened: list[Application] = []
+
+    def open_it(
+        server_json: Path | None = None,
+        *services: type[Service],
+        services_overrides: Mapping[str, Any] | None = None,
+        server_overrides: Mapping[str, Any] | None = None,
+    ) -> Application:
+        classes = (TileService, *services)
+        if server_json is None:
+            sections = {service.name: {"enabled": True} for service in classes}
+            server_json = tiny_installation(
+                tmp_path / f"installation-{len(opened)}",
+                services=["health"],
+                services_overrides={**sections, **(services_overrides or {})},
+                server_overrides=server_overrides,
+            )
+        plugins = Plugins(autoload=False, extra={"of-the-test": CorePlugin(*classes)})
+        application = create_application(str(server_json), plugins)
+        opened.append(application)
+        return application
+
+    yield open_it
+    for application in opened:
+        application.site.catalogue.storages.close()
+
+
+@pytest.fixture
+def tiles(open_application: OpenApplication) -> Client:
+    """Return a client of a tiny installation of its own."""
+    return Client(open_application())
