@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from werkzeug.test import Client
+
 from mastaba.testing.tiny_installation import tiny_installation
 from mastaba.wsgi import create_application
-from werkzeug.test import Client
 
 REPOSITORY = Path(__file__).parents[1]
 

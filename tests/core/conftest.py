@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
+from werkzeug.test import Client
+
 from mastaba.errors import (
     RequestError,
     TileNotFoundError,
@@ -22,7 +24,6 @@ from mastaba.plugins import Plugins
 from mastaba.service import Service
 from mastaba.testing.tiny_installation import tiny_installation
 from mastaba.wsgi import create_application
-from werkzeug.test import Client
 
 
 class TileService(Service):
@@ -38,9 +39,7 @@ class TileService(Service):
             reader = self.site.catalogue.readers[name][level]
         except (ValueError, KeyError) as error:
             raise UnknownNameError("no such tile") from error
-        return TilePublisher(layer, reader, layer.style(style)).respond(
-            request, int(row), int(col)
-        )
+        return TilePublisher(layer, reader, layer.style(style)).respond(request, int(row), int(col))
 
     def error_response(self, error: Exception, request: Request) -> Response:
         if isinstance(error, TileNotFoundError | TileOutOfRangeError):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 
 import pytest
+
 from mastaba.errors import SlabFormatError
 from mastaba.slab.index import MAX_TILE_SIZE, SlabIndex, index_length
 from mastaba.storage.file import FileStorage

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
+
 from mastaba.errors import ObjectNotFoundError, StorageUnavailableError
 from mastaba.slab.index import SlabIndex, index_length
 from mastaba.slab.index_cache import IndexCache

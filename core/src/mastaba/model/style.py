@@ -68,7 +68,8 @@ class Palette:
 
 def _between(low: int, high: int, part: float) -> int:
     # The tiny addition keeps a value that is whole but for rounding noise from being cut by one.
-    return int(low + (high - low) * part + 1e-9)
+    # Without interpolation the mark -1 of an alpha must stay what it is.
+    return int(low + (high - low) * part + 1e-9) if part else low
 
 
 @dataclass(frozen=True, slots=True)

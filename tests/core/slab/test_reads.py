@@ -1,0 +1,106 @@
+"""How many reads a tile costs (slab.md section 1, storage.md section 3)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from werkzeug.test import Client
+
+from mastaba.slab.index import index_length
+from mastaba.slab.reader import LevelReader
+from mastaba.storage.base import ByteRange
+from mastaba.testing.counting_storage import CountingStorage, count_calls
+from mastaba.testing.slab_names import slab_path
+
+TILE = "/tiles/RGB_PNG/normal/4/5/9"
+
+
+@pytest.fixture
+def application(open_application: Callable[..., Any]) -> Any:
+    return open_application()
+
+
+@pytest.fixture
+def client(application: Any) -> Client:
+    return Client(application)
+
+
+@pytest.fixture
+def storage(application: Any) -> CountingStorage:
+    return count_calls(application.site.catalogue, "RGB_PNG")
+
+
+def test_cold_tile_costs_two_reads_and_a_warm_one_costs_one(
+    client: Client, storage: CountingStorage
+) -> None:
+    first = client.get(TILE)
+    assert first.status_code == 200
+    index, tile = storage.reads
+    assert index.byte_ranges == (ByteRange(0, index_length(4)),)
+    assert tile.byte_ranges[0].length == len(first.data)
+    assert tile.key == index.key
+    assert tile.version is not None
+
+    storage.clear()
+    assert client.get(TILE).data == first.data
+    assert [call.byte_ranges for call in storage.reads] == [tile.byte_ranges]
+
+
+def test_other_tile_of_a_known_slab_costs_one_read(
+    client: Client, storage: CountingStorage
+) -> None:
+    client.get(TILE)
+    storage.clear()
+
+    assert client.get("/tiles/RGB_PNG/normal/4/5/9").status_code == 200
+    assert len(storage.calls) == 1
+
+
+def test_unmodified_warm_tile_costs_no_read(client: Client, storage: CountingStorage) -> None:
+    etag = client.get(TILE).headers["ETag"]
+    storage.clear()
+
+    assert client.get(TILE, headers={"If-None-Match": etag}).status_code == 304
+    assert storage.calls == []
+
+
+def test_tile_outside_the_limits_costs_no_read(client: Client, storage: CountingStorage) -> None:
+    # Inside the slab of tiles 5 and 6, in which a tile of nodata is stored at this place.
+    assert client.get("/tiles/RGB_PNG/normal/4/4/9").status_code == 404
+    assert storage.calls == []
+
+
+def test_absent_slab_is_looked_for_each_time(
+    client: Client, storage: CountingStorage, tmp_path: Path
+) -> None:
+    for slab in tmp_path.glob("*/pyramids/RGB_PNG/DATA/4/**/*.tif"):
+        slab.unlink()
+
+    assert client.get(TILE).status_code == 404
+    assert client.get(TILE).status_code == 404
+    assert len(storage.calls) == 2
+
+
+def test_slab_that_appears_is_found_at_once(client: Client, tmp_path: Path) -> None:
+    (level,) = tmp_path.glob("*/pyramids/RGB_PNG/DATA/4")
+    slab = level / slab_path(4, 2)
+    hidden = slab.rename(slab.with_suffix(".hidden"))
+    assert client.get(TILE).status_code == 404
+
+    hidden.rename(slab)
+    assert client.get(TILE).status_code == 200
+
+
+def test_layers_over_one_pyramid_share_its_indices(open_application: Callable[..., Any]) -> None:
+    application = open_application()
+    catalogue = application.site.catalogue
+    reader = catalogue.readers["RGB_PNG"]["4"]
+    twin = LevelReader(reader.level, reader._layout, reader.storage, catalogue.indices)
+
+    first, second = reader.locate(5, 9), twin.locate(5, 9)
+    assert first is not None
+    assert second is not None
+    assert first.index is second.index
