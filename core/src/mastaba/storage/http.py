@@ -1,0 +1,268 @@
+"""Objects over HTTP: what the drivers of S3, Swift and the like have in common.
+
+Needs the extra ``mastaba[http]``, which such drivers require.
+"""
+
+from __future__ import annotations
+
+import re
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
+
+import urllib3
+from urllib3.exceptions import HTTPError, InsecureRequestWarning, MaxRetryError, SSLError
+from urllib3.util import Timeout, make_headers, parse_url
+
+from mastaba.errors import (
+    AccessDeniedError,
+    ObjectChangedError,
+    ObjectNotFoundError,
+    StorageError,
+    StorageUnavailableError,
+)
+from mastaba.storage.base import ByteRange, ObjectRead, ObjectStat, Storage
+from mastaba.storage.per_process import PerProcess
+from mastaba.storage.settings import network_timeout
+
+if TYPE_CHECKING:
+    from mastaba.environment import Environment
+
+_CONNECTIONS: Final = 64
+_MAX_ERROR_BODY: Final = 64 * 1024
+_CONTENT_RANGE: Final = re.compile(r"bytes (\d+)-(\d+)/(\d+|\*)")
+
+
+@dataclass(frozen=True, slots=True)
+class HTTPAnswer:
+    """Status, headers (looked up without regard to case) and body of an answer."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class HTTPClient:
+    """Sends requests to one server, over connections that are kept and shared by all threads.
+
+    Nothing is repeated and no redirect is followed. Proxies are those of the variables
+    HTTP_PROXY, HTTPS_PROXY and NO_PROXY.
+
+    Args:
+        url: of the server; only scheme and host matter.
+        timeout: seconds to connect, and between two pieces of an answer; None for no limit.
+        verify: whether the certificate of the server is checked.
+    """
+
+    def __init__(self, url: str, timeout: float | None, *, verify: bool = True) -> None:
+        self._url = url
+        self._timeout = Timeout(connect=timeout, read=timeout)
+        self._verify = verify
+        self._pool = PerProcess(self._open_pool)
+        if not verify:
+            urllib3.disable_warnings(InsecureRequestWarning)
+
+    @classmethod
+    def from_environment(cls, url: str, environment: Environment) -> HTTPClient:
+        """Make a client by the variables NETWORK_TIMEOUT and SSL_NO_VERIFY."""
+        verify = not environment.flag("SSL_NO_VERIFY")
+        return cls(url, network_timeout(environment), verify=verify)
+
+    def request(
+        self,
+        method: str,
+        url: str,
+        headers: Mapping[str, str],
+        body: bytes | None = None,
+        limit: int | None = None,
+    ) -> HTTPAnswer:
+        """Send one request and return its answer.
+
+        Args:
+            limit: bytes of the body that are of use; the rest is not read.
+
+        Raises:
+            StorageUnavailableError: no answer, or not a complete one.
+        """
+        try:
+            response = self._pool.get().request(
+                method, url, body, headers=dict(headers), retries=False, preload_content=False
+            )
+            try:
+                if response.status >= 300:
+                    limit = _MAX_ERROR_BODY
+                data = response.read(limit, decode_content=False)
+            except BaseException:
+                response.close()
+                raise
+            if limit is not None and len(data) >= limit:
+                response.close()  # what is left unread makes the connection useless
+            else:
+                response.release_conn()
+        except HTTPError as error:
+            raise StorageUnavailableError(self._described(error)) from error
+        return HTTPAnswer(response.status, response.headers, data)
+
+    def close(self) -> None:
+        pool = self._pool.drop()
+        if pool is not None:
+            pool.clear()
+
+    def _open_pool(self) -> urllib3.PoolManager:
+        cert_reqs = "CERT_REQUIRED" if self._verify else "CERT_NONE"
+        parts = urlsplit(self._url)
+        proxy = getproxies().get(parts.scheme)
+        if not proxy or proxy_bypass(parts.netloc):
+            return urllib3.PoolManager(
+                maxsize=_CONNECTIONS, timeout=self._timeout, cert_reqs=cert_reqs
+            )
+        credentials = parse_url(proxy).auth
+        return urllib3.ProxyManager(
+            proxy,
+            proxy_headers=make_headers(proxy_basic_auth=credentials) if credentials else None,
+            maxsize=_CONNECTIONS,
+            timeout=self._timeout,
+            cert_reqs=cert_reqs,
+        )
+
+    def _described(self, error: Exception) -> str:
+        parts = urlsplit(self._url)
+        place = f"{parts.scheme}://{parts.hostname}" + (f":{parts.port}" if parts.port else "")
+        if isinstance(error, MaxRetryError) and error.reason is not None:
+            error = error.reason
+        remedy = (
+            " (MASTABA_SSL_NO_VERIFY=1 accepts any certificate)"
+            if isinstance(error, SSLError)
+            else ""
+        )
+        return f"{place} does not answer: {error}{remedy}"
+
+
+class HTTPStorage(Storage):
+    """Base of storages whose objects are read by GET, with ranges and ETags.
+
+    A subclass gives the URL and the headers of a request; everything else is here.
+    """
+
+    def __init__(self, container: str, client: HTTPClient) -> None:
+        super().__init__(container)
+        self.client = client
+
+    @abstractmethod
+    def sign(self, method: str, key: str, headers: dict[str, str]) -> tuple[str, dict[str, str]]:
+        """Return the URL of an object, and the headers given together with what proves our right.
+
+        Raises:
+            AccessDeniedError, StorageUnavailableError: the right cannot be had.
+        """
+
+    def send(
+        self, method: str, key: str, headers: dict[str, str], limit: int | None = None
+    ) -> HTTPAnswer:
+        """Send one request for an object; subclasses may send it again with other credentials."""
+        url, signed = self.sign(method, key, headers)
+        return self.client.request(method, url, signed, limit=limit)
+
+    def refusal_reason(self, answer: HTTPAnswer) -> str:
+        """Return what the body of an error answer says, for messages; empty when nothing."""
+        return ""
+
+    def read(
+        self, key: str, byte_range: ByteRange | None = None, version: str | None = None
+    ) -> ObjectRead:
+        headers = {} if version is None else {"If-Match": f'"{version}"'}
+        if byte_range is not None and byte_range.length <= 0:
+            # HTTP has no empty range.
+            answer = self._ask("HEAD", key, headers)
+            return ObjectRead(b"", self._version(answer, key, version), _modified(answer))
+        limit = None
+        if byte_range is not None:
+            headers["Range"] = _range_header(byte_range)
+            limit = byte_range.offset + byte_range.length + 1
+        answer = self._ask("GET", key, headers, limit)
+        if answer.status == 416:
+            return ObjectRead(b"")
+        found = self._version(answer, key, version)
+        data = answer.body
+        if byte_range is not None:
+            data = self._wanted_part(answer, byte_range, key)
+        return ObjectRead(data, found, _modified(answer))
+
+    def stat(self, key: str) -> ObjectStat:
+        answer = self._ask("HEAD", key, {})
+        size = answer.headers.get("Content-Length", "")
+        if not size.isdecimal():
+            raise self._error(StorageUnavailableError, key, "its size is not told")
+        return ObjectStat(int(size), self._version(answer, key, None), _modified(answer))
+
+    def close(self) -> None:
+        self.client.close()
+
+    def _ask(
+        self, method: str, key: str, headers: dict[str, str], limit: int | None = None
+    ) -> HTTPAnswer:
+        try:
+            answer = self.send(method, key, headers, limit)
+        except StorageError as error:
+            raise self._error(type(error), key, str(error)) from error
+        status = answer.status
+        if status in (200, 206, 416):
+            return answer
+        reason = self.refusal_reason(answer)
+        told = f"the answer is {status}" + (f" {reason}" if reason else "")
+        if status == 404:
+            raise self._error(ObjectNotFoundError, key, told)
+        if status == 412:
+            raise self._error(ObjectChangedError, key, "it has been replaced")
+        if status in (401, 403):
+            raise self._error(AccessDeniedError, key, told)
+        if status in (408, 429) or status >= 500:
+            raise self._error(StorageUnavailableError, key, told)
+        raise self._error(StorageError, key, told)
+
+    def _version(self, answer: HTTPAnswer, key: str, wanted: str | None) -> str | None:
+        etag = answer.headers.get("ETag", "").strip()
+        # A weak one does not promise equal bytes.
+        version = None if not etag or etag.startswith("W/") else etag.strip('"')
+        # Some servers take no notice of If-Match.
+        if wanted is not None and version != wanted:
+            raise self._error(ObjectChangedError, key, "it has been replaced")
+        return version
+
+    def _wanted_part(self, answer: HTTPAnswer, byte_range: ByteRange, key: str) -> bytes:
+        """Return the bytes of a range, whatever range the server chose to answer."""
+        data, end = answer.body, byte_range.offset + byte_range.length
+        if answer.status == 200:
+            return data[byte_range.offset : end]
+        content_range = answer.headers.get("Content-Range", "")
+        match = _CONTENT_RANGE.fullmatch(content_range.strip())
+        if match is not None:
+            first, last, total = match.groups()
+            if total != "*":
+                end = min(end, int(total))
+            if (
+                int(first) == byte_range.offset
+                and len(data) == int(last) + 1 - int(first)
+                and (int(last) + 1 == end or (total == "*" and int(last) + 1 < end))
+            ):
+                return data
+        told = f"{len(data)} bytes of {content_range!r} for {_range_header(byte_range)}"
+        raise self._error(StorageUnavailableError, key, told)
+
+    def _error(self, kind: type[StorageError], key: str, told: str) -> StorageError:
+        return kind(f"{self.full_name}/{key}: {told}", storage=self.full_name, key=key)
+
+
+def _range_header(byte_range: ByteRange) -> str:
+    return f"bytes={byte_range.offset}-{byte_range.offset + byte_range.length - 1}"
+
+
+def _modified(answer: HTTPAnswer) -> float | None:
+    try:
+        return parsedate_to_datetime(answer.headers.get("Last-Modified", "")).timestamp()
+    except ValueError:
+        return None

@@ -1,0 +1,337 @@
+"""A small object store over real HTTP: S3 and Swift requests, and faults at will.
+
+It holds its objects in memory and checks signatures and tokens as the real ones do, so that
+drivers can be tested without installing a store. It writes nothing: objects are put into it
+by the test itself.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+import re
+import secrets
+import socket
+import ssl
+import struct
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from email.utils import formatdate
+from http.client import responses
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import MappingProxyType
+from typing import Any, Final, Self
+from urllib.parse import unquote, urlsplit
+
+from mastaba.testing.object_signature import SignatureError, check_signature
+
+S3_KEYS: Final[Mapping[str, str]] = MappingProxyType({"key": "secret"})
+SWIFT_USER: Final = "account:user"
+SWIFT_PASSWORD: Final = "password"  # noqa: S105 - of a test server
+PROJECT_ID: Final = "project"
+DOMAIN_ID: Final = "domain"
+
+_RANGE: Final = re.compile(r"bytes=(\d+)-(\d*)")
+
+
+@dataclass(frozen=True, slots=True)
+class StoredObject:
+    data: bytes
+    etag: str
+    modified: float
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedRequest:
+    """One request that was answered: the path is decoded, the range is None without one."""
+
+    method: str
+    path: str
+    range: str | None
+    status: int
+
+
+@dataclass(slots=True)
+class Faults:
+    """What goes wrong with requests for objects.
+
+    Attributes:
+        latency: seconds before each answer.
+        errors: share of answers that are 503.
+        resets: share of requests whose connection is reset.
+        stalls: share of bodies that stop in the middle for `stall_time` seconds.
+        truncations: share of bodies that end in the middle, though announced whole.
+        seed: of the random choice.
+    """
+
+    latency: float = 0.0
+    errors: float = 0.0
+    resets: float = 0.0
+    stalls: float = 0.0
+    truncations: float = 0.0
+    stall_time: float = 60.0
+    seed: int = 1
+
+
+@dataclass(slots=True)
+class _Answer:
+    status: int
+    headers: dict[str, str] = field(default_factory=dict)
+    body: bytes = b""
+    is_data: bool = False
+
+
+class ObjectServer:
+    """Serves objects on a free port of the loopback interface until it is closed.
+
+    S3 lies at `url`; Swift at ``<url>/v1/<account>``, with tokens from ``/auth/v1.0`` and
+    ``/v3/auth/tokens``. Sent through it as a proxy, requests for ``<bucket>.<host>`` are those
+    of virtual hosts.
+
+    Args:
+        s3_keys: access keys and their secrets.
+        tls: context of the server side, for HTTPS.
+
+    Attributes:
+        faults: may be replaced at any time.
+        requests: all requests so far, in the order of their answers.
+        ignores_ranges: answers whole objects, as some servers do.
+        ignores_conditions: takes no notice of ``If-Match``.
+    """
+
+    def __init__(
+        self, s3_keys: Mapping[str, str] = S3_KEYS, tls: ssl.SSLContext | None = None
+    ) -> None:
+        self.s3_keys = dict(s3_keys)
+        self.faults = Faults()
+        self.requests: list[RecordedRequest] = []
+        self.ignores_ranges = False
+        self.ignores_conditions = False
+        self.stopping = threading.Event()
+        self._objects: dict[tuple[str, str], StoredObject] = {}
+        self._containers: set[str] = set()
+        self._tokens: set[str] = set()
+        self._random = random.Random()  # noqa: S311 - chooses faults
+        self._seed: int | None = None
+        self._server = _Server(("127.0.0.1", 0), _Handler)
+        self._server.objects = self
+        if tls is not None:
+            self._server.socket = tls.wrap_socket(
+                self._server.socket, server_side=True, do_handshake_on_connect=False
+            )
+        scheme = "http" if tls is None else "https"
+        self.url = f"{scheme}://127.0.0.1:{self._server.server_address[1]}"
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, args=(0.05,), name="object-server", daemon=True
+        )
+        self._thread.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self.stopping.set()
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+    def make_container(self, container: str) -> None:
+        self._containers.add(container)
+
+    def put(self, container: str, key: str, data: bytes) -> None:
+        """Store an object in place of the one that had its name."""
+        self._containers.add(container)
+        etag = hashlib.md5(data, usedforsecurity=False).hexdigest()
+        self._objects[container, key] = StoredObject(data, etag, time.time())
+
+    def delete(self, container: str, key: str) -> None:
+        self._objects.pop((container, key), None)
+
+    def forget_tokens(self) -> None:
+        """Let all Swift tokens expire."""
+        self._tokens.clear()
+
+    def count(self, method: str, path: str) -> int:
+        """Return the number of requests so far whose path begins like this."""
+        return sum(
+            request.method == method and request.path.startswith(path)
+            for request in list(self.requests)
+        )
+
+    def answer(self, method: str, target: str, headers: Mapping[str, str], body: bytes) -> _Answer:
+        """Answer one request; ``target`` is as sent."""
+        parts = urlsplit(target)
+        path = unquote(parts.path)
+        if path == "/auth/v1.0" and method == "GET":
+            return self._authenticate_v1(headers)
+        if path == "/v3/auth/tokens" and method == "POST":
+            return self._authenticate_v3(body)
+        if path.startswith("/v1/"):
+            if headers.get("X-Auth-Token") not in self._tokens:
+                return _Answer(401, body=b"Unauthorized")
+            _, _, _, container, key = (*path.split("/", 4), "", "")[:5]
+            return self._object(method, container, key, headers, _swift_error)
+        host = headers.get("Host", "")
+        try:
+            check_signature(method, parts.path, parts.query, headers, self.s3_keys)
+        except SignatureError as error:
+            return _s3_error(403, error.code)
+        container, _, key = path.removeprefix("/").partition("/")
+        bucket = host.partition(".")[0]
+        if bucket in self._containers:
+            container, key = bucket, path.removeprefix("/")
+        return self._object(method, container, key, headers, _s3_error)
+
+    def _object(
+        self,
+        method: str,
+        container: str,
+        key: str,
+        headers: Mapping[str, str],
+        error: Callable[[int, str], _Answer],
+    ) -> _Answer:
+        if method not in ("GET", "HEAD"):
+            return _Answer(405)
+        if container not in self._containers:
+            return error(404, "NoSuchBucket")
+        stored = self._objects.get((container, key))
+        if stored is None:
+            return error(404, "NoSuchKey")
+        wanted = headers.get("If-Match")
+        if wanted and wanted.strip('"') != stored.etag and not self.ignores_conditions:
+            return error(412, "PreconditionFailed")
+        data = stored.data
+        answer_headers = {
+            "ETag": f'"{stored.etag}"',
+            "Last-Modified": formatdate(stored.modified, usegmt=True),
+            "Accept-Ranges": "bytes",
+            "Content-Type": "application/octet-stream",
+        }
+        match = _RANGE.fullmatch(headers.get("Range", ""))
+        if match is None or self.ignores_ranges:
+            return _Answer(200, answer_headers, data, is_data=True)
+        first = int(match[1])
+        last = min(int(match[2] or len(data)), len(data) - 1)
+        if first >= len(data):
+            return error(416, "InvalidRange")
+        answer_headers["Content-Range"] = f"bytes {first}-{last}/{len(data)}"
+        return _Answer(206, answer_headers, data[first : last + 1], is_data=True)
+
+    def _authenticate_v1(self, headers: Mapping[str, str]) -> _Answer:
+        user = headers.get("X-Auth-User") or headers.get("X-Storage-User")
+        password = headers.get("X-Auth-Key") or headers.get("X-Storage-Pass")
+        if (user, password) != (SWIFT_USER, SWIFT_PASSWORD):
+            return _Answer(401, body=b"Unauthorized")
+        return _Answer(
+            200, {"X-Auth-Token": self._new_token(), "X-Storage-Url": "http://elsewhere.invalid/"}
+        )
+
+    def _authenticate_v3(self, body: bytes) -> _Answer:
+        try:
+            auth = json.loads(body)["auth"]
+            user = auth["identity"]["password"]["user"]
+            given = (
+                user["name"],
+                user["password"],
+                user["domain"]["id"],
+                auth["scope"]["project"]["id"],
+            )
+        except (ValueError, KeyError, TypeError):
+            return _Answer(400, body=b"Bad Request")
+        if given != (SWIFT_USER.partition(":")[2], SWIFT_PASSWORD, DOMAIN_ID, PROJECT_ID):
+            return _Answer(401, body=b"Unauthorized")
+        return _Answer(201, {"X-Subject-Token": self._new_token()}, b'{"token": {}}')
+
+    def _new_token(self) -> str:
+        token = f"AUTH_tk{secrets.token_hex(8)}"
+        self._tokens.add(token)
+        return token
+
+    def draw(self) -> str | None:
+        """Return the name of the fault that the next answer gets, or None."""
+        faults = self.faults
+        if self._seed != faults.seed:
+            self._seed = faults.seed
+            self._random.seed(faults.seed)
+        number = self._random.random()
+        for name in ("errors", "resets", "stalls", "truncations"):
+            share = getattr(faults, name)
+            if number < share:
+                return name
+            number -= share
+        return None
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    block_on_close = False
+    request_queue_size = 128
+    objects: ObjectServer
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing: clients that hang up are part of the tests."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    server: _Server
+
+    def do_GET(self) -> None:
+        objects = self.server.objects
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        answer = objects.answer(self.command, self.path, self.headers, body)  # type: ignore[arg-type]
+        fault = objects.draw() if answer.is_data else None
+        if objects.faults.latency:
+            time.sleep(objects.faults.latency)
+        if fault == "errors":
+            answer = _Answer(503, body=b"slow down")
+        objects.requests.append(
+            RecordedRequest(
+                self.command,
+                unquote(urlsplit(self.path).path),
+                self.headers.get("Range"),
+                answer.status,
+            )
+        )
+        if fault == "resets":
+            linger = struct.pack("ii", 1, 0)
+            self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+            self.close_connection = True
+            return
+        self._send(answer, fault)
+
+    do_HEAD = do_POST = do_GET  # noqa: N815 - names that the base class looks for
+
+    def _send(self, answer: _Answer, fault: str | None) -> None:
+        headers = {**answer.headers, "Content-Length": str(len(answer.body))}
+        head = f"HTTP/1.1 {answer.status} {responses[answer.status]}\r\n" + "".join(
+            f"{name}: {value}\r\n" for name, value in headers.items()
+        )
+        body = b"" if self.command == "HEAD" else answer.body
+        if fault in ("stalls", "truncations"):
+            half = len(body) // 2
+            self.connection.sendall(f"{head}\r\n".encode() + body[:half])
+            if fault == "stalls":
+                self.server.objects.stopping.wait(self.server.objects.faults.stall_time)
+            self.close_connection = True
+            return
+        self.connection.sendall(f"{head}\r\n".encode() + body)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Keep quiet: the requests are recorded."""
+
+
+def _s3_error(status: int, code: str) -> _Answer:
+    body = f"<?xml version='1.0'?><Error><Code>{code}</Code><Message>{code}</Message></Error>"
+    return _Answer(status, {"Content-Type": "application/xml"}, body.encode())
+
+
+def _swift_error(status: int, code: str) -> _Answer:
+    return _Answer(status, {"Content-Type": "text/html"}, f"<h1>{code}</h1>".encode())

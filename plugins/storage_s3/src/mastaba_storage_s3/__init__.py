@@ -1,0 +1,18 @@
+"""S3 for Mastaba: the storage driver ``s3``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from mastaba.hookspecs import hookimpl
+
+if TYPE_CHECKING:
+    from mastaba.storage.base import Storage
+
+
+@hookimpl
+def register_storages() -> Iterable[type[Storage]]:
+    from mastaba_storage_s3.storage import S3Storage
+
+    return [S3Storage]

@@ -1,0 +1,78 @@
+"""The S3 clusters of the environment (storage.md section 5.1)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from urllib.parse import urlsplit
+
+from mastaba.environment import Environment
+from mastaba.errors import AccessDeniedError, StorageError
+
+_DEFAULT_URL = "http://localhost:9000"
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """One S3 endpoint.
+
+    Attributes:
+        name: its URL without the scheme: what stands after ``@`` in ``bucket@cluster``.
+        url: without final slash.
+        key: access key.
+        secret: its secret key.
+    """
+
+    name: str
+    url: str
+    key: str
+    secret: str = field(repr=False)
+
+
+def read_clusters(environment: Environment) -> dict[str, Cluster]:
+    """Return the clusters by name, the default one first.
+
+    Raises:
+        AccessDeniedError: S3_KEY or S3_SECRETKEY is not set.
+        StorageError: the three lists do not fit together. No message tells a secret.
+    """
+    urls = [url.rstrip("/") for url in environment.items("S3_URL")] or [_DEFAULT_URL]
+    keys, secrets = environment.items("S3_KEY"), environment.items("S3_SECRETKEY")
+    for name, values in (("S3_KEY", keys), ("S3_SECRETKEY", secrets)):
+        if not values:
+            raise AccessDeniedError(f"the variable MASTABA_{name} is not set", storage="s3://")
+    if not len(urls) == len(keys) == len(secrets):
+        raise StorageError(
+            f"the variables MASTABA_S3_URL, MASTABA_S3_KEY and MASTABA_S3_SECRETKEY have "
+            f"{len(urls)}, {len(keys)} and {len(secrets)} elements; they need equal numbers",
+            storage="s3://",
+        )
+    clusters: dict[str, Cluster] = {}
+    for url, key, secret in zip(urls, keys, secrets, strict=True):
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise StorageError(
+                f"{url!r} in MASTABA_S3_URL is no address like https://host:port", storage="s3://"
+            )
+        name = url.partition("://")[2]
+        if name in clusters:
+            raise StorageError(f"MASTABA_S3_URL names {name} twice", storage="s3://")
+        clusters[name] = Cluster(name, url, key, secret)
+    return clusters
+
+
+def find_cluster(clusters: dict[str, Cluster], container: str) -> tuple[str, Cluster]:
+    """Return bucket and cluster of ``bucket`` or ``bucket@cluster``.
+
+    Raises:
+        StorageError: there is no such cluster; the message names those there are.
+    """
+    bucket, _, name = container.partition("@")
+    if not name:
+        return bucket, next(iter(clusters.values()))
+    if name not in clusters:
+        raise StorageError(
+            f"the cluster {name!r} of {container!r} is not in MASTABA_S3_URL, "
+            f"which has: {', '.join(clusters)}",
+            storage=f"s3://{container}",
+        )
+    return bucket, clusters[name]

@@ -1,0 +1,20 @@
+from collections.abc import Iterator
+
+import pytest
+
+from mastaba.testing.object_server import ObjectServer
+
+
+@pytest.fixture(autouse=True)
+def _no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep the proxies of the machine out of the tests."""
+    for name in ("http_proxy", "https_proxy", "no_proxy", "all_proxy"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
+
+
+@pytest.fixture
+def server() -> Iterator[ObjectServer]:
+    with ObjectServer() as server:
+        server.make_container("maps")
+        yield server

@@ -1,0 +1,69 @@
+import socket
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from mastaba.environment import Environment
+from mastaba.storage.base import Storage
+from mastaba.testing.object_server import ObjectServer
+from mastaba.testing.storage import ObjectWriter, StorageTests
+from mastaba_storage_s3.storage import S3Storage
+
+
+class Bucket:
+    def __init__(self, server: ObjectServer) -> None:
+        self._server = server
+
+    def put(self, key: str, data: bytes) -> None:
+        self._server.put("maps", key, data)
+
+    def delete(self, key: str) -> None:
+        self._server.delete("maps", key)
+
+
+def open_bucket(url: str, **variables: str) -> S3Storage:
+    environment = {"S3_URL": url, "S3_KEY": "key", "S3_SECRETKEY": "secret", **variables}
+    return S3Storage.open(
+        "maps", Environment({f"MASTABA_{name}": value for name, value in environment.items()})
+    )
+
+
+class TestS3Storage(StorageTests):
+    @pytest.fixture
+    def storage(self, server: ObjectServer) -> Storage:
+        return open_bucket(server.url)
+
+    @pytest.fixture
+    def writer(self, server: ObjectServer) -> ObjectWriter:
+        return Bucket(server)
+
+    @pytest.fixture(params=[{"S3_SECRETKEY": "wrong"}, {"S3_KEY": "unknown"}])
+    def open_refused(
+        self, server: ObjectServer, request: pytest.FixtureRequest
+    ) -> Callable[[], Storage]:
+        return lambda: open_bucket(server.url, **request.param)
+
+    @pytest.fixture
+    def open_unreachable(self) -> Callable[[], Storage]:
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            port = listener.getsockname()[1]
+        return lambda: open_bucket(f"http://127.0.0.1:{port}")
+
+    @pytest.fixture
+    def open_silent(self) -> Iterator[Callable[[], Storage]]:
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+            yield lambda: open_bucket(url, NETWORK_TIMEOUT="1")
+
+
+class TestSignatureVersion2(TestS3Storage):
+    @pytest.fixture
+    def storage(self, server: ObjectServer) -> Storage:
+        return open_bucket(server.url, S3_SIGNATURE_VERSION="2")
+
+
+class TestServerThatIgnoresRangesAndConditions(TestS3Storage):
+    @pytest.fixture
+    def storage(self, server: ObjectServer) -> Storage:
+        server.ignores_ranges = server.ignores_conditions = True
+        return open_bucket(server.url)
