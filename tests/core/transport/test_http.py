@@ -17,6 +17,11 @@ from mastaba.transport.listener import open_listener
 from mastaba.transport.supervisor import Supervisor
 
 home = Path(sys.argv[1])
+
+def say(text):
+    # In one piece, since several processes write here.
+    os.write(1, f"{text}\\n".encode())
+
 closed = home / "closed"
 
 class Pieces:
@@ -42,7 +47,7 @@ def application(environ, start_response):
         start_response("200 OK", [("Content-Length", "30000000")])
         return [bytes(30_000_000)]
     if path == "/wait":
-        print("waiting")
+        say("waiting")
         while not (home / "open").exists():
             time.sleep(0.01)
     write = start_response("200 OK", [("Content-Type", "text/plain")])
@@ -62,11 +67,11 @@ def worker(index):
     HTTPServer(application, listener.socket, threads=2, linger=0.2).run()
 
 def reload():
-    print("reloaded")
+    say("reloaded")
     return worker
 
 with open_listener("127.0.0.1:0") as listener:
-    print(listener.socket.getsockname()[1])
+    say(listener.socket.getsockname()[1])
     sys.exit(Supervisor(worker, workers=2, reload=reload).run())
 """
 

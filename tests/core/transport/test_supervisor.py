@@ -23,19 +23,24 @@ from mastaba.transport.listener import open_listener
 from mastaba.transport.supervisor import Supervisor
 
 home = Path(sys.argv[1])
+
+def say(text):
+    # In one piece, since several processes write here.
+    os.write(1, f"{text}\\n".encode())
+
 workers = int(sys.argv[2])
 options = eval(sys.argv[3])
 generation = 0
 
 class Report(logging.Handler):
     def emit(self, record):
-        print(record.getMessage())
+        say(record.getMessage())
 
 logging.getLogger().addHandler(Report())
 
 def application(environ, start_response):
     if environ["PATH_INFO"] == "/wait":
-        print("waiting")
+        say("waiting")
         while not (home / "open").exists():
             time.sleep(0.01)
     body = f"{generation} {os.getpid()}".encode()
@@ -45,10 +50,10 @@ def application(environ, start_response):
 def load():
     global generation
     if (home / "hang").exists():
-        print("loading")
+        say("loading")
         time.sleep(3600)
     if (home / "slow").exists():
-        print("loading")
+        say("loading")
         while (home / "slow").exists():
             time.sleep(0.01)
     if (home / "broken").exists():
@@ -56,11 +61,11 @@ def load():
     generation += 1
     if (home / "fatal").exists():
         return lambda index: os._exit(3)
-    print(f"loaded {generation}")
+    say(f"loaded {generation}")
     return worker
 
 def worker(index):
-    print(f"worker {index}")
+    say(f"worker {index}")
     FastCGIServer(application, listener.socket, threads=2, handover=handover).run()
 
 handover = Handover()

@@ -103,6 +103,7 @@ class FastCGIConnection(Connection):  # type: ignore[misc]
         self.hangup = False
         self.registered = 0
         self.open = True
+        self.answered = False
         self.output: list[memoryview] = []
         self.progress = 0.0
         self.errors = ErrorStream()
@@ -321,6 +322,7 @@ class FastCGIConnection(Connection):  # type: ignore[misc]
             self._process(b"")
 
     def _answered(self) -> None:
+        self.answered = True
         if self._closing:
             self.close()
 

@@ -42,6 +42,7 @@ _EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _BATCH = 16
 _DRAIN_POLL = 0.02
 _SWEEP_PERIOD = 1.0
+_MAX_UNCLAIMED = 64
 
 
 class FastCGIServer(BaseFCGIServer):  # type: ignore[misc]
@@ -114,20 +115,20 @@ class FastCGIServer(BaseFCGIServer):  # type: ignore[misc]
 
         Has to be called in the main thread. Signals that the process ignores stay ignored.
         """
+        # The byte arrives at once, even while the main thread is deep in a C function, where a
+        # Python handler would have to wait.
+        wakeup = signal.set_wakeup_fd(self._wake_write, warn_on_full_buffer=False)
         handlers = {
             number: signal.signal(number, _no_operation)
             for number in (*_STOP_SIGNALS, _RETIRE_SIGNAL)
             if signal.getsignal(number) is not signal.SIG_IGN
         }
-        # The byte arrives at once, even while the main thread is deep in a C function, where a
-        # Python handler would have to wait.
-        wakeup = signal.set_wakeup_fd(self._wake_write, warn_on_full_buffer=False)
         try:
             self.serve()
         finally:
-            signal.set_wakeup_fd(wakeup)
             for number, handler in handlers.items():
                 signal.signal(number, handler)
+            signal.set_wakeup_fd(wakeup)
             self.close()
 
     def serve(self) -> None:
@@ -219,7 +220,7 @@ class FastCGIServer(BaseFCGIServer):  # type: ignore[misc]
             try:
                 connection.again = False
                 connection.run()
-                if self.draining and connection.open and connection.idle:
+                if self.draining and connection.idle and (self._retiring or connection.answered):
                     self._release(connection)
                 if connection.open:
                     wanted = _WRITE if connection.output else _READ
@@ -240,19 +241,21 @@ class FastCGIServer(BaseFCGIServer):  # type: ignore[misc]
         else:
             self._epoll.modify(connection.descriptor, wanted)
 
-    def _accept(self) -> None:
+    def _accept(self) -> bool:
+        """Accept and serve one connection; returns False if there was none."""
         try:
             sock, _ = self._listener.accept()
         except (BlockingIOError, ConnectionAbortedError):
-            return
+            return False
         except OSError as error:
             if error.errno not in _EXHAUSTED:
                 raise
             self._relieve(error)
-            return
+            return False
         # The request is mostly there already; a connection that is not kept may be answered and
         # closed without ever having been registered.
         self._serve(FastCGIConnection(sock, self))
+        return True
 
     def _take_over(self) -> None:
         assert self._handover is not None
@@ -262,6 +265,8 @@ class FastCGIServer(BaseFCGIServer):  # type: ignore[misc]
 
     def _release(self, connection: FastCGIConnection) -> None:
         """Part with an idle kept connection: to a successor if possible."""
+        if not connection.open:
+            return
         if self._retiring and self._handover is not None:
             if connection.registered:
                 # Closing our descriptor of a connection that lives on would not remove it.
@@ -344,6 +349,22 @@ class FastCGIServer(BaseFCGIServer):  # type: ignore[misc]
             self._grace_end = now + self._grace
             self.draining = True
         self.stop()  # for the threads that wait
+        self._serve_unclaimed()
+
+    def _serve_unclaimed(self) -> None:
+        """Serve what the kernel announced to this process alone just before it stopped listening.
+
+        Nobody else would be woken for it.
+        """
+        for _ in range(_MAX_UNCLAIMED):
+            if not self._accept():
+                break
+        if self._retiring and self._handover is not None:
+            # All are taken before the first one is given back, which wakes another process.
+            taken = [self._handover.take() for _ in range(_MAX_UNCLAIMED)]
+            for sock in taken:
+                if sock is not None:
+                    self._serve(FastCGIConnection(sock, self))
 
     def _confirm_stop(self) -> None:
         with self._lock:

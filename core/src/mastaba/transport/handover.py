@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import array
 import socket
 
-_FLAGS = socket.MSG_DONTWAIT | socket.MSG_CMSG_CLOEXEC
+_DESCRIPTOR_SIZE = array.array("i").itemsize
 
 
 class Handover:
@@ -19,6 +20,9 @@ class Handover:
     def __init__(self) -> None:
         # Unlike datagrams, packets in sequence are not limited to a queue of ten.
         self._taking, self._giving = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        # Several processes wait for the same connection.
+        self._taking.setblocking(False)
+        self._giving.setblocking(False)
 
     def fileno(self) -> int:
         """A descriptor that is readable while there is something to take."""
@@ -30,17 +34,21 @@ class Handover:
         Returns False if the channel is full or broken.
         """
         try:
-            socket.send_fds(self._giving, [b"\0"], [sock.fileno()], socket.MSG_DONTWAIT)
+            socket.send_fds(self._giving, [b"\0"], [sock.fileno()])
         except OSError:
             return False
         return True
 
     def take(self) -> socket.socket | None:
         """Take a connection, if there is one that nobody else has taken."""
+        # ``socket.recv_fds`` drops its flags in Python 3.11.
         try:
-            _, descriptors, _, _ = socket.recv_fds(self._taking, 1, 1, _FLAGS)
+            _, control, _, _ = self._taking.recvmsg(
+                1, socket.CMSG_LEN(_DESCRIPTOR_SIZE), socket.MSG_CMSG_CLOEXEC
+            )
         except BlockingIOError:
             return None
+        descriptors = array.array("i", control[0][2] if control else b"")
         return socket.socket(fileno=descriptors[0]) if descriptors else None
 
     def close(self) -> None:
