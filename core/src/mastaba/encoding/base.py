@@ -54,6 +54,13 @@ class Encoder(ABC):
     def accepts(self, dtype: np.dtype[np.generic], channels: int) -> bool:
         """Tell whether rasters of this sample type and channel count can be written."""
 
+    def check_options(self, options: Mapping[str, str]) -> None:  # noqa: B027 - most take any
+        """Refuse options that `encode` would refuse, before there is anything to encode.
+
+        Raises:
+            InvalidParameterError: an option has a value that is not allowed.
+        """
+
     @abstractmethod
     def encode(self, raster: Raster, options: Mapping[str, str]) -> bytes:
         """Return the encoded picture.

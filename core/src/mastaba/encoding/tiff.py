@@ -62,12 +62,11 @@ class TiffEncoder(Encoder):
     def accepts(self, dtype: np.dtype[np.generic], channels: int) -> bool:
         return dtype == np.float32 or (dtype == np.uint8 and 1 <= channels <= 4)
 
+    def check_options(self, options: Mapping[str, str]) -> None:
+        _compression(options)
+
     def encode(self, raster: Raster, options: Mapping[str, str]) -> bytes:
-        name = options.get("compression", "raw").lower()
-        if name not in COMPRESSIONS:
-            raise InvalidParameterError(
-                f"the compression is one of {', '.join(COMPRESSIONS)}", "FORMAT_OPTIONS"
-            )
+        name = _compression(options)
         pixels = np.ascontiguousarray(raster.pixels, raster.pixels.dtype.newbyteorder("<"))
         rows = pixels.view(np.uint8).reshape(len(pixels), -1)
         strips, rows_per_strip = encode_strips(rows, name)
@@ -81,6 +80,15 @@ class TiffEncoder(Encoder):
 
     def _further_fields(self, raster: Raster) -> list[Field]:
         return []
+
+
+def _compression(options: Mapping[str, str]) -> str:
+    name = options.get("compression", "raw").lower()
+    if name not in COMPRESSIONS:
+        raise InvalidParameterError(
+            f"the compression is one of {', '.join(COMPRESSIONS)}", "FORMAT_OPTIONS"
+        )
+    return name
 
 
 def _layout(shape: Sequence[int], is_float: bool) -> list[Field]:

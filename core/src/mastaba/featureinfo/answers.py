@@ -1,0 +1,156 @@
+"""Bodies of GetFeatureInfo answers (wms.md section 4)."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+from xml.parsers import expat
+
+import numpy as np
+import numpy.typing as npt
+
+from mastaba.featureinfo.external import ExternalAnswer, UpstreamError
+from mastaba.http.markup import DECLARATION, element, leaf, text
+
+PLAIN, XML, HTML, JSON = "text/plain", "text/xml", "text/html", "application/json"
+INFO_FORMATS: Final = (PLAIN, XML, HTML, JSON)
+"""Media types that every queryable layer answers in, in the order of capabilities."""
+
+_BODY: Final = re.compile(r"<body[^>]*>(.*)</body\s*>", re.IGNORECASE | re.DOTALL)
+_PROLOGUE: Final = re.compile(r"\s*(<\?xml[^>]*\?>)?\s*")
+
+
+@dataclass(frozen=True, slots=True)
+class PixelAnswer:
+    """The values of one pixel of a layer, as texts."""
+
+    layer: str
+    values: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A body to send.
+
+    Attributes:
+        foreign: whether some of it was written by another server.
+    """
+
+    body: bytes
+    media_type: str
+    foreign: bool = False
+
+
+def value_texts(values: npt.NDArray[Any]) -> tuple[str, ...]:
+    """Return one text for each channel: uint8 as integers, float32 with two decimals."""
+    if values.dtype == np.uint8:
+        return tuple(str(int(value)) for value in values)
+    return tuple(f"{float(value):.2f}" for value in values)
+
+
+def written(parts: Sequence[PixelAnswer | ExternalAnswer], info_format: str) -> Answer:
+    """Return the answers of one or more layers as one body.
+
+    Args:
+        parts: in the order of QUERY_LAYERS, at least one.
+        info_format: one of `INFO_FORMATS`.
+
+    Raises:
+        UpstreamError: several answers cannot be joined, since one is not what it claims to be.
+    """
+    if len(parts) == 1 and isinstance(parts[0], ExternalAnswer):
+        return Answer(parts[0].body, parts[0].media_type, foreign=True)
+    write = {PLAIN: _plain, XML: _xml, HTML: _html, JSON: _json}[info_format]
+    foreign = any(isinstance(part, ExternalAnswer) for part in parts)
+    return Answer(write(parts).encode(), info_format, foreign)
+
+
+def _plain(parts: Sequence[PixelAnswer | ExternalAnswer]) -> str:
+    return "\n".join(
+        ",".join(part.values) if isinstance(part, PixelAnswer) else _text(part).rstrip("\r\n")
+        for part in parts
+    )
+
+
+def _json(parts: Sequence[PixelAnswer | ExternalAnswer]) -> str:
+    features: list[Any] = []
+    for part in parts:
+        if isinstance(part, PixelAnswer):
+            properties: dict[str, Any] = {"pixel": list(part.values)}
+            if len(parts) > 1:
+                properties["layer"] = part.layer
+            features.append({"type": "Feature", "geometry": None, "properties": properties})
+        else:
+            features.extend(_features(part))
+    collection = {"type": "FeatureCollection", "features": features}
+    return json.dumps(collection, separators=(",", ":"), ensure_ascii=False)
+
+
+def _features(part: ExternalAnswer) -> list[Any]:
+    try:
+        document = json.loads(part.body)
+    except (ValueError, RecursionError):
+        document = None
+    features = document.get("features") if isinstance(document, dict) else None
+    if not isinstance(features, list):
+        raise UpstreamError("the server that knows the features did not answer in GeoJSON")
+    return features
+
+
+def _xml(parts: Sequence[PixelAnswer | ExternalAnswer]) -> str:
+    if len(parts) == 1 and isinstance(parts[0], PixelAnswer):
+        return DECLARATION + element("Pixel", *_bands(parts[0]))
+    children = [
+        element("Pixel", *_bands(part), attributes={"layer": part.layer})
+        if isinstance(part, PixelAnswer)
+        else _root_element(part)
+        for part in parts
+    ]
+    foreign = any(isinstance(part, ExternalAnswer) for part in parts)
+    return DECLARATION + element("FeatureInfo" if foreign else "Pixels", *children)
+
+
+def _bands(part: PixelAnswer) -> list[str]:
+    return [leaf("Band", value) for value in part.values]
+
+
+def _root_element(part: ExternalAnswer) -> str:
+    """Return the root element of an XML document, fit to be put into another one."""
+    parser = expat.ParserCreate()
+    parser.StartDoctypeDeclHandler = _refuse
+    document = _text(part)
+    try:
+        # Parsed as text: what its declaration says of the encoding is of no account any more.
+        root = document[_PROLOGUE.match(document).end() :]  # type: ignore[union-attr]
+        parser.Parse(root, True)
+    except (expat.ExpatError, ValueError):
+        raise UpstreamError("the server that knows the features did not answer in XML") from None
+    return root
+
+
+def _refuse(*declared: object) -> None:
+    raise ValueError("a DOCTYPE is not allowed")
+
+
+def _html(parts: Sequence[PixelAnswer | ExternalAnswer]) -> str:
+    blocks = []
+    for part in parts:
+        if isinstance(part, ExternalAnswer):
+            document = _text(part)
+            inside = _BODY.search(document)
+            blocks.append(inside.group(1) if inside else document)
+            continue
+        heading = f"<h2>{text(part.layer)}</h2>\n" if len(parts) > 1 else ""
+        items = "".join(f"<li>{text(value)}</li>" for value in part.values)
+        blocks.append(f"{heading}<b>Pixel value :</b>\n<ul>{items}</ul>")
+    return (
+        '<!DOCTYPE html>\n<html lang="en">\n<head><meta charset="UTF-8">'
+        "<title>Feature info</title></head>\n<body>\n" + "\n".join(blocks) + "\n</body>\n</html>\n"
+    )
+
+
+def _text(part: ExternalAnswer) -> str:
+    return part.body.decode("utf-8-sig", "replace")

@@ -1,0 +1,111 @@
+"""GetFeatureInfo passed on to another WMS (layer.md section 8, ``EXTERNALWMS``)."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import urlencode
+
+from mastaba import __version__
+from mastaba.environment import Environment
+from mastaba.errors import RequestError
+from mastaba.featureinfo.fetch import Fetcher, FetchError
+from mastaba.model.layer import FeatureInfo
+
+logger = logging.getLogger("mastaba.featureinfo")
+
+_MEDIA_TYPE: Final = re.compile(
+    r"[\w.+-]{1,60}/[\w.+-]{1,100}( ?; ?[\w-]{1,40}=\"?[\w.:/+ -]*\"?)*"
+)
+
+
+class UpstreamError(RequestError):
+    """The server that the question was passed on to gave no usable answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExternalQuery:
+    """What is asked of the other server, as texts.
+
+    Attributes:
+        bbox: in the axis order of the CRS in WMS 1.3.0.
+        i, j: column and row of the pixel.
+    """
+
+    crs: str
+    bbox: str
+    width: int
+    height: int
+    i: int
+    j: int
+    info_format: str
+    feature_count: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class ExternalAnswer:
+    """What the other server answered; nothing of it is to be trusted."""
+
+    body: bytes
+    media_type: str
+
+
+class ExternalWMS:
+    """Asks other servers. Shared by all threads."""
+
+    def __init__(self, environment: Environment | None = None) -> None:
+        self._fetcher = Fetcher(environment or Environment(), f"Mastaba/{__version__}")
+
+    def ask(self, info: FeatureInfo, query: ExternalQuery) -> ExternalAnswer:
+        """Return the answer to a question.
+
+        Raises:
+            UpstreamError: there is none, or it reports a failure.
+        """
+        assert info.url is not None
+        try:
+            fetched = self._fetcher.get(question_url(info, query))
+        except FetchError as error:
+            logger.warning("GetFeatureInfo: %s", error)
+            raise UpstreamError("the server that knows the features gives no answer") from None
+        if not 200 <= fetched.status <= 299:
+            logger.warning("GetFeatureInfo: %s answers %d", info.url, fetched.status)
+            raise UpstreamError("the server that knows the features reports a failure")
+        known = _MEDIA_TYPE.fullmatch(fetched.content_type) is not None
+        return ExternalAnswer(fetched.body, fetched.content_type if known else query.info_format)
+
+
+def question_url(info: FeatureInfo, query: ExternalQuery) -> str:
+    """Return the URL of a WMS 1.3.0 GetFeatureInfo; an extra parameter replaces no standard one."""
+    assert info.url is not None
+    parameters = {
+        "VERSION": "1.3.0",
+        "SERVICE": "WMS",
+        "REQUEST": "GetFeatureInfo",
+        "STYLES": "",
+        "LAYERS": info.layers,
+        "QUERY_LAYERS": info.query_layers,
+        "INFO_FORMAT": query.info_format,
+        "FORMAT": "image/tiff",
+        "FEATURE_COUNT": str(query.feature_count),
+        "CRS": query.crs,
+        "WIDTH": str(query.width),
+        "HEIGHT": str(query.height),
+        "I": str(query.i),
+        "J": str(query.j),
+        "BBOX": query.bbox,
+    }
+    parameters |= _without(info.extra_query_params, parameters)
+    url = info.url
+    if "?" not in url:
+        url += "?"
+    elif not url.endswith(("?", "&")):
+        url += "&"
+    return url + urlencode(parameters)
+
+
+def _without(extra: Mapping[str, str], taken: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in extra.items() if name.upper() not in taken}

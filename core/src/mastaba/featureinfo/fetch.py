@@ -1,0 +1,194 @@
+"""One HTTP GET that cannot hang, grow or wander: for answers passed on to a client."""
+
+from __future__ import annotations
+
+import base64
+import socket
+import ssl
+import threading
+import time
+import zlib
+from contextlib import suppress
+from dataclasses import dataclass
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from typing import Final
+from urllib.parse import SplitResult, unquote, urljoin, urlsplit
+from urllib.request import getproxies, proxy_bypass
+
+from mastaba.environment import Environment
+
+MAX_BODY: Final = 4 * 1024 * 1024
+"""Bytes, after decompression."""
+
+_MAX_REDIRECTS: Final = 5
+_REDIRECTS: Final = frozenset((301, 302, 303, 307, 308))
+_SILENCE: Final = 10
+"""Seconds without a byte after which the other side counts as gone, unless the operator says."""
+_WHOLE: Final = 3
+"""The whole exchange takes at most this many times that long."""
+_PART: Final = 65536
+_PORTS: Final = {"http": 80, "https": 443}
+
+
+class FetchError(Exception):
+    """There is no usable answer; the message is for the log."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """A complete answer.
+
+    Attributes:
+        content_type: as received; empty when there was none.
+    """
+
+    status: int
+    content_type: str
+    body: bytes
+
+
+class Fetcher:
+    """Fetches documents over HTTP and HTTPS.
+
+    Proxies come from HTTP_PROXY, HTTPS_PROXY and NO_PROXY. Redirects are followed on the same
+    host only. Shared by all threads.
+
+    Args:
+        environment: NETWORK_TIMEOUT (seconds of silence) and SSL_NO_VERIFY.
+        user_agent: what the other side sees.
+    """
+
+    def __init__(self, environment: Environment, user_agent: str) -> None:
+        self._silence = environment.integer("NETWORK_TIMEOUT", 0)
+        if self._silence <= 0:
+            self._silence = _SILENCE
+        self._verify = not environment.flag("SSL_NO_VERIFY")
+        self._user_agent = user_agent
+
+    def get(self, url: str) -> Fetched:
+        """Return what is at a URL, whatever its status.
+
+        Raises:
+            FetchError: no answer in time, a larger one than `MAX_BODY`, a redirect elsewhere, or
+                not HTTP at all.
+        """
+        deadline = time.monotonic() + _WHOLE * self._silence
+        for _ in range(_MAX_REDIRECTS + 1):
+            try:
+                fetched, location = self._exchange(url, deadline)
+            except (OSError, HTTPException, ValueError, zlib.error) as error:
+                raise FetchError(f"{url}: {error or type(error).__name__}") from error
+            if location is None:
+                return fetched
+            target = urljoin(url, location)
+            if not _same_host(urlsplit(url), urlsplit(target)):
+                raise FetchError(f"{url}: redirects to another host")
+            url = target
+        raise FetchError(f"{url}: redirects again and again")
+
+    def _exchange(self, url: str, deadline: float) -> tuple[Fetched, str | None]:
+        parts = urlsplit(url)
+        if parts.scheme not in _PORTS or not parts.hostname:
+            raise ValueError("not an HTTP address")
+        connection, target, headers = self._connection(parts)
+        headers |= {"User-Agent": self._user_agent, "Accept-Encoding": "identity"}
+        try:
+            connection.connect()
+            sock = connection.sock
+            # A time-out of the socket starts anew with each byte: a slow trickle needs this.
+            watchdog = threading.Timer(max(0.0, deadline - time.monotonic()), _cut, [sock])
+            watchdog.daemon = True
+            watchdog.start()
+            try:
+                connection.request("GET", target, headers=headers)
+                response = connection.getresponse()
+                location = response.getheader("Location")
+                if response.status in _REDIRECTS and location:
+                    return Fetched(response.status, "", b""), location
+                body = _decoded(_read(response), response.getheader("Content-Encoding"))
+            finally:
+                watchdog.cancel()
+        finally:
+            connection.close()
+        return Fetched(response.status, response.getheader("Content-Type") or "", body), None
+
+    def _connection(self, parts: SplitResult) -> tuple[HTTPConnection, str, dict[str, str]]:
+        """Return a connection that is not yet open, what to ask for on it, and headers."""
+        host, port = parts.hostname or "", parts.port or _PORTS[parts.scheme]
+        target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+        headers = _authorization("Authorization", parts)
+        proxy = "" if proxy_bypass(host) else getproxies().get(parts.scheme, "")
+        if not proxy:
+            return self._open(parts.scheme, host, port), target, headers
+        via = urlsplit(proxy if "://" in proxy else f"http://{proxy}")
+        credentials = _authorization("Proxy-Authorization", via)
+        connection = self._open(parts.scheme, via.hostname or "", via.port or _PORTS["http"])
+        if parts.scheme == "https":
+            connection.set_tunnel(host, port, credentials)
+            return connection, target, headers
+        netloc = parts.netloc.rpartition("@")[2]
+        return connection, f"http://{netloc}{target}", headers | credentials
+
+    def _open(self, scheme: str, host: str, port: int) -> HTTPConnection:
+        if scheme == "http":
+            return HTTPConnection(host, port, timeout=self._silence)
+        context = ssl.create_default_context()
+        if not self._verify:
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_NONE
+        return HTTPSConnection(host, port, timeout=self._silence, context=context)
+
+
+def _cut(sock: socket.socket) -> None:
+    with suppress(OSError):
+        sock.shutdown(socket.SHUT_RDWR)
+
+
+def _read(response: HTTPResponse) -> bytes:
+    """Return the whole body.
+
+    Raises:
+        ValueError: it is too large.
+        OSError: it was cut short.
+    """
+    if response.length is not None and response.length > MAX_BODY:
+        raise ValueError("the answer is too large")
+    parts = []
+    size = 0
+    while part := response.read1(_PART):
+        size += len(part)
+        if size > MAX_BODY:
+            raise ValueError("the answer is too large")
+        parts.append(part)
+    if response.length:
+        raise OSError("the answer was cut short")
+    return b"".join(parts)
+
+
+def _decoded(body: bytes, coding: str | None) -> bytes:
+    """Undo a content coding that the other side used although it was not asked to."""
+    if not body or not coding or coding.lower() == "identity":
+        return body
+    if coding.lower() not in ("gzip", "x-gzip", "deflate"):
+        raise ValueError(f"unknown content coding {coding[:20]!r}")
+    plain = zlib.decompressobj(zlib.MAX_WBITS + 32).decompress(body, MAX_BODY + 1)
+    if len(plain) > MAX_BODY:
+        raise ValueError("the answer is too large")
+    return plain
+
+
+def _authorization(header: str, parts: SplitResult) -> dict[str, str]:
+    if parts.username is None:
+        return {}
+    credentials = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+    return {header: "Basic " + base64.b64encode(credentials.encode()).decode()}
+
+
+def _same_host(one: SplitResult, other: SplitResult) -> bool:
+    """Tell whether a redirect stays on its host; it may go from http to https there."""
+    if one.hostname != other.hostname:
+        return False
+    ports = [parts.port or _PORTS.get(parts.scheme) for parts in (one, other)]
+    if one.scheme == other.scheme:
+        return ports[0] == ports[1]
+    return (one.scheme, other.scheme) == ("http", "https") and ports == [80, 443]

@@ -1,0 +1,100 @@
+"""The value of one pixel of a map, as in the whole map but at the price of one pixel."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mastaba.catalogue import Catalogue
+from mastaba.model.layer import Layer
+from mastaba.render.layer_map import Extent, LayerMap
+from mastaba.render.mosaic import LevelPixels
+from mastaba.render.positions import CurvedPositions, StraightPositions
+from mastaba.render.request import MapRequest
+from mastaba.render.tile_cache import TileCache
+
+
+def pixel_value(
+    catalogue: Catalogue, tiles: TileCache, request: MapRequest, layer: Layer, row: int, column: int
+) -> npt.NDArray[Any]:
+    """Return the value that a layer has, without style, in one pixel of a map.
+
+    Level, kernel and position are those of the whole map, so that the value is the one it shows.
+
+    Args:
+        catalogue: that the layer is of.
+        tiles: decoded tiles kept by the renderer.
+        request: the map; its layers are of no account.
+        layer: a raster layer.
+        row, column: of the pixel, from the upper left one.
+
+    Returns:
+        shape (channels,), uint8 or float32; the nodata value where there is no data.
+
+    Raises:
+        InvalidParameterError: the pixel takes more source tiles than a map may.
+        SlabFormatError, StorageError: the data cannot be read.
+    """
+    native = layer.pyramid.tile_matrix_set.crs
+    part = PixelOfMap(
+        layer,
+        _levels(catalogue, tiles, layer),
+        Extent(request.bbox, request.crs, request.width, request.height),
+        same_crs=catalogue.settings.equivalences.equal(request.crs.code, native.code),
+        resolution_factor=request.resolution_factor,
+    )
+    part.narrow(row, column)
+    part.check(catalogue.settings.map)
+    value: npt.NDArray[Any] = part.draw().pixels[0, 0]
+    return value
+
+
+def _levels(catalogue: Catalogue, tiles: TileCache, layer: Layer) -> Mapping[str, LevelPixels]:
+    return {
+        name: LevelPixels(layer.pyramid, reader, tiles)
+        for name, reader in catalogue.readers[layer.id].items()
+    }
+
+
+class PixelOfMap(LayerMap):
+    """The map of one layer, of which all but one pixel is left out."""
+
+    def narrow(self, row: int, column: int) -> None:
+        """Keep one pixel of the map, from then on its only one."""
+        positions, part = self._positions, self._part
+        self._extent = replace(self._extent, width=1, height=1)
+        self._part = None
+        if positions is None or part is None:
+            return
+        top, bottom, left, right = part
+        if not (top <= row < bottom and left <= column < right):
+            return
+        self._part = (0, 1, 0, 1)
+        row, column = row - top, column - left
+        if isinstance(positions, StraightPositions):
+            self._positions = replace(
+                positions,
+                columns=positions.columns[column : column + 1],
+                rows=positions.rows[row : row + 1],
+            )
+            return
+        self._positions = _only(positions, row, column)
+        if not self._positions.is_complete:
+            self._part = None
+
+
+def _only(positions: CurvedPositions, row: int, column: int) -> CurvedPositions:
+    """Return the positions of a map of one pixel: a grid of one point."""
+    line = positions.cut(row, row)
+    start = np.zeros(1)
+    return replace(
+        positions,
+        across=start,
+        down=start,
+        columns=np.array([[np.interp(column, line.across, line.columns[0])]]),
+        rows=np.array([[np.interp(column, line.across, line.rows[0])]]),
+    )

@@ -1,0 +1,86 @@
+"""GetLegendGraphic (OGC 05-078r4 clause 8; optional operation of the profile for styles)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+from urllib.parse import quote
+
+from mastaba.encoding.base import Encoder
+from mastaba.errors import InvalidParameterError, UnsupportedFormatError
+from mastaba.http.request import printable
+from mastaba.http.response import Response, content_disposition
+from mastaba.model.style import Style
+from mastaba_wms import params
+from mastaba_wms.drawing import encoded
+from mastaba_wms.legend import Symbol, draw_legend
+from mastaba_wms.published import PublishedLayer, find
+
+DEFAULT_FORMAT: Final = "image/png"
+_MAX_SYMBOL: Final = 200
+"""Pixels; WIDTH and HEIGHT are hints for one symbol, not for the whole picture."""
+
+
+class GetLegendGraphic:
+    """Answers GetLegendGraphic.
+
+    Args:
+        layers: of the service, by identifier.
+        encoders: of the formats offered for maps, by media type in lower case; those that are
+            pictures are offered here.
+    """
+
+    def __init__(
+        self, layers: Mapping[str, PublishedLayer], encoders: Mapping[str, Encoder]
+    ) -> None:
+        self._layers = layers
+        self._encoders = {name: e for name, e in encoders.items() if e.is_picture}
+
+    @property
+    def formats(self) -> list[str]:
+        """Media types of legends."""
+        return [encoder.media_type for encoder in self._encoders.values()]
+
+    def respond(self, parameters: Mapping[str, str]) -> Response:
+        """Return the legend of a style of one layer, the default one unless STYLE names it.
+
+        Raises:
+            RequestError: a parameter is missing or not valid.
+        """
+        layer = find(self._layers, params.required(parameters, "LAYER"), "LAYER")
+        style = layer.style(parameters.get("style", ""))
+        value = parameters.get("format") or DEFAULT_FORMAT
+        encoder = self._encoders.get(value.strip().lower())
+        if encoder is None:
+            raise UnsupportedFormatError(f"there is no format {printable(value)}", "FORMAT")
+        transparent = params.transparent(parameters)
+        default = Symbol()
+        symbol = Symbol(
+            _hint(parameters, "WIDTH", default.width), _hint(parameters, "HEIGHT", default.height)
+        )
+        image = draw_legend(style, symbol, transparent=transparent and encoder.holds_alpha)
+        headers = [
+            ("Content-Type", encoder.media_type),
+            ("Content-Disposition", content_disposition(encoder.media_type)),
+        ]
+        return Response(200, headers, encoded(image, encoder, transparent=transparent))
+
+
+def legend_url(endpoint_uri: str, layer: str, style: Style, media_type: str) -> str:
+    """Return the URL of the legend of a style, as `GetLegendGraphic` draws it by default."""
+    joint = "&" if "?" in endpoint_uri else "?"
+    return (
+        f"{endpoint_uri}{joint}SERVICE=WMS&VERSION=1.3.0&REQUEST=GetLegendGraphic"
+        f"&LAYER={quote(layer, safe='')}&STYLE={quote(style.identifier, safe='')}"
+        f"&FORMAT={media_type}"
+    )
+
+
+def _hint(parameters: Mapping[str, str], name: str, default: int) -> int:
+    value = parameters.get(name.lower())
+    if not value:
+        return default
+    number = params.whole_number(value)
+    if number is None or not 1 <= number <= _MAX_SYMBOL:
+        raise InvalidParameterError(f"{name} must be a whole number from 1 to {_MAX_SYMBOL}", name)
+    return number

@@ -1,0 +1,194 @@
+"""What a GetMap request asks for, checked in the order of wms.md section 3.2."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from mastaba.catalogue import MapSettings
+from mastaba.encoding.base import Encoder
+from mastaba.errors import (
+    InvalidParameterError,
+    MissingParameterError,
+    UnsupportedFormatError,
+)
+from mastaba.http.request import printable
+from mastaba.model.crs import CRS
+from mastaba.render.request import Background, MapLayer, MapRequest
+from mastaba_wms import params
+from mastaba_wms.errors import UnsupportedCRSError
+from mastaba_wms.params import Exceptions
+from mastaba_wms.published import PublishedLayer, find
+from mastaba_wms.versions import Version
+
+_MAX_FORMAT: Final = 200
+
+
+@dataclass(frozen=True, slots=True)
+class MapQuery:
+    """A map to draw, and how to send it.
+
+    Attributes:
+        layers: in the order of LAYERS.
+    """
+
+    version: Version
+    layers: tuple[PublishedLayer, ...]
+    map: MapRequest
+    encoder: Encoder
+    background: Background
+    options: Mapping[str, str]
+    file_name: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Sheet:
+    """The paper that a map, or a report in its place, is drawn on."""
+
+    width: int
+    height: int
+    encoder: Encoder
+    background: Background
+    exceptions: Exceptions
+
+
+class MapQueries:
+    """Reads GetMap requests, and the part of GetFeatureInfo requests that is one.
+
+    Args:
+        layers: of the service, by identifier.
+        settings: limits and formats.
+        encoders: of the formats offered, by media type in lower case.
+    """
+
+    def __init__(
+        self,
+        layers: Mapping[str, PublishedLayer],
+        settings: MapSettings,
+        encoders: Mapping[str, Encoder],
+    ) -> None:
+        self._layers = layers
+        self._settings = settings
+        self._encoders = encoders
+
+    def layers(self, parameters: Mapping[str, str], name: str = "LAYERS") -> list[PublishedLayer]:
+        """Return the layers that LAYERS or QUERY_LAYERS names.
+
+        Raises:
+            MissingParameterError: it is absent.
+            InvalidParameterError: it names too many.
+            LayerNotDefinedError: one does not exist.
+        """
+        value = params.required(parameters, name)
+        limit = self._settings.max_layers
+        # Counted before it is split: the text may be as long as a request can be.
+        if value.count(",") >= limit:
+            raise InvalidParameterError(f"{name} may name at most {limit} layers", name)
+        return [find(self._layers, identifier, name) for identifier in value.split(",")]
+
+    def sheet(self, parameters: Mapping[str, str]) -> Sheet:
+        """Return the paper, read before all else to report errors on it.
+
+        Raises:
+            RequestError: one of its parameters is not valid.
+        """
+        width, height = self._size(parameters)
+        if width * height > self._settings.max_pixels:
+            raise InvalidParameterError("the map has too many pixels", "WIDTH")
+        background = Background(
+            params.background_colour(parameters), params.transparent(parameters)
+        )
+        return Sheet(
+            width, height, self._encoder(parameters), background, params.exceptions(parameters)
+        )
+
+    def read(
+        self,
+        version: Version,
+        parameters: Mapping[str, str],
+        layers: Sequence[PublishedLayer],
+        *,
+        is_drawn: bool = True,
+    ) -> MapQuery:
+        """Return the map asked for.
+
+        Args:
+            layers: as `layers` returns them.
+            is_drawn: whether what concerns only the drawing is checked too.
+
+        Raises:
+            RequestError: of the kind of the first fault found.
+        """
+        width, height = self._size(parameters)
+        crs = _crs(version, parameters, layers)
+        encoder = self._encoder(parameters)
+        northing_first = version.follows_axis_order and crs.northing_first
+        bbox = params.bbox(parameters, northing_first=northing_first)
+        params.exceptions(parameters)
+        styled = _styled(parameters, layers)
+        background = Background()
+        if is_drawn:
+            transparent = params.transparent(parameters)
+            background = Background(params.background_colour(parameters), transparent)
+        factor = params.resolution_factor(parameters)
+        options = params.format_options(parameters)
+        return MapQuery(
+            version,
+            tuple(layers),
+            MapRequest(styled, bbox, crs, width, height, factor),
+            encoder,
+            background,
+            options,
+            parameters.get("filename"),
+        )
+
+    def _size(self, parameters: Mapping[str, str]) -> tuple[int, int]:
+        return (
+            params.size(parameters, "WIDTH", self._settings.max_width),
+            params.size(parameters, "HEIGHT", self._settings.max_height),
+        )
+
+    def _encoder(self, parameters: Mapping[str, str]) -> Encoder:
+        value = params.required(parameters, "FORMAT")
+        encoder = None
+        if len(value) <= _MAX_FORMAT:
+            name = ";".join(part.strip() for part in value.lower().split(";"))
+            encoder = self._encoders.get(name)
+        if encoder is None:
+            raise UnsupportedFormatError(f"there is no format {printable(value)}", "FORMAT")
+        return encoder
+
+
+def _crs(version: Version, parameters: Mapping[str, str], layers: Sequence[PublishedLayer]) -> CRS:
+    name = version.crs_parameter
+    value = params.required(parameters, name)
+    code = value.upper()
+    for published in layers:
+        # Only codes that are offered reach the projection library.
+        if code not in published.crs.offered:
+            raise UnsupportedCRSError(
+                f"the layer {published.layer.id} is not offered in {printable(value)}", name
+            )
+    return CRS.from_code(code)
+
+
+def _styled(
+    parameters: Mapping[str, str], layers: Sequence[PublishedLayer]
+) -> tuple[MapLayer, ...]:
+    value = parameters.get("styles")
+    if value is None:
+        raise MissingParameterError("the parameter STYLES is missing; it may be empty", "STYLES")
+    count = len(layers)
+    if not value:
+        names = [""] * count
+    elif value.count(",") != count - 1:
+        raise InvalidParameterError(
+            f"STYLES must be empty or name one style for each of {count} layers", "STYLES"
+        )
+    else:
+        names = value.split(",")
+    return tuple(
+        MapLayer(published.layer, published.style(name))
+        for published, name in zip(layers, names, strict=True)
+    )

@@ -1,0 +1,249 @@
+"""Parameters of requests: from text to values (wms.md sections 1 and 3.1).
+
+Parameters come by lower-case name, whichever binding brought them.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Final
+
+from mastaba.errors import (
+    InvalidParameterError,
+    MissingParameterError,
+    UnsupportedOperationError,
+)
+from mastaba.http.request import printable
+from mastaba.model.bbox import BoundingBox
+from mastaba_wms.versions import OF_REQUESTS, Version
+
+
+class Operation(StrEnum):
+    """Operations of the standard and of its profile for styles, as in REQUEST."""
+
+    GET_CAPABILITIES = "GetCapabilities"
+    GET_MAP = "GetMap"
+    GET_FEATURE_INFO = "GetFeatureInfo"
+    GET_LEGEND_GRAPHIC = "GetLegendGraphic"
+
+
+class Exceptions(StrEnum):
+    """How errors are reported, as in EXCEPTIONS."""
+
+    XML = "XML"
+    INIMAGE = "INIMAGE"
+    BLANK = "BLANK"
+
+
+_OPERATIONS: Final = {operation.lower(): operation for operation in Operation}
+# Media types are the values of WMS 1.1.1; clients send them with 1.3.0 as well.
+_EXCEPTIONS: Final = {
+    "xml": Exceptions.XML,
+    "inimage": Exceptions.INIMAGE,
+    "blank": Exceptions.BLANK,
+    "application/vnd.ogc.se_xml": Exceptions.XML,
+    "application/vnd.ogc.se_inimage": Exceptions.INIMAGE,
+    "application/vnd.ogc.se_blank": Exceptions.BLANK,
+}
+_FLAGS: Final = {"true": True, "false": False}
+_INSPIRE: Final = {"true": True, "1": True, "false": False, "0": False}
+_NUMBER: Final = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_COLOUR: Final = re.compile(r"(?:0[xX]|#)?([0-9A-Fa-f]{6})")
+# Longer texts are no numbers that anybody means.
+_MAX_DIGITS: Final = 9
+_MAX_BBOX: Final = 1000
+_MAX_OPTIONS: Final = 1000
+_CORNERS: Final = 4
+_STANDARD_DPI: Final = 90.7
+"""Pixels per inch at 0.28 mm a pixel, rounded as in existing servers."""
+
+
+def operation(parameters: Mapping[str, str]) -> Operation:
+    """Return the operation asked for, after checking SERVICE and REQUEST in this order.
+
+    Raises:
+        MissingParameterError: REQUEST is absent, or SERVICE is where it must not be.
+        InvalidParameterError: SERVICE is not WMS.
+        UnsupportedOperationError: there is no such operation.
+    """
+    service = parameters.get("service")
+    request = parameters.get("request")
+    if service and service.upper() != "WMS":
+        raise InvalidParameterError(f"SERVICE is not WMS but {printable(service)}", "SERVICE")
+    found = _OPERATIONS.get((request or "").lower())
+    # The standard asks for SERVICE in GetCapabilities only; where REQUEST is missing as well,
+    # the request may have been meant for another service.
+    if not service and (not request or found is Operation.GET_CAPABILITIES):
+        raise MissingParameterError("the parameter SERVICE is missing", "SERVICE")
+    if not request:
+        raise MissingParameterError("the parameter REQUEST is missing", "REQUEST")
+    if found is None:
+        raise UnsupportedOperationError(f"there is no operation {printable(request)}", "REQUEST")
+    return found
+
+
+def version(parameters: Mapping[str, str]) -> Version:
+    """Return the version of a GetMap or GetFeatureInfo request.
+
+    Raises:
+        MissingParameterError: it is absent or empty.
+        InvalidParameterError: it is none that we speak.
+    """
+    value = required(parameters, "VERSION")
+    found = OF_REQUESTS.get(value)
+    if found is None:
+        raise InvalidParameterError(f"there is no version {printable(value)}", "VERSION")
+    return found
+
+
+def required(parameters: Mapping[str, str], name: str) -> str:
+    """Return a parameter that must be there and not be empty.
+
+    Args:
+        name: as the protocol spells it, in upper case.
+
+    Raises:
+        MissingParameterError: it is not.
+    """
+    value = parameters.get(name.lower())
+    if not value:
+        raise MissingParameterError(f"the parameter {name} is missing", name)
+    return value
+
+
+def inspire(parameters: Mapping[str, str]) -> bool | None:
+    """Return the client's choice of the INSPIRE form; None when there is no valid choice."""
+    return _INSPIRE.get(parameters.get("inspire", "").lower())
+
+
+def whole_number(value: str) -> int | None:
+    """Return a number written in decimal digits only, or None; far too long ones are none."""
+    if not (value.isascii() and value.isdigit()):
+        return None
+    digits = value.lstrip("0") or "0"
+    return int(digits) if len(digits) <= _MAX_DIGITS else None
+
+
+def size(parameters: Mapping[str, str], name: str, limit: int) -> int:
+    """Return WIDTH or HEIGHT.
+
+    Raises:
+        MissingParameterError: it is absent.
+        InvalidParameterError: it is not a whole number from 1 to the limit.
+    """
+    number = whole_number(required(parameters, name))
+    if number is None or not 1 <= number <= limit:
+        raise InvalidParameterError(f"{name} must be a whole number from 1 to {limit}", name)
+    return number
+
+
+def bbox(parameters: Mapping[str, str], *, northing_first: bool) -> BoundingBox:
+    """Return BBOX, x before y.
+
+    Args:
+        northing_first: whether the client gives y before x.
+
+    Raises:
+        MissingParameterError: it is absent.
+        InvalidParameterError: not four finite decimal numbers, or without any area.
+    """
+    value = required(parameters, "BBOX")
+    # A plus sign that the client did not encode has become a blank.
+    texts = value.rstrip().replace(" ", "+").split(",") if len(value) <= _MAX_BBOX else []
+    if len(texts) != _CORNERS or not all(_NUMBER.fullmatch(text) for text in texts):
+        raise InvalidParameterError(
+            "BBOX must be four decimal numbers with commas between them", "BBOX"
+        )
+    one, two, three, four = map(float, texts)
+    box = (
+        BoundingBox(two, one, four, three) if northing_first else BoundingBox(one, two, three, four)
+    )
+    width, height = box.xmax - box.xmin, box.ymax - box.ymin
+    if not (box.is_finite and math.isfinite(width) and math.isfinite(height)):
+        raise InvalidParameterError("BBOX has numbers that are too large", "BBOX")
+    if width <= 0 or height <= 0:
+        raise InvalidParameterError("BBOX must have each minimum below its maximum", "BBOX")
+    return box
+
+
+def exceptions(parameters: Mapping[str, str]) -> Exceptions:
+    """Return how errors are to be reported.
+
+    Raises:
+        InvalidParameterError: in no way that we know.
+    """
+    # Existing servers read the misspelt name.
+    value = parameters.get("exceptions") or parameters.get("exception") or Exceptions.XML
+    found = _EXCEPTIONS.get(value.lower())
+    if found is None:
+        raise InvalidParameterError("EXCEPTIONS must be XML, INIMAGE or BLANK", "EXCEPTIONS")
+    return found
+
+
+def transparent(parameters: Mapping[str, str]) -> bool:
+    """Return TRANSPARENT, FALSE when it is absent.
+
+    Raises:
+        InvalidParameterError: neither TRUE nor FALSE.
+    """
+    found = _FLAGS.get((parameters.get("transparent") or "false").lower())
+    if found is None:
+        raise InvalidParameterError("TRANSPARENT must be TRUE or FALSE", "TRANSPARENT")
+    return found
+
+
+def background_colour(parameters: Mapping[str, str]) -> tuple[int, int, int] | None:
+    """Return BGCOLOR as red, green, blue; None when it is absent.
+
+    Raises:
+        InvalidParameterError: not of the form 0xRRGGBB.
+    """
+    value = parameters.get("bgcolor")
+    if not value:
+        return None
+    match = _COLOUR.fullmatch(value)
+    if match is None:
+        raise InvalidParameterError("BGCOLOR must be of the form 0xRRGGBB", "BGCOLOR")
+    red, green, blue = bytes.fromhex(match.group(1))
+    return red, green, blue
+
+
+def resolution_factor(parameters: Mapping[str, str]) -> float:
+    """Return what DPI multiplies the wanted resolution by; 1 when it is absent.
+
+    Raises:
+        InvalidParameterError: not a whole number from 1.
+    """
+    # Existing servers read it under the second name.
+    value = parameters.get("dpi") or parameters.get("str_dpi")
+    if not value:
+        return 1.0
+    number = whole_number(value)
+    if not number:
+        raise InvalidParameterError("DPI must be a whole number from 1", "DPI")
+    return number / _STANDARD_DPI
+
+
+def format_options(parameters: Mapping[str, str]) -> dict[str, str]:
+    """Return FORMAT_OPTIONS, ``key:value;key:value``, by key in lower case.
+
+    Raises:
+        InvalidParameterError: far longer than any options.
+    """
+    value = parameters.get("format_options", "")
+    if len(value) > _MAX_OPTIONS:
+        raise InvalidParameterError("FORMAT_OPTIONS is too long", "FORMAT_OPTIONS")
+    options: dict[str, str] = {}
+    for item in value.split(";"):
+        key, colon, text = item.partition(":")
+        if colon:
+            options.setdefault(key.strip().lower(), text.strip())
+    return options
+
+
+def feature_count(parameters: Mapping[str, str]) -> int:
+    """Return FEATURE_COUNT; 1 when it is absent or not a whole number from 1."""
+    return whole_number(parameters.get("feature_count", "")) or 1

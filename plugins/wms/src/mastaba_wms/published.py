@@ -1,0 +1,56 @@
+"""The layers of the service, with what requests and documents need of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from mastaba.http.request import printable
+from mastaba.model.layer import Layer
+from mastaba.model.style import Style
+from mastaba_wms.crs import CRSOffer, LayerCRS
+from mastaba_wms.errors import LayerNotDefinedError, StyleNotDefinedError
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedLayer:
+    """One layer of the service."""
+
+    layer: Layer
+    crs: LayerCRS
+
+    @property
+    def is_queryable(self) -> bool:
+        return self.layer.feature_info is not None
+
+    def style(self, identifier: str) -> Style:
+        """Return a style by its public name, the default one for an empty name.
+
+        Raises:
+            StyleNotDefinedError: the layer has no such style.
+        """
+        style = self.layer.style(identifier) if identifier else self.layer.default_style
+        if style is None:
+            raise StyleNotDefinedError(
+                f"the layer {self.layer.id} has no style {printable(identifier)}", "STYLES"
+            )
+        return style
+
+
+def published(layers: Iterable[Layer], offer: CRSOffer) -> dict[str, PublishedLayer]:
+    """Return layers by identifier, in their order."""
+    return {layer.id: PublishedLayer(layer, offer.of(layer)) for layer in layers}
+
+
+def find(
+    layers: Mapping[str, PublishedLayer], identifier: str, parameter: str = "LAYERS"
+) -> PublishedLayer:
+    """Return a layer.
+
+    Raises:
+        LayerNotDefinedError: there is none of this name.
+    """
+    found = layers.get(identifier)
+    if found is None:
+        raise LayerNotDefinedError(f"there is no layer {printable(identifier)}", parameter)
+    return found

@@ -1,0 +1,37 @@
+"""Errors reported as pictures: EXCEPTIONS=INIMAGE and BLANK (OGC 06-042 clause 7.3.3.11)."""
+
+from __future__ import annotations
+
+from mastaba.http.response import Response, content_disposition
+from mastaba_wms.drawing import LINE_HEIGHT, canvas, encoded, font, opaque, wrapped
+from mastaba_wms.mapquery import Sheet
+from mastaba_wms.params import Exceptions
+
+_MARGIN = 4
+_INK = (180, 0, 0, 255)
+
+
+def drawn_report(words: str, sheet: Sheet) -> Response:
+    """Return a picture in place of a map: with the words on it, or blank.
+
+    Args:
+        words: fit to be shown to a client.
+        sheet: size, format and background; its ``exceptions`` is not XML.
+    """
+    transparent = sheet.background.transparent
+    ground = opaque(sheet.background.colour)
+    if transparent:
+        ground = (*ground[:3], 0)
+    image, draw = canvas(sheet.width, sheet.height, ground)
+    if sheet.exceptions is Exceptions.INIMAGE:
+        lines = wrapped(words, sheet.width - 2 * _MARGIN)
+        for number, line in enumerate(lines[: sheet.height // LINE_HEIGHT + 1]):
+            draw.text((_MARGIN, _MARGIN + number * LINE_HEIGHT), line, _INK, font())
+    media_type = sheet.encoder.media_type
+    headers = [
+        ("Content-Type", media_type),
+        ("Content-Disposition", content_disposition(media_type)),
+        # Status 200 is what the standard wants; nobody should keep it as if it were the map.
+        ("Cache-Control", "no-store"),
+    ]
+    return Response(200, headers, encoded(image, sheet.encoder, transparent=transparent))

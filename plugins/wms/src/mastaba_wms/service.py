@@ -1,0 +1,131 @@
+"""The WMS service: which operation answers which request."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from mastaba.errors import RequestError, UnknownPathError
+from mastaba.featureinfo.external import ExternalWMS
+from mastaba.http.app import public_message
+from mastaba.http.request import Request
+from mastaba.http.response import Response
+from mastaba.model.layer import Layer
+from mastaba.service import RootEntry, Service, ServiceSettings, Site
+from mastaba_wms import params, post
+from mastaba_wms.crs import CRSOffer
+from mastaba_wms.errors import error_response
+from mastaba_wms.getcapabilities import GetCapabilities, Offer
+from mastaba_wms.getfeatureinfo import GetFeatureInfo
+from mastaba_wms.getlegendgraphic import GetLegendGraphic
+from mastaba_wms.getmap import GetMap
+from mastaba_wms.mapquery import MapQueries, Sheet
+from mastaba_wms.params import Exceptions, Operation
+from mastaba_wms.published import published
+from mastaba_wms.versions import Version, negotiated
+
+logger = logging.getLogger("mastaba.wms")
+
+# Where a request leaves the parameters of its body for the report of an error in it.
+_PARAMETERS = "mastaba_wms.parameters"
+
+
+class WMSService(Service):
+    """WMS 1.3.0 and 1.1.1: KVP over GET and POST, XML over POST."""
+
+    name = "wms"
+    title = "WMS service"
+    allowed_methods: ClassVar[tuple[str, ...]] = ("GET", "POST")
+    settings_schema: ClassVar[Mapping[str, Any]] = {
+        "name": {
+            "type": "string",
+            "default": "WMS",
+            "description": "Of no effect: the standard allows no other name than WMS.",
+        },
+        "root_layer": {
+            "type": "object",
+            "description": "The layer that holds all others in the capabilities.",
+            "additionalProperties": False,
+            "properties": {
+                "title": {"type": "string", "default": "WMS layers"},
+                "abstract": {"type": "string", "default": "WMS layers"},
+            },
+        },
+    }
+
+    def __init__(self, settings: ServiceSettings, site: Site) -> None:
+        super().__init__(settings, site)
+        general = site.catalogue.settings
+        offer = CRSOffer(general)
+        layers = published(self.published_layers(), offer)
+        encoders = {
+            name.lower(): site.encoders[name.lower()]
+            for name in general.map.formats
+            if name.lower() in site.encoders
+        }
+        self._queries = MapQueries(layers, general.map, encoders)
+        self._get_map = GetMap(site, self._queries)
+        self._get_feature_info = GetFeatureInfo(site, self._queries, ExternalWMS())
+        self._get_legend_graphic = GetLegendGraphic(layers, encoders)
+        self._get_capabilities = GetCapabilities(
+            settings,
+            general,
+            Offer(
+                list(layers.values()),
+                offer,
+                [encoder.media_type for encoder in encoders.values()],
+                self._get_legend_graphic.formats,
+            ),
+        )
+        if settings.own.get("name", "WMS") != "WMS":
+            logger.warning("wms.name is of no effect: the name of the service is WMS")
+
+    def root_entry(self) -> RootEntry:
+        return RootEntry(
+            rank=20,
+            element="WebMapService",
+            version=Version.V1_3_0.value,
+            href=f"{self.settings.endpoint_uri}"
+            f"?SERVICE=WMS&VERSION={Version.V1_3_0.value}&REQUEST=GetCapabilities",
+        )
+
+    def published_layers(self) -> list[Layer]:
+        """Return the layers of this service: WMS draws no vector tiles (layer.md section 9)."""
+        return [layer for layer in super().published_layers() if not layer.is_vector]
+
+    def respond(self, request: Request) -> Response:
+        if request.path:
+            raise UnknownPathError("there is nothing at this path")
+        if request.method == "POST":
+            parameters = request.environ[_PARAMETERS] = post.parameters(request)
+        else:
+            parameters = request.query
+        operation = params.operation(parameters)
+        if operation is Operation.GET_MAP:
+            return self._get_map.respond(parameters)
+        if operation is Operation.GET_CAPABILITIES:
+            return self._get_capabilities.respond(request, parameters)
+        if operation is Operation.GET_FEATURE_INFO:
+            return self._get_feature_info.respond(parameters)
+        return self._get_legend_graphic.respond(parameters)
+
+    def error_response(self, error: Exception, request: Request) -> Response:
+        parameters: Mapping[str, str] = request.environ.get(_PARAMETERS, request.query)
+        sheet = self._sheet(parameters)
+        if sheet is not None:
+            # Only words fit for the client: they are drawn where nobody reads the code.
+            from mastaba_wms.report import drawn_report
+
+            return drawn_report(public_message(error), sheet)
+        return error_response(error, negotiated(parameters))
+
+    def _sheet(self, parameters: Mapping[str, str]) -> Sheet | None:
+        """Return the paper for a report, or None when it has to be XML."""
+        if parameters.get("request", "").lower() != Operation.GET_MAP.lower():
+            return None
+        try:
+            sheet = self._queries.sheet(parameters)
+        except RequestError:
+            return None
+        return None if sheet.exceptions is Exceptions.XML else sheet
