@@ -79,6 +79,10 @@ class Service(ABC):
     always_on: ClassVar[bool] = False
     """Whether the service answers even when services are turned off (services-config.md 1)."""
 
+    is_fallback: ClassVar[bool] = False
+    """Whether it is enabled without a section in services.json, and answers for its root path
+    alone, and only where no other service does."""
+
     settings_schema: ClassVar[Mapping[str, Any]] = {}
     """JSON Schema ``properties`` of the settings that only this service has."""
 

@@ -30,10 +30,10 @@ class DocumentReader:
         self._pool = pool
         self._faults = faults
 
-    def text(self, path: ResourcePath) -> str | None:
+    def text(self, path: ResourcePath, *, may_be_empty: bool = False) -> str | None:
         """Return the text of a file or object, or None after noting why not."""
         try:
-            data = self._pool.read_full(path)
+            data = self._pool.read_full(path, may_be_empty=may_be_empty)
         except ObjectNotFoundError:
             self._faults.error(
                 str(path), "$", "does not exist, or is empty", "correct the path that names it"

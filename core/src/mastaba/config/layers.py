@@ -35,7 +35,8 @@ def read_layer_list(
     path: ResourcePath, reader: DocumentReader, faults: Faults
 ) -> list[ResourcePath] | None:
     """Return the paths of the layer descriptors; None when the list cannot be read."""
-    text = reader.text(path)
+    # An installation may begin without layers, and get them later.
+    text = reader.text(path, may_be_empty=True)
     if text is None:
         return None
     paths: dict[str, ResourcePath] = {}

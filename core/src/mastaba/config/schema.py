@@ -66,7 +66,7 @@ def schema(name: str, plugins: Plugins) -> dict[str, Any]:
     document = copy.deepcopy(_load(name))
     if name == "services":
         for service_name, service in sorted(plugins.services.items()):
-            if service_name == "root":
+            if service.is_fallback:
                 continue
             section = copy.deepcopy(_load("service"))
             section["description"] = f"The service {service.title}."

@@ -90,11 +90,11 @@ def _services(
     found: dict[str, ServiceSettings] = {}
     for name, service in plugins.services.items():
         section = document.get(name, {})
-        if section.get("enabled", False) or name == "root":
+        if section.get("enabled", False) or service.is_fallback:
             found[name] = _service_settings(service, section)
     places: dict[str, str] = {}
     for name, settings in found.items():
-        if name == "root":
+        if plugins.services[name].is_fallback:
             continue
         other = places.setdefault(settings.root_path, name)
         if other != name:

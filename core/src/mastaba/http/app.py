@@ -83,7 +83,7 @@ class SiteApplication:
         if self._log_requests:
             logger.info("%s %s%s%s", method, path or "/", "?" if query else "", query)
         service, below = self._route(path)
-        if service is None:
+        if service is None or (service.is_fallback and below):
             return _plain_error(400, "Bad Request", "Unknown request path")
         request = Request("GET" if method == "HEAD" else method, below, query, environ)
         if not (service.always_on or self._site.catalogue.settings.enabled):

@@ -86,6 +86,12 @@ class Document:
         self.file_name = file_name
 
     @cached_property
+    def _is_worth_compressing(self) -> bool:
+        kind = self.media_type.partition(";")[0]
+        is_text = kind.startswith("text/") or kind.endswith(("xml", "json", "javascript", "yaml"))
+        return is_text and len(self.body) >= _GZIP_FROM
+
+    @cached_property
     def _hash(self) -> str:
         return f"{zlib.crc32(self.body):08x}-{len(self.body):x}"
 
@@ -96,7 +102,7 @@ class Document:
     def respond(self, request: Request, media_type: str | None = None) -> Response:
         """Return the answer to a request that asks for this document."""
         media_type = media_type or self.media_type
-        compress = len(self.body) >= _GZIP_FROM and accepts_coding(request, "gzip")
+        compress = self._is_worth_compressing and accepts_coding(request, "gzip")
         etag = f'"{self._hash}-gz"' if compress else f'"{self._hash}"'
         headers = [("ETag", etag), ("Vary", "Accept-Encoding, Accept")]
         if etag_matches(request.environ.get("HTTP_IF_NONE_MATCH"), etag):

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import ClassVar, Final
 from xml.sax.saxutils import quoteattr
 
-from mastaba.errors import InvalidParameterError, RequestError, UnknownPathError
+from mastaba.errors import InvalidParameterError, RequestError
 from mastaba.http.app import public_message
 from mastaba.http.request import Request
 from mastaba.http.response import Document, Response, message, preferred_media_type
@@ -26,16 +26,14 @@ class RootService(Service):
     name: ClassVar[str] = "root"
     title: ClassVar[str] = "Mastaba"
     default_root_path: ClassVar[str | None] = "/"
+    is_fallback: ClassVar[bool] = True
 
     def respond(self, request: Request) -> Response:
         """Return the list, as XML unless JSON is asked for.
 
         Raises:
-            UnknownPathError: any other path: this service gets all that no other one answers.
             InvalidParameterError: ``f`` is there, and is not ``json``.
         """
-        if request.path:
-            raise UnknownPathError("Unknown request path")
         document = self._json if _wants_json(request) else self._xml
         return document.respond(request)
 

@@ -79,15 +79,15 @@ class StoragePool:
             )
         return driver
 
-    def read_full(self, path: ResourcePath) -> bytes:
+    def read_full(self, path: ResourcePath, *, may_be_empty: bool = False) -> bytes:
         """Return a whole object, such as a descriptor.
 
         Raises:
-            ObjectNotFoundError: it is absent, or empty.
+            ObjectNotFoundError: it is absent, or empty though it may not be.
             UnknownPluginError, StorageError: as for `open` and `Storage.read`.
         """
         data = self.open(path.storage, path.container).read(path.key).data
-        if not data:
+        if not data and not may_be_empty:
             raise ObjectNotFoundError(f"{path} is empty", storage=path.storage, key=path.key)
         return data
 
