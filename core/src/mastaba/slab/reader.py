@@ -19,6 +19,9 @@ SlabKey = tuple[Hashable, int, int]
 STALE_INDEX: Final = (ObjectChangedError, ObjectNotFoundError, SlabFormatError)
 """How the read of a tile fails when its slab is not what the cached index says."""
 
+_ATTEMPTS: Final = 4
+"""Reads of a tile whose slab is replaced again and again."""
+
 
 class StoredTile:
     """One tile that the index of its slab lists; its bytes are read only when asked for.
@@ -67,23 +70,28 @@ class StoredTile:
     def read(self) -> bytes:
         """Return the stored bytes, of the same generation of the slab as its index.
 
-        When the slab was replaced after its index was read, the index is read again, once;
-        the tile then is that of the new generation, and so are `version` and `modified`.
+        When the slab was replaced after its index was read, the index is read again; the tile
+        then is that of the new generation, and so are `version` and `modified`.
 
         Raises:
             ObjectNotFoundError: the slab, or this tile of it, has gone.
             SlabFormatError: the slab is damaged.
             StorageError: it cannot be read.
         """
-        try:
-            return self._read()
-        except STALE_INDEX:
+        for attempt in range(1, _ATTEMPTS + 1):
+            try:
+                return self._read()
+            except STALE_INDEX as error:
+                # A slab that changed may change again; one that is damaged or gone stays so.
+                final = _ATTEMPTS if isinstance(error, ObjectChangedError) else 2
+                if attempt >= final:
+                    raise
             fresh = self.reader.refresh(self.slab, self.index)
             if not self.move_to(fresh):
                 raise ObjectNotFoundError(
                     f"slab {fresh.key} no longer holds tile {self.number}", key=fresh.key
-                ) from None
-            return self._read()
+                )
+        raise AssertionError("unreachable: the last attempt returns or raises")
 
     def move_to(self, index: SlabIndex) -> bool:
         """Become the same tile of another generation; False when that does not hold it.

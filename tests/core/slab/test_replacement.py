@@ -1,0 +1,221 @@
+"""Slabs that are replaced while they are read: index and tile are of one generation."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from mastaba.errors import ObjectNotFoundError, SlabFormatError, StorageUnavailableError
+from mastaba.model.pyramid import Level
+from mastaba.model.tile_matrix_set import TileLimits, TileMatrix
+from mastaba.slab.index_cache import IndexCache
+from mastaba.slab.layout import PathLayout
+from mastaba.slab.reader import LevelReader
+from mastaba.storage.file import FileStorage
+from mastaba.testing.slab_writer import build_slab
+
+GENERATIONS = 30
+TILES = 16
+
+
+def make_generation(number: int) -> bytes:
+    """Return a slab whose tiles repeat their generation and number; sizes differ from others."""
+    tiles: list[bytes | None] = [
+        f"{number}:{tile};".encode() * (300 + 37 * ((number + tile) % 7)) for tile in range(TILES)
+    ]
+    return build_slab(tiles, format="TIFF_PBF_MVT", tiles_per_width=4, tiles_per_height=4)
+
+
+def generation_of(body: bytes, tile: int) -> int:
+    """Return the generation that a body is of; it must be whole, and of this tile only."""
+    word = body[: body.index(b";") + 1]
+    number, found = (int(part) for part in word[:-1].split(b":"))
+    assert found == tile
+    assert body == word * (300 + 37 * ((number + tile) % 7))
+    return number
+
+
+@pytest.fixture
+def slab(tmp_path: Path) -> Path:
+    path = tmp_path / "00.tif"
+    path.write_bytes(make_generation(0))
+    return path
+
+
+def make_reader(slab: Path, indices: IndexCache, storage: FileStorage | None = None) -> LevelReader:
+    matrix = TileMatrix("0", 1.0, 0.0, 0.0, 256, 256, 4, 4)
+    level = Level(matrix, 4, 4, TileLimits(0, 3, 0, 3))
+    return LevelReader(level, PathLayout(str(slab.parent), 0), storage or FileStorage(), indices)
+
+
+def read(reader: LevelReader, tile: int) -> bytes:
+    stored = reader.locate(*divmod(tile, 4))
+    assert stored is not None
+    return stored.read()
+
+
+def replace_by_rename(slab: Path, data: bytes) -> None:
+    new = slab.with_suffix(".new")
+    new.write_bytes(data)
+    new.rename(slab)
+
+
+def replace_in_place(slab: Path, data: bytes) -> None:
+    slab.write_bytes(data)
+    # Two generations within one tick of the file system's clock cannot be told apart.
+    facts = slab.stat()
+    os.utime(slab, ns=(facts.st_atime_ns, facts.st_mtime_ns + 1))
+
+
+def run_against_writer(
+    slab: Path, replace: Callable[[Path, bytes], None], validity: float, open_files: int = 512
+) -> tuple[set[int], int]:
+    """Replace the slab again and again while threads read.
+
+    Returns:
+        The generations that were read whole, and the number of reads that found none.
+    """
+    reader = make_reader(slab, IndexCache(10, validity), FileStorage(open_files=open_files))
+    done, found = threading.Event(), []
+
+    def keep_reading(first: int) -> int:
+        refused, tile = 0, first
+        while not done.is_set():
+            tile = (tile + 5) % TILES
+            try:
+                found.append(generation_of(read(reader, tile), tile))
+            except (SlabFormatError, ObjectNotFoundError, StorageUnavailableError, AssertionError):
+                if replace is replace_by_rename:
+                    raise
+                refused += 1
+        return refused
+
+    with ThreadPoolExecutor(4) as pool:
+        readers = [pool.submit(keep_reading, first) for first in range(4)]
+        try:
+            for number in range(1, GENERATIONS):
+                replace(slab, make_generation(number))
+                done.wait(0.03)
+        finally:
+            done.set()
+        refused = sum(future.result() for future in readers)
+    return set(found), refused
+
+
+@pytest.mark.parametrize("validity", [0.0, 0.02, 1000.0])
+@pytest.mark.parametrize("open_files", [1, 512])
+def test_slab_replaced_by_rename_gives_whole_bodies_of_one_generation_and_no_error(
+    slab: Path, validity: float, open_files: int
+) -> None:
+    generations, refused = run_against_writer(slab, replace_by_rename, validity, open_files)
+
+    assert generations
+    assert refused == 0
+
+
+def test_indices_that_are_read_each_time_show_later_generations(slab: Path) -> None:
+    generations, _ = run_against_writer(slab, replace_by_rename, validity=0.0)
+
+    assert len(generations) > 1
+
+
+@pytest.mark.parametrize("validity", [0.0, 1000.0])
+def test_slab_rewritten_in_place_never_gives_a_mixed_body(slab: Path, validity: float) -> None:
+    # Half a file is neither generation: a read may fail meanwhile, but must not be wrong.
+    generations, _ = run_against_writer(slab, replace_in_place, validity)
+
+    assert len(generations) > 1
+
+
+def test_slab_rewritten_in_place_is_read_anew(slab: Path) -> None:
+    reader = make_reader(slab, IndexCache(10, 1000.0))
+    assert generation_of(read(reader, 3), 3) == 0
+
+    replace_in_place(slab, make_generation(1))
+    assert generation_of(read(reader, 3), 3) == 1
+
+
+def test_slab_replaced_by_rename_is_served_from_its_open_file_until_the_index_is_old(
+    slab: Path,
+) -> None:
+    now = [0.0]
+    reader = make_reader(slab, IndexCache(10, 60.0, lambda: now[0]))
+    assert generation_of(read(reader, 3), 3) == 0
+
+    replace_by_rename(slab, make_generation(1))
+    assert generation_of(read(reader, 5), 5) == 0
+    now[0] = 60.0
+    assert generation_of(read(reader, 5), 5) == 1
+
+
+def test_slab_replaced_after_its_file_was_closed_is_read_anew(slab: Path) -> None:
+    storage = FileStorage(open_files=1)
+    reader = make_reader(slab, IndexCache(10, 1000.0), storage)
+    stored = reader.locate(0, 3)
+    assert stored is not None
+    before = stored.version
+
+    replace_by_rename(slab, make_generation(1))
+    storage.close()
+    assert generation_of(stored.read(), 3) == 1
+    assert stored.version != before
+
+
+def test_tile_that_the_next_generation_lacks_is_absent(slab: Path) -> None:
+    reader = make_reader(slab, IndexCache(10, 1000.0))
+    stored = reader.locate(0, 3)
+    assert stored is not None
+    tiles: list[bytes | None] = [b"x" * 100] * TILES
+    tiles[3] = None
+
+    replace_in_place(
+        slab, build_slab(tiles, format="TIFF_PBF_MVT", tiles_per_width=4, tiles_per_height=4)
+    )
+    with pytest.raises(ObjectNotFoundError, match=r"00\.tif"):
+        stored.read()
+    assert reader.locate(0, 3) is None
+
+
+def test_link_of_the_file_system_is_followed_and_its_new_target_found(
+    slab: Path, tmp_path: Path
+) -> None:
+    target, other = tmp_path / "one", tmp_path / "two"
+    target.write_bytes(make_generation(1))
+    other.write_bytes(make_generation(2))
+    slab.unlink()
+    slab.symlink_to(target)
+    reader = make_reader(slab, IndexCache(10, 0.0))
+    assert generation_of(read(reader, 7), 7) == 1
+
+    slab.unlink()
+    slab.symlink_to(other)
+    assert generation_of(read(reader, 7), 7) == 2
+
+
+def test_hard_link_is_a_slab(slab: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.write_bytes(make_generation(4))
+    slab.unlink()
+    slab.hardlink_to(other)
+
+    assert generation_of(read(make_reader(slab, IndexCache(10, 0.0)), 7), 7) == 4
+
+
+def test_dangling_link_is_an_absent_slab(slab: Path, tmp_path: Path) -> None:
+    slab.unlink()
+    slab.symlink_to(tmp_path / "nowhere")
+
+    assert make_reader(slab, IndexCache(10, 0.0)).locate(0, 0) is None
+
+
+def test_link_to_itself_is_an_error(slab: Path) -> None:
+    slab.unlink()
+    slab.symlink_to(slab)
+
+    with pytest.raises(StorageUnavailableError, match=r"00\.tif"):
+        make_reader(slab, IndexCache(10, 0.0)).locate(0, 0)
