@@ -232,7 +232,7 @@ class FastCGIConnection(Connection):  # type: ignore[misc]
         pairs = request.pairs
         environ = self._environ.copy()
         # A pair may begin in one record and end in the next.
-        decode_pairs(pairs[0] if len(pairs) == 1 else b"".join(pairs), environ)
+        self.server.params.decode(pairs[0] if len(pairs) == 1 else b"".join(pairs), environ)
         request.pairs = []
         request.environ = environ
         request.complete = True

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from flup.server.fcgi_base import BaseFCGIServer
 
 from mastaba.transport.connection import FastCGIConnection
+from mastaba.transport.params import ParamsDecoder
 
 if TYPE_CHECKING:
     from wsgiref.types import WSGIApplication
@@ -86,6 +87,7 @@ class FastCGIServer(BaseFCGIServer):  # type: ignore[misc]
             multithreaded=threads > 1,
             multiprocess=multiprocess,
         )
+        self.params = ParamsDecoder()
         self.max_params = max_params
         self.max_body = max_body
         self.send_timeout = send_timeout

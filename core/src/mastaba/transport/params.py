@@ -1,0 +1,120 @@
+"""Decoding of request parameters, which hardly differ from one request to the next."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+from mastaba.transport.records import decode_pairs
+
+_unpack_long = struct.Struct("!L").unpack_from
+_MAX_PATIENCE = 64
+
+_Segment = tuple[bytes, int, dict[str, str] | None, str]
+"""Either a run of pairs that did not change: its bytes, their number, what they mean, nothing;
+or a pair that changes: the bytes of its name, their number, None, its name."""
+
+
+class ParamsDecoder:
+    """Decodes the parameters of requests, and learns what they have in common.
+
+    A front server sends two dozen parameters in a fixed order, of which the query, the path and
+    little else change. Runs of unchanged pairs are recognised by one comparison of bytes. From
+    the first surprise on, the rest is decoded pair by pair; so what was learnt can make a
+    decoding slow, but never wrong. One instance serves all threads: what they share is replaced,
+    never changed.
+    """
+
+    def __init__(self) -> None:
+        self._plan: tuple[_Segment, ...] = ()
+        self._pairs: dict[str, str] = {}
+        self._changing: frozenset[str] = frozenset()
+        self._surprises = 0
+        self._patience = 1
+
+    def decode(self, data: bytes, into: dict[str, Any]) -> None:
+        """Add the name-value pairs to a dictionary, as native strings of PEP 3333.
+
+        :raises MalformedRecordError: a length points beyond the end of the data.
+        """
+        position = 0
+        end = len(data)
+        for known, size, values, name in self._plan:
+            if values is not None:
+                if not data.startswith(known, position):
+                    break
+                into.update(values)
+                position += size
+                continue
+            if position + 5 > end or data[position] != size:
+                break
+            value_size = data[position + 1]
+            start = position + 2
+            if value_size >= 128:
+                value_size = _unpack_long(data, position + 1)[0] & 0x7FFFFFFF
+                start = position + 5
+            if not data.startswith(known, start):
+                break
+            start += size
+            following = start + value_size
+            if following > end:
+                break
+            into[name] = data[start:following].decode("latin-1")
+            position = following
+        if position != end:
+            self._surprise(data, position, into)
+
+    def _surprise(self, data: bytes, position: int, into: dict[str, Any]) -> None:
+        decode_pairs(data[position:], into)
+        self._surprises += 1
+        if self._surprises >= self._patience:
+            self._surprises = 0
+            self._patience = min(self._patience * 2, _MAX_PATIENCE)
+            self._learn(data)
+
+    def _learn(self, data: bytes) -> None:
+        pairs: dict[str, Any] = {}
+        decode_pairs(data, pairs)
+        before = self._pairs
+        changed = {name for name in pairs if before.get(name, pairs[name]) != pairs[name]}
+        self._changing |= changed
+        self._pairs = pairs
+        self._plan = _plan(data, self._changing)
+
+
+def _plan(data: bytes, changing: frozenset[str]) -> tuple[_Segment, ...]:
+    plan: list[_Segment] = []
+    position = run_start = 0
+    end = len(data)
+    while position < end:
+        start, name_size, value_size = _sizes(data, position)
+        following = start + name_size + value_size
+        known = data[start : start + name_size]
+        name = known.decode("latin-1")
+        if name in changing and name_size < 128:
+            _add_run(plan, data[run_start:position])
+            plan.append((known, name_size, None, name))
+            run_start = following
+        position = following
+    _add_run(plan, data[run_start:])
+    return tuple(plan)
+
+
+def _add_run(plan: list[_Segment], data: bytes) -> None:
+    if data:
+        values: dict[str, Any] = {}
+        decode_pairs(data, values)
+        plan.append((data, len(data), values, ""))
+
+
+def _sizes(data: bytes, position: int) -> tuple[int, int, int]:
+    """Where the name of a pair begins, and the sizes of name and value."""
+    sizes = []
+    for _ in range(2):
+        size = data[position]
+        position += 1
+        if size >= 128:
+            size = _unpack_long(data, position - 1)[0] & 0x7FFFFFFF
+            position += 3
+        sizes.append(size)
+    return position, sizes[0], sizes[1]
