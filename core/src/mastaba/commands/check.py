@@ -13,6 +13,7 @@ from mastaba.config.server import ServerConfig, load_server
 from mastaba.environment import Environment
 from mastaba.errors import MastabaError
 from mastaba.http.app import Application
+from mastaba.model.tile_matrix_set_link import link_to
 from mastaba.plugins import Plugins
 from mastaba.scoreboard import Scoreboard
 from mastaba.service import Site
@@ -31,9 +32,27 @@ def run(arguments: argparse.Namespace, plugins: Plugins) -> int:
         catalogue = load_catalogue(server, plugins, Environment(), faults)
         if catalogue is not None:
             layers = len(catalogue.layers)
+            _check_extra_sets(catalogue, faults)
             _try_services(server, catalogue, plugins, faults)
     _report(faults, layers)
     return 1 if faults.errors else 0
+
+
+def _check_extra_sets(catalogue: Catalogue, faults: Faults) -> None:
+    """Warn of tile matrix sets in which a layer asks in vain to be offered.
+
+    A start does not look: what is offered is computed for a layer when it is first asked for.
+    """
+    for layer in catalogue.layers.values():
+        for tile_matrix_set in layer.extra_tile_matrix_sets:
+            if link_to(layer, tile_matrix_set) is None:
+                faults.warning(
+                    f"layer {layer.id}",
+                    "$.extra_tilematrixsets",
+                    f"the layer cannot be offered in {tile_matrix_set.id!r}: that is made for "
+                    "another place, or no matrix of it has about the cell size of a level",
+                    "remove it from the list",
+                )
 
 
 def _try_services(

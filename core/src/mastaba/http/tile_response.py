@@ -21,6 +21,7 @@ from mastaba.http.response import Response, accepts_coding, content_disposition
 from mastaba.model.format import Codec
 from mastaba.model.layer import Layer
 from mastaba.model.style import Palette, Style
+from mastaba.model.tile_matrix_set import TileLimits
 from mastaba.slab.delivery import Delivery, palette_delivery, tiff_delivery
 from mastaba.slab.reader import LevelReader, StoredTile
 
@@ -74,7 +75,7 @@ class TilePublisher:
             limits.min_row <= tile_row <= limits.max_row
             and limits.min_col <= tile_col <= limits.max_col
         ):
-            raise self._out_of_range(tile_row, tile_col)
+            check_limits(limits, tile_row, tile_col)  # raises; it is too slow for every tile
         tile = self.reader.locate(tile_row, tile_col)
         if tile is None:
             return self._missing()
@@ -131,14 +132,20 @@ class TilePublisher:
             raise TileNotFoundError("no tile is stored here")
         return Response(self._missing_status, [])
 
-    def _out_of_range(self, tile_row: int, tile_col: int) -> TileOutOfRangeError:
-        limits = self._limits
-        at_fault = []
-        if not limits.min_row <= tile_row <= limits.max_row:
-            at_fault.append("row")
-        if not limits.min_col <= tile_col <= limits.max_col:
-            at_fault.append("col")
-        return TileOutOfRangeError("there is no such tile in this layer", at_fault)
+
+def check_limits(limits: TileLimits, tile_row: int, tile_col: int) -> None:
+    """Refuse a tile outside the limits.
+
+    Raises:
+        TileOutOfRangeError: ``parameters`` names ``row`` and/or ``col``.
+    """
+    at_fault = []
+    if not limits.min_row <= tile_row <= limits.max_row:
+        at_fault.append("row")
+    if not limits.min_col <= tile_col <= limits.max_col:
+        at_fault.append("col")
+    if at_fault:
+        raise TileOutOfRangeError("there is no such tile in this layer", at_fault)
 
 
 def _takes(request: Request, coding: str | None) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from threadpoolctl import ThreadpoolController
 
-from mastaba.catalogue import Catalogue
+from mastaba.catalogue import Catalogue, MapSettings
 from mastaba.errors import InvalidParameterError
 from mastaba.model.crs import CRS
 from mastaba.model.layer import Layer
@@ -24,6 +24,27 @@ class PreparedMap:
 
     def __init__(self, layers: Sequence[StyledLayer]) -> None:
         self._layers = layers
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no pixel of the map has a place among those of a layer: all is nodata."""
+        return all(layer.is_empty for layer in self._layers)
+
+    def version(self) -> str | None:
+        """Return a text that changes with the stored tiles that the map is made of.
+
+        Reads nothing but indices of slabs that are not known yet. What else decides the pixels
+        (extent, CRS, kernel, style) is not in it.
+
+        Returns:
+            None when a storage cannot tell generations of a slab apart.
+
+        Raises:
+            SlabFormatError, StorageError: an index cannot be read.
+        """
+        versions = [layer.version() for layer in self._layers]
+        known = [version for version in versions if version is not None]
+        return ",".join(known) if len(known) == len(versions) else None
 
     def draw(self) -> MapImage:
         """Return the pixels.
@@ -46,21 +67,25 @@ class Renderer:
         self.tiles = TileCache(catalogue.decoded_tiles_size)
         self._levels: dict[str, dict[str, LevelPixels]] = {}
 
-    def prepare(self, request: MapRequest) -> PreparedMap:
+    def prepare(self, request: MapRequest, limits: MapSettings | None = None) -> PreparedMap:
         """Decide how a map is made, and refuse one that asks too much.
+
+        Args:
+            limits: in place of those of the catalogue.
 
         Raises:
             InvalidParameterError: sizes, number of layers, source tiles or bytes beyond the
                 limits; layers whose pixels have different sample types.
         """
-        check_size(request, self._settings)
+        limits = limits or self._settings
+        check_size(request, limits)
         if len({is_bytes(entry.layer, entry.style) for entry in request.layers}) > 1:
             raise InvalidParameterError(
                 "8-bit pictures and float values cannot go into one map", "LAYERS"
             )
         layers = [self._styled_layer(request, entry) for entry in request.layers]
         for layer in layers:
-            layer.check(self._settings)
+            layer.check(limits)
         return PreparedMap(layers)
 
     def check(self, request: MapRequest) -> None:

@@ -119,13 +119,22 @@ class LayerMap:
         Raises:
             InvalidParameterError: naming BBOX.
         """
-        if self._positions is None:
+        window = self._whole_window()
+        if window is None:
             return
         matrix = self._level.level.matrix
         size = self._raster.channels * (4 if self._is_float else 1)
-        assert self._part is not None
-        window = self._window(slice(0, self._part[1] - self._part[0]))
         check_window(window, matrix.tile_width, matrix.tile_height, size, settings)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no pixel has a place in the CRS of the layer, so that all is nodata."""
+        return self._positions is None or self._part is None
+
+    def version(self) -> str | None:
+        """Return a text that changes with the stored tiles; see `LevelPixels.version`."""
+        window = self._whole_window()
+        return "" if window is None else self._level.version(window)
 
     def draw(self) -> MapImage:
         """Return the pixels of the extent, uint8 or float32 as the pyramid, without style.
@@ -227,6 +236,11 @@ class LayerMap:
             AxisWeights.at(down, positions.rows[rows]),
             AxisWeights.at(across, positions.columns),
         )
+
+    def _whole_window(self) -> Window | None:
+        if self._positions is None or self._part is None:
+            return None
+        return self._window(slice(0, self._part[1] - self._part[0]))
 
     def _window(self, rows: slice) -> Window:
         """Return the source pixels that some rows take."""

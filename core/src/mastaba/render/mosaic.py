@@ -118,6 +118,28 @@ class LevelPixels:
                     valid[rows, columns] = True
         return Mosaic(pixels, valid)
 
+    def version(self, window: Window) -> str | None:
+        """Return a text that changes with the stored tiles of a window.
+
+        Reads nothing but indices of slabs that are not known yet.
+
+        Returns:
+            None when the storage cannot tell generations of a slab apart.
+
+        Raises:
+            SlabFormatError, StorageError: an index cannot be read.
+        """
+        common = window.tiles(self.level).intersection(self.level.limits)
+        parts = [self.level.matrix.id]
+        for stored in locate_tiles(self._reader, [] if common is None else _places(common)):
+            if stored is None:
+                parts.append("-")
+            elif stored.version is None:
+                return None
+            else:
+                parts.append(f"{stored.index.key}:{stored.version}")
+        return " ".join(parts)
+
     def _tiles(self, places: Sequence[tuple[int, int]]) -> list[Pixels | None]:
         """Return decoded tiles; of those not in the cache, all bytes are read in one plan."""
         found: list[Pixels | None] = [None] * len(places)

@@ -52,6 +52,15 @@ class StyledLayer:
         """Refuse what would take too many tiles; see `LayerMap.check`."""
         self._map.check(settings)
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether all is nodata; see `LayerMap.is_empty`."""
+        return self._map.is_empty
+
+    def version(self) -> str | None:
+        """Return what changes with the stored tiles; see `LayerMap.version`."""
+        return self._map.version()
+
     def draw(self) -> MapImage:
         """Return the pixels in the style; see `LayerMap.draw`."""
         image = self._map.draw()

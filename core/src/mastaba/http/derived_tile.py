@@ -1,0 +1,211 @@
+"""Answers that are tiles of a set that a layer is not stored in: shared by all tile protocols.
+
+Such a tile is a small map, encoded in the format family of the pyramid (slab.md section 4.4).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from hashlib import blake2b
+from typing import Final
+
+from mastaba import __version__
+from mastaba.encoding.base import Raster
+from mastaba.encoding.png import encode_png
+from mastaba.errors import InvalidParameterError, TileNotFoundError
+from mastaba.http.conditional import etag_matches
+from mastaba.http.request import Request
+from mastaba.http.response import Response, content_disposition
+from mastaba.http.tile_response import check_limits
+from mastaba.model.crs import CRS
+from mastaba.model.format import Codec, TileFormat
+from mastaba.model.layer import Layer
+from mastaba.model.style import Style
+from mastaba.model.tile_matrix_set import TileLimits, TileMatrix
+from mastaba.model.tile_matrix_set_link import TileMatrixSetLink
+from mastaba.render.compose import as_data
+from mastaba.render.engine import PreparedMap
+from mastaba.render.request import Background, MapImage, MapLayer, MapRequest
+from mastaba.service import Site
+from mastaba.slab.delivery import palette_delivery
+
+MAX_SOURCE_TILES: Final = 3
+"""Across and down; a tile that needs more of them is not made."""
+
+_QUALITIES: Final = {"TIFF_JPG_UINT8": "75", "TIFF_JPG90_UINT8": "90"}
+_COMPRESSIONS: Final = {
+    Codec.RAW: "raw",
+    Codec.LZW: "lzw",
+    Codec.ZIP: "deflate",
+    Codec.PACKBITS: "packbits",
+}
+
+
+class DerivedTilePublisher:
+    """Answers the tiles of one matrix of an extra tile matrix set, in one style.
+
+    The counterpart of `TilePublisher` for tiles that are not stored.
+
+    Args:
+        site: renders and encodes.
+        layer: a raster layer.
+        link: what the layer offers of the set.
+        matrix: identifier of one of its matrices.
+        style: only a palette on one-channel PNG changes a tile; others are ignored.
+        missing_status: HTTP status for a tile that cannot be made of the source tiles allowed,
+            unless the layer says otherwise.
+
+    Attributes:
+        crs, matrix: of the tiles.
+        limits: those of the tiles offered.
+    """
+
+    def __init__(
+        self,
+        site: Site,
+        layer: Layer,
+        link: TileMatrixSetLink,
+        matrix: str,
+        style: Style | None,
+        missing_status: int = 404,
+    ) -> None:
+        tile_format, raster = layer.pyramid.format, layer.pyramid.raster
+        assert raster is not None
+        self.layer = layer
+        self.limits: TileLimits = link.limits[matrix]
+        self.crs = link.tile_matrix_set.crs
+        self.matrix = link.tile_matrix_set.matrices[matrix]
+        self._site = site
+        self._missing_status = layer.missing_tile_status or missing_status
+        self._media_type = tile_format.media_type
+        self._options = _options(tile_format)
+        indexed = tile_format.codec is Codec.PNG and raster.channels == 1
+        self._palette = style.palette if style and indexed else None
+        self._headers = [("Content-Type", tile_format.media_type)]
+        if layer.cache_control:
+            self._headers.append(("Cache-Control", layer.cache_control))
+        # All that decides the bytes besides the stored tiles; encoders change with the version.
+        self._settings = repr(
+            (
+                __version__,
+                tile_format.name,
+                raster,
+                layer.resampling,
+                layer.pyramid.tile_matrix_set.crs.code,
+                self.crs.code,
+                self.matrix,
+                self._palette,
+            )
+        ).encode()
+        self._limits_of_map = replace(
+            site.catalogue.settings.map,
+            max_layers=1,
+            max_width=self.matrix.tile_width,
+            max_height=self.matrix.tile_height,
+            max_pixels=self.matrix.tile_width * self.matrix.tile_height,
+            max_tiles_x=MAX_SOURCE_TILES,
+            max_tiles_y=MAX_SOURCE_TILES,
+        )
+
+    def respond(self, request: Request, tile_row: int, tile_col: int) -> Response:
+        """Return a tile, 304 when the client has it already, or the status for missing tiles.
+
+        Nothing is decoded for a client that has the tile already, where the storage can tell
+        generations of its slabs apart.
+
+        Raises:
+            TileOutOfRangeError: outside the limits; ``parameters`` names ``row`` and/or ``col``.
+            TileNotFoundError: it would take too many source tiles, or lies outside the CRS of
+                the layer, and that is an error for this layer.
+            SlabFormatError, StorageError: the source tiles cannot be read.
+        """
+        check_limits(self.limits, tile_row, tile_col)
+        try:
+            prepared = self.prepare(tile_row, tile_col)
+        except TileNotFoundError:
+            if self._missing_status == 404:
+                raise
+            return Response(self._missing_status, [])
+        if_none_match = request.environ.get("HTTP_IF_NONE_MATCH")
+        version = prepared.version()
+        if version is not None:
+            etag = self._etag(b"sources", tile_row, tile_col, version.encode())
+            if etag_matches(if_none_match, etag):
+                return self._not_modified(etag)
+        body = self._encoded(prepared.draw(), tile_row, tile_col)
+        # A slab replaced meanwhile has left it open which generation the tile was made of.
+        if version is None or prepared.version() != version:
+            etag = self._etag(b"body", tile_row, tile_col, body)
+            if etag_matches(if_none_match, etag):
+                return self._not_modified(etag)
+        name = request.query.get("filename")
+        headers = [
+            *self._headers,
+            ("ETag", etag),
+            ("Content-Disposition", content_disposition(self._media_type, name)),
+        ]
+        return Response(200, headers, body)
+
+    def prepare(self, tile_row: int, tile_col: int) -> PreparedMap:
+        """Return the map that a tile inside the limits is; nothing is read yet.
+
+        Raises:
+            TileNotFoundError: it would take too many source tiles, or lies outside the CRS of
+                the layer.
+        """
+        try:
+            prepared = self._site.renderer.prepare(
+                self.map_request(tile_row, tile_col), self._limits_of_map
+            )
+        except InvalidParameterError:
+            raise TileNotFoundError("the tile is too large to be made of stored tiles") from None
+        if prepared.is_empty:
+            raise TileNotFoundError("the tile lies outside the CRS of the stored tiles")
+        return prepared
+
+    def map_request(self, tile_row: int, tile_col: int) -> MapRequest:
+        """Return what is asked of the engine for a tile, without style."""
+        return tile_map(self.layer, self.crs, self.matrix, tile_row, tile_col)
+
+    def _encoded(self, image: MapImage, tile_row: int, tile_col: int) -> bytes:
+        pixels = as_data(image, Background())
+        if self._palette is not None:
+            # As for stored tiles: the values stay, and become indices of the palette.
+            return palette_delivery(self._palette)(encode_png(pixels))
+        wanted = self.map_request(tile_row, tile_col)
+        encoder = self._site.encoders[self._media_type.lower()]
+        raster = Raster(pixels, wanted.bbox, wanted.crs, image.nodata)
+        return encoder.encode(raster, self._options)
+
+    def _not_modified(self, etag: str) -> Response:
+        return Response(304, [*self._headers[1:], ("ETag", etag)])
+
+    def _etag(self, kind: bytes, tile_row: int, tile_col: int, content: bytes) -> str:
+        digest = blake2b(self._settings, digest_size=12)
+        digest.update(b"%b %d %d " % (kind, tile_row, tile_col))
+        digest.update(content)
+        return f'"{digest.hexdigest()}"'
+
+
+def tile_map(
+    layer: Layer, crs: CRS, matrix: TileMatrix, tile_row: int, tile_col: int
+) -> MapRequest:
+    """Return the map, without style, whose pixels are those of a tile."""
+    place = TileLimits(tile_row, tile_row, tile_col, tile_col)
+    return MapRequest(
+        (MapLayer(layer, None),),
+        matrix.bbox_of(place),
+        crs,
+        matrix.tile_width,
+        matrix.tile_height,
+    )
+
+
+def _options(tile_format: TileFormat) -> Mapping[str, str]:
+    """Return what makes an encoder write as the pyramid is stored."""
+    if tile_format.codec is Codec.JPEG:
+        return {"quality": _QUALITIES[tile_format.name]}
+    if tile_format.needs_tiff_header:
+        return {"compression": _COMPRESSIONS[tile_format.codec]}
+    return {}
