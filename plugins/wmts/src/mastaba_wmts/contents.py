@@ -3,31 +3,27 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from mastaba.model.bbox import BoundingBox
 from mastaba.model.layer import Layer
 from mastaba.model.style import Legend, Style
-from mastaba.model.tile_matrix_set import TileMatrix, TileMatrixSet
-from mastaba.slab.reader import LevelReader
+from mastaba.model.tile_matrix_set import TileLimits, TileMatrix, TileMatrixSet
+from mastaba.model.tile_matrix_set_link import TileMatrixSetLink, links
 from mastaba_wmts import rest
 from mastaba_wmts.markup import coordinate, decimal, element, leaf, optional_leaf, text
+from mastaba_wmts.params import INFO_EXTENSIONS, INFO_FORMATS
 from mastaba_wmts.styles import listed_styles
 
 _SAME_SCALE: Final = 1e-6
 
 
-def contents(
-    layers: Iterable[Layer],
-    readers: Mapping[str, Mapping[str, LevelReader]],
-    restful_uri: str = "",
-) -> str:
+def contents(layers: Iterable[Layer], restful_uri: str = "") -> str:
     """Return the section.
 
     Args:
         layers: in the order of the document.
-        readers: for each layer identifier, the reader of each level by tile matrix identifier.
         restful_uri: public URL below which the RESTful paths are announced; empty for none.
     """
     written = []
@@ -40,8 +36,11 @@ def contents(
             offered = tuple(tile_matrix_set.between(top, bottom))
             published[layer.levels_id] = tile_matrix_set, offered
         native[tile_matrix_set.id] = tile_matrix_set
+        extra = links(layer)
+        for link in extra:
+            published.setdefault(link.levels_id, (link.tile_matrix_set, link.matrices))
         _, offered = published[layer.levels_id]
-        written.append(_layer(layer, readers[layer.id], offered, restful_uri))
+        written.append(_layer(layer, offered, extra, restful_uri))
     for identifier, tile_matrix_set in native.items():
         whole = tile_matrix_set, tuple(tile_matrix_set.matrices.values())
         published.setdefault(identifier, whole)
@@ -60,18 +59,19 @@ def keywords(words: Iterable[str]) -> str:
 
 def _layer(
     layer: Layer,
-    readers: Mapping[str, LevelReader],
     offered: Iterable[TileMatrix],
+    extra: Iterable[TileMatrixSetLink],
     restful_uri: str,
 ) -> str:
     tile_format = layer.pyramid.format
     crs = layer.pyramid.tile_matrix_set.crs
-    denominators = {matrix.scale_denominator(crs) for matrix in offered}
-    resource = {
-        "format": tile_format.media_type,
-        "resourceType": "tile",
-        "template": rest.tile_template(restful_uri, layer.id, tile_format.extension),
+    denominators = {matrix.scale_denominator(crs) for matrix in offered} | {
+        matrix.scale_denominator(link.tile_matrix_set.crs)
+        for link in extra
+        for matrix in link.matrices
     }
+    native = [(level.matrix, level.limits) for level in layer.pyramid.levels.values()]
+    is_queryable = layer.feature_info is not None
     return element(
         "Layer",
         leaf("ows:Title", layer.title),
@@ -88,13 +88,39 @@ def _layer(
             for rank, style in enumerate(listed_styles(layer))
         ),
         leaf("Format", tile_format.media_type),
-        element(
-            "TileMatrixSetLink",
-            leaf("TileMatrixSet", layer.levels_id),
-            _limits(layer, readers),
+        *(leaf("InfoFormat", info_format) for info_format in INFO_FORMATS if is_queryable),
+        _link(layer.levels_id, native),
+        *(
+            _link(link.levels_id, zip(link.matrices, link.limits.values(), strict=True))
+            for link in extra
         ),
-        element("ResourceURL", attributes=resource) if restful_uri else "",
+        *(_resources(layer, restful_uri) if restful_uri else ()),
     )
+
+
+def _resources(layer: Layer, restful_uri: str) -> Iterator[str]:
+    tile_format = layer.pyramid.format
+    resources = [
+        (
+            tile_format.media_type,
+            "tile",
+            rest.tile_template(restful_uri, layer.id, tile_format.extension),
+        )
+    ]
+    if layer.feature_info is not None:
+        resources += [
+            (
+                info_format,
+                "FeatureInfo",
+                rest.feature_info_template(restful_uri, layer.id, extension),
+            )
+            for extension, info_format in INFO_EXTENSIONS.items()
+        ]
+    for media_type, kind, template in resources:
+        yield element(
+            "ResourceURL",
+            attributes={"format": media_type, "resourceType": kind, "template": template},
+        )
 
 
 def _geographic_bbox(bbox: BoundingBox) -> str:
@@ -136,23 +162,26 @@ def _legend(legend: Legend, denominators: set[float]) -> str:
     return element("LegendURL", attributes=attributes)
 
 
-def _limits(layer: Layer, readers: Mapping[str, LevelReader]) -> str:
-    levels = [readers[name].level for name in layer.pyramid.levels]
+def _link(identifier: str, matrices: Iterable[tuple[TileMatrix, TileLimits]]) -> str:
+    return element("TileMatrixSetLink", leaf("TileMatrixSet", identifier), _limits(list(matrices)))
+
+
+def _limits(matrices: Sequence[tuple[TileMatrix, TileLimits]]) -> str:
     # Limits that say nothing are left out. Index 0, which the standard allows, breaks the type
     # that the schema gives these elements, so they must not be written needlessly.
-    if all(level.limits == level.matrix.all_tiles for level in levels):
+    if all(limits == matrix.all_tiles for matrix, limits in matrices):
         return ""
     return element(
         "TileMatrixSetLimits",
         *(
             "<TileMatrixLimits>"
-            f"<TileMatrix>{text(level.matrix.id)}</TileMatrix>"
-            f"<MinTileRow>{level.limits.min_row}</MinTileRow>"
-            f"<MaxTileRow>{level.limits.max_row}</MaxTileRow>"
-            f"<MinTileCol>{level.limits.min_col}</MinTileCol>"
-            f"<MaxTileCol>{level.limits.max_col}</MaxTileCol>"
+            f"<TileMatrix>{text(matrix.id)}</TileMatrix>"
+            f"<MinTileRow>{limits.min_row}</MinTileRow>"
+            f"<MaxTileRow>{limits.max_row}</MaxTileRow>"
+            f"<MinTileCol>{limits.min_col}</MinTileCol>"
+            f"<MaxTileCol>{limits.max_col}</MaxTileCol>"
             "</TileMatrixLimits>"
-            for level in levels
+            for matrix, limits in matrices
         ),
     )
 

@@ -6,6 +6,7 @@ statuses of RESTful paths, where a fault in the request is a resource that does 
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from mastaba.errors import (
@@ -35,6 +36,23 @@ class NotAcceptableError(RequestError):
     """The client takes none of the media types of the resource (RESTful only)."""
 
 
+class UpstreamError(RequestError):
+    """The server that a request was passed on to gave no usable answer."""
+
+
+class PointOutOfRangeError(RequestError):
+    """A pixel outside its tile.
+
+    Args:
+        message: what is wrong.
+        parameters: ``I`` and/or ``J``.
+    """
+
+    def __init__(self, message: str, parameters: Sequence[str]) -> None:
+        super().__init__(message, parameters[0])
+        self.parameters = tuple(parameters)
+
+
 class BindingError(RequestError):
     """The method is not the one by which this resource is had (RESTful only)."""
 
@@ -44,6 +62,7 @@ _KVP: Final[tuple[tuple[type[Exception], int, str], ...]] = (
     (MissingParameterError, 400, "MissingParameterValue"),
     (InvalidParameterError, 400, "InvalidParameterValue"),
     (TileOutOfRangeError, 400, "TileOutOfRange"),
+    (PointOutOfRangeError, 400, "PointIJOutOfRange"),
     (UnsupportedOperationError, 501, "OperationNotSupported"),
     (VersionNegotiationError, 400, "VersionNegotiationFailed"),
     (TileNotFoundError, 404, "NoApplicableCode"),
@@ -51,6 +70,7 @@ _KVP: Final[tuple[tuple[type[Exception], int, str], ...]] = (
     (NotAcceptableError, 406, "NoApplicableCode"),
     (BindingError, 405, "NoApplicableCode"),
     (RequestTooLargeError, 413, "NoApplicableCode"),
+    (UpstreamError, 502, "NoApplicableCode"),
     (RequestError, 400, "NoApplicableCode"),
     (ObjectNotFoundError, 404, "NoApplicableCode"),
     (StorageError, 503, "NoApplicableCode"),
@@ -60,6 +80,7 @@ _RESTFUL_STATUS: Final[tuple[tuple[type[Exception], int], ...]] = (
     (MissingParameterError, 404),
     (InvalidParameterError, 404),
     (TileOutOfRangeError, 404),
+    (PointOutOfRangeError, 404),
 )
 
 # The core names tile indices as they are; the protocol spells them its own way.
@@ -76,8 +97,10 @@ def error_response(error: Exception, *, restful: bool) -> Response:
     status, code = next((status, code) for kind, status, code in _KVP if isinstance(error, kind))
     if restful:
         status = next((s for kind, s in _RESTFUL_STATUS if isinstance(error, kind)), status)
+    # The standard has a code of its own for pixels; its conformance suite wants that of tiles.
+    codes = (code, "TileOutOfRange") if isinstance(error, PointOutOfRangeError) else (code,)
     response = message(
-        status, report(code, public_message(error), locators(error)), REPORT_MEDIA_TYPE
+        status, report(codes, public_message(error), locators(error)), REPORT_MEDIA_TYPE
     )
     if status == 405:
         response.headers.append(("Allow", "GET, HEAD, OPTIONS"))
@@ -88,19 +111,22 @@ def locators(error: Exception) -> tuple[str, ...]:
     """Return the parameters at fault as the protocol spells them; rows come before columns."""
     if isinstance(error, TileOutOfRangeError):
         return tuple(_LOCATORS.get(name, name) for name in error.parameters)
+    if isinstance(error, PointOutOfRangeError):
+        return error.parameters
     if isinstance(error, RequestError) and error.parameter:
         return (error.parameter,)
     return ()
 
 
-def report(code: str, words: str, locators: tuple[str, ...] = ()) -> str:
-    """Return an exception report: one exception for each locator, or one without."""
+def report(codes: Iterable[str], words: str, locators: tuple[str, ...] = ()) -> str:
+    """Return an exception report: one exception for each code and locator, or without locator."""
     exceptions = [
         element(
             "ows:Exception",
             leaf("ows:ExceptionText", words),
             attributes={"exceptionCode": code} | ({"locator": locator} if locator else {}),
         )
+        for code in codes
         for locator in locators or ("",)
     ]
     return DECLARATION + element(

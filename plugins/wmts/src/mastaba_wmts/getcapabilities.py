@@ -66,7 +66,6 @@ class GetCapabilities:
     ) -> None:
         self._settings = settings
         self._general = catalogue.settings
-        self._readers = catalogue.readers
         self._layers = layers
         self._restful = settings.own.get("restful", True)
         self._section = lru_cache(maxsize=None)(self._make_section)
@@ -103,7 +102,7 @@ class GetCapabilities:
         if name == "OperationsMetadata":
             return self._operations(inspire)
         layers = filter(in_inspire, self._layers) if inspire else self._layers
-        return contents(layers, self._readers, self._settings.endpoint_uri if self._restful else "")
+        return contents(layers, self._settings.endpoint_uri if self._restful else "")
 
     def _identification(self) -> str:
         settings, general = self._settings, self._general
@@ -133,16 +132,20 @@ class GetCapabilities:
         query = "?INSPIRE=1&SERVICE=WMTS&" if inspire else "?"
         get = _binding("Get", self._settings.endpoint_uri + query, "GetEncoding", encodings)
         # The question mark is for clients that take every advertised address for a prefix.
-        post = _binding("Post", f"{self._settings.endpoint_uri}?", "PostEncoding", [_KVP, _XML])
+        address = f"{self._settings.endpoint_uri}?"
+        post = _binding("Post", address, "PostEncoding", [_KVP, _XML])
+        operations = {"GetCapabilities": post, "GetTile": post}
+        if any(layer.feature_info is not None for layer in self._layers):
+            operations["GetFeatureInfo"] = _binding("Post", address, "PostEncoding", [_KVP])
         return element(
             "ows:OperationsMetadata",
             *(
                 element(
                     "ows:Operation",
-                    element("ows:DCP", element("ows:HTTP", get, post)),
+                    element("ows:DCP", element("ows:HTTP", get, by_post)),
                     attributes={"name": name},
                 )
-                for name in ("GetCapabilities", "GetTile")
+                for name, by_post in operations.items()
             ),
             _inspire_capabilities(self._settings.metadata) if inspire else "",
         )

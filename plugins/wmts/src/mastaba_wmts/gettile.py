@@ -1,4 +1,4 @@
-"""GetTile: from the names in a request to a stored tile.
+"""GetTile: from the names in a request to a tile.
 
 This is the hot path: a few dictionary look-ups lead to the publisher of the tile. What goes
 wrong is sorted out apart, where time does not count.
@@ -6,8 +6,9 @@ wrong is sorted out apart, where time does not count.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Final
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from mastaba.errors import (
     MissingParameterError,
@@ -17,13 +18,39 @@ from mastaba.errors import (
 )
 from mastaba.http.request import Request, printable
 from mastaba.http.response import Response
-from mastaba.http.tile_response import TilePublisher
+from mastaba.http.tile_response import TilePublisher, check_limits
 from mastaba.model.layer import Layer
-from mastaba.slab.reader import LevelReader
+from mastaba.model.style import Style
+from mastaba.model.tile_matrix_set import TileLimits, TileMatrixSet
+from mastaba.model.tile_matrix_set_link import links
 from mastaba_wmts.params import TileRequest, tile_index
 from mastaba_wmts.styles import listed_styles, takes_palettes
 
+if TYPE_CHECKING:
+    from mastaba.http.derived_tile import DerivedTilePublisher
+    from mastaba.service import Site
+
+    Publisher = TilePublisher | DerivedTilePublisher
+
 _DEFAULT_STYLE: Final = ""
+
+
+class _MatrixTiles(NamedTuple):
+    """The tiles of one tile matrix.
+
+    Attributes:
+        publishers: by style identifier; the empty one is the default style.
+    """
+
+    limits: TileLimits
+    publishers: dict[str, Publisher]
+
+
+class _SetTiles(NamedTuple):
+    """The tiles of one tile matrix set, by tile matrix identifier."""
+
+    tile_matrix_set: TileMatrixSet
+    matrices: dict[str, _MatrixTiles]
 
 
 class _LayerTiles:
@@ -32,22 +59,21 @@ class _LayerTiles:
     Attributes:
         media_type: of all its tiles, in lower case.
         extensions: those of its RESTful paths.
-        matrices: for each identifier of a tile matrix set, publishers by style identifier (the
-            empty one is the default style) by tile matrix identifier.
+        sets: by plain and by published identifier.
     """
 
-    __slots__ = ("extensions", "layer", "matrices", "media_type")
+    __slots__ = ("extensions", "layer", "media_type", "sets")
 
-    def __init__(self, layer: Layer, readers: Mapping[str, LevelReader]) -> None:
+    def __init__(self, layer: Layer, site: Site) -> None:
         self.layer = layer
         tile_format = layer.pyramid.format
         self.media_type = tile_format.media_type.lower()
         self.extensions = frozenset((tile_format.extension, *tile_format.extension_aliases))
-        native = {name: _by_style(layer, reader) for name, reader in readers.items()}
-        self.matrices: dict[str, dict[str, dict[str, TilePublisher]]] = {
-            layer.pyramid.tile_matrix_set.id: native,
-            layer.levels_id: native,
-        }
+        native = _stored_tiles(layer, site)
+        self.sets = {layer.pyramid.tile_matrix_set.id: native, layer.levels_id: native}
+        if layer.extra_tile_matrix_sets:
+            for name, tiles in _derived_tiles(layer, site).items():
+                self.sets.setdefault(name, tiles)
 
     def check_format(self, wanted: TileRequest) -> None:
         asked = wanted.format if wanted.extension is None else wanted.extension
@@ -65,20 +91,31 @@ class GetTile:
 
     Args:
         layers: those published.
-        readers: for each layer identifier, the reader of each level by tile matrix identifier.
+        site: of the service.
     """
 
-    def __init__(
-        self, layers: Iterable[Layer], readers: Mapping[str, Mapping[str, LevelReader]]
-    ) -> None:
+    def __init__(self, layers: Iterable[Layer], site: Site) -> None:
         self._layers = {layer.id: layer for layer in layers}
-        self._readers = readers
+        self._site = site
         # Filled layer by layer at the first request: a start must not wait for the palettes and
         # headers of a thousand layers that are not looked at.
         self._tiles: dict[str, _LayerTiles] = {}
 
     def respond(self, request: Request, wanted: TileRequest) -> Response:
         """Return the tile that a request names.
+
+        Raises:
+            TileNotFoundError: no tile is stored there.
+            SlabFormatError, StorageError: it cannot be read.
+            RequestError: as `find`.
+        """
+        publisher, tile_row, tile_col = self.find(wanted)
+        return publisher.respond(request, tile_row, tile_col)
+
+    def find(self, wanted: TileRequest) -> tuple[Publisher, int, int]:
+        """Return what answers a tile, with the row and column of the tile.
+
+        Of a request that is right in all else, the limits are left to be checked by what answers.
 
         Faults are found in the order LAYER, TILEMATRIXSET, TILEMATRIX, TILECOL, TILEROW, limits,
         FORMAT, STYLE (wmts.md section 3).
@@ -90,28 +127,26 @@ class GetTile:
             TileOutOfRangeError: the indices are outside the limits, or the layer has no tiles in
                 this matrix of the set.
             UnsupportedFormatError: not the format of the layer.
-            TileNotFoundError: no tile is stored there.
-            SlabFormatError, StorageError: it cannot be read.
         """
         tiles = self._tiles.get(wanted.layer or "") or self._open(wanted.layer)
-        matrices = tiles.matrices.get(wanted.tile_matrix_set or "")
-        if matrices is None:
+        in_set = tiles.sets.get(wanted.tile_matrix_set or "")
+        if in_set is None:
             raise _unknown_set(wanted)
-        publishers = matrices.get(wanted.tile_matrix or "")
-        if publishers is None:
-            raise _unknown_matrix(wanted, tiles)
+        in_matrix = in_set.matrices.get(wanted.tile_matrix or "")
+        if in_matrix is None:
+            raise _unknown_matrix(wanted, in_set.tile_matrix_set)
         tile_col = tile_index(wanted.tile_col, "TileCol")
         tile_row = tile_index(wanted.tile_row, "TileRow")
-        publisher = publishers.get(wanted.style) if wanted.style is not None else None
+        publisher = in_matrix.publishers.get(wanted.style) if wanted.style is not None else None
         if publisher is None or (
             wanted.format != tiles.media_type and wanted.extension not in tiles.extensions
         ):
             # An index out of the limits is reported rather than a wrong format or style.
-            _check_limits(next(iter(publishers.values())), tile_row, tile_col)
+            check_limits(in_matrix.limits, tile_row, tile_col)
             tiles.check_format(wanted)
             if publisher is None:
                 raise _unknown_style(wanted)
-        return publisher.respond(request, tile_row, tile_col)
+        return publisher, tile_row, tile_col
 
     def layer(self, name: str | None) -> Layer:
         """Return a published layer.
@@ -129,34 +164,50 @@ class GetTile:
 
     def _open(self, name: str | None) -> _LayerTiles:
         layer = self.layer(name)
-        tiles = self._tiles[layer.id] = _LayerTiles(layer, self._readers[layer.id])
+        tiles = self._tiles[layer.id] = _LayerTiles(layer, self._site)
         return tiles
 
 
-def _by_style(layer: Layer, reader: LevelReader) -> dict[str, TilePublisher]:
-    """Return the publishers of one level: one for each palette, one for all other styles."""
-    plain = TilePublisher(layer, reader, None)
+def _stored_tiles(layer: Layer, site: Site) -> _SetTiles:
+    """Return the tiles of the set that a layer is stored in."""
+    matrices = {
+        name: _MatrixTiles(
+            reader.level.limits, _by_style(layer, partial(TilePublisher, layer, reader))
+        )
+        for name, reader in site.catalogue.readers[layer.id].items()
+    }
+    return _SetTiles(layer.pyramid.tile_matrix_set, matrices)
+
+
+def _derived_tiles(layer: Layer, site: Site) -> dict[str, _SetTiles]:
+    """Return the tiles of the extra sets of a layer, by plain and by published identifier."""
+    # A server of stored tiles alone needs nothing of what maps are made with.
+    from mastaba.http.derived_tile import DerivedTilePublisher
+
+    found: dict[str, _SetTiles] = {}
+    for link in links(layer):
+        matrices = {
+            name: _MatrixTiles(
+                limits, _by_style(layer, partial(DerivedTilePublisher, site, layer, link, name))
+            )
+            for name, limits in link.limits.items()
+        }
+        tiles = _SetTiles(link.tile_matrix_set, matrices)
+        found[link.tile_matrix_set.id] = found[link.levels_id] = tiles
+    return found
+
+
+def _by_style(layer: Layer, publisher: Callable[[Style | None], Publisher]) -> dict[str, Publisher]:
+    """Return the publishers of one matrix: one for each palette, one for all other styles."""
+    plain = publisher(None)
     with_palettes = takes_palettes(layer)
     publishers = {
-        style.identifier: (
-            TilePublisher(layer, reader, style) if with_palettes and style.palette else plain
-        )
+        style.identifier: publisher(style) if with_palettes and style.palette else plain
         for style in reversed(layer.styles)  # of two styles with one name, the first counts
     }
     default = listed_styles(layer)
     publishers[_DEFAULT_STYLE] = publishers[default[0].identifier] if default else plain
     return publishers
-
-
-def _check_limits(publisher: TilePublisher, tile_row: int, tile_col: int) -> None:
-    limits = publisher.reader.level.limits
-    at_fault = []
-    if not limits.min_row <= tile_row <= limits.max_row:
-        at_fault.append("row")
-    if not limits.min_col <= tile_col <= limits.max_col:
-        at_fault.append("col")
-    if at_fault:
-        raise TileOutOfRangeError("there is no such tile in this layer", at_fault)
 
 
 def _unknown_set(wanted: TileRequest) -> Exception:
@@ -168,11 +219,11 @@ def _unknown_set(wanted: TileRequest) -> Exception:
     )
 
 
-def _unknown_matrix(wanted: TileRequest, tiles: _LayerTiles) -> Exception:
+def _unknown_matrix(wanted: TileRequest, tile_matrix_set: TileMatrixSet) -> Exception:
     name = wanted.tile_matrix
     if not name:
         return MissingParameterError("the parameter TILEMATRIX is missing", "TileMatrix")
-    if name in tiles.layer.pyramid.tile_matrix_set.matrices:
+    if name in tile_matrix_set.matrices:
         return TileOutOfRangeError(
             f"the layer has no tiles in the tile matrix {printable(name)}", ["TileMatrix"]
         )

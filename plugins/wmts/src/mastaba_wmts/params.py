@@ -27,6 +27,16 @@ SECTIONS: Final = (
 MEDIA_TYPES: Final = ("text/xml", "application/xml")
 """Of the capabilities document, the default first."""
 
+INFO_EXTENSIONS: Final = {
+    "txt": "text/plain",
+    "xml": "text/xml",
+    "html": "text/html",
+    "json": "application/json",
+}
+"""Media types of GetFeatureInfo, by the extension of a RESTful path."""
+
+INFO_FORMATS: Final = tuple(INFO_EXTENSIONS.values())
+
 _FLAGS: Final = {"true": True, "1": True, "false": False, "0": False}
 # Longer numbers are outside every matrix, whatever their last digits; int() is not asked, since
 # its cost grows with the square of the length.
@@ -75,6 +85,21 @@ class TileRequest(NamedTuple):
     tile_row: str | None
     tile_col: str | None
     extension: str | None = None
+
+
+class FeatureInfoRequest(NamedTuple):
+    """One pixel of a tile as the client names it, unchecked as in `TileRequest`.
+
+    Attributes:
+        i, j: column and row of the pixel in the tile.
+        with_format: whether the request has to give the format of the tile too; paths do not.
+    """
+
+    tile: TileRequest
+    info_format: str | None
+    i: str | None
+    j: str | None
+    with_format: bool = True
 
 
 def operation(parameters: Mapping[str, str]) -> Operation:
@@ -157,8 +182,29 @@ def tile_request(parameters: Mapping[str, str]) -> TileRequest:
     )
 
 
+def feature_info_request(parameters: Mapping[str, str]) -> FeatureInfoRequest:
+    """Return the pixel that a GetFeatureInfo request names, still unchecked."""
+    get = parameters.get
+    info_format = get("infoformat") or get("info_format")  # the second is the name in WMS
+    return FeatureInfoRequest(tile_request(parameters), info_format, get("i"), get("j"))
+
+
+def info_format(value: str | None) -> str:
+    """Return the media type of the answer.
+
+    Raises:
+        MissingParameterError: absent or empty.
+        InvalidParameterError: none of `INFO_FORMATS`, in any letter case.
+    """
+    if not value:
+        raise MissingParameterError("the parameter INFOFORMAT is missing", "InfoFormat")
+    if value.lower() not in INFO_FORMATS:
+        raise InvalidParameterError(f"there is no InfoFormat {printable(value)}", "InfoFormat")
+    return value.lower()
+
+
 def tile_index(value: str | None, name: str) -> int:
-    """Return a tile index: decimal digits, with at most a minus sign before them.
+    """Return an index of a tile or pixel: decimal digits, with at most a minus sign before them.
 
     Negative indices and those of any length are numbers, though outside every matrix.
 

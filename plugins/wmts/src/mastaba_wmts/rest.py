@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 from urllib.parse import quote
 
-from mastaba_wmts.params import VERSION, TileRequest
+from mastaba_wmts.params import INFO_EXTENSIONS, VERSION, FeatureInfoRequest, TileRequest
 
 CAPABILITIES_PATH: Final = f"/{VERSION}/WMTSCapabilities.xml"
 _TILE: Final = 8
@@ -32,20 +32,39 @@ def tile_request(path: str) -> TileRequest | None:
     )
 
 
-def feature_info_layer(path: str) -> str | None:
-    """Return the layer of a path to a feature info, or None when it is not of this form.
+def feature_info_request(path: str) -> FeatureInfoRequest | None:
+    """Return the point that a path names, still unchecked, or None when it is not of this form.
 
     The form is that of a tile without extension, and ``/{J}/{I}.{ext}`` behind.
     """
     parts = path.split("/")
     if len(parts) != _FEATURE_INFO or parts[1] != VERSION or "" in parts[2:]:
         return None
-    return parts[2] if "." in parts[-1] else None
+    _, _, layer, style, tile_matrix_set, tile_matrix, tile_row, tile_col, j, last = parts
+    i, dot, extension = last.partition(".")
+    if not dot or not i:
+        return None
+    return FeatureInfoRequest(
+        TileRequest(layer, style, None, tile_matrix_set, tile_matrix, tile_row, tile_col),
+        INFO_EXTENSIONS.get(extension, extension),
+        i,
+        j,
+        with_format=False,
+    )
 
 
 def tile_template(endpoint_uri: str, layer: str, extension: str) -> str:
     """Return the template of ResourceURL for the tiles of a layer."""
+    return f"{_tile_path(endpoint_uri, layer)}.{extension}"
+
+
+def feature_info_template(endpoint_uri: str, layer: str, extension: str) -> str:
+    """Return the template of ResourceURL for what is at a point of a layer."""
+    return f"{_tile_path(endpoint_uri, layer)}/{{J}}/{{I}}.{extension}"
+
+
+def _tile_path(endpoint_uri: str, layer: str) -> str:
     return (
         f"{quote(endpoint_uri, safe=_LITERAL + '/?#%')}/{VERSION}/{quote(layer, safe=_LITERAL)}"
-        f"/{{style}}/{{TileMatrixSet}}/{{TileMatrix}}/{{TileRow}}/{{TileCol}}.{extension}"
+        "/{style}/{TileMatrixSet}/{TileMatrix}/{TileRow}/{TileCol}"
     )

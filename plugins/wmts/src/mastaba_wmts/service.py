@@ -37,8 +37,8 @@ class WMTSService(Service):
         super().__init__(settings, site)
         layers = self.published_layers()
         self._get_capabilities = GetCapabilities(settings, site.catalogue, layers)
-        self._get_tile = GetTile(layers, site.catalogue.readers)
-        self._get_feature_info = GetFeatureInfo(self._get_tile.layer)
+        self._get_tile = GetTile(layers, site)
+        self._get_feature_info = GetFeatureInfo(self._get_tile, site)
 
     def root_entry(self) -> RootEntry:
         return RootEntry(
@@ -64,7 +64,7 @@ class WMTSService(Service):
             return self._get_tile.respond(request, params.tile_request(parameters))
         if operation is Operation.GET_CAPABILITIES:
             return self._get_capabilities.respond(request, params.capabilities_request(parameters))
-        return self._get_feature_info.respond(parameters.get("layer"))
+        return self._get_feature_info.respond(params.feature_info_request(parameters))
 
     def error_response(self, error: Exception, request: Request) -> Response:
         return error_response(error, restful=bool(request.path))
@@ -81,7 +81,7 @@ class WMTSService(Service):
                 raise NotAcceptableError("the capabilities are XML")
             wanted = CapabilitiesRequest(None, params.inspire(request.query), media_type)
             return self._get_capabilities.respond(request, wanted)
-        layer = rest.feature_info_layer(request.path)
-        if layer is not None:
-            return self._get_feature_info.respond(layer)
+        point = rest.feature_info_request(request.path)
+        if point is not None:
+            return self._get_feature_info.respond(point)
         raise UnknownPathError("there is nothing at this path")
