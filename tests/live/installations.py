@@ -1,0 +1,121 @@
+"""What the live tests publish, and the program as Apache can run it."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+from tests.live.processes import REPOSITORY, is_root
+
+from mastaba.testing.tiny_installation import tiny_installation
+
+ACCENTED_LAYER = "Été à 1 m"
+_SYSTEM_PYTHON = Path("/usr/bin/python3")
+
+# Level, column and row of a tile of every layer, and of one that is taken away from RGB_PNG.
+TILE = ("4", 9, 6)
+MISSING_TILE = ("4", 10, 6)
+
+
+def make_installation(folder: Path, public_url: str = "http://localhost") -> Path:
+    """The tiny installation, with a layer of a difficult name, and without one slab."""
+    folder.mkdir()
+    server_json = tiny_installation(folder, public_url=public_url)
+    accented = folder / "layers" / f"{ACCENTED_LAYER}.json"
+    shutil.copy(folder / "layers" / "RGB_JPG.json", accented)
+    with (folder / "layers.txt").open("a", encoding="utf-8") as stream:
+        stream.write(f"{accented}\n")
+    _slab(folder, "RGB_PNG", *MISSING_TILE).unlink()
+    return server_json
+
+
+def stored_tile(folder: Path, layer: str, level: str, col: int, row: int) -> bytes:
+    """The bytes of a tile in its slab, read without the server's code."""
+    slab = _slab(folder, layer, level, col, row).read_bytes()
+    number = row % 2 * 2 + col % 2
+    (offset,) = struct.unpack_from("<I", slab, 2048 + 4 * number)
+    (size,) = struct.unpack_from("<I", slab, 2048 + 4 * (4 + number))
+    return slab[offset : offset + size]
+
+
+def program_for_web_users() -> Path:
+    """The command ``mastaba`` in an environment that every user can read, installed from wheels.
+
+    Made once for each state of the sources; skips the test when that is not possible.
+    """
+    if not _SYSTEM_PYTHON.exists():
+        pytest.skip(f"there is no {_SYSTEM_PYTHON}")
+    check = "import sys, ensurepip; sys.exit(sys.version_info < (3, 11))"
+    if subprocess.run([_SYSTEM_PYTHON, "-c", check], stderr=subprocess.DEVNULL).returncode:
+        pytest.skip(f"{_SYSTEM_PYTHON} is older than 3.11, or python3-venv is not installed")
+    cache = _cache_folder()
+    environment, wheels, stamp = cache / "venv", cache / "wheels", cache / "venv" / "stamp"
+    state = _state_of_sources()
+    if not (stamp.exists() and stamp.read_text(encoding="ascii") == state):
+        shutil.rmtree(wheels, ignore_errors=True)
+        sources = [pyproject.parent for pyproject in _projects()]
+        _run(sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", wheels, *sources)
+        built = sorted(wheels.glob("*.whl"))
+        python = environment / "bin" / "python"
+        # The version number stays the same from change to change: what is there has to go.
+        if python.exists():
+            names = [wheel.name.partition("-")[0] for wheel in built]
+            _run(python, "-m", "pip", "uninstall", "-q", "-y", *names)
+        else:
+            _run(_SYSTEM_PYTHON, "-m", "venv", "--clear", environment)
+        _run(python, "-m", "pip", "install", "-q", *built)
+        stamp.write_text(state, encoding="ascii")
+    return environment / "bin" / "mastaba"
+
+
+def _cache_folder() -> Path:
+    folder = REPOSITORY / ".run" / "live"
+    reachable = all(parent.stat().st_mode & 0o001 for parent in REPOSITORY.parents)
+    if is_root() and not (reachable and REPOSITORY.stat().st_mode & 0o001):
+        folder = Path(tempfile.gettempdir()) / f"mastaba-live-cache-{os.geteuid()}"
+    folder.mkdir(mode=0o755, parents=True, exist_ok=True)
+    assert folder.stat().st_uid == os.geteuid(), f"{folder} belongs to somebody else"
+    return folder
+
+
+def _projects() -> Iterable[Path]:
+    yield REPOSITORY / "core" / "pyproject.toml"
+    yield from sorted(REPOSITORY.glob("plugins/*/pyproject.toml"))
+
+
+def _state_of_sources() -> str:
+    digest = hashlib.sha256(_SYSTEM_PYTHON.resolve().name.encode())
+    for project in _projects():
+        sources = (path for path in project.parent.glob("src/**/*") if path.is_file())
+        for path in [project, *sorted(sources)]:
+            if path.suffix != ".pyc":
+                digest.update(str(path.relative_to(REPOSITORY)).encode())
+                digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def _run(*command: str | Path) -> None:
+    done = subprocess.run(
+        [str(word) for word in command],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        # Other users shall be able to read what is written.
+        umask=0o022,
+    )
+    assert done.returncode == 0, done.stdout
+
+
+def _slab(folder: Path, layer: str, level: str, col: int, row: int) -> Path:
+    # Slabs of two by two tiles, and of indices with one digit.
+    name = f"{col // 2}{row // 2}.tif"
+    return folder / "pyramids" / layer / "DATA" / level / "00" / "00" / name
