@@ -6,15 +6,18 @@ import contextlib
 import mmap
 import os
 import threading
-import time
 from dataclasses import dataclass
 from enum import StrEnum
+from time import perf_counter, time
 
 _PID, _STATE, _COUNT = range(3)
 _START, _DURATION, _CLOCK = range(3, 6)
 _COLUMNS = 6
 _CELL = 8
 _PENDING, _RUNNING, _AVAILABLE = range(3)
+
+_Cells = tuple["memoryview[int]", "memoryview[float]"]
+"""The cells of one row, seen as whole numbers and as seconds."""
 
 
 class WorkerStatus(StrEnum):
@@ -99,26 +102,25 @@ class Scoreboard:
     def begin(self) -> None:
         """The calling thread begins to serve a request."""
         try:
-            base = self._local.base
+            cells = self._local.cells
         except AttributeError:
-            base = self._take_row()
-        if base < 0:
+            cells = self._take_row()
+        if cells is None:
             return
-        seconds = self._seconds
-        seconds[base + _START] = time.time()
-        seconds[base + _CLOCK] = time.perf_counter()
-        self._integers[base + _STATE] = _RUNNING
+        integers, seconds = cells
+        seconds[_START] = time()
+        seconds[_CLOCK] = perf_counter()
+        integers[_STATE] = _RUNNING
 
     def end(self) -> None:
         """The calling thread has served the request that it began."""
-        base = getattr(self._local, "base", -1)
-        if base < 0:
+        cells = getattr(self._local, "cells", None)
+        if cells is None:
             return
-        seconds = self._seconds
-        integers = self._integers
-        seconds[base + _DURATION] = time.perf_counter() - seconds[base + _CLOCK]
-        integers[base + _COUNT] += 1
-        integers[base + _STATE] = _AVAILABLE
+        integers, seconds = cells
+        seconds[_DURATION] = perf_counter() - seconds[_CLOCK]
+        integers[_COUNT] += 1
+        integers[_STATE] = _AVAILABLE
 
     def rows(self) -> list[ThreadStatus]:
         """The threads of all live workers, in the order of their identifiers."""
@@ -143,12 +145,14 @@ class Scoreboard:
             duration=self._seconds[base + _DURATION],
         )
 
-    def _take_row(self) -> int:
-        base = -1
+    def _take_row(self) -> _Cells | None:
+        cells = None
         with self._lock, contextlib.suppress(IndexError):
             base = self._free.pop()
-        self._local.base = base
-        return base
+            row = slice(base, base + _COLUMNS)
+            cells = self._integers[row], self._seconds[row]
+        self._local.cells = cells
+        return cells
 
 
 def _is_alive(pid: int) -> bool:
