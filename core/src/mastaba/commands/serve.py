@@ -6,7 +6,6 @@ import argparse
 import logging
 import socket
 import sys
-from collections.abc import Callable
 
 from mastaba.config.faults import Faults
 from mastaba.config.server import ServerConfig
@@ -17,6 +16,7 @@ from mastaba.plugins import Plugins
 from mastaba.scoreboard import Scoreboard
 from mastaba.service import Site
 from mastaba.site import open_site, read_server_config
+from mastaba.transport.handover import Handover
 from mastaba.transport.listener import Listener, inherited_listener, open_listener
 from mastaba.transport.supervisor import Supervisor, Worker
 
@@ -47,12 +47,15 @@ def run(arguments: argparse.Namespace, plugins: Plugins) -> int:
     except (ListenError, PluginError) as error:
         return _fail(error)
 
+    # Made before the workers are, since it joins those of two generations.
+    handover = None if arguments.http else Handover()
+
     def reload() -> Worker:
-        return _reloaded(arguments, plugins, scoreboard, server, listener.socket)
+        return _reloaded(arguments, plugins, scoreboard, server, listener.socket, handover)
 
     with listener:
         try:
-            worker = _worker(site, server, listener.socket, bool(arguments.http))
+            worker = _worker(site, server, listener.socket, handover)
         except PluginError as error:
             return _fail(error)
         supervisor = Supervisor(worker, workers=processes, reload=reload)
@@ -76,8 +79,10 @@ def _listener(http: str | None, inherited: socket.socket | None, server: ServerC
     return open_listener(server.port, server.backlog)
 
 
-def _worker(site: Site, server: ServerConfig, sock: socket.socket, http: bool) -> Worker:
-    """Return what each worker process does.
+def _worker(
+    site: Site, server: ServerConfig, sock: socket.socket, handover: Handover | None
+) -> Worker:
+    """Return what each worker process does: FastCGI with a handover, HTTP without.
 
     The application is made here, before the fork: a middleware that fails then is a failed
     start or reload, and not the end of every worker.
@@ -86,16 +91,14 @@ def _worker(site: Site, server: ServerConfig, sock: socket.socket, http: bool) -
 
     def work(index: int) -> None:
         site.scoreboard.bind_worker(index)
-        serve: Callable[[], None]
-        if http:
+        if handover is None:
             from mastaba.transport.http import HTTPServer
 
-            serve = HTTPServer(application, sock, threads=server.threads).run
+            HTTPServer(application, sock, threads=server.threads).run()
         else:
             from mastaba.transport.fastcgi import FastCGIServer
 
-            serve = FastCGIServer(application, sock, threads=server.threads).run
-        serve()
+            FastCGIServer(application, sock, threads=server.threads, handover=handover).run()
 
     return work
 
@@ -106,6 +109,7 @@ def _reloaded(
     scoreboard: Scoreboard,
     running: ServerConfig,
     sock: socket.socket,
+    handover: Handover | None,
 ) -> Worker:
     """Load the configuration anew, completely.
 
@@ -132,7 +136,7 @@ def _reloaded(
     site = open_site(server, plugins, scoreboard, faults)
     configure_logging(server)
     log_faults(faults.all)
-    return _worker(site, server, sock, bool(arguments.http))
+    return _worker(site, server, sock, handover)
 
 
 def _fail(*reasons: object) -> int:
