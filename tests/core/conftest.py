@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -22,6 +23,7 @@ from mastaba.http.response import Response, message
 from mastaba.http.tile_response import TilePublisher
 from mastaba.plugins import Plugins
 from mastaba.service import Service
+from mastaba.testing.installation import write_installation
 from mastaba.testing.tiny_installation import tiny_installation
 from mastaba.wsgi import create_application
 
@@ -68,12 +70,24 @@ def core_plugins() -> Plugins:
     return Plugins(autoload=False, extra={"tiles-plugin": CorePlugin(TileService)})
 
 
+@pytest.fixture(scope="session")
+def tiny_layers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """Return the layer documents of a tiny installation whose slabs nobody changes."""
+    directory = tmp_path_factory.mktemp("tiny-layers")
+    tiny_installation(directory)
+    return {
+        path.stem: json.loads(path.read_text("utf-8"))
+        for path in sorted((directory / "layers").glob("*.json"))
+    }
+
+
 @pytest.fixture
-def open_application(tmp_path: Path) -> Iterator[OpenApplication]:
+def open_application(tmp_path: Path, tiny_layers: dict[str, Any]) -> Iterator[OpenApplication]:
     """Return a function that opens an installation, with services of the test's own.
 
-    It takes the server.json (a tiny installation is written when None), the classes of further
-    services, and sections of services.json that are merged into the written ones.
+    It takes the server.json (with None, one is written that has the layers of the tiny
+    installation), the classes of further services, and sections of services.json that are
+    merged into the written ones.
     """
     opened: list[Application] = []
 
@@ -81,16 +95,15 @@ def open_application(tmp_path: Path) -> Iterator[OpenApplication]:
         server_json: Path | None = None,
         *services: type[Service],
         services_overrides: Mapping[str, Any] | None = None,
-        server_overrides: Mapping[str, Any] | None = None,
     ) -> Application:
         classes = (TileService, *services)
         if server_json is None:
             sections = {service.name: {"enabled": True} for service in classes}
-            server_json = tiny_installation(
+            server_json = write_installation(
                 tmp_path / f"installation-{len(opened)}",
+                layers=tiny_layers,
                 services=["health"],
                 services_overrides={**sections, **(services_overrides or {})},
-                server_overrides=server_overrides,
             )
         plugins = Plugins(autoload=False, extra={"of-the-test": CorePlugin(*classes)})
         application = create_application(str(server_json), plugins)
@@ -103,6 +116,11 @@ def open_application(tmp_path: Path) -> Iterator[OpenApplication]:
 
 
 @pytest.fixture
-def tiles(open_application: OpenApplication) -> Client:
-    """Return a client of a tiny installation of its own."""
-    return Client(open_application())
+def tiles(tmp_path: Path, open_application: OpenApplication) -> Client:
+    """Return a client of a tiny installation of its own, with slabs that may be damaged."""
+    server_json = tiny_installation(
+        tmp_path / "own",
+        services=["health"],
+        services_overrides={"tiles": {"enabled": True}},
+    )
+    return Client(open_application(server_json))

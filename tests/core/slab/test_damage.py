@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import struct
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -208,8 +209,6 @@ def test_tile_that_cannot_be_inflated_is_an_error_that_names_slab_and_tile(
 def test_tile_that_grows_without_end_is_not_inflated(
     tiles: Client, slab_of: Callable[[str], Path], caplog: pytest.LogCaptureFixture
 ) -> None:
-    import zlib
-
     slab = slab_of("FLOAT32_ZIP")
     bomb = zlib.compress(bytes(64 * 1024 * 1024), 9)
     start = slab.stat().st_size

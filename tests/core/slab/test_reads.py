@@ -19,13 +19,13 @@ TILE = "/tiles/RGB_PNG/normal/4/5/9"
 
 
 @pytest.fixture
-def application(open_application: Callable[..., Any]) -> Any:
-    return open_application()
+def client(tiles: Client) -> Client:
+    return tiles
 
 
 @pytest.fixture
-def client(application: Any) -> Client:
-    return Client(application)
+def application(tiles: Client) -> Any:
+    return tiles.application
 
 
 @pytest.fixture
