@@ -5,7 +5,6 @@ Parameters come by lower-case name, whichever binding brought them.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping
 from enum import StrEnum
@@ -57,6 +56,9 @@ _MAX_DIGITS: Final = 9
 _MAX_BBOX: Final = 1000
 _MAX_OPTIONS: Final = 1000
 _CORNERS: Final = 4
+# CRS units. Beyond these, positions of pixels are no longer numbers that can be computed with.
+_FARTHEST: Final = 1e10
+_SMALLEST: Final = 1e-12
 _STANDARD_DPI: Final = 90.7
 """Pixels per inch at 0.28 mm a pixel, rounded as in existing servers."""
 
@@ -148,7 +150,7 @@ def bbox(parameters: Mapping[str, str], *, northing_first: bool) -> BoundingBox:
 
     Raises:
         MissingParameterError: it is absent.
-        InvalidParameterError: not four finite decimal numbers, or without any area.
+        InvalidParameterError: not four decimal numbers, without area, or beyond all CRSs.
     """
     value = required(parameters, "BBOX")
     # A plus sign that the client did not encode has become a blank.
@@ -161,11 +163,12 @@ def bbox(parameters: Mapping[str, str], *, northing_first: bool) -> BoundingBox:
     box = (
         BoundingBox(two, one, four, three) if northing_first else BoundingBox(one, two, three, four)
     )
-    width, height = box.xmax - box.xmin, box.ymax - box.ymin
-    if not (box.is_finite and math.isfinite(width) and math.isfinite(height)):
-        raise InvalidParameterError("BBOX has numbers that are too large", "BBOX")
-    if width <= 0 or height <= 0:
+    if box.xmin >= box.xmax or box.ymin >= box.ymax:
         raise InvalidParameterError("BBOX must have each minimum below its maximum", "BBOX")
+    if max(map(abs, (one, two, three, four))) > _FARTHEST:
+        raise InvalidParameterError("BBOX has numbers that are too large for any CRS", "BBOX")
+    if min(box.xmax - box.xmin, box.ymax - box.ymin) < _SMALLEST:
+        raise InvalidParameterError("BBOX is too small for any map", "BBOX")
     return box
 
 
