@@ -1,6 +1,6 @@
 """Separable resampling of whole images (resampling.md section 5.4).
 
-Both axes are done as products of small matrices: sixteen output rows at a time need few source
+Both axes are done as products of small matrices: eight output rows at a time need few source
 rows, and products of that size run at the full speed of the linear algebra library, an order of
 magnitude faster than adding up one tap after the other in numpy.
 """
@@ -17,7 +17,7 @@ from mastaba.render.request import Pixels
 
 Float32 = npt.NDArray[np.float32]
 
-_BLOCK: Final = 16
+_BLOCK: Final = 8
 
 
 def resample(pixels: Pixels, rows: AxisWeights, columns: AxisWeights) -> Float32:
@@ -43,39 +43,57 @@ def resample(pixels: Pixels, rows: AxisWeights, columns: AxisWeights) -> Float32
 def _combine_rows(source: Float32, rows: AxisWeights) -> Float32:
     count = len(rows.first)
     result = np.empty((count, source.shape[1]), np.float32)
-    for start, stop, low, block in _blocks(rows):
-        np.matmul(block, source[low : low + block.shape[1]], out=result[start:stop])
+    low, blocks = _blocks(rows, len(source))
+    width = blocks.shape[2]
+    for start, first, block in zip(range(0, count, _BLOCK), low, blocks, strict=True):
+        np.matmul(
+            block[: count - start],
+            source[first : first + width],
+            out=result[start : start + _BLOCK],
+        )
     return result
 
 
 def _combine_columns(source: Float32, columns: AxisWeights, channels: int) -> Float32:
     count = len(columns.first)
     result = np.empty((len(source), count * channels), np.float32)
-    for start, stop, low, block in _blocks(columns):
-        # One matrix for all channels of interleaved pixels: the block, spread over them.
-        spread = np.zeros((block.shape[1] * channels, block.shape[0] * channels), np.float32)
-        for channel in range(channels):
-            spread[channel::channels, channel::channels] = block.T
+    low, blocks = _blocks(columns, source.shape[1] // channels)
+    number, _, width = blocks.shape
+    # One matrix for all channels of interleaved pixels: the weights, spread over them.
+    spread = np.zeros((number, width * channels, _BLOCK * channels), np.float32)
+    for channel in range(channels):
+        spread[:, channel::channels, channel::channels] = blocks.transpose(0, 2, 1)
+    for start, first, block in zip(range(0, count, _BLOCK), low, spread, strict=True):
         np.matmul(
-            source[:, low * channels : (low + block.shape[1]) * channels],
-            spread,
-            out=result[:, start * channels : stop * channels],
+            source[:, first * channels : (first + width) * channels],
+            block[:, : (count - start) * channels],
+            out=result[:, start * channels : (start + _BLOCK) * channels],
         )
     return result.reshape(len(source), count, channels)
 
 
-def _blocks(axis: AxisWeights) -> list[tuple[int, int, int, Float32]]:
-    """Return, for each run of output pixels: start, stop, first source pixel, dense weights."""
-    blocks = []
-    taps = np.arange(axis.weights.shape[1])
-    for start in range(0, len(axis.first), _BLOCK):
-        first = axis.first[start : start + _BLOCK]
-        low = int(first.min())
-        block = np.zeros((len(first), int(first.max()) - low + len(taps)), np.float32)
-        places = (first - low)[:, np.newaxis] + taps
-        np.put_along_axis(block, places, axis.weights[start : start + _BLOCK], axis=1)
-        blocks.append((start, start + len(first), low, block))
-    return blocks
+def _blocks(axis: AxisWeights, size: int) -> tuple[list[int], Float32]:
+    """Return dense weights for each run of eight output pixels.
+
+    Args:
+        size: of the source along the axis.
+
+    Returns:
+        the first source pixel of each run; and the weights, shape (runs, 8, source pixels),
+        where a last run that is shorter is filled up.
+    """
+    count, taps = axis.weights.shape
+    missing = -count % _BLOCK
+    first = np.pad(axis.first, (0, missing), mode="edge").reshape(-1, _BLOCK)
+    weights = np.pad(axis.weights, ((0, missing), (0, 0))).reshape(-1, _BLOCK, taps)
+    low = first.min(axis=1)
+    width = int((first.max(axis=1) - low).max()) + taps
+    # All runs are given the same width; at the end of the source they begin a little earlier.
+    low = np.minimum(low, size - width)
+    blocks = np.zeros((*first.shape, width), np.float32)
+    places = (first - low[:, np.newaxis])[:, :, np.newaxis] + np.arange(taps)
+    np.put_along_axis(blocks, places, weights, axis=2)
+    return low.tolist(), blocks
 
 
 def to_bytes(values: Float32) -> npt.NDArray[np.uint8]:
