@@ -203,16 +203,18 @@ def _equivalences(path: str | None, reader: DocumentReader, faults: Faults) -> E
             path, "$", "must be an object of lists of texts", 'write {"IGNF:LAMB93": ["EPSG:2154"]}'
         )
         return None
+    unknown: dict[str, None] = {}
     known: dict[str, list[str]] = {}
     for code, others in document.items():
-        unknown = [item for item in (code, *others) if not is_known_crs(item)]
-        if unknown:
-            faults.warning(
-                path,
-                f"$['{code}']",
-                f"not known to the projection library, skipped: {', '.join(unknown)}",
-                "no action is needed if nobody uses these codes",
-            )
+        unknown |= dict.fromkeys(item for item in (code, *others) if not is_known_crs(item))
         if code not in unknown:
             known[code] = [other for other in others if other not in unknown]
+    if unknown:
+        # One line: the files in use list dozens of vertical systems that no projection has.
+        faults.warning(
+            path,
+            "$",
+            f"not known to the projection library, skipped: {', '.join(unknown)}",
+            "no action is needed if nobody uses these codes",
+        )
     return Equivalences(known)
