@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from mastaba import __version__
-from mastaba.commands import check, plugins, schema, serve
+from mastaba.commands import check, convert_services, plugins, schema, serve
 from mastaba.config.schema import SCHEMA_NAMES
 from mastaba.environment import Environment
 from mastaba.errors import PluginError
@@ -87,5 +87,13 @@ def _parser(installed: Plugins | None) -> argparse.ArgumentParser:
     printing = commands.add_parser("schema", help="print the JSON schema of a file")
     printing.add_argument("name", choices=SCHEMA_NAMES)
     printing.set_defaults(run=lambda parsed: schema.run(parsed, installed))
+    converting = commands.add_parser(
+        "convert-services", help="convert a services.json of generation 6 to generation 7"
+    )
+    converting.add_argument("old", metavar="OLD", help="services.json of generation 6")
+    converting.add_argument(
+        "new", metavar="NEW", nargs="?", help="file to write; standard output when absent"
+    )
+    converting.set_defaults(run=convert_services.run)
     installed.register_commands(commands)
     return parser

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from mastaba.catalogue import Contact, MapSettings, Settings
 from mastaba.config.documents import DocumentReader
 from mastaba.config.faults import Faults
+from mastaba.config.generation6 import is_generation6, to_generation7
 from mastaba.config.schema import SchemaValidator, json_path
 from mastaba.model.crs import Equivalences, is_known_crs
 from mastaba.model.layer import Metadata
@@ -42,6 +43,8 @@ def load_services(
     document, file = reader.document(path), str(path)
     if document is None:
         return None
+    if is_generation6(document):
+        document = _converted(document, file, faults)
     _drop_foreign_sections(document, plugins, file, faults)
     document = SchemaValidator("services", plugins).validate(document, file, faults)
     if document is None:
@@ -67,6 +70,21 @@ def load_services(
         services=_services(document, plugins, file, faults),
         default_style=shared.get("default_style", "normal"),
     )
+
+
+def _converted(document: dict[str, Any], file: str, faults: Faults) -> dict[str, Any]:
+    """Return a document of generation 6 as one of generation 7."""
+    faults.warning(
+        file,
+        "$",
+        "is of generation 6; it is used as if converted, and further paths are of that form",
+        f"mastaba convert-services {file} NEW writes the converted file",
+    )
+    converted, notes = to_generation7(document)
+    for note in notes:
+        if note.is_lost:
+            faults.warning(file, note.path, note.text, "remove it")
+    return converted
 
 
 def _drop_foreign_sections(document: Any, plugins: Plugins, file: str, faults: Faults) -> None:

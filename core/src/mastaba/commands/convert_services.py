@@ -1,0 +1,66 @@
+"""``mastaba convert-services OLD [NEW]``: services.json of generation 6 as one of generation 7."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from mastaba.config.documents import parse_document
+from mastaba.config.faults import Faults
+from mastaba.config.generation6 import to_generation7
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Write the converted document to NEW, or print it; the notes go to standard error.
+
+    0 when it is written; 1 when OLD cannot be read or is none of generation 6, or NEW is there
+    already: nothing is overwritten.
+    """
+    faults = Faults()
+    document = _read(arguments.old, faults)
+    if document is None:
+        for fault in faults.all:
+            sys.stderr.write(f"mastaba: {fault}\n")
+        return 1
+    converted, notes = to_generation7(document)
+    text = json.dumps(converted, indent=2, ensure_ascii=False) + "\n"
+    if arguments.new is None:
+        sys.stdout.write(text)
+    else:
+        try:
+            with open(arguments.new, "x", encoding="utf-8") as stream:
+                stream.write(text)
+        except FileExistsError:
+            return _fail(f"{arguments.new} exists already: name another file, or remove it")
+        except OSError as error:
+            return _fail(f"cannot write {arguments.new}: {error.strerror}")
+    for note in notes:
+        sys.stderr.write(f"{arguments.old}: {note}\n")
+    return 0
+
+
+def _read(file: str, faults: Faults) -> dict[str, Any] | None:
+    try:
+        text = Path(file).read_text(encoding="utf-8-sig")
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "is not UTF-8 text"
+        faults.error(file, "$", f"cannot be read: {reason}", "name a services.json")
+        return None
+    document = parse_document(text, file, faults)
+    if faults.errors:
+        return None
+    if not isinstance(document, dict):
+        faults.error(file, "$", "is no object", "name a services.json")
+    elif "global" in document:
+        faults.error(file, "$.global", "is of generation 7 already", "use it as it is")
+    else:
+        return document
+    return None
+
+
+def _fail(reason: str) -> int:
+    sys.stderr.write(f"mastaba: {reason}\n")
+    return 1
