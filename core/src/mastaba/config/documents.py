@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from typing import Any, Final
 
 import yaml
@@ -15,8 +16,7 @@ from mastaba.storage.pool import StoragePool
 
 _MAX_SIZE: Final = 64 * 1024 * 1024
 _MAX_DEPTH: Final = 64
-# The largest 32-bit float; the limit also keeps whole numbers convertible to floats.
-_LARGEST: Final = 3.5e38
+_LARGEST: Final = sys.float_info.max
 _MAX_DIGITS: Final = 1000
 _SURROGATES: Final = re.compile("[\ud800-\udfff]")
 _TOO_DEEP: Final = f"is nested deeper than {_MAX_DEPTH} levels"
@@ -76,6 +76,8 @@ def parse_document(text: str, file: str, faults: Faults) -> Any:
             parsed = yaml.load(text, _YAML_LOADER)  # noqa: S506 - one of the safe loaders
         else:
             parsed = json.loads(text, parse_constant=_refuse_constant, parse_int=_whole_number)
+        if parsed is None:  # an empty YAML file, or the word null
+            raise _UnfitValueError("$", "is empty")
         return _cleaned(parsed, "$", 0, {})
     except json.JSONDecodeError as error:
         faults.error(

@@ -100,9 +100,7 @@ class SchemaValidator:
     def validate(self, document: Any, file: str, faults: Faults) -> dict[str, Any] | None:
         """Return the document, or None when it has an error; every fault is noted."""
         usable = True
-        for error in sorted(
-            self._validator.iter_errors(document), key=lambda e: [str(p) for p in e.absolute_path]
-        ):
+        for error in self._errors(document):
             if error.validator == "additionalProperties":
                 for key in _unknown_keys(error):
                     faults.warning(
@@ -123,6 +121,19 @@ class SchemaValidator:
                 usable = False
                 faults.error(file, _fault_path(error), _reason(error), _remedy(error))
         return document if usable else None
+
+    def _errors(self, document: Any) -> list[Any]:
+        """Return the errors in the order of their places, one for a value of a wrong type."""
+        errors = list(self._validator.iter_errors(document))
+        mistyped = {tuple(error.absolute_path) for error in errors if error.validator == "type"}
+        return sorted(
+            (
+                error
+                for error in errors
+                if error.validator == "type" or tuple(error.absolute_path) not in mistyped
+            ),
+            key=lambda error: [str(part) for part in error.absolute_path],
+        )
 
     def _has_default(self, error: Any) -> bool:
         *steps, keyword = error.absolute_schema_path

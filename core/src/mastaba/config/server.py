@@ -66,8 +66,6 @@ def load_server(file: str, plugins: Plugins, faults: Faults) -> ServerConfig | N
         return None
     document = parse_document(text, file, faults)
     if document is None:
-        if not faults.errors:
-            faults.error(file, "$", "is empty", "write at least port and configurations")
         return None
     document = SchemaValidator("server", plugins).validate(document, file, faults)
     return None if document is None else _server_config(document, file)

@@ -1,0 +1,209 @@
+"""Files that cannot be read, and what is the same in JSON and YAML."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from mastaba.config.documents import parse_document
+from mastaba.config.faults import Faults
+
+FILES = [
+    "server.json",
+    "services.json",
+    "equivalences.json",
+    "layers/L.json",
+    "pyramids/P.json",
+    "styles/ember.json",
+    "tilematrixsets/PM.json",
+]
+
+UNREADABLE = {
+    "empty": b"",
+    "blank": b" \n",
+    "null": b"null",
+    "binary rubbish": bytes(range(256)) * 20,
+    "image": b"\x89PNG\r\n\x1a\n" + bytes(100),
+    "UTF-16": '{"title": "é"}'.encode("utf-16"),
+    "Latin-1": '{"title": "é"}'.encode("latin-1"),
+    "cut short": b'{"title": "x", ',
+    "trailing comma": b'{"title": "x",}',
+    "comment": b'// x\n{"title": "x"}',
+    "two documents": b'{"title": "x"} {}',
+    "single quotes": b"{'title': 'x'}",
+    "deep lists": b"[" * 100_000,
+    "deep objects": b'{"a":' * 5000 + b"1" + b"}" * 5000,
+    "moderately deep": b'{"a":' * 80 + b"1" + b"}" * 80,
+    "NaN": b'{"title": NaN}',
+    "infinity": b'{"title": 1e999}',
+    "huge number": b'{"title": ' + b"9" * 400 + b"}",
+    "enormous number": b'{"title": ' + b"9" * 100_000 + b"}",
+    "half a surrogate pair": b'{"title": "\\ud83d"}',
+}
+
+
+@pytest.mark.parametrize("content", UNREADABLE.values(), ids=UNREADABLE.keys())
+@pytest.mark.parametrize("file", FILES)
+def test_unreadable_file_is_told_as_one_fault_of_it(
+    file: str, content: bytes, installation: Any, run_check: Any
+) -> None:
+    installation.documents[file] = content
+
+    status, reported = run_check()
+
+    assert status == 1
+    found = [fault for fault in reported if fault.file == file]
+    assert [fault.severity for fault in found] == ["error"], reported
+    assert found[0].path.startswith("$")
+    assert found[0].reason
+    assert found[0].remedy
+    assert len(found[0].reason) < 300
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_directory_in_place_of_a_file_is_told(
+    file: str, installation: Any, run_check: Any, tmp_path: Path
+) -> None:
+    del installation.documents[file]
+    (tmp_path / file).mkdir(parents=True)
+
+    status, reported = run_check()
+
+    assert status == 1
+    # A style or tile matrix set is looked for under several names, and not found.
+    name = file.removesuffix(".json")
+    assert [fault for fault in reported if fault.file in (file, name)]
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_absent_file_is_told(file: str, installation: Any, run_check: Any) -> None:
+    del installation.documents[file]
+
+    status, reported = run_check()
+
+    assert status == 1
+    names = (file, file.removesuffix(".json"))
+    assert [fault.severity for fault in reported if fault.file in names] == ["error"]
+
+
+@pytest.mark.parametrize("file", FILES[1:])
+def test_pipe_in_place_of_a_file_is_told_and_not_waited_for(
+    file: str, installation: Any, run_check: Any, tmp_path: Path
+) -> None:
+    del installation.documents[file]
+    (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+    os.mkfifo(tmp_path / file)
+
+    status, _ = run_check()
+    assert status == 1
+
+
+@pytest.mark.parametrize("content", [bytes(1000), "é".encode("latin-1"), "a".encode("utf-16")])
+def test_layer_list_that_is_no_text_is_told(
+    content: bytes, installation: Any, run_check: Any
+) -> None:
+    installation.documents["layers.txt"] = content
+
+    status, reported = run_check()
+    assert status == 1
+    assert reported
+
+
+def test_byte_order_mark_is_no_fault(installation: Any) -> None:
+    for file in FILES:
+        text = json.dumps(installation.documents[file])
+        installation.documents[file] = b"\xef\xbb\xbf" + text.encode()
+
+    assert list(installation.catalogue().layers) == ["L"]
+
+
+def test_every_file_may_be_yaml(installation: Any) -> None:
+    documents = installation.documents
+    for file in [name for name in documents if name.endswith(".json")]:
+        if file != "server.json":
+            text = yaml.safe_dump(documents.pop(file), allow_unicode=True)
+            documents[file.replace(".json", ".yaml")] = text.encode()
+    server = json.dumps(documents["server.json"]).replace("services.json", "services.yaml")
+    documents["server.json"] = json.loads(server)
+    for name in ("services.yaml", "layers/L.yaml"):
+        text = documents[name].decode()
+        documents[name] = (
+            text.replace("equivalences.json", "equivalences.yaml")
+            .replace("P.json", "P.yaml")
+            .encode()
+        )
+    documents["layers.txt"] = "layers/L.yaml\n"
+
+    catalogue = installation.catalogue()
+    assert list(catalogue.layers) == ["L"]
+    assert [style.id for style in catalogue.layers["L"].styles] == ["normal", "ember"]
+
+
+UNREADABLE_YAML = {
+    "tab": "a:\n\t- b",
+    "unclosed": "a: [1, 2",
+    "two documents": "a: 1\n---\nb: 2",
+    "python object": "a: !!python/object/apply:os.system ['true']",
+    "unknown tag": "a: !secret x",
+    "undefined alias": "a: *b",
+    "recursive": "a: &a [*a]",
+    "recursive mapping": "a: &a {b: *a}",
+    "doubly recursive": "a: &a [*a, *a]",
+    "nothing": "",
+    "only a comment": "# nothing",
+    "no boolean": "a: !!bool perhaps",
+    "no number": "a: !!int x",
+    "no time": "a: !!timestamp x",
+    "no date": "a: 2020-13-45",
+    "not a number": "a: .nan",
+    "infinity": "a: -.inf",
+    "list as key": "? [1, 2]\n: x",
+    "control character": "a: \x01",
+    "deep": "[" * 3000 + "]" * 3000,
+}
+
+
+@pytest.mark.parametrize("text", UNREADABLE_YAML.values(), ids=UNREADABLE_YAML.keys())
+def test_unreadable_yaml_is_one_fault(text: str) -> None:
+    faults = Faults()
+
+    assert parse_document(text, "a.yaml", faults) is None
+    assert len(faults.errors) == 1
+    assert faults.errors[0].remedy
+
+
+def test_yaml_that_names_one_list_many_times_is_read_without_growing() -> None:
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 40)]
+    faults = Faults()
+
+    document = parse_document("\n".join(lines), "a.yaml", faults)
+    assert faults.all == ()
+    assert document["a39"][0] is document["a39"][9]
+
+
+def test_null_counts_as_absent_at_every_depth() -> None:
+    text = '{"a": null, "b": {"c": null, "d": [{"e": null, "f": 1}]}}'
+    assert parse_document(text, "a.json", Faults()) == {"b": {"d": [{"f": 1}]}}
+
+
+def test_keys_of_yaml_become_texts() -> None:
+    assert parse_document("2154: x\ntrue: y", "a.yaml", Faults()) == {"2154": "x", "True": "y"}
+
+
+def test_fault_of_a_value_tells_its_path() -> None:
+    faults = Faults()
+    parse_document('{"a": [{"b": 1e999}]}', "a.json", faults)
+    assert [fault.path for fault in faults.all] == ["$.a[0].b"]
+
+
+def test_fault_of_syntax_tells_line_and_column() -> None:
+    for name, text in [("a.json", '{\n "a": x}'), ("a.yaml", "a: 1\nb: [}")]:
+        faults = Faults()
+        parse_document(text, name, faults)
+        assert "line 2, column" in faults.all[0].reason
