@@ -104,7 +104,7 @@ class HTTPClient:
             else:
                 response.release_conn()
         except HTTPError as error:
-            raise StorageUnavailableError(self._described(error)) from error
+            raise StorageUnavailableError(self._described(error), storage=self._url) from error
         return HTTPAnswer(response.status, response.headers, data)
 
     def close(self) -> None:
@@ -145,7 +145,7 @@ class HTTPClient:
 class HTTPStorage(Storage):
     """Base of storages whose objects are read by GET, with ranges and ETags.
 
-    A subclass gives the URL and the headers of a request; everything else is here.
+    A subclass sends the requests; everything else is here.
     """
 
     def __init__(self, container: str, client: HTTPClient) -> None:
@@ -153,19 +153,20 @@ class HTTPStorage(Storage):
         self.client = client
 
     @abstractmethod
-    def sign(self, method: str, key: str, headers: dict[str, str]) -> tuple[str, dict[str, str]]:
-        """Return the URL of an object, and the headers given together with what proves our right.
-
-        Raises:
-            AccessDeniedError, StorageUnavailableError: the right cannot be had.
-        """
-
     def send(
         self, method: str, key: str, headers: dict[str, str], limit: int | None = None
     ) -> HTTPAnswer:
-        """Send one request for an object; subclasses may send it again with other credentials."""
-        url, signed = self.sign(method, key, headers)
-        return self.client.request(method, url, signed, limit=limit)
+        """Send one request for an object by `client`, with what proves our right to it.
+
+        Args:
+            method: GET or HEAD.
+            headers: to be sent as well.
+            limit: as for `HTTPClient.request`.
+
+        Raises:
+            AccessDeniedError: the right cannot be had.
+            StorageUnavailableError: no answer, or not a complete one.
+        """
 
     def refusal_reason(self, answer: HTTPAnswer) -> str:
         """Return what the body of an error answer says, for messages; empty when nothing."""

@@ -268,19 +268,18 @@ class StorageTests:
 
         def replace() -> None:
             number = 0
-            while not stop.is_set():
+            # At times slowly enough for a whole object to be read in between.
+            while not stop.wait(0.02 if number % 8 == 0 else 0):
                 number = (number + 1) % 200
                 writer.put(name, generation(number))
 
         def read(_: int) -> int:
-            first = storage.read(name, ByteRange(0, 100))
-            number = first.data[0]
-            assert first.data == generation(number)[:100]
             try:
+                first = storage.read(name, ByteRange(0, 100))
                 rest = storage.read(name, ByteRange(100, 5000), first.version)
-            except ObjectChangedError:
-                return 0
-            assert rest.data == generation(number)[100:]
+            except (ObjectChangedError, StorageUnavailableError):
+                return 0  # told; stores do fail under such treatment
+            assert first.data + rest.data == generation(first.data[0])
             return 1
 
         writer.put(name, generation(0))

@@ -94,7 +94,9 @@ class S3Storage(HTTPStorage):
         _, at, cluster = beside.partition("@")
         return f"{container}{at}{cluster}"
 
-    def sign(self, method: str, key: str, headers: dict[str, str]) -> tuple[str, dict[str, str]]:
+    def send(
+        self, method: str, key: str, headers: dict[str, str], limit: int | None = None
+    ) -> HTTPAnswer:
         path = quote(key, safe="/-_.~")
         url = f"{self._base}/{path}"
         request = AWSRequest(method, url, headers)
@@ -103,7 +105,7 @@ class S3Storage(HTTPStorage):
             HmacV1Auth(self._credentials).add_auth(request)
         else:
             S3SigV4Auth(self._credentials, "s3", self._region).add_auth(request)
-        return url, dict(request.headers.items())
+        return self.client.request(method, url, dict(request.headers.items()), limit=limit)
 
     def refusal_reason(self, answer: HTTPAnswer) -> str:
         match = _ERROR_CODE.search(answer.body)

@@ -1,0 +1,18 @@
+"""Ceph for Mastaba: the storage driver ``ceph``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from mastaba.hookspecs import hookimpl
+
+if TYPE_CHECKING:
+    from mastaba.storage.base import Storage
+
+
+@hookimpl
+def register_storages() -> Iterable[type[Storage]]:
+    from mastaba_storage_ceph.storage import CephStorage
+
+    return [CephStorage]

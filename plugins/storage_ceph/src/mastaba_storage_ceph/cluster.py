@@ -1,0 +1,101 @@
+"""Connections to Ceph clusters, one for all pools of a cluster and user."""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Final, Self
+
+from mastaba.environment import Environment
+from mastaba.errors import AccessDeniedError, StorageError, StorageUnavailableError
+from mastaba.storage.per_process import PerProcess
+
+_TIMEOUT: Final = 60
+_TIMEOUT_OPTIONS: Final = ("client_mount_timeout", "rados_mon_op_timeout", "rados_osd_op_timeout")
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSettings:
+    """How a cluster is reached.
+
+    Attributes:
+        conffile: path of its configuration file.
+        username: full name of the user, such as ``client.admin``.
+        clustername: name of the cluster.
+        timeout: seconds for the connection and for each operation.
+    """
+
+    conffile: str
+    username: str
+    clustername: str
+    timeout: int = _TIMEOUT
+
+    @classmethod
+    def from_environment(cls, environment: Environment) -> Self:
+        username = environment.text("CEPH_USERNAME") or "client.admin"
+        timeout = environment.integer("NETWORK_TIMEOUT", _TIMEOUT)
+        return cls(
+            conffile=environment.text("CEPH_CONFFILE") or "/etc/ceph/ceph.conf",
+            username=username if "." in username else f"client.{username}",
+            clustername=environment.text("CEPH_CLUSTERNAME") or "ceph",
+            timeout=timeout if timeout > 0 else _TIMEOUT,
+        )
+
+
+def load_rados() -> Any:
+    """Return the module of librados.
+
+    Raises:
+        StorageError: it is not installed.
+    """
+    try:
+        return importlib.import_module("rados")
+    except ImportError as error:
+        raise StorageError(
+            "the Python module 'rados' is not installed for this Python: it comes with the "
+            "system package python3-rados, not from PyPI",
+            storage="ceph://",
+        ) from error
+
+
+@lru_cache(maxsize=16)
+def shared_cluster(settings: ClusterSettings) -> PerProcess[Any]:
+    """Return the connection (a ``rados.Rados``) that all pools of a cluster share."""
+    return PerProcess(lambda: connect(settings))
+
+
+def connect(settings: ClusterSettings) -> Any:
+    """Return a new connection.
+
+    Raises:
+        AccessDeniedError: the user is refused, or has no key.
+        StorageUnavailableError: no answer in time.
+        StorageError: the configuration file cannot be used.
+    """
+    rados = load_rados()
+    options = dict.fromkeys(_TIMEOUT_OPTIONS, str(settings.timeout))
+    try:
+        cluster = rados.Rados(
+            name=settings.username, clustername=settings.clustername, conffile=settings.conffile
+        )
+        for name, value in options.items():
+            cluster.conf_set(name, value)
+    except rados.Error as error:
+        raise StorageError(
+            f"the file {settings.conffile} of MASTABA_CEPH_CONFFILE cannot be used: {error}",
+            storage="ceph://",
+        ) from error
+    try:
+        cluster.connect()
+    except rados.TimedOut as error:
+        raise StorageUnavailableError(
+            f"the cluster of {settings.conffile} does not answer: {error}", storage="ceph://"
+        ) from error
+    except rados.Error as error:
+        raise AccessDeniedError(
+            f"the cluster of {settings.conffile} cannot be entered as {settings.username} "
+            f"(MASTABA_CEPH_USERNAME): check its keyring: {error}",
+            storage="ceph://",
+        ) from error
+    return cluster

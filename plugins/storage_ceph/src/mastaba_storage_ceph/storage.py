@@ -1,0 +1,135 @@
+"""The storage driver ``ceph`` (storage.md section 7).
+
+The version of an object is the one that librados keeps of the last object an I/O context has
+read. It comes with each read at no cost, and changes with each write, even of equal bytes. An
+I/O context therefore serves one thread only. The time of the last write would cost a request of
+its own; it is told by `stat` only.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
+
+from mastaba.errors import (
+    AccessDeniedError,
+    ObjectChangedError,
+    ObjectNotFoundError,
+    StorageError,
+    StorageUnavailableError,
+)
+from mastaba.storage.base import ByteRange, ObjectRead, ObjectStat, Storage
+from mastaba.storage.per_process import PerProcess
+from mastaba_storage_ceph.cluster import ClusterSettings, load_rados, shared_cluster
+
+if TYPE_CHECKING:
+    from mastaba.environment import Environment
+
+_PIECE: Final = 32 * 1024 * 1024
+"""Bytes of one read: librados makes room for all that is asked for, not for what comes."""
+
+
+class CephStorage(Storage):
+    """Objects of one pool.
+
+    Args:
+        pool: its name.
+        cluster: the connection to its cluster.
+    """
+
+    name = "ceph"
+    container_field: ClassVar[str | None] = "pool_name"
+
+    def __init__(self, pool: str, cluster: PerProcess[Any]) -> None:
+        super().__init__(pool)
+        self._rados = load_rados()
+        self._cluster = cluster
+        self._contexts = PerProcess(threading.local)
+
+    @classmethod
+    def open(cls, container: str, environment: Environment) -> Self:
+        load_rados()
+        settings = ClusterSettings.from_environment(environment)
+        storage = cls(container, shared_cluster(settings))
+        storage._context()  # so that a pool that does not exist is told at once
+        return storage
+
+    def read(
+        self, key: str, byte_range: ByteRange | None = None, version: str | None = None
+    ) -> ObjectRead:
+        if byte_range is not None and byte_range.length <= 0:
+            # librados would take this for the whole object.
+            found = self.stat(key).version
+            self._check(key, found, version)
+            return ObjectRead(b"", found)
+        offset, end = (
+            (0, None)
+            if byte_range is None
+            else (byte_range.offset, byte_range.offset + byte_range.length)
+        )
+        pieces: list[bytes] = []
+        while end is None or offset < end:
+            length = _PIECE if end is None else min(_PIECE, end - offset)
+            piece, found = self._call("read", key, length, offset)
+            self._check(key, found, version)
+            version = found
+            pieces.append(piece)
+            offset += length
+            if len(piece) < length:
+                break
+        return ObjectRead(pieces[0] if len(pieces) == 1 else b"".join(pieces), version)
+
+    def stat(self, key: str) -> ObjectStat:
+        (size, modified), version = self._call("stat", key)
+        return ObjectStat(size, version, time.mktime(modified))
+
+    def close(self) -> None:
+        self._contexts.drop()
+
+    def _call(self, operation: str, key: str, *arguments: int) -> tuple[Any, str]:
+        """Return the result of an operation, and the version of the object it was done on."""
+        rados = self._rados
+        context = self._context()
+        try:
+            result = getattr(context, operation)(key, *arguments)
+            return result, str(context.get_last_version())
+        except rados.ObjectNotFound as error:
+            raise self._error(ObjectNotFoundError, key, "there is no such object") from error
+        except rados.TimedOut as error:
+            raise self._error(StorageUnavailableError, key, "no answer in time") from error
+        except (rados.PermissionDeniedError, rados.PermissionError) as error:
+            raise self._error(AccessDeniedError, key, str(error)) from error
+        except rados.Error as error:
+            raise self._error(StorageError, key, str(error)) from error
+
+    def _context(self) -> Any:
+        """Return the I/O context of this thread."""
+        contexts = self._contexts.get()
+        context = getattr(contexts, "context", None)
+        if context is None:
+            rados = self._rados
+            try:
+                context = self._cluster.get().open_ioctx(self.container)
+            except rados.ObjectNotFound as error:
+                raise StorageError(
+                    f"there is no pool {self.container!r}", storage=self.full_name
+                ) from error
+            except rados.TimedOut as error:
+                raise StorageUnavailableError(
+                    f"the pool {self.container!r} does not answer", storage=self.full_name
+                ) from error
+            except rados.Error as error:
+                raise AccessDeniedError(
+                    f"the pool {self.container!r} cannot be opened: {error}",
+                    storage=self.full_name,
+                ) from error
+            contexts.context = context
+        return context
+
+    def _check(self, key: str, found: str | None, wanted: str | None) -> None:
+        if wanted is not None and found != wanted:
+            raise self._error(ObjectChangedError, key, "it has been replaced")
+
+    def _error(self, kind: type[StorageError], key: str, told: str) -> StorageError:
+        return kind(f"{self.full_name}/{key}: {told}", storage=self.full_name, key=key)

@@ -1,0 +1,47 @@
+import socket
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from mastaba.storage.base import Storage
+from mastaba.testing.object_server import ObjectServer
+from mastaba.testing.storage import ObjectWriter, StorageTests
+
+
+class Container:
+    def __init__(self, server: ObjectServer) -> None:
+        self._server = server
+
+    def put(self, key: str, data: bytes) -> None:
+        self._server.put("maps", key, data)
+
+    def delete(self, key: str) -> None:
+        self._server.delete("maps", key)
+
+
+class TestSwiftStorage(StorageTests):
+    @pytest.fixture
+    def storage(self, open_container: Callable[..., Storage]) -> Storage:
+        return open_container()
+
+    @pytest.fixture
+    def writer(self, server: ObjectServer) -> ObjectWriter:
+        return Container(server)
+
+    @pytest.fixture
+    def open_refused(self, open_container: Callable[..., Storage]) -> Callable[[], Storage]:
+        return lambda: open_container(SWIFT_PASSWD="wrong")
+
+    @pytest.fixture
+    def open_unreachable(self, open_container: Callable[..., Storage]) -> Callable[[], Storage]:
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        return lambda: open_container(url=url)
+
+    @pytest.fixture
+    def open_silent(
+        self, open_container: Callable[..., Storage]
+    ) -> Iterator[Callable[[], Storage]]:
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            url = f"http://127.0.0.1:{listener.getsockname()[1]}/v1/AUTH_account"
+            yield lambda: open_container(SWIFT_PUBLICURL=url, NETWORK_TIMEOUT="1")
