@@ -62,6 +62,7 @@ class Settings:
         enabled: whether services answer at all (health and admin do in any case).
         tile_reprojection: whether layers are offered in their extra tile matrix sets.
         cors: False, True for every origin, or the one origin that browsers may read from.
+        default_style: file id of the style for raster layers that have no usable one.
     """
 
     enabled: bool = True
@@ -75,6 +76,7 @@ class Settings:
     tile_reprojection: bool = False
     cors: bool | str = False
     equivalences: Equivalences = field(default_factory=Equivalences, compare=False)
+    default_style: str = "normal"
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ Each protocol service maps them to the wire in one table of its own::
     MastabaError
     ├── ConfigurationError            faults: every fault found, with file and path
     ├── ListenError                   the listening address cannot be used
+    ├── ChangeRefusedError            reason: why an administrative change was not made
     ├── PluginError
     │   ├── PluginLoadError           an entry point that cannot be imported or registered
     │   ├── PluginConflictError       two plugins provide one name
@@ -50,6 +51,20 @@ class ConfigurationError(MastabaError):
 
 class ListenError(MastabaError):
     """The listening address is unusable or taken."""
+
+
+class ChangeRefusedError(MastabaError):
+    """An administrative change was not made, in no process.
+
+    Args:
+        reason: ``exists``, ``unknown`` (the layer to be created, changed or deleted), ``faulty``
+            (what was sent cannot be used), ``failed`` or ``unavailable`` (the server's fault).
+        message: what is wrong, fit to be shown to an operator.
+    """
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
 
 
 class PluginError(MastabaError):

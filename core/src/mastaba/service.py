@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from mastaba.errors import MastabaError, PluginError
+from mastaba.changes import Change
+from mastaba.errors import ChangeRefusedError, MastabaError, PluginError
 
 if TYPE_CHECKING:
     from mastaba.catalogue import Catalogue
@@ -110,6 +111,15 @@ class Service(ABC):
             error: any error; what is not a `RequestError` is described in general words.
         """
 
+    @classmethod
+    def layer_directory(cls, settings: ServiceSettings) -> str | None:
+        """Return the directory of the layer descriptors that the service keeps; None for none.
+
+        Its layers are published beside the listed ones, and in place of those of the same name.
+        A layer that is created or changed through `Site.submit` is written there.
+        """
+        return None
+
     def root_entry(self) -> RootEntry | None:
         """Return the line of this service in the list at ``/``; None when it is not listed."""
         return None
@@ -121,6 +131,10 @@ class Service(ABC):
             for layer in self.site.catalogue.layers.values()
             if self.name not in layer.hidden_from
         ]
+
+
+def _unchangeable(_change: Change) -> None:
+    raise ChangeRefusedError("unavailable", "this server cannot be changed")
 
 
 @dataclass
@@ -135,6 +149,10 @@ class Site:
         scoreboard: what every worker thread is doing.
         started: Unix seconds of start or last reload.
         main_pid: process that supervises the workers.
+        generation: 1 for the configuration of the start, one more with each reload.
+        revision: changes made since it was loaded.
+        submit: has a change carried out, in all processes that serve this configuration; returns
+            when all of them have it, and raises `ChangeRefusedError` when none of them has.
     """
 
     catalogue: Catalogue
@@ -142,8 +160,25 @@ class Site:
     scoreboard: Scoreboard
     started: float
     main_pid: int
+    generation: int = 1
+    revision: int = 0
+    submit: Callable[[Change], None] = _unchangeable
     services: dict[str, Service] = field(default_factory=dict)
     encoders: dict[str, Encoder] = field(default_factory=dict)
+
+    def changed(self, catalogue: Catalogue) -> Site:
+        """Return the site after a change of its catalogue, ready to serve.
+
+        Raises:
+            MastabaError: a service cannot be opened.
+        """
+        site = replace(
+            self, catalogue=catalogue, revision=self.revision + 1, services={}, encoders={}
+        )
+        if "renderer" in vars(self):
+            site.renderer = self.renderer.of(catalogue)
+        site.open_services()
+        return site
 
     @cached_property
     def renderer(self) -> Renderer:

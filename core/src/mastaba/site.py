@@ -33,10 +33,14 @@ def open_site(
     scoreboard: Scoreboard,
     faults: Faults,
     environment: Environment | None = None,
+    generation: int = 1,
 ) -> Site:
     """Load everything that server.json names, and make the enabled services.
 
     Layers with an error are left out; what is wrong with them is in ``faults``.
+
+    Args:
+        generation: 1 at the start, one more with each reload.
 
     Raises:
         ConfigurationError: services.json or the layer list cannot be used; with every fault.
@@ -44,6 +48,13 @@ def open_site(
     catalogue = load_catalogue(server, plugins, environment or Environment(), faults)
     if catalogue is None:
         raise ConfigurationError(faults.errors)
-    site = Site(catalogue, plugins, scoreboard, started=time.time(), main_pid=os.getpid())
+    site = Site(
+        catalogue,
+        plugins,
+        scoreboard,
+        started=time.time(),
+        main_pid=os.getpid(),
+        generation=generation,
+    )
     site.open_services()
     return site

@@ -14,6 +14,7 @@ from mastaba.environment import Environment
 from mastaba.http.app import Application
 from mastaba.logs import log_faults
 from mastaba.plugins import Plugins
+from mastaba.publication import Publication
 from mastaba.scoreboard import Scoreboard
 from mastaba.site import open_site, read_server_config
 
@@ -39,7 +40,10 @@ def create_application(server_json: str, plugins: Plugins | None = None) -> Appl
     scoreboard.bind_worker(0)
     site = open_site(server, plugins, scoreboard, faults)
     log_faults(faults.all)
-    return Application(site)
+    application = Application(site)
+    # Changes are made in this process only: others are not known here.
+    Publication(application, server)
+    return application
 
 
 def __getattr__(name: str) -> Any:

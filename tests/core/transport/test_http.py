@@ -14,7 +14,7 @@ import os, sys, time
 from pathlib import Path
 from mastaba.transport.http import HTTPServer
 from mastaba.transport.listener import open_listener
-from mastaba.transport.supervisor import Supervisor
+from mastaba.transport.supervisor import Generation, Supervisor
 
 home = Path(sys.argv[1])
 
@@ -63,16 +63,19 @@ def application(environ, start_response):
     names = ("REQUEST_METHOD", "SCRIPT_NAME", "PATH_INFO", "QUERY_STRING", "HTTP_X_A")
     return ["\\n".join(str(environ.get(name)) for name in names).encode("latin-1")]
 
-def worker(index):
-    HTTPServer(application, listener.socket, threads=2, linger=0.2).run()
+class Served(Generation):
+    def serve(self, link):
+        HTTPServer(
+            application, listener.socket, threads=2, linger=0.2, on_ready=link.ready
+        ).run()
 
 def reload():
     say("reloaded")
-    return worker
+    return Served()
 
 with open_listener("127.0.0.1:0") as listener:
     say(listener.socket.getsockname()[1])
-    sys.exit(Supervisor(worker, workers=2, reload=reload).run())
+    sys.exit(Supervisor(Served(), workers=2, reload=reload).run())
 """
 
 

@@ -13,14 +13,15 @@ from typing import Any
 import pytest
 
 # A FastCGI server that answers with its generation and process. The reload fails when the file
-# "broken" exists, hangs when "hang" exists, and makes workers that die when "fatal" exists.
+# "broken" exists, hangs when "hang" exists, and makes workers that die when "fatal" exists, that
+# are never ready when "lazy" exists.
 SERVER = """
 import logging, os, sys, threading, time
 from pathlib import Path
 from mastaba.transport.fastcgi import FastCGIServer
 from mastaba.transport.handover import Handover
 from mastaba.transport.listener import open_listener
-from mastaba.transport.supervisor import Supervisor
+from mastaba.transport.supervisor import Generation, Supervisor
 
 home = Path(sys.argv[1])
 
@@ -59,19 +60,27 @@ def load():
     if (home / "broken").exists():
         raise ValueError("broken configuration")
     generation += 1
-    if (home / "fatal").exists():
-        return lambda index: os._exit(3)
     say(f"loaded {generation}")
-    return worker
+    return Served()
 
-def worker(index):
-    say(f"worker {index}")
-    FastCGIServer(application, listener.socket, threads=2, handover=handover).run()
+class Served(Generation):
+    def serve(self, link):
+        if (home / "fatal").exists():
+            os._exit(3)
+        say(f"worker {link.index if link else 0}")
+        while (home / "lazy").exists():
+            time.sleep(0.01)
+        FastCGIServer(
+            application,
+            listener.socket,
+            threads=2,
+            handover=handover,
+            on_ready=link and link.ready,
+        ).run()
 
 handover = Handover()
 with open_listener(str(home / "socket")) as listener:
-    worker_or_none = load()
-    sys.exit(Supervisor(worker_or_none, workers=workers, reload=load, **options).run())
+    sys.exit(Supervisor(load(), workers=workers, reload=load, **options).run())
 """
 
 
@@ -174,16 +183,74 @@ def test_a_killed_worker_is_replaced(run: Any) -> None:
 def test_workers_that_die_at_once_do_not_keep_the_parent_from_its_signals(run: Any) -> None:
     service = run()
     (service.home / "fatal").touch()
-    service.process.send(signal.SIGHUP)
+    for pid in service.children():
+        os.kill(pid, signal.SIGKILL)
     for _ in range(4):
         while "ended with status 3" not in service.await_line("worker "):
             pass
     (service.home / "fatal").unlink()
     service.process.send(signal.SIGHUP)
-    service.await_line("loaded 3")
-    service.await_generation(3)
+    service.await_line("loaded 2")
+    service.await_generation(2)
     service.process.send(signal.SIGTERM)
     assert service.process.wait() == 0
+
+
+def test_a_generation_that_dies_at_once_leaves_the_present_one_serving(run: Any) -> None:
+    service = run()
+    before = service.children()
+    (service.home / "fatal").touch()
+    service.process.send(signal.SIGHUP)
+    service.await_line("reload failed: the new workers die")
+    assert service.ask()[0] == 1
+    while service.children() != before:
+        time.sleep(0.01)
+    (service.home / "fatal").unlink()
+    service.process.send(signal.SIGHUP)
+    service.await_line("loaded 3")
+    service.await_generation(3)
+
+
+def test_an_accident_to_a_new_worker_does_not_fail_the_reload(run: Any) -> None:
+    service = run()
+    before = service.children()
+    (service.home / "lazy").touch()
+    service.process.send(signal.SIGHUP)
+    for _ in range(2):
+        service.await_line("worker ")
+    os.kill((service.children() - before).pop(), signal.SIGKILL)
+    service.await_line("worker ")
+    (service.home / "lazy").unlink()
+    service.await_generation(2)
+    while before & service.children():
+        time.sleep(0.01)
+    assert len(service.children()) == 2
+
+
+def test_the_present_generation_serves_until_the_next_one_is_ready(run: Any) -> None:
+    service = run()
+    before = service.children()
+    (service.home / "lazy").touch()
+    service.process.send(signal.SIGHUP)
+    for _ in range(2):
+        service.await_line("worker ")
+    for _ in range(50):
+        generation, pid = service.ask()
+        assert generation == 1
+        assert pid in before
+    (service.home / "lazy").unlink()
+    service.await_generation(2)
+
+
+def test_a_generation_that_is_never_ready_is_given_up(run: Any) -> None:
+    service = run(options="{'start_timeout': 0.2}")
+    before = service.children()
+    (service.home / "lazy").touch()
+    service.process.send(signal.SIGHUP)
+    service.await_line("reload failed: the new workers are not ready in time")
+    assert service.ask()[0] == 1
+    while service.children() != before:
+        time.sleep(0.01)
 
 
 def test_the_stop_waits_for_running_requests(run: Any, protocol: Any) -> None:

@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import logging
 import socket
 import sys
 
+from mastaba.changes import Change
 from mastaba.config.faults import Faults
 from mastaba.config.server import ServerConfig
 from mastaba.errors import ConfigurationError, ListenError, PluginError
 from mastaba.http.app import Application
 from mastaba.logs import configure_logging, log_faults
 from mastaba.plugins import Plugins
+from mastaba.publication import Publication
 from mastaba.scoreboard import Scoreboard
 from mastaba.service import Site
 from mastaba.site import open_site, read_server_config
+from mastaba.transport.control import Change as ChangeMessage
+from mastaba.transport.control import WorkerLink
 from mastaba.transport.handover import Handover
 from mastaba.transport.listener import Listener, inherited_listener, open_listener
-from mastaba.transport.supervisor import Supervisor, Worker
+from mastaba.transport.notify import Notifier
+from mastaba.transport.supervisor import Generation, Supervisor
 
 logger = logging.getLogger("mastaba")
 
@@ -50,19 +56,80 @@ def run(arguments: argparse.Namespace, plugins: Plugins) -> int:
     # Made before the workers are, since it joins those of two generations.
     handover = None if arguments.http else Handover()
 
-    def reload() -> Worker:
-        return _reloaded(arguments, plugins, scoreboard, server, listener.socket, handover)
+    numbers = itertools.count(2)
+
+    def reload() -> Generation:
+        # A failed reload takes a number too: what is served is told apart by it, not counted.
+        return _reloaded(
+            arguments, plugins, scoreboard, server, listener.socket, handover, next(numbers)
+        )
 
     with listener:
         try:
-            worker = _worker(site, server, listener.socket, handover)
+            generation = SiteGeneration(site, server, listener.socket, handover)
         except PluginError as error:
             return _fail(error)
-        supervisor = Supervisor(worker, workers=processes, reload=reload)
+        supervisor = Supervisor(
+            generation,
+            workers=processes,
+            reload=reload,
+            notifier=Notifier.from_environment(),
+        )
         if arguments.http:
             sys.stderr.write(f"mastaba serves http://{arguments.http}/\n")
         logger.info("%d layers served on %s", len(site.catalogue.layers), listener.address)
         return supervisor.run()
+
+
+class SiteGeneration(Generation):
+    """A site on a listening socket: FastCGI with a handover, HTTP without.
+
+    The application is made before the fork: a middleware that fails then is a failed start or
+    reload, and not the end of every worker.
+
+    Raises:
+        PluginError: a middleware cannot be made.
+    """
+
+    def __init__(
+        self, site: Site, server: ServerConfig, sock: socket.socket, handover: Handover | None
+    ) -> None:
+        self._application = Application(site)
+        self._publication = Publication(self._application, server)
+        self._scoreboard = site.scoreboard
+        self._threads = server.threads
+        self._sock = sock
+        self._handover = handover
+
+    def serve(self, link: WorkerLink | None) -> None:
+        self._scoreboard.bind_worker(0 if link is None else link.index)
+        on_ready = None
+        if link is not None:
+            self._publication.connect(link)
+            on_ready = link.ready
+        if self._handover is None:
+            from mastaba.transport.http import HTTPServer
+
+            HTTPServer(
+                self._application, self._sock, threads=self._threads, on_ready=on_ready
+            ).run()
+        else:
+            from mastaba.transport.fastcgi import FastCGIServer
+
+            FastCGIServer(
+                self._application,
+                self._sock,
+                threads=self._threads,
+                on_ready=on_ready,
+                handover=self._handover,
+            ).run()
+
+    def carry_out(self, change: ChangeMessage) -> ChangeMessage:
+        self._publication.carry_out(Change.from_json(change))
+        return change
+
+    def follow(self, change: ChangeMessage) -> None:
+        self._publication.follow(Change.from_json(change))
 
 
 def _listener(http: str | None, inherited: socket.socket | None, server: ServerConfig) -> Listener:
@@ -79,30 +146,6 @@ def _listener(http: str | None, inherited: socket.socket | None, server: ServerC
     return open_listener(server.port, server.backlog)
 
 
-def _worker(
-    site: Site, server: ServerConfig, sock: socket.socket, handover: Handover | None
-) -> Worker:
-    """Return what each worker process does: FastCGI with a handover, HTTP without.
-
-    The application is made here, before the fork: a middleware that fails then is a failed
-    start or reload, and not the end of every worker.
-    """
-    application = Application(site)
-
-    def work(index: int) -> None:
-        site.scoreboard.bind_worker(index)
-        if handover is None:
-            from mastaba.transport.http import HTTPServer
-
-            HTTPServer(application, sock, threads=server.threads).run()
-        else:
-            from mastaba.transport.fastcgi import FastCGIServer
-
-            FastCGIServer(application, sock, threads=server.threads, handover=handover).run()
-
-    return work
-
-
 def _reloaded(
     arguments: argparse.Namespace,
     plugins: Plugins,
@@ -110,7 +153,8 @@ def _reloaded(
     running: ServerConfig,
     sock: socket.socket,
     handover: Handover | None,
-) -> Worker:
+    generation: int,
+) -> Generation:
     """Load the configuration anew, completely.
 
     Raises:
@@ -133,10 +177,10 @@ def _reloaded(
             "the number of worker processes is not changed by a reload",
             "restart the server to apply it",
         )
-    site = open_site(server, plugins, scoreboard, faults)
+    site = open_site(server, plugins, scoreboard, faults, generation=generation)
     configure_logging(server)
     log_faults(faults.all)
-    return _worker(site, server, sock, handover)
+    return SiteGeneration(site, server, sock, handover)
 
 
 def _fail(*reasons: object) -> int:

@@ -24,6 +24,7 @@ class Book(Generic[T]):
         kind: what is loaded, for messages.
         make: makes the resource of identifier, validated document and file name; it notes what
             is wrong and returns None when the document cannot be used.
+        known: resources loaded before, which are not read again.
     """
 
     def __init__(
@@ -34,6 +35,7 @@ class Book(Generic[T]):
         make: Callable[[str, dict[str, Any], str, Faults], T | None],
         reader: DocumentReader,
         faults: Faults,
+        known: Mapping[str, T] = MappingProxyType({}),
     ) -> None:
         self._directory = directory.removesuffix("/") or "/"
         self._kind = kind
@@ -41,7 +43,7 @@ class Book(Generic[T]):
         self._make = make
         self._reader = reader
         self._faults = faults
-        self._loaded: dict[str, T | None] = {}
+        self._loaded: dict[str, T | None] = dict(known)
 
     @property
     def loaded(self) -> Mapping[str, T]:

@@ -65,13 +65,11 @@ class LayerLoader:
 
     Args:
         settings: of services.json.
-        default_style: file id of the style for raster layers that have no usable one.
     """
 
     def __init__(
         self,
         settings: Settings,
-        default_style: str,
         pyramids: PyramidLoader,
         styles: Book[Style],
         tile_matrix_sets: Book[TileMatrixSet],
@@ -80,7 +78,7 @@ class LayerLoader:
         faults: Faults,
     ) -> None:
         self._settings = settings
-        self._default_style = default_style
+        self._default_style = settings.default_style
         self._pyramids = pyramids
         self._styles = styles
         self._tile_matrix_sets = tile_matrix_sets

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from types import MappingProxyType
 
 from mastaba.catalogue import Catalogue, Settings
-from mastaba.config.book import Book
 from mastaba.config.documents import DocumentReader
 from mastaba.config.faults import Faults
+from mastaba.config.kept_layers import kept_layers
+from mastaba.config.layer_books import open_layer_books
 from mastaba.config.layers import LayerLoader, LoadedLayer, read_layer_list
-from mastaba.config.pyramids import PyramidLoader
-from mastaba.config.schema import SchemaValidator
 from mastaba.config.server import ServerConfig
 from mastaba.config.services import ServicesConfig, load_services
-from mastaba.config.styles import make_style
-from mastaba.config.tile_matrix_sets import make_tile_matrix_set
 from mastaba.environment import Environment
 from mastaba.plugins import Plugins
+from mastaba.service import ServiceSettings
 from mastaba.slab.index_cache import IndexCache
 from mastaba.storage.path import ResourcePath
 from mastaba.storage.pool import StoragePool
@@ -35,29 +34,10 @@ def load_catalogue(
     reader = DocumentReader(pool, faults)
     services = load_services(ResourcePath("file", "", server.services), plugins, reader, faults)
     indices = IndexCache(server.cache_size, server.cache_validity)
-    tile_matrix_sets = Book(
-        server.tile_matrix_sets,
-        "tile matrix set",
-        SchemaValidator("tile_matrix_set", plugins),
-        make_tile_matrix_set,
-        reader,
-        faults,
-    )
-    styles = Book(
-        server.styles, "style", SchemaValidator("style", plugins), make_style, reader, faults
-    )
     known = services or ServicesConfig(Settings(), {})
-    layer_loader = LayerLoader(
-        known.settings,
-        known.default_style,
-        PyramidLoader(tile_matrix_sets, SchemaValidator("pyramid", plugins), reader, pool, faults),
-        styles,
-        tile_matrix_sets,
-        SchemaValidator("layer", plugins),
-        indices,
-        faults,
-    )
-    layers = _load_layers(server.layers, layer_loader, reader, faults)
+    books = open_layer_books(server, plugins, known.settings, pool, indices, faults)
+    kept = _kept_layers(known.services, plugins, faults)
+    layers = _load_layers(server.layers, kept, books.layers, reader, faults)
     if services is None or layers is None:
         pool.close()
         return None
@@ -66,8 +46,8 @@ def load_catalogue(
         services=MappingProxyType(services.services),
         layers=MappingProxyType({layer.id: layer for layer, _ in layers}),
         readers=MappingProxyType({layer.id: readers for layer, readers in layers}),
-        tile_matrix_sets=tile_matrix_sets.loaded,
-        styles=styles.loaded,
+        tile_matrix_sets=books.tile_matrix_sets.loaded,
+        styles=books.styles.loaded,
         storages=pool,
         indices=indices,
         decoded_tiles_size=server.decoded_tiles_size,
@@ -75,23 +55,46 @@ def load_catalogue(
 
 
 def _load_layers(
-    path: str | None, loader: LayerLoader, reader: DocumentReader, faults: Faults
+    path: str | None,
+    kept: Mapping[str, ResourcePath],
+    loader: LayerLoader,
+    reader: DocumentReader,
+    faults: Faults,
 ) -> list[LoadedLayer] | None:
-    if path is None:
-        return []
-    try:
-        list_path = ResourcePath.parse(path)
-    except ValueError as error:
-        faults.error(path, "$", str(error), "correct configurations.layers of server.json")
-        return None
-    paths = read_layer_list(list_path, reader, faults)
-    if paths is None:
-        return None
+    """Return the layers of the list, and those that services keep.
+
+    Args:
+        path: of the list, None for none.
+        kept: paths of descriptors by layer, which count instead of the listed ones.
+    """
+    paths = {}
+    if path is not None:
+        try:
+            list_path = ResourcePath.parse(path)
+        except ValueError as error:
+            faults.error(path, "$", str(error), "correct configurations.layers of server.json")
+            return None
+        listed = read_layer_list(list_path, reader, faults)
+        if listed is None:
+            return None
+        paths = {layer_path.stem: layer_path for layer_path in listed}
     loaded: list[LoadedLayer] = []
-    for layer_path in paths:
+    for identifier, layer_path in {**paths, **kept}.items():
         document = reader.document(layer_path)
         if document is not None:
-            layer = loader.load(layer_path.stem, document, str(layer_path))
+            layer = loader.load(identifier, document, str(layer_path))
             if layer is not None:
                 loaded.append(layer)
     return sorted(loaded, key=lambda pair: pair[0].id.encode())
+
+
+def _kept_layers(
+    services: Mapping[str, ServiceSettings], plugins: Plugins, faults: Faults
+) -> dict[str, ResourcePath]:
+    """Return the descriptors in the directories of services, by layer."""
+    found: dict[str, ResourcePath] = {}
+    for name, settings in services.items():
+        directory = plugins.services[name].layer_directory(settings)
+        if directory is not None:
+            found.update(kept_layers(directory, faults))
+    return found

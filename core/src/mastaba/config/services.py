@@ -29,11 +29,14 @@ _NO_ENCODER = "image/gif"
 
 @dataclass(frozen=True, slots=True)
 class ServicesConfig:
-    """What services.json says: for all services, for each enabled one, and for layers."""
+    """What services.json says: for all services, and for each enabled one."""
 
     settings: Settings
     services: dict[str, ServiceSettings]
-    default_style: str = "normal"
+
+    @property
+    def default_style(self) -> str:
+        return self.settings.default_style
 
 
 def load_services(
@@ -66,9 +69,9 @@ def load_services(
             tile_reprojection=shared.get("tile", {}).get("reprojection", False),
             cors=shared.get("cors", False),
             equivalences=equivalences,
+            default_style=shared.get("default_style", "normal"),
         ),
         services=_services(document, plugins, file, faults),
-        default_style=shared.get("default_style", "normal"),
     )
 
 

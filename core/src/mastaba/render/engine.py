@@ -56,16 +56,24 @@ class PreparedMap:
 
 
 class Renderer:
-    """Renders maps of one catalogue. Shared by all threads."""
+    """Renders maps of one catalogue. Shared by all threads.
 
-    def __init__(self, catalogue: Catalogue) -> None:
+    Args:
+        tiles: decoded tiles, in place of a cache of its own.
+    """
+
+    def __init__(self, catalogue: Catalogue, tiles: TileCache | None = None) -> None:
         # The products of small matrices are fastest on one thread; more of them only wait for
         # each other.
         ThreadpoolController().limit(limits=1, user_api="blas")
         self._catalogue = catalogue
         self._settings = catalogue.settings.map
-        self.tiles = TileCache(catalogue.decoded_tiles_size)
+        self.tiles = TileCache(catalogue.decoded_tiles_size) if tiles is None else tiles
         self._levels: dict[str, dict[str, LevelPixels]] = {}
+
+    def of(self, catalogue: Catalogue) -> Renderer:
+        """Return the renderer of another catalogue with the same cache of decoded tiles."""
+        return Renderer(catalogue, self.tiles)
 
     def prepare(self, request: MapRequest, limits: MapSettings | None = None) -> PreparedMap:
         """Decide how a map is made, and refuse one that asks too much.

@@ -15,6 +15,7 @@ import signal
 import socket
 import threading
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from flup.server.fcgi_base import BaseFCGIServer
@@ -54,6 +55,7 @@ class FastCGIServer(BaseFCGIServer):  # type: ignore[misc]
     :param sock: the listening socket, which may be shared with other processes. It stays open.
     :param threads: number of threads that serve requests, the calling thread included.
     :param multiprocess: what ``wsgi.multiprocess`` shall say.
+    :param on_ready: called once when requests are accepted.
     :param handover: where idle kept connections are given away when the server retires, and
         taken from those that do. Without it, retiring is the same as stopping.
     :param linger: seconds during which an ordered stop still answers requests that arrive on
@@ -74,6 +76,7 @@ class FastCGIServer(BaseFCGIServer):  # type: ignore[misc]
         *,
         threads: int = 1,
         multiprocess: bool = True,
+        on_ready: Callable[[], None] | None = None,
         handover: Handover | None = None,
         linger: float = 0.5,
         grace: float = 30.0,
@@ -94,6 +97,7 @@ class FastCGIServer(BaseFCGIServer):  # type: ignore[misc]
         self.draining = False
         self._listener = sock
         self._threads = threads
+        self._on_ready = on_ready
         self._handover = handover
         self._retiring = False
         self._linger = linger
@@ -148,6 +152,8 @@ class FastCGIServer(BaseFCGIServer):  # type: ignore[misc]
         ]
         for thread in others:
             thread.start()
+        if self._on_ready is not None:
+            self._on_ready()
         self._work()
         for thread in others:
             thread.join(max(0.0, self._grace_end - time.monotonic()))

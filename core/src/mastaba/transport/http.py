@@ -52,6 +52,7 @@ class HTTPServer:
     :param sock: the listening socket, which may be shared with other processes. It stays open.
     :param threads: number of threads that run the application.
     :param multiprocess: what ``wsgi.multiprocess`` shall say.
+    :param on_ready: called once when requests are accepted.
     :param linger: seconds during which an ordered stop still answers, announcing on each answer
         that the connection closes, so that clients do not write into a connection that ends.
     :param grace: seconds after which an ordered stop abandons the requests still running.
@@ -64,12 +65,14 @@ class HTTPServer:
         *,
         threads: int = 1,
         multiprocess: bool = True,
+        on_ready: Callable[[], None] | None = None,
         linger: float = 0.5,
         grace: float = 30.0,
     ) -> None:
         self._adapter = _Adapter(application, threads > 1, multiprocess)
         self._listener = sock
         self._threads = threads
+        self._on_ready = on_ready
         self._linger = linger
         self._grace = grace
         self._stop_ordered = threading.Event()
@@ -93,6 +96,8 @@ class HTTPServer:
     def serve(self) -> None:
         """Serve until ``stop`` is called; returns when all is answered or the grace is over."""
         order_stop, stopped = _serve_granian(self._adapter, self._listener, self._threads)
+        if self._on_ready is not None:
+            self._on_ready()
         self._stop_ordered.wait()
         self._adapter.draining = True
         # Nothing sets the event: this is a sleep that leaves signals their handlers.

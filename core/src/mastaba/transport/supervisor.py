@@ -7,19 +7,19 @@ import logging
 import os
 import select
 import signal
+import socket
 import sys
 import threading
 import time
-from collections.abc import Callable
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from mastaba.errors import ChangeRefusedError
+from mastaba.transport.control import Change, Channel, Coordinator, WorkerLink
+from mastaba.transport.notify import Notifier
+
 logger = logging.getLogger(__name__)
-
-Worker = Callable[[int], None]
-"""Serves requests until SIGTERM or SIGUSR1 arrives, finishes what is running, and returns.
-
-SIGUSR1 means that other workers go on serving, so kept connections may be given to them.
-"""
 
 _STOP_SIGNALS = (signal.SIGQUIT, signal.SIGTERM, signal.SIGINT)
 # SIGUSR1 is for the workers; the parent must not die of one that was meant for them.
@@ -28,18 +28,58 @@ _SIGNALS = (*_STOP_SIGNALS, signal.SIGHUP, signal.SIGCHLD, signal.SIGUSR1)
 _HEALTHY_AGE = 5.0
 _FIRST_DELAY = 0.1
 _LONGEST_DELAY = 10.0
+# Ends of new workers that a reload puts up with: an accident is no fault of the configuration.
+_TOLERATED_ENDS = 2
+
+
+class Generation(ABC):
+    """One configuration, as the processes that serve it see it."""
+
+    @abstractmethod
+    def serve(self, link: WorkerLink | None) -> None:
+        """Serve requests until SIGTERM or SIGUSR1 arrives, finish what is running, and return.
+
+        Called in each worker process. SIGUSR1 means that other workers go on serving, so kept
+        connections may be given to them. ``link.ready`` has to be called when requests are
+        accepted.
+
+        Args:
+            link: to the supervisor; None in a process without one.
+        """
+
+    def carry_out(self, change: Change) -> Change:
+        """Make a change in the supervisor; returns it as the workers shall make it.
+
+        Raises:
+            ChangeRefusedError: it is not made.
+        """
+        raise ChangeRefusedError("unavailable", "changes are not possible")
+
+    def follow(self, change: Change) -> None:  # noqa: B027 - without changes, nothing to do
+        """Make a change that another generation has carried out while both are served."""
 
 
 @dataclass(slots=True)
 class _Child:
     index: int
     started: float
+    generation: Generation
+    ready: bool = False
     retired: bool = False
-    """Told to stop because of a reload; nobody waits for it but the end of the supervisor."""
+    """Told to stop because others take its place; nobody waits for it but the final stop."""
+
+
+@dataclass(slots=True)
+class _Trial:
+    """A generation that has yet to prove that it can serve."""
+
+    generation: Generation
+    deadline: float
+    ends: int = 0
 
 
 class _StopOrdered(BaseException):
-    """Leaves a reload in progress, which is of no use any more."""
+    """Leaves a reload or change in progress, which is of no use any more."""
 
 
 class Supervisor:
@@ -47,40 +87,54 @@ class Supervisor:
 
     SIGQUIT, SIGTERM and SIGINT stop in order: workers get SIGTERM, may finish their requests,
     and are killed after ``stop_timeout`` seconds. SIGHUP reloads: ``reload`` is called in the
-    parent and returns the worker function of the next generation, or raises, in which case the
-    error is logged and the present generation stays. The next generation is started first, on
-    the same listening socket; then the present one gets SIGUSR1. While a reload runs, one
+    parent and returns the next generation, or raises, in which case the error is logged and the
+    present generation stays. The workers of the next generation are started first, on the same
+    listening socket; when all of them are ready, the present ones get SIGUSR1. When they die
+    instead, or are not ready in time, the present generation stays. While a reload runs, one
     further SIGHUP is kept, never more. SIGPIPE is ignored. A worker that ends otherwise is
     replaced, with growing delays if it ends soon after its start.
 
-    :param worker: called in each child process with an index that no other live worker has (the
-        lowest free number, so that it stays below twice ``workers`` during a reload). The child
-        ends with status 0 when it returns, 1 when it raises. It has to stop in order on
-        SIGTERM and SIGUSR1, as ``FastCGIServer.run`` and ``HTTPServer.run`` do; SIGINT,
-        SIGQUIT, SIGHUP and SIGPIPE are ignored in it, since they are for the parent. A worker
-        whose parent is gone gets SIGTERM, and is ended ``stop_timeout`` seconds later.
-    :param workers: number of processes. 0 runs the worker in the calling process, for front
-        servers that manage the processes themselves (mod_fcgid); SIGHUP is then ignored.
+    :param generation: what the workers do. Each has an index that no other live worker has (the
+        lowest free number, so that it stays below twice ``workers`` during a reload), and ends
+        with status 0 when ``serve`` returns, 1 when it raises. SIGINT, SIGQUIT, SIGHUP and
+        SIGPIPE are ignored in it, since they are for the parent. A worker whose parent is gone
+        gets SIGTERM, and is ended ``stop_timeout`` seconds later.
+    :param workers: number of processes. 0 serves in the calling process, for front servers that
+        manage the processes themselves (mod_fcgid); SIGHUP is then ignored.
     :param reload: see above. Without it SIGHUP is ignored.
     :param stop_timeout: bound of an ordered stop in seconds.
+    :param start_timeout: seconds in which the workers of a next generation have to be ready.
+    :param notifier: tells the service manager what the parent is doing.
     """
 
     def __init__(
         self,
-        worker: Worker,
+        generation: Generation,
         *,
         workers: int,
-        reload: Callable[[], Worker] | None = None,
+        reload: Callable[[], Generation] | None = None,
         stop_timeout: float = 30.0,
+        start_timeout: float = 60.0,
+        notifier: Notifier | None = None,
     ) -> None:
-        self._worker = worker
+        self._generation = generation
+        self._trial: _Trial | None = None
         self._workers = workers
         self._reload = reload
         self._stop_timeout = stop_timeout
+        self._start_timeout = start_timeout
+        self._notifier = notifier or Notifier()
         self._children: dict[int, _Child] = {}
+        self._coordinator = Coordinator(
+            self._carry_out,
+            on_ready=self._on_ready,
+            replace=self._replace,
+            kill=lambda pid: _kill(pid, signal.SIGKILL),
+        )
         self._failures = 0
         self._not_before = 0.0
-        self._reloading = False
+        self._reload_wanted = False
+        self._interruptible = False
         self._lifeline = -1, -1
         self._wakeup = -1, -1
 
@@ -92,7 +146,7 @@ class Supervisor:
         signal.signal(signal.SIGPIPE, signal.SIG_IGN)
         if self._workers == 0:
             signal.signal(signal.SIGHUP, signal.SIG_IGN)
-            self._worker(0)
+            self._generation.serve(None)
             return 0
         # Only the parent holds the writing end, so its end tells the workers that it is gone,
         # whatever it died of.
@@ -117,10 +171,19 @@ class Supervisor:
         return 0
 
     def _handle(self, number: int, _frame: object) -> None:
-        # The pipe does the work. Only a reload must not hold up a stop: its storage may hang.
-        if self._reloading and number in _STOP_SIGNALS:
-            self._reloading = False
+        # The pipe does the work. Only what reads a configuration must not hold up a stop: its
+        # storage may hang.
+        if self._interruptible and number in _STOP_SIGNALS:
+            self._interruptible = False
             raise _StopOrdered
+
+    @contextlib.contextmanager
+    def _interrupted_by_stop(self) -> Iterator[None]:
+        self._interruptible = True
+        try:
+            yield
+        finally:
+            self._interruptible = False
 
     def _loop(self) -> None:
         while True:
@@ -128,34 +191,65 @@ class Supervisor:
             if not numbers.isdisjoint(_STOP_SIGNALS):
                 return
             self._reap()
-            if signal.SIGHUP in numbers:
+            self._settle_trial()
+            self._reload_wanted |= signal.SIGHUP in numbers
+            if self._reload_wanted and self._trial is None:
+                self._reload_wanted = False
                 self._renew()
 
     def _wait(self, timeout: float | None) -> set[int]:
-        """Wait for signals; returns the numbers of all that arrived, each of them once."""
+        """Wait for signals and workers; returns the numbers of all signals, each of them once."""
+        limits = [timeout, self._coordinator.timeout, self._notifier.timeout]
+        if self._trial is not None:
+            limits.append(max(0.0, self._trial.deadline - time.monotonic()))
         poll = select.poll()
         poll.register(self._wakeup[0], select.POLLIN)
-        poll.poll(None if timeout is None else timeout * 1000)
+        channels = {channel.fileno(): channel for channel in self._coordinator.channels}
+        for descriptor, channel in channels.items():
+            events = select.POLLIN | (select.POLLOUT if channel.wants_to_send else 0)
+            poll.register(descriptor, events)
+        known = [limit for limit in limits if limit is not None]
+        for descriptor, _ in poll.poll(min(known) * 1000 if known else None):
+            if descriptor in channels:
+                self._coordinator.handle(channels[descriptor])
+        self._coordinator.tick()
+        self._notifier.tick()
         try:
             return set(os.read(self._wakeup[0], 4096))
         except BlockingIOError:
             return set()
 
+    # Workers
+
     def _fill(self) -> float | None:
         """Start the missing workers; returns the seconds to wait if it is too early for that."""
-        missing = self._workers - sum(not child.retired for child in self._children.values())
+        delay = self._fill_with(self._generation, self._not_before)
+        # Those of a reload are few, and their number is limited: no delay.
+        if self._trial is not None:
+            self._fill_with(self._trial.generation, 0.0)
+        return delay
+
+    def _fill_with(self, generation: Generation, not_before: float) -> float | None:
+        missing = self._workers - len(self._members(generation))
         if missing <= 0:
             return None
-        delay = self._not_before - time.monotonic()
+        delay = not_before - time.monotonic()
         if delay > 0:
             return delay
         try:
             for _ in range(missing):
-                self._fork()
+                self._fork(generation)
         except OSError as error:
             logger.error("cannot start a worker: %s", error.strerror)
             return self._postpone()
         return None
+
+    def _members(self, generation: Generation) -> list[_Child]:
+        return [
+            child
+            for child in self._children.values()
+            if child.generation is generation and not child.retired
+        ]
 
     def _postpone(self) -> float:
         """Wait longer after each failure in a row; returns the seconds."""
@@ -164,24 +258,31 @@ class Supervisor:
         self._not_before = time.monotonic() + delay
         return delay
 
-    def _fork(self) -> None:
+    def _fork(self, generation: Generation) -> None:
         used = {child.index for child in self._children.values()}
         index = next(number for number in range(len(used) + 1) if number not in used)
         with contextlib.suppress(OSError, ValueError):
             sys.stdout.flush()
             sys.stderr.flush()
+        ours, theirs = socket.socketpair()
         # A signal that reached the child too early would be reported to the parent's pipe.
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
         try:
             pid = os.fork()
             if pid == 0:
-                self._be_child(index)
+                ours.close()
+                self._be_child(generation, WorkerLink(index, theirs))
+        except OSError:
+            ours.close()
+            raise
         finally:
+            theirs.close()
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-        self._children[pid] = _Child(index, time.monotonic())
+        self._children[pid] = _Child(index, time.monotonic(), generation)
+        self._coordinator.add(Channel(pid, ours))
         logger.debug("worker %d started, process %d", index, pid)
 
-    def _be_child(self, index: int) -> None:
+    def _be_child(self, generation: Generation, link: WorkerLink) -> None:
         """The life of a worker process. Does not return."""
         status = 1
         try:
@@ -194,13 +295,14 @@ class Supervisor:
             reading, writing = self._lifeline
             for descriptor in (writing, *self._wakeup):
                 os.close(descriptor)
+            self._coordinator.abandon()
             threading.Thread(
                 target=_watch_parent, args=(reading, self._stop_timeout), daemon=True
             ).start()
-            self._worker(index)
+            generation.serve(link)
             status = 0
         except BaseException:
-            logger.exception("worker %d failed", index)
+            logger.exception("worker %d failed", link.index)
         finally:
             logging.shutdown()
             # Neither the parent's clean-up nor threads that hang are this process's business.
@@ -212,9 +314,12 @@ class Supervisor:
             if not ended:
                 continue
             child = self._children.pop(pid)
+            self._coordinator.remove(pid)
             if child.retired:
                 continue
-            if time.monotonic() - child.started >= _HEALTHY_AGE:
+            if self._trial is not None and child.generation is self._trial.generation:
+                self._trial.ends += 1
+            elif time.monotonic() - child.started >= _HEALTHY_AGE:
                 self._failures = 0
             else:
                 self._postpone()
@@ -222,30 +327,85 @@ class Supervisor:
             reason = f"signal {-code}" if code < 0 else f"status {code}"
             logger.error("worker %d, process %d, ended with %s", child.index, pid, reason)
 
+    def _retire(self, pid: int) -> None:
+        """Let a worker finish while others serve in its place."""
+        self._children[pid].retired = True
+        _kill(pid, signal.SIGUSR1)
+
+    # What workers say
+
+    def _on_ready(self, pid: int) -> None:
+        self._children[pid].ready = True
+        members = self._members(self._generation)
+        if self._trial is None and sum(child.ready for child in members) >= self._workers:
+            self._notifier.ready()
+
+    def _replace(self, pid: int, reason: str) -> None:
+        if not self._children[pid].retired:
+            logger.info("process %d is replaced: %s", pid, reason)
+            self._retire(pid)
+
+    def _carry_out(self, change: Change) -> Change:
+        """Make a change in this process, in all generations that are served."""
+        with self._interrupted_by_stop():
+            if self._trial is None:
+                return self._generation.carry_out(change)
+            made = self._trial.generation.carry_out(change)
+            try:
+                self._generation.follow(made)
+            except Exception:
+                # It is on its way out, and the workers of it that fail likewise are replaced.
+                logger.exception("a change could not be made in the previous configuration")
+            return made
+
+    # Reload
+
     def _renew(self) -> None:
-        """Reload, and replace the present generation if that succeeds."""
+        """Reload, and put the next generation to the test if that succeeds."""
         if self._reload is None:
             logger.warning("SIGHUP ignored: there is nothing to reload")
             return
-        self._reloading = True
+        self._notifier.reloading()
         try:
-            worker = self._reload()
+            with self._interrupted_by_stop():
+                generation = self._reload()
         except Exception:
             logger.exception("reload failed, the present configuration stays in use")
+            self._notifier.ready()
             return
-        finally:
-            self._reloading = False
-        self._worker = worker
-        self._failures = 0
-        self._not_before = 0.0
-        retiring = [pid for pid, child in self._children.items() if not child.retired]
-        for pid in retiring:
-            self._children[pid].retired = True
-        self._fill()
-        for pid in retiring:
-            _kill(pid, signal.SIGUSR1)
+        self._trial = _Trial(generation, time.monotonic() + self._start_timeout)
+
+    def _settle_trial(self) -> None:
+        """Replace the present generation by the next one when that is ready, or give it up."""
+        trial = self._trial
+        if trial is None:
+            return
+        members = self._members(trial.generation)
+        if len(members) >= self._workers and all(child.ready for child in members):
+            previous, self._generation, self._trial = self._generation, trial.generation, None
+            self._failures, self._not_before = 0, 0.0
+            self._retire_all(previous)
+            self._notifier.ready()
+        elif trial.ends > _TOLERATED_ENDS or time.monotonic() >= trial.deadline:
+            self._trial = None
+            self._retire_all(trial.generation)
+            logger.error(
+                "reload failed: the new workers %s; the present configuration stays in use",
+                "die" if trial.ends > _TOLERATED_ENDS else "are not ready in time",
+            )
+            self._notifier.ready()
+
+    def _retire_all(self, generation: Generation) -> None:
+        for pid, child in self._children.items():
+            if child.generation is generation and not child.retired:
+                self._retire(pid)
+
+    # Stop
 
     def _stop(self) -> None:
+        self._notifier.stopping()
+        self._trial = None
+        self._coordinator.close()
         # Service managers may send SIGTERM right after the SIGQUIT of an ordered stop, so a
         # second signal does not make it less orderly.
         for pid in self._children:
@@ -256,10 +416,11 @@ class Supervisor:
         while self._children and (rest := deadline - time.monotonic()) > 0:
             self._wait(rest)
             self._reap()
-        for pid in self._children:
+        for pid in list(self._children):
             logger.warning("process %d abandons its requests", pid)
             _kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
+            self._coordinator.remove(pid)
         self._children.clear()
 
 

@@ -1,0 +1,139 @@
+"""The configuration that a process serves, and the changes made to it while it is served."""
+
+from __future__ import annotations
+
+import copy
+import threading
+from typing import TYPE_CHECKING
+
+from mastaba.changes import Action, Change
+from mastaba.config.changes import with_layer, with_services, without_layer
+from mastaba.config.faults import Fault, Faults, Severity
+from mastaba.config.kept_layers import forget_layer, keep_layer
+from mastaba.errors import ChangeRefusedError, MastabaError
+from mastaba.logs import log_faults
+
+if TYPE_CHECKING:
+    from mastaba.catalogue import Catalogue
+    from mastaba.config.server import ServerConfig
+    from mastaba.http.app import Application
+    from mastaba.service import Site
+    from mastaba.transport.control import WorkerLink
+
+
+class Publication:
+    """Makes changes to what an application serves.
+
+    In a single process `submit` makes them here. In a worker that is connected to its supervisor
+    it sends them there; the supervisor uses `carry_out`, and then each worker `follow`.
+
+    Args:
+        application: what serves; its site is replaced with each change.
+        server: where styles and tile matrix sets lie.
+    """
+
+    def __init__(self, application: Application, server: ServerConfig) -> None:
+        self._application = application
+        self._server = server
+        self._lock = threading.Lock()
+        self._link: WorkerLink | None = None
+        application.site.submit = self.submit
+
+    def connect(self, link: WorkerLink) -> None:
+        """Leave changes to the supervisor from now on, and follow those that it makes."""
+        self._link = link
+        link.follow(lambda change: self.follow(Change.from_json(change)))
+
+    def submit(self, change: Change) -> None:
+        """Have a change made in all processes; returns when all of them have it.
+
+        Raises:
+            ChangeRefusedError: it is made in none of them.
+        """
+        if self._link is None:
+            self.carry_out(change)
+        else:
+            self._link.submit(change.to_json())
+
+    def carry_out(self, change: Change) -> None:
+        """Make a change in this process, before all others, and keep what is to be kept.
+
+        Raises:
+            ChangeRefusedError: it is not made.
+        """
+        with self._lock:
+            site = self._application.site
+            _check(change, site.catalogue)
+            self._make(change, keep=True)
+
+    def follow(self, change: Change) -> None:
+        """Make a change that another process has carried out.
+
+        Raises:
+            ChangeRefusedError: it cannot be made here.
+        """
+        with self._lock:
+            self._make(change, keep=False)
+
+    def _make(self, change: Change, *, keep: bool) -> None:
+        site = self._application.site
+        faults = Faults()
+        try:
+            changed = site.changed(self._catalogue(change, site, faults))
+            if keep:
+                _keep(change, site)
+            self._application.swap(changed)
+        except ChangeRefusedError:
+            raise
+        except MastabaError as error:
+            raise ChangeRefusedError("failed", str(error)) from error
+        if keep:
+            log_faults(faults.all)
+
+    def _catalogue(self, change: Change, site: Site, faults: Faults) -> Catalogue:
+        catalogue = site.catalogue
+        match change.action:
+            case Action.DELETE_LAYER:
+                return without_layer(catalogue, change.layer)
+            case Action.ENABLE_SERVICES | Action.DISABLE_SERVICES:
+                return with_services(catalogue, enabled=change.action is Action.ENABLE_SERVICES)
+        # Validation may take out what is replaced by a default; others get the document as sent.
+        document = copy.deepcopy(change.document)
+        changed = with_layer(catalogue, self._server, site.plugins, change.layer, document, faults)
+        if changed is None:
+            raise ChangeRefusedError("faulty", _told(faults.errors))
+        return changed
+
+
+def _check(change: Change, catalogue: Catalogue) -> None:
+    exists = change.layer in catalogue.layers
+    if change.action is Action.CREATE_LAYER and exists:
+        raise ChangeRefusedError("exists", f"the layer {change.layer!r} exists already")
+    if change.action in (Action.REPLACE_LAYER, Action.DELETE_LAYER) and not exists:
+        raise ChangeRefusedError("unknown", f"there is no layer {change.layer!r}")
+
+
+def _keep(change: Change, site: Site) -> None:
+    """Write the descriptor of a layer, or remove it, in the directories that services keep."""
+    services = site.catalogue.services
+    for name, settings in services.items():
+        directory = site.plugins.services[name].layer_directory(settings)
+        if directory is None:
+            continue
+        try:
+            if change.action in (Action.CREATE_LAYER, Action.REPLACE_LAYER):
+                keep_layer(directory, change.layer, change.document)
+            elif change.action is Action.DELETE_LAYER:
+                forget_layer(directory, change.layer)
+        except OSError as error:
+            raise ChangeRefusedError(
+                "failed", f"the layer cannot be kept in {directory}: {error.strerror}"
+            ) from error
+
+
+def _told(faults: tuple[Fault, ...]) -> str:
+    return "; ".join(
+        f"{fault.file}: {fault.path}: {fault.reason}"
+        for fault in faults
+        if fault.severity is Severity.ERROR
+    )

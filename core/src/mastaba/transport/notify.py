@@ -1,0 +1,88 @@
+"""Telling a service manager what the server is doing: the datagrams of sd_notify(3)."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import time
+from collections.abc import Mapping, MutableMapping
+
+
+class Notifier:
+    """Sends states to the socket that systemd names; without one, every method does nothing.
+
+    :param environment: where ``NOTIFY_SOCKET``, ``WATCHDOG_USEC`` and ``WATCHDOG_PID`` are.
+    """
+
+    def __init__(self, environment: Mapping[str, str] | None = None) -> None:
+        environment = {} if environment is None else environment
+        self._address = _address(environment.get("NOTIFY_SOCKET", ""))
+        self._period = _watchdog_period(environment) if self._address else None
+        self._next = time.monotonic()
+        self._is_ready = False
+
+    @classmethod
+    def from_environment(cls, environment: MutableMapping[str, str] = os.environ) -> Notifier:
+        """Return what the environment describes, and take it out of there.
+
+        Programs that the server may start are not the service.
+        """
+        notifier = cls(environment)
+        for name in ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"):
+            environment.pop(name, None)
+        return notifier
+
+    @property
+    def timeout(self) -> float | None:
+        """Seconds until `tick` has something to do."""
+        return None if self._period is None else max(0.0, self._next - time.monotonic())
+
+    def ready(self) -> None:
+        """Requests are answered, or a reload has come to its end."""
+        if not self._is_ready:
+            self._is_ready = True
+            self._send("READY=1")
+
+    def reloading(self) -> None:
+        """A reload begins."""
+        self._is_ready = False
+        # The manager has to tell this apart from a state that was sent before it asked.
+        self._send(f"RELOADING=1\nMONOTONIC_USEC={time.monotonic_ns() // 1000}")
+
+    def stopping(self) -> None:
+        """An ordered stop begins."""
+        self._is_ready = True
+        self._send("STOPPING=1")
+
+    def tick(self) -> None:
+        """Say that the supervisor is alive, when it is time to."""
+        if self._period is not None and time.monotonic() >= self._next:
+            self._next = time.monotonic() + self._period
+            self._send("WATCHDOG=1")
+
+    def _send(self, state: str) -> None:
+        if self._address is None:
+            return
+        # A manager that does not listen is no reason to fail, nor to wait.
+        with (
+            contextlib.suppress(OSError),
+            socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK) as sock,
+        ):
+            sock.sendto(state.encode(), self._address)
+
+
+def _address(text: str) -> str | None:
+    if text.startswith("@"):
+        return "\0" + text[1:]
+    return text if text.startswith("/") else None
+
+
+def _watchdog_period(environment: Mapping[str, str]) -> float | None:
+    """Return the seconds between two signs of life: half of what the manager allows."""
+    text, pid = environment.get("WATCHDOG_USEC", ""), environment.get("WATCHDOG_PID", "")
+    if not (text.isascii() and text.isdigit() and int(text) > 0):
+        return None
+    if pid and pid != str(os.getpid()):
+        return None
+    return int(text) / 2e6
