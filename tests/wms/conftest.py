@@ -213,7 +213,7 @@ def serving() -> Callable[[Path], AbstractContextManager[str]]:
         server = make_server("127.0.0.1", 0, late, threaded=True)
         url = f"http://127.0.0.1:{server.server_port}"
         made["application"] = create_application(str(install(directory, url)))
-        thread = threading.Thread(target=server.serve_forever)
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
         try:
             yield url
@@ -247,7 +247,7 @@ def upstream(monkeypatch: pytest.MonkeyPatch) -> Upstream:
                 pass
 
         server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        thread = threading.Thread(target=server.serve_forever)
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
         try:
             yield f"http://127.0.0.1:{server.server_port}"

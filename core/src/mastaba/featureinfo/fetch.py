@@ -76,13 +76,13 @@ class Fetcher:
         for _ in range(_MAX_REDIRECTS + 1):
             try:
                 fetched, location = self._exchange(url, deadline)
+                if location is None:
+                    return fetched
+                target = urljoin(url, location)
+                if not _same_host(urlsplit(url), urlsplit(target)):
+                    raise ValueError("it redirects to another host")
             except (OSError, HTTPException, ValueError, zlib.error) as error:
                 raise FetchError(f"{url}: {error or type(error).__name__}") from error
-            if location is None:
-                return fetched
-            target = urljoin(url, location)
-            if not _same_host(urlsplit(url), urlsplit(target)):
-                raise FetchError(f"{url}: redirects to another host")
             url = target
         raise FetchError(f"{url}: redirects again and again")
 
@@ -94,23 +94,12 @@ class Fetcher:
         headers |= {"User-Agent": self._user_agent, "Accept-Encoding": "identity"}
         try:
             connection.connect()
-            sock = connection.sock
-            # A time-out of the socket starts anew with each byte: a slow trickle needs this.
-            watchdog = threading.Timer(max(0.0, deadline - time.monotonic()), _cut, [sock])
-            watchdog.daemon = True
-            watchdog.start()
-            try:
+            with _Watchdog(connection.sock, deadline):
                 connection.request("GET", target, headers=headers)
-                response = connection.getresponse()
-                location = response.getheader("Location")
-                if response.status in _REDIRECTS and location:
-                    return Fetched(response.status, "", b""), location
-                body = _decoded(_read(response), response.getheader("Content-Encoding"))
-            finally:
-                watchdog.cancel()
+                with connection.getresponse() as response:
+                    return _answer(response)
         finally:
             connection.close()
-        return Fetched(response.status, response.getheader("Content-Type") or "", body), None
 
     def _connection(self, parts: SplitResult) -> tuple[HTTPConnection, str, dict[str, str]]:
         """Return a connection that is not yet open, what to ask for on it, and headers."""
@@ -139,9 +128,40 @@ class Fetcher:
         return HTTPSConnection(host, port, timeout=self._silence, context=context)
 
 
-def _cut(sock: socket.socket) -> None:
-    with suppress(OSError):
-        sock.shutdown(socket.SHUT_RDWR)
+class _Watchdog:
+    """Cuts a connection at a point in time.
+
+    The time-out of a socket starts anew with each byte: a slow trickle needs this.
+    """
+
+    def __init__(self, sock: socket.socket, deadline: float) -> None:
+        self._sock = sock
+        self._fired = False
+        self._timer = threading.Timer(max(0.0, deadline - time.monotonic()), self._cut)
+        self._timer.daemon = True
+
+    def _cut(self) -> None:
+        self._fired = True
+        with suppress(OSError):
+            self._sock.shutdown(socket.SHUT_RDWR)
+
+    def __enter__(self) -> None:
+        self._timer.start()
+
+    def __exit__(self, *raised: object) -> None:
+        self._timer.cancel()
+        # What was cut looks complete where its end is that of the connection.
+        if self._fired:
+            raise TimeoutError("the answer takes too long")
+
+
+def _answer(response: HTTPResponse) -> tuple[Fetched, str | None]:
+    """Return what came, and where a redirect leads."""
+    location = response.getheader("Location")
+    if response.status in _REDIRECTS and location:
+        return Fetched(response.status, "", b""), location
+    body = _decoded(_read(response), response.getheader("Content-Encoding"))
+    return Fetched(response.status, response.getheader("Content-Type") or "", body), None
 
 
 def _read(response: HTTPResponse) -> bytes:

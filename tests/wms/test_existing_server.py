@@ -1,0 +1,68 @@
+"""Requests that an existing server was asked, on the same pyramids (tests with shared data)."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+from werkzeug.test import Client
+
+from mastaba.wsgi import create_application
+
+pytestmark = pytest.mark.shared_data
+
+GROUPS = ("wms.getmap", "wms.formats", "wms.styles", "wms.getfeatureinfo")
+PICTURES = ("image/png", "image/jpeg", "image/tiff", "image/geotiff")
+
+
+@pytest.fixture(scope="module")
+def alps(shared_data: Path) -> Iterator[Client]:
+    # Paths in that installation are relative to its folder.
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(shared_data / "alps")
+        application = create_application("conf/server.json")
+        yield Client(application)
+        application.site.catalogue.storages.close()
+
+
+def test_answers_agree(shared_data: Path, alps: Client) -> None:
+    """Status, type, size of pictures and values of pixels; where we differ, it is on purpose."""
+    folder = shared_data / "alps-answers"
+    compared: dict[str, int] = dict.fromkeys(GROUPS, 0)
+    for entry in json.loads((folder / "index.json").read_text()):
+        if entry["group"] not in GROUPS:
+            continue
+        body = (folder / f"{entry['id']}.body").read_bytes()
+        response = alps.open(entry["path"], method=entry["method"])
+        ours: tuple[int, str] = response.status_code, response.content_type
+        if is_extension(entry, body):
+            assert response.status_code == 200, entry["path"]
+            continue
+        assert ours == (entry["status"], entry["type"]), entry["path"]
+        if entry["type"] in PICTURES and entry["status"] == 200:
+            with Image.open(io.BytesIO(body)) as one, Image.open(io.BytesIO(response.data)) as two:
+                assert one.size == two.size
+        elif entry["type"] == "image/x-bil;bits=32":
+            assert len(response.data) == len(body)
+        elif entry["group"] == "wms.getfeatureinfo":
+            assert response.data == body, entry["path"]
+        compared[entry["group"]] += 1
+    assert min(compared.values()) > 10
+
+
+def is_extension(entry: dict[str, Any], body: bytes) -> bool:
+    """Tell whether the existing server refused what we answer (wms.md sections 3.4 and 4)."""
+    if entry["status"] != 400:
+        return False
+    converted = any(
+        f"FORMAT={name}" in entry["path"] for name in ("image/jpeg", "image/x-bil", "text/asc")
+    )
+    many_channels = "FORMAT=text/asc" in entry["path"] and "GREY_" not in entry["path"]
+    is_float = "_F32_" in entry["path"]
+    jpeg90 = entry["group"] == "wms.getfeatureinfo" and "JPG90" in entry["path"]
+    return jpeg90 or (converted and not many_channels and not is_float)

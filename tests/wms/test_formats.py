@@ -1,0 +1,151 @@
+"""The formats of GetMap (wms.md section 3.4)."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from PIL import Image, TiffImagePlugin
+from werkzeug.test import Client, TestResponse
+
+from mastaba.testing.tiny_installation import tiny_float_tile, tiny_integer_tile
+
+MapQuery = Callable[..., dict[str, str]]
+ReadImage = Callable[[TestResponse], NDArray[Any]]
+EDGE = 20037508.342789244
+NODATA = -99999.0
+FORMATS = [
+    "image/png",
+    "image/jpeg",
+    "image/tiff",
+    "image/geotiff",
+    "image/x-bil;bits=32",
+    "text/asc",
+]
+
+
+@pytest.fixture(scope="module")
+def ask(client: Client, map_query: MapQuery) -> Callable[..., TestResponse]:
+    size = 2 * EDGE / 2**4
+    box = f"{-EDGE + 8 * size!r},{EDGE - 5 * size!r},{-EDGE + 9 * size!r},{EDGE - 4 * size!r}"
+    return lambda **changes: client.get(
+        "/wms", query_string=map_query(BBOX=box, WIDTH=256, HEIGHT=256) | changes
+    )
+
+
+Ask = Callable[..., TestResponse]
+
+
+@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("layers", ["ground", "grey", "cover", "heights"])
+def test_every_format_is_announced_as_what_it_is(ask: Ask, layers: str, name: str) -> None:
+    # W-35
+    styles = "steps" if layers == "heights" and name in FORMATS[:2] else ""
+    response = ask(LAYERS=layers, STYLES=styles, FORMAT=name)
+    if name == "text/asc" and layers in ("ground", "cover"):
+        assert response.status_code == 400
+    else:
+        assert (response.status_code, response.headers["Content-Type"]) == (200, name)
+
+
+@pytest.mark.parametrize(
+    "spelling", ["image/x-bil;bits=32", "IMAGE/X-BIL; BITS=32", "image/x-bil ;bits=32 "]
+)
+def test_blanks_and_case_in_a_format_do_not_matter(ask: Ask, spelling: str) -> None:
+    response = ask(LAYERS="heights", FORMAT=spelling)
+    assert response.headers["Content-Type"] == "image/x-bil;bits=32"
+
+
+def test_bil_has_the_stored_values(ask: Ask) -> None:
+    response = ask(LAYERS="heights", FORMAT="image/x-bil;bits=32")
+    values = np.frombuffer(response.data, "<f4").reshape(256, 256)
+    assert np.array_equal(values, tiny_float_tile("4", 4, 8))
+
+
+def test_bil_of_bytes_has_them_as_floats(ask: Ask) -> None:
+    response = ask(LAYERS="grey", FORMAT="image/x-bil;bits=32")
+    values = np.frombuffer(response.data, "<f4").reshape(256, 256)
+    assert np.array_equal(values, tiny_integer_tile(1)("4", 4, 8)[:, :, 0].astype(np.float32))
+
+
+def test_ascii_grid_has_the_stored_values(ask: Ask) -> None:
+    lines = ask(LAYERS="heights", FORMAT="text/asc").text.splitlines()
+    assert lines[:2] == ["ncols 256", "nrows 256"]
+    assert "NODATA_value -99999" in lines
+    values = np.array([line.split() for line in lines[-256:]], np.float32)
+    assert np.array_equal(values, tiny_float_tile("4", 4, 8))
+
+
+def test_data_formats_hold_nodata_where_a_tile_is_absent(ask: Ask) -> None:
+    size = 2 * EDGE / 2**4
+    box = f"{-EDGE + 9 * size!r},{EDGE - 6 * size!r},{-EDGE + 10 * size!r},{EDGE - 5 * size!r}"
+    response = ask(LAYERS="heights", FORMAT="image/x-bil;bits=32", BBOX=box)
+    assert (np.frombuffer(response.data, "<f4") == NODATA).all()
+
+
+@pytest.mark.parametrize("name", ["image/tiff", "image/geotiff"])
+@pytest.mark.parametrize("compression", [None, "raw", "lzw", "deflate", "packbits", "LZW"])
+def test_tiff_has_the_stored_pixels(
+    ask: Ask, image: ReadImage, name: str, compression: str | None
+) -> None:
+    options = {"FORMAT_OPTIONS": f"compression:{compression}"} if compression else {}
+    assert np.array_equal(
+        image(ask(LAYERS="cover", FORMAT=name, **options)), tiny_integer_tile(4)("4", 4, 8)
+    )
+    heights = image(ask(LAYERS="heights", FORMAT=name, **options))
+    assert np.array_equal(heights[:, :, 0], tiny_float_tile("4", 4, 8))
+
+
+def test_geotiff_knows_its_place(ask: Ask) -> None:
+    response = ask(LAYERS="heights", FORMAT="image/geotiff", CRS="EPSG:4326", BBOX="10,20,30,60")
+    with Image.open(io.BytesIO(response.data)) as picture:
+        assert isinstance(picture, TiffImagePlugin.TiffImageFile)
+        tags = picture.tag_v2
+        assert tags[33922] == (0, 0, 0, 20, 30, 0)
+        assert tags[33550] == pytest.approx((40 / 256, 20 / 256, 0))
+        assert tags[34735][-1] == 4326
+        assert tags[42113] == "-99999"
+
+
+def test_background_fills_an_8_bit_tiff_only_when_given(ask: Ask, image: ReadImage) -> None:
+    beside = {"FORMAT": "image/tiff", "BBOX": "-10000000,-10000000,-9000000,-9000000"}
+    assert set(image(ask(**beside)).ravel()) == {0} or set(image(ask(**beside)).ravel()) == {255}
+    filled = image(ask(**beside, BGCOLOR="0x102030"))
+    assert (filled == (0x10, 0x20, 0x30)).all()
+    floats = image(ask(**beside, LAYERS="heights", BGCOLOR="0x102030"))
+    assert (floats == NODATA).all()
+
+
+def test_quality_of_jpeg(ask: Ask) -> None:
+    def size(quality: str) -> int:
+        return len(ask(FORMAT="image/jpeg", FORMAT_OPTIONS=f"quality:{quality}").data)
+
+    assert size("10") < size("75") < size("100")
+    assert size("0") == size("101") == size("good") == size("75")
+
+
+def test_options_of_other_formats_and_unknown_ones_are_ignored(ask: Ask) -> None:
+    expected = ask().data
+    for options in ("dpi:96", "quality:0;compression:no;x", ";;:", "a" * 500):
+        assert ask(FORMAT_OPTIONS=options).data == expected
+
+
+@pytest.mark.parametrize(
+    ("query", "header"),
+    [
+        ({}, 'inline; filename="image.png"'),
+        ({"FORMAT": "image/geotiff"}, 'inline; filename="image.tif"'),
+        ({"FORMAT": "image/x-bil;bits=32"}, 'inline; filename="image.bil"'),
+        ({"FILENAME": "my map.png"}, 'attachment; filename="my map.png"'),
+        ({"filename": "é\r\nX: y"}, "attachment; filename=\"_X_ y\"; filename*=UTF-8''%C3%A9X: y"),
+    ],
+)
+def test_file_names(ask: Ask, query: dict[str, str], header: str) -> None:
+    assert (
+        ask(**query).headers["Content-Disposition"].replace("%3A", ":").replace("%20", " ")
+        == header
+    )

@@ -1,0 +1,141 @@
+"""GetLegendGraphic."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from werkzeug.test import Client, TestResponse
+
+from mastaba.model.style import Palette, PaletteEntry, Style
+from mastaba_wms.legend import Symbol, draw_legend, legend_size
+
+Fault = Callable[[TestResponse], tuple[int, str, str | None]]
+ReadImage = Callable[[TestResponse], NDArray[Any]]
+
+
+@pytest.fixture(scope="module")
+def ask(client: Client) -> Callable[..., TestResponse]:
+    def query(**changes: Any) -> TestResponse:
+        defaults = {
+            "SERVICE": "WMS",
+            "VERSION": "1.3.0",
+            "REQUEST": "GetLegendGraphic",
+            "LAYER": "grey",
+        }
+        return client.get("/wms", query_string=defaults | changes)
+
+    return query
+
+
+Ask = Callable[..., TestResponse]
+
+
+def test_ramp_has_the_colours_of_the_palette(ask: Ask, image: ReadImage) -> None:
+    response = ask(STYLE="ember")
+    assert response.content_type == "image/png"
+    pixels = image(response)
+    column = pixels[6:-6, 14].astype(int)
+    # From the highest value on top, which is clear yellow on white paper, to dark red.
+    assert (np.diff(column.sum(axis=1)) <= 0).all()
+    assert column[0] == pytest.approx([255, 250, 240], abs=20)
+    assert column[-1] == pytest.approx([96, 0, 16], abs=20)
+
+
+def test_steps_have_their_colours_and_labels(ask: Ask, image: ReadImage) -> None:
+    pixels = image(ask(LAYER="heights", STYLE="steps"))
+    shown = {tuple(pixels[y, 14]) for y in range(len(pixels))}
+    # Red; half yellow on white; nothing, which is the paper.
+    assert {(255, 0, 0), (255, 255, 127), (255, 255, 255)} <= shown
+    assert (pixels[:, 30:] < 100).any(), "there are no labels"
+
+
+def test_style_without_palette_has_a_swatch(ask: Ask, image: ReadImage) -> None:
+    pixels = image(ask(LAYER="ground"))
+    assert pixels.shape[0] < 40
+    assert pixels.shape[1] < 40
+    assert len(np.unique(pixels.reshape(-1, 3), axis=0)) > 2
+
+
+def test_default_style_is_that_of_the_layer(ask: Ask) -> None:
+    assert ask().data == ask(STYLE="").data == ask(STYLE="normal").data
+    assert ask().data != ask(STYLE="ember").data
+
+
+@pytest.mark.parametrize("name", ["image/png", "image/jpeg", "IMAGE/PNG"])
+def test_format(ask: Ask, image: ReadImage, name: str) -> None:
+    response = ask(FORMAT=name, STYLE="ember")
+    assert response.content_type == name.lower()
+    assert image(response).shape[2] == 3
+
+
+def test_background_can_be_transparent(ask: Ask, image: ReadImage) -> None:
+    pixels = image(ask(STYLE="ember", TRANSPARENT="TRUE"))
+    assert pixels.shape[2] == 4
+    assert pixels[0, 0, 3] == 0
+    assert (pixels[:, :, 3] == 255).any()
+    assert image(ask(STYLE="ember", TRANSPARENT="TRUE", FORMAT="image/jpeg")).shape[2] == 3
+
+
+def test_size_of_symbols(ask: Ask, image: ReadImage) -> None:
+    small, large = image(ask(WIDTH="10", HEIGHT="8")), image(ask(WIDTH="100", HEIGHT="50"))
+    assert small.shape[1] + 90 == large.shape[1]
+    assert small.shape[0] + 42 == large.shape[0]
+
+
+@pytest.mark.parametrize("layer", ["a & b's {é}"])
+def test_names_may_have_any_characters(ask: Ask, layer: str) -> None:
+    assert ask(LAYER=layer).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("changes", "code", "locator"),
+    [
+        ({"LAYER": ""}, "MissingParameterValue", "LAYER"),
+        ({"LAYER": "nowhere"}, "LayerNotDefined", "LAYER"),
+        ({"LAYER": "grey,ground"}, "LayerNotDefined", "LAYER"),
+        ({"STYLE": "no"}, "StyleNotDefined", "STYLES"),
+        ({"FORMAT": "image/tiff"}, "InvalidFormat", "FORMAT"),
+        ({"FORMAT": "x" * 100_000}, "InvalidFormat", "FORMAT"),
+        ({"TRANSPARENT": "x"}, "InvalidParameterValue", "TRANSPARENT"),
+        ({"WIDTH": "0"}, "InvalidParameterValue", "WIDTH"),
+        ({"HEIGHT": "100000"}, "InvalidParameterValue", "HEIGHT"),
+        ({"HEIGHT": "many"}, "InvalidParameterValue", "HEIGHT"),
+    ],
+)
+def test_faults_are_reported(
+    ask: Ask, fault: Fault, changes: dict[str, str], code: str, locator: str
+) -> None:
+    assert fault(ask(**changes)) == (400, code, locator)
+
+
+def style_of(*values: float, continuous: bool) -> Style:
+    entries = tuple(
+        PaletteEntry(value, 10, 20, int(i) % 256, 255) for i, value in enumerate(values)
+    )
+    return Style("s", "s", "s", palette=Palette(entries, rgb_continuous=continuous))
+
+
+@pytest.mark.parametrize("continuous", [True, False])
+@pytest.mark.parametrize(
+    "values",
+    [
+        (0,),
+        (0, 1),
+        (-1e30, 0, 1e30),
+        (0, 1e-9, 2e-9),
+        (0, 1, 2, 3, 1000),
+        tuple(range(24)),
+        tuple(range(25)),
+        tuple(range(5000)),
+    ],
+    ids=len,
+)
+def test_legend_of_any_palette_is_drawn(values: tuple[float, ...], continuous: bool) -> None:
+    style = style_of(*values, continuous=continuous)
+    picture = draw_legend(style, Symbol(), transparent=False)
+    assert picture.size == legend_size(style)
+    assert max(picture.size) < 1000
