@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numba import float32, njit
+from numba import boolean, float32, float64, int32, njit, types, uint8
 
 Bytes = npt.NDArray[np.uint8]
 Float32 = npt.NDArray[np.float32]
@@ -22,14 +22,23 @@ Int32 = npt.NDArray[np.int32]
 logging.getLogger("numba").setLevel(logging.WARNING)
 
 
-def _compiled(signature: str) -> Any:
+def _given(dtype: Any, dimensions: int) -> Any:
+    """Return the type of an array that is only read: decoded tiles in a cache are read-only."""
+    return types.Array(dtype, dimensions, "C", readonly=True)
+
+
+def _compiled(signature: Any) -> Any:
     # Compiled code is kept on disk, so that only the first start of an installation waits for it.
     return njit([signature], nogil=True, cache=True, fastmath={"contract", "reassoc"})
 
 
 @_compiled(
-    "f4[:,:,::1](f4[:,:,::1], f8[::1], f8[::1], f8[:,::1], f8[:,::1],"
-    " i4[::1], f4[:,::1], i4[::1], f4[:,::1])"
+    float32[:, :, ::1](
+        _given(float32, 3),
+        *[_given(float64, 1)] * 2,
+        *[_given(float64, 2)] * 2,
+        *[_given(int32, 1), _given(float32, 2)] * 2,
+    )
 )  # type: ignore[untyped-decorator]
 def warp(
     source: Float32,
@@ -112,7 +121,9 @@ def warp(
     return result
 
 
-@_compiled("u1[:,::1](f4[::1], f8[::1], f8[:,::1], b1, b1)")  # type: ignore[untyped-decorator]
+@_compiled(
+    uint8[:, ::1](_given(float32, 1), _given(float64, 1), _given(float64, 2), boolean, boolean)
+)  # type: ignore[untyped-decorator]
 def colours(values: Float32, steps: Float64, entries: Float64, rgb: bool, alpha: bool) -> Bytes:
     """Do what `mastaba.render.styles.colours_in_numpy` does."""
     result = np.empty((len(values), 4), np.uint8)

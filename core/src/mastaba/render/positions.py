@@ -17,6 +17,8 @@ from mastaba.model.tile_matrix_set import TileMatrix
 Floats = npt.NDArray[np.float64]
 
 _GRID_STEP: Final = 16
+# Pixels by which an interpolated position may be off.
+_UNEVEN: Final = 1.0 / 8.0
 _ALIGNED: Final = 1.0 / 256.0
 # Positions across CRSs are cut to this part of a source pixel, so that weights come of a table.
 FRACTIONS: Final = 1024
@@ -125,37 +127,80 @@ def other_crs_positions(
     """Return positions for an extent in another CRS than that of the level.
 
     The centres of every 16th pixel, and of the last one of each row and column, are transformed;
-    those between are interpolated.
+    those between are interpolated. More of them are transformed where that would be off by more
+    than an eighth of a pixel, as in maps of the whole world in few pixels.
 
     Returns:
         None when no pixel has a place in the source CRS.
     """
-    across, down = _grid(width), _grid(height)
-    x = bbox.xmin + (across + 0.5) * ((bbox.xmax - bbox.xmin) / width)
-    y = bbox.ymax - (down + 0.5) * ((bbox.ymax - bbox.ymin) / height)
-    mesh_x, mesh_y = np.meshgrid(x, y)
-    source_x, source_y = transform_points(crs, source, mesh_x, mesh_y)
-    columns = (source_x - matrix.origin_x) / matrix.cell_size - 0.5
-    rows = (matrix.origin_y - source_y) / matrix.cell_size - 0.5
-    found = np.isfinite(columns) & np.isfinite(rows)
-    if not found.any():
+
+    def place(across: Floats, down: Floats) -> tuple[Floats, Floats]:
+        x = bbox.xmin + (across + 0.5) * ((bbox.xmax - bbox.xmin) / width)
+        y = bbox.ymax - (down + 0.5) * ((bbox.ymax - bbox.ymin) / height)
+        source_x, source_y = transform_points(crs, source, *np.meshgrid(x, y))
+        columns = (source_x - matrix.origin_x) / matrix.cell_size - 0.5
+        rows = (matrix.origin_y - source_y) / matrix.cell_size - 0.5
+        found = np.isfinite(columns) & np.isfinite(rows)
+        return np.where(found, columns, np.nan), np.where(found, rows, np.nan)
+
+    step = _GRID_STEP
+    across, down = _grid(width, step), _grid(height, step)
+    columns, rows = place(across, down)
+    if np.isfinite(columns).all() and _is_straight(columns, rows):
+        # One row and one column say all, so that nothing has to be interpolated.
+        all_columns = place(_grid(width, 1), down[:1])[0][0]
+        all_rows = place(across[:1], _grid(height, 1))[1][:, 0]
+        if np.isfinite(all_columns).all() and np.isfinite(all_rows).all():
+            ratio_x = _ratio(all_columns[-1:] - all_columns[:1], across)
+            ratio_y = _ratio(all_rows[-1:] - all_rows[:1], down)
+            return StraightPositions(_cut(all_columns), _cut(all_rows), ratio_x, ratio_y)
+    while step > 1 and not _is_even(columns, rows, *place(_middles(across), _middles(down)), step):
+        step //= 2
+        across, down = _grid(width, step), _grid(height, step)
+        columns, rows = place(across, down)
+    if not np.isfinite(columns).any():
         return None
     ratio_x = _ratio(columns[:, -1] - columns[:, 0], across)
     ratio_y = _ratio(rows[-1] - rows[0], down)
-    if found.all() and _is_straight(columns, rows):
-        return StraightPositions(
-            _cut(np.interp(np.arange(width), across, columns[0])),
-            _cut(np.interp(np.arange(height), down, rows[:, 0])),
-            ratio_x,
-            ratio_y,
-        )
-    columns, rows = np.where(found, columns, np.nan), np.where(found, rows, np.nan)
     return CurvedPositions(across, down, columns, rows, ratio_x, ratio_y)
 
 
-def _grid(size: int) -> Floats:
-    points = np.arange(0, size, _GRID_STEP, dtype=np.float64)
+def _grid(size: int, step: int) -> Floats:
+    points = np.arange(0, size, step, dtype=np.float64)
     return points if points[-1] == size - 1 else np.append(points, size - 1.0)
+
+
+def _middles(points: Floats) -> Floats:
+    return points if len(points) == 1 else (points[1:] + points[:-1]) / 2
+
+
+def _is_even(
+    columns: Floats, rows: Floats, middle_columns: Floats, middle_rows: Floats, step: int
+) -> bool:
+    """Tell whether the positions in the middle of all grid cells are the means of their corners.
+
+    Where the map shrinks, an error counts in pixels of the map.
+    """
+    pixel = 1.0
+    for values, axis in ((columns, 1), (rows, 0)):
+        steps = np.abs(np.diff(values, axis=axis))
+        steps = steps[np.isfinite(steps)]
+        if steps.size:
+            # The median: a leap at the antimeridian is no scale of the map.
+            pixel = max(pixel, float(np.median(steps)) / step)
+    for values, middles in ((columns, middle_columns), (rows, middle_rows)):
+        means = _averaged(_averaged(values, 0), 1)
+        is_off = np.abs(means - middles) > _UNEVEN * pixel
+        if (is_off | (np.isfinite(means) != np.isfinite(middles))).any():
+            return False
+    return True
+
+
+def _averaged(values: Floats, axis: int) -> Floats:
+    if values.shape[axis] == 1:
+        return values
+    first, last = (values[1:], values[:-1]) if axis == 0 else (values[:, 1:], values[:, :-1])
+    return (first + last) / 2
 
 
 def _ratio(spans: Floats, points: Floats) -> float:

@@ -48,7 +48,7 @@ def _table(palette: Palette) -> Bytes:
 @lru_cache(maxsize=256)
 def _entries(palette: Palette) -> tuple[Floats, Floats]:
     """Return the values, and the colours clipped to what a byte holds, one row each."""
-    values = np.array([entry.value for entry in palette.entries])
+    values = np.array([entry.value for entry in palette.entries], dtype=np.float64)
     colours = np.array(
         [(e.red, e.green, e.blue, e.alpha) for e in palette.entries], dtype=np.float64
     )
