@@ -1,0 +1,159 @@
+"""The built-in driver FILE, beyond what every driver must do (storage.md section 4)."""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from mastaba.errors import ObjectChangedError, ObjectNotFoundError, StorageUnavailableError
+from mastaba.storage.base import ByteRange
+from mastaba.storage.file import FileStorage
+
+
+def count_open_files() -> int:
+    return len(os.listdir("/proc/self/fd"))
+
+
+@pytest.fixture
+def storage() -> FileStorage:
+    return FileStorage(open_files=4)
+
+
+def test_no_more_files_stay_open_than_allowed(storage: FileStorage, tmp_path: Path) -> None:
+    before = count_open_files()
+    for number in range(20):
+        path = tmp_path / str(number)
+        path.write_bytes(b"0123456789")
+        assert storage.read(str(path), ByteRange(2, 3)).data == b"234"
+    assert count_open_files() == before + 4
+
+    storage.close()
+    assert count_open_files() == before
+    storage.close()
+
+
+def test_file_read_whole_does_not_stay_open(storage: FileStorage, tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"abc")
+    before = count_open_files()
+
+    assert storage.read(str(tmp_path / "a")).data == b"abc"
+    assert storage.stat(str(tmp_path / "a")).size == 3
+    assert storage.exists(str(tmp_path / "a"))
+    assert count_open_files() == before
+
+
+def test_refused_file_does_not_stay_open(storage: FileStorage, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    before = count_open_files()
+
+    with pytest.raises(StorageUnavailableError):
+        storage.read(str(tmp_path / "pipe"), ByteRange(0, 1))
+    assert count_open_files() == before
+
+
+def test_version_of_a_replaced_file_is_refused(storage: FileStorage, tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    path.write_bytes(b"one")
+    version = storage.read(str(path), ByteRange(0, 3)).version
+    storage.close()
+    path.write_bytes(b"other")
+
+    with pytest.raises(ObjectChangedError, match="a"):
+        storage.read(str(path), ByteRange(0, 3), version)
+
+
+def test_file_written_to_in_place_is_refused_in_its_old_version(
+    storage: FileStorage, tmp_path: Path
+) -> None:
+    path = tmp_path / "a"
+    path.write_bytes(b"one")
+    version = storage.read(str(path), ByteRange(0, 3)).version
+    path.write_bytes(b"longer")
+
+    with pytest.raises(ObjectChangedError):
+        storage.read(str(path), ByteRange(0, 3), version)
+    assert storage.read(str(path), ByteRange(0, 9)).data == b"longer"
+
+
+def test_equal_copies_have_equal_versions(storage: FileStorage, tmp_path: Path) -> None:
+    versions = []
+    for name in ("a", "b"):
+        (tmp_path / name).write_bytes(b"same")
+        os.utime(tmp_path / name, ns=(0, 1_700_000_000_123_456_789))
+        versions.append(storage.stat(str(tmp_path / name)).version)
+    assert versions[0] == versions[1]
+
+
+def test_stat_and_read_agree_on_version_and_time(storage: FileStorage, tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"abc")
+    stat, read = storage.stat(str(tmp_path / "a")), storage.read(str(tmp_path / "a"))
+    assert (stat.version, stat.modified) == (read.version, read.modified)
+
+
+@pytest.mark.parametrize("name", ["nothing", "a/b", "nul\0"])
+def test_what_cannot_be_a_file_is_not_found(
+    name: str, storage: FileStorage, tmp_path: Path
+) -> None:
+    (tmp_path / "a").write_bytes(b"x")
+    key = str(tmp_path / name)
+
+    assert not storage.exists(key)
+    with pytest.raises(ObjectNotFoundError):
+        storage.read(key)
+    with pytest.raises(ObjectNotFoundError):
+        storage.stat(key)
+
+
+def test_directory_does_not_count_as_a_file(storage: FileStorage, tmp_path: Path) -> None:
+    assert not storage.exists(str(tmp_path))
+    with pytest.raises(ObjectNotFoundError):
+        storage.stat(str(tmp_path))
+    with pytest.raises(StorageUnavailableError, match="regular"):
+        storage.read(str(tmp_path))
+
+
+def test_name_that_is_too_long_is_an_error_that_names_it(storage: FileStorage) -> None:
+    with pytest.raises(StorageUnavailableError) as caught:
+        storage.read("/tmp/" + "x" * 300)
+    assert "xxx" in str(caught.value)
+    assert caught.value.key.startswith("/tmp/")
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_open_file_is_read_in_a_child_process(storage: FileStorage, tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    path.write_bytes(b"0123456789")
+    version = storage.read(str(path), ByteRange(0, 1)).version
+    reading, writing = os.pipe()
+
+    child = os.fork()
+    if child == 0:
+        try:
+            os.write(writing, storage.read(str(path), ByteRange(3, 4), version).data)
+        finally:
+            os._exit(0)
+    os.waitpid(child, 0)
+    assert storage.read(str(path), ByteRange(3, 4), version).data == b"3456"
+    assert os.read(reading, 10) == b"3456"
+    os.close(reading)
+    os.close(writing)
+
+
+def test_more_threads_than_open_files_read_right_bytes(
+    storage: FileStorage, tmp_path: Path
+) -> None:
+    paths = [tmp_path / str(number) for number in range(16)]
+    for number, path in enumerate(paths):
+        path.write_bytes(bytes([number]) * 100)
+
+    def read(turn: int) -> bool:
+        number = turn % 16
+        key = str(paths[number])
+        version = storage.read(key, ByteRange(0, 10)).version
+        return storage.read(key, ByteRange(50, 50), version).data == bytes([number]) * 50
+
+    with ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(read, range(1600)))
