@@ -123,7 +123,12 @@ def test_vendor_option_is_a_parameter(tiny: Client) -> None:
             "GetFeatureInfo",
         ),
         ("<GetTile/>", 501, "OperationNotSupported", "GetTile"),
-        ('<w:GetTile service="WMTS"/>', 501, "OperationNotSupported", "GetTile"),
+        (
+            '<w:GetTile xmlns:w="http://w.example" service="WMTS"/>',
+            501,
+            "OperationNotSupported",
+            "GetTile",
+        ),
         ("<a/>", 501, "OperationNotSupported", "a"),
         ('<Envelope xmlns="http://s.example"/>', 501, "OperationNotSupported", "Envelope"),
     ],

@@ -1,10 +1,9 @@
-"""Reading posted XML, and writing XML text."""
+"""Reading posted XML."""
 
 from __future__ import annotations
 
 import pytest
 
-from mastaba.http import markup
 from mastaba.http.xml import NotXMLError, read_elements
 
 
@@ -60,25 +59,3 @@ def test_what_must_not_be_read_is_refused(body: bytes) -> None:
 def test_limits_are_those_of_large_requests() -> None:
     assert len(read_elements(b"<a>" + b"<b/>" * 999 + b"</a>")) == 1000
     assert len(read_elements(b"<a>" * 32 + b"</a>" * 32)) == 32
-
-
-def test_markup_escapes_texts_and_drops_what_xml_has_no_place_for() -> None:
-    assert markup.element("a", markup.leaf("b", '<&"\x00'), attributes={"c": "'&\n"}) == (
-        '<a c="&#x27;&amp;\n"><b>&lt;&amp;&quot;\ufffd</b></a>'
-    )
-    assert markup.element("a") == "<a/>"
-    assert markup.optional_leaf("a", "") == ""
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [(1.0, "1"), (-0.0, "0"), (1e20, "100000000000000000000"), (1e-7, "0.0000001"), (0.1, "0.1")],
-)
-def test_numbers_have_no_exponent(value: float, text: str) -> None:
-    assert markup.decimal(value) == text
-    assert markup.coordinate(value) == text
-
-
-def test_coordinates_have_fifteen_digits() -> None:
-    assert markup.coordinate(1 / 3) == "0.333333333333333"
-    assert markup.decimal(1 / 3) == "0.3333333333333333"

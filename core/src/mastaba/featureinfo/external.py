@@ -6,14 +6,17 @@ import logging
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
 from urllib.parse import urlencode
 
 from mastaba import __version__
 from mastaba.environment import Environment
 from mastaba.errors import RequestError
-from mastaba.featureinfo.fetch import Fetcher, FetchError
 from mastaba.model.layer import FeatureInfo
+
+if TYPE_CHECKING:
+    from mastaba.featureinfo.fetch import Fetcher
 
 logger = logging.getLogger("mastaba.featureinfo")
 
@@ -57,7 +60,14 @@ class ExternalWMS:
     """Asks other servers. Shared by all threads."""
 
     def __init__(self, environment: Environment | None = None) -> None:
-        self._fetcher = Fetcher(environment or Environment(), f"Mastaba/{__version__}")
+        self._environment = environment or Environment()
+
+    @cached_property
+    def _fetcher(self) -> Fetcher:
+        # HTTP and TLS take a while to load, and most servers pass nothing on.
+        from mastaba.featureinfo.fetch import Fetcher
+
+        return Fetcher(self._environment, f"Mastaba/{__version__}")
 
     def ask(self, info: FeatureInfo, query: ExternalQuery) -> ExternalAnswer:
         """Return the answer to a question.
@@ -65,7 +75,8 @@ class ExternalWMS:
         Raises:
             UpstreamError: there is none, or it reports a failure.
         """
-        assert info.url is not None
+        from mastaba.featureinfo.fetch import FetchError
+
         try:
             fetched = self._fetcher.get(question_url(info, query))
         except FetchError as error:

@@ -6,13 +6,13 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
+from mastaba.http.markup import coordinate, decimal, element, leaf, optional_leaf, text
 from mastaba.model.bbox import BoundingBox
 from mastaba.model.layer import Layer
 from mastaba.model.style import Legend, Style
 from mastaba.model.tile_matrix_set import TileLimits, TileMatrix, TileMatrixSet
 from mastaba.model.tile_matrix_set_link import TileMatrixSetLink, links
 from mastaba_wmts import rest
-from mastaba_wmts.markup import coordinate, decimal, element, leaf, optional_leaf, text
 from mastaba_wmts.params import INFO_EXTENSIONS, INFO_FORMATS
 from mastaba_wmts.styles import listed_styles
 

@@ -22,8 +22,8 @@ from mastaba.errors import (
     UnsupportedOperationError,
 )
 from mastaba.http.app import public_message
+from mastaba.http.markup import DECLARATION, element, leaf
 from mastaba.http.response import Response, message
-from mastaba_wmts.markup import DECLARATION, element, leaf
 
 REPORT_MEDIA_TYPE: Final = "text/xml"
 

@@ -6,18 +6,19 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
+from mastaba.http.markup import DECLARATION, element, leaf, optional_leaf
 from mastaba.http.response import Document
+from mastaba.inspire import COMMON_NAMESPACE, COMMON_SCHEMA, extended_capabilities
 from mastaba.model.format import Codec
 from mastaba_wmts import rest
 from mastaba_wmts.contents import contents, keywords
-from mastaba_wmts.markup import DECLARATION, element, leaf, optional_leaf
 from mastaba_wmts.params import VERSION, CapabilitiesRequest
 
 if TYPE_CHECKING:
     from mastaba.catalogue import Catalogue, Contact
     from mastaba.http.request import Request
     from mastaba.http.response import Response
-    from mastaba.model.layer import Layer, Metadata
+    from mastaba.model.layer import Layer
     from mastaba.service import ServiceSettings
 
 # Sections and INSPIRE make 34 different documents, of which clients ask for two or three. Those
@@ -36,10 +37,9 @@ _NAMESPACES: Final = {
     "xmlns:xsi": "http://www.w3.org/2001/XMLSchema-instance",
     "xmlns:gml": "http://www.opengis.net/gml",
 }
-_INSPIRE_COMMON: Final = "http://inspire.ec.europa.eu/schemas/common/1.0"
 _INSPIRE_VS: Final = "http://inspire.ec.europa.eu/schemas/inspire_vs_ows11/1.0"
 _INSPIRE_NAMESPACES: Final = {
-    "xmlns:inspire_common": _INSPIRE_COMMON,
+    "xmlns:inspire_common": COMMON_NAMESPACE,
     "xmlns:inspire_vs": _INSPIRE_VS,
 }
 _SCHEMAS: Final = (
@@ -47,8 +47,7 @@ _SCHEMAS: Final = (
     "http://schemas.opengis.net/wmts/1.0/wmtsGetCapabilities_response.xsd"
 )
 _INSPIRE_SCHEMAS: Final = (
-    f"{_INSPIRE_VS} {_INSPIRE_VS}/inspire_vs_ows_11.xsd "
-    f"{_INSPIRE_COMMON} {_INSPIRE_COMMON}/common.xsd"
+    f"{_INSPIRE_VS} {_INSPIRE_VS}/inspire_vs_ows_11.xsd {COMMON_NAMESPACE} {COMMON_SCHEMA}"
 )
 
 
@@ -147,7 +146,7 @@ class GetCapabilities:
                 )
                 for name, by_post in operations.items()
             ),
-            _inspire_capabilities(self._settings.metadata) if inspire else "",
+            extended_capabilities(self._settings.metadata) if inspire else "",
         )
 
 
@@ -195,25 +194,3 @@ def _contact(contact: Contact) -> str:
 
 def _unless_empty(name: str, content: str) -> str:
     return element(name, content) if content else ""
-
-
-def _inspire_capabilities(metadata: Metadata | None) -> str:
-    language = leaf("inspire_common:Language", "fre")
-    record = ""
-    if metadata is not None:
-        # Existing files have the media type in ``type``, as existing servers read it from there.
-        media_type = metadata.type if "/" in metadata.type else metadata.media_type
-        record = element(
-            "inspire_common:MetadataUrl",
-            leaf("inspire_common:URL", metadata.url),
-            leaf("inspire_common:MediaType", media_type),
-        )
-    return element(
-        "inspire_vs:ExtendedCapabilities",
-        record,
-        element(
-            "inspire_common:SupportedLanguages",
-            element("inspire_common:DefaultLanguage", language),
-        ),
-        element("inspire_common:ResponseLanguage", language),
-    )

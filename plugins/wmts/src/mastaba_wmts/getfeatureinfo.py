@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from mastaba.errors import TileNotFoundError, UnsupportedOperationError
+from mastaba.http.markup import decimal
 from mastaba.http.response import Response, content_disposition
 from mastaba.http.tile_response import TilePublisher, check_limits
 from mastaba.model.crs import CRS
@@ -13,7 +14,6 @@ from mastaba.model.layer import FeatureInfo
 from mastaba.model.tile_matrix_set import TileLimits, TileMatrix
 from mastaba_wmts.errors import PointOutOfRangeError, UpstreamError
 from mastaba_wmts.gettile import GetTile
-from mastaba_wmts.markup import decimal
 from mastaba_wmts.params import FeatureInfoRequest, info_format, tile_index
 
 if TYPE_CHECKING:

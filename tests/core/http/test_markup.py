@@ -5,13 +5,14 @@ from __future__ import annotations
 import pytest
 from lxml import etree
 
-from mastaba_wmts.markup import coordinate, decimal, element, leaf, optional_leaf, text
+from mastaba.http.markup import coordinate, decimal, element, leaf, optional_leaf, text
 
 
 @pytest.mark.parametrize(
     ("value", "expected"),
     [
         (1.0, "1"),
+        (-0.0, "0"),
         (-180, "-180"),
         (1e22, "1" + "0" * 22),
         (0.1, "0.1"),
