@@ -44,7 +44,9 @@ def open_container(request: pytest.FixtureRequest, server: ObjectServer) -> Open
         right |= {"KEYSTONE_DOMAINID": DOMAIN_ID, "KEYSTONE_PROJECTID": PROJECT_ID}
     path = "/auth/v1.0" if request.param == "native" else "/v3/auth/tokens"
 
-    def open_container(container: str = "maps", url: str = server.url, **variables: str):
+    def open_container(
+        container: str = "maps", url: str = server.url, **variables: str
+    ) -> SwiftStorage:
         urls = {"SWIFT_AUTHURL": url + path, "SWIFT_PUBLICURL": f"{url}/v1/AUTH_account"}
         given = {**right, **urls, **variables}
         return SwiftStorage.open(

@@ -52,6 +52,8 @@ class RecordedRequest:
     path: str
     range: str | None
     status: int
+    host: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -100,6 +102,9 @@ class ObjectServer:
         requests: all requests so far, in the order of their answers.
         ignores_ranges: answers whole objects, as some servers do.
         ignores_conditions: takes no notice of ``If-Match``.
+        gate: where every request for an object waits for others, None for nowhere.
+        forced_status: of all answers to requests for objects, None for the right one.
+        connections: number of connections so far.
     """
 
     def __init__(
@@ -110,6 +115,9 @@ class ObjectServer:
         self.requests: list[RecordedRequest] = []
         self.ignores_ranges = False
         self.ignores_conditions = False
+        self.forced_status: int | None = None
+        self.gate: threading.Barrier | None = None
+        self.connections = 0
         self.stopping = threading.Event()
         self._objects: dict[tuple[str, str], StoredObject] = {}
         self._containers: set[str] = set()
@@ -177,16 +185,22 @@ class ObjectServer:
                 return _Answer(401, body=b"Unauthorized")
             _, _, _, container, key = (*path.split("/", 4), "", "")[:5]
             return self._object(method, container, key, headers, _swift_error)
-        host = headers.get("Host", "")
+        bucket = headers.get("Host", "").partition(".")[0]
+        virtual = bucket in self._containers
         try:
-            check_signature(method, parts.path, parts.query, headers, self.s3_keys)
+            check_signature(
+                method,
+                parts.path,
+                parts.query,
+                headers,
+                self.s3_keys,
+                bucket=bucket if virtual else None,
+            )
         except SignatureError as error:
             return _s3_error(403, error.code)
-        container, _, key = path.removeprefix("/").partition("/")
-        bucket = host.partition(".")[0]
-        if bucket in self._containers:
-            container, key = bucket, path.removeprefix("/")
-        return self._object(method, container, key, headers, _s3_error)
+        if not virtual:
+            bucket, _, path = path.removeprefix("/").partition("/")
+        return self._object(method, bucket, path.removeprefix("/"), headers, _s3_error)
 
     def _object(
         self,
@@ -198,6 +212,8 @@ class ObjectServer:
     ) -> _Answer:
         if method not in ("GET", "HEAD"):
             return _Answer(405)
+        if self.forced_status is not None:
+            return error(self.forced_status, "")
         if container not in self._containers:
             return error(404, "NoSuchBucket")
         stored = self._objects.get((container, key))
@@ -283,11 +299,17 @@ class _Handler(BaseHTTPRequestHandler):
     disable_nagle_algorithm = True
     server: _Server
 
+    def setup(self) -> None:
+        super().setup()
+        self.server.objects.connections += 1
+
     def do_GET(self) -> None:
         objects = self.server.objects
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         answer = objects.answer(self.command, self.path, self.headers, body)  # type: ignore[arg-type]
         fault = objects.draw() if answer.is_data else None
+        if objects.gate is not None and answer.is_data:
+            objects.gate.wait(60)
         if objects.faults.latency:
             time.sleep(objects.faults.latency)
         if fault == "errors":
@@ -298,6 +320,8 @@ class _Handler(BaseHTTPRequestHandler):
                 unquote(urlsplit(self.path).path),
                 self.headers.get("Range"),
                 answer.status,
+                self.headers.get("Host", ""),
+                dict(self.headers.items()),
             )
         )
         if fault == "resets":

@@ -24,13 +24,19 @@ class SignatureError(Exception):
 
 
 def check_signature(
-    method: str, path: str, query: str, headers: Mapping[str, str], secrets: Mapping[str, str]
+    method: str,
+    path: str,
+    query: str,
+    headers: Mapping[str, str],
+    secrets: Mapping[str, str],
+    bucket: str | None = None,
 ) -> None:
     """Check the header ``Authorization`` of a request.
 
     Args:
         path, query: of the request line, as sent.
         headers: of the request, looked up without regard to case.
+        bucket: of a virtual host, whose name is not in the path.
         secrets: secret by access key.
 
     Raises:
@@ -39,7 +45,8 @@ def check_signature(
     authorization = headers.get("Authorization", "")
     if authorization.startswith("AWS "):
         key, _, signature = authorization[4:].partition(":")
-        expected = _version_2(method, path, headers, _secret(secrets, key))
+        resource = path if bucket is None else f"/{bucket}{path}"
+        expected = _version_2(method, resource, headers, _secret(secrets, key))
     else:
         match = _V4.fullmatch(authorization)
         if match is None:
@@ -96,14 +103,14 @@ def _version_4(
     return hmac.digest(key, text.encode(), "sha256").hex()
 
 
-def _version_2(method: str, path: str, headers: Mapping[str, str], secret: str) -> str:
+def _version_2(method: str, resource: str, headers: Mapping[str, str], secret: str) -> str:
     text = "\n".join(
         (
             method,
             headers.get("Content-MD5", ""),
             headers.get("Content-Type", ""),
             headers.get("Date", ""),
-            path,
+            resource,
         )
     )
     digest = hmac.digest(secret.encode(), text.encode(), "sha1")

@@ -1,0 +1,192 @@
+import os
+import stat
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from tests.storage_swift.conftest import OpenContainer
+
+from mastaba.environment import Environment
+from mastaba.errors import AccessDeniedError, StorageError, StorageUnavailableError
+from mastaba.testing.object_server import SWIFT_PASSWORD, ObjectServer
+from mastaba_storage_swift.storage import SwiftStorage
+from mastaba_storage_swift.tokens import shared_tokens
+
+
+def authentications(server: ObjectServer) -> int:
+    return server.count("GET", "/auth/") + server.count("POST", "/v3/")
+
+
+@pytest.fixture(autouse=True)
+def _object(server: ObjectServer) -> None:
+    server.put("maps", "k", b"data")
+
+
+def test_native_authentication_sends_both_pairs_of_headers(
+    server: ObjectServer, open_container: OpenContainer
+) -> None:
+    open_container().read("k")
+    first = server.requests[0]
+    if first.method == "GET":
+        sent = {name: first.headers.get(name) for name in ("X-Storage-User", "X-Auth-User")}
+        assert sent == {"X-Storage-User": "account:user", "X-Auth-User": "account:user"}
+        assert first.headers["X-Storage-Pass"] == first.headers["X-Auth-Key"] == SWIFT_PASSWORD
+
+
+def test_one_token_serves_all_containers(
+    server: ObjectServer, open_container: OpenContainer
+) -> None:
+    server.put("other", "k", b"other")
+    assert open_container().read("k").data == b"data"
+    assert open_container("other").read("k").data == b"other"
+    assert authentications(server) == 1
+
+
+def test_expired_token_is_replaced_once_and_the_request_repeated(
+    server: ObjectServer, open_container: OpenContainer
+) -> None:
+    storage = open_container()
+    storage.read("k")
+    server.forget_tokens()
+    server.requests.clear()
+    assert storage.read("k").data == b"data"
+    assert [request.status for request in server.requests] in ([401, 200, 200], [401, 201, 200])
+
+
+def test_many_threads_with_an_expired_token_ask_once(
+    server: ObjectServer, open_container: OpenContainer
+) -> None:
+    storage = open_container()
+    server.faults.latency = 0.02
+    for _ in range(3):
+        server.forget_tokens()
+        server.requests.clear()
+        with ThreadPoolExecutor(16) as threads:
+            assert all(threads.map(lambda _: storage.read("k").data == b"data", range(64)))
+        assert authentications(server) == 1
+
+
+def test_refused_container_does_not_cost_a_token_each_time(
+    server: ObjectServer, open_container: OpenContainer
+) -> None:
+    storage = open_container()
+    server.forced_status = 403
+    for _ in range(5):
+        with pytest.raises(AccessDeniedError, match="403"):
+            storage.read("k")
+    assert authentications(server) == 1
+
+
+def test_token_that_the_server_never_accepts_ends_in_an_error(
+    server: ObjectServer, open_container: OpenContainer
+) -> None:
+    storage = open_container()
+    server.forced_status = 401
+    with pytest.raises(AccessDeniedError, match="401"):
+        storage.read("k")
+    assert authentications(server) == 2
+
+
+@pytest.mark.parametrize("form", ["X-Auth-Token: {}\n", "{}", "x-auth-token:{}\n\n"])
+def test_token_of_the_file_is_used_in_both_forms(
+    server: ObjectServer, open_container: OpenContainer, tmp_path: Path, form: str
+) -> None:
+    token = open_container(SWIFT_TOKEN_FILE=str(tmp_path / "first"))._tokens.get()
+    shared_tokens.cache_clear()
+    server.requests.clear()
+    path = tmp_path / "token"
+    path.write_text(form.format(token))
+    assert open_container(SWIFT_TOKEN_FILE=str(path)).read("k").data == b"data"
+    assert authentications(server) == 0
+
+
+def test_stale_token_of_the_file_costs_one_authentication(
+    server: ObjectServer, open_container: OpenContainer, tmp_path: Path
+) -> None:
+    path = tmp_path / "token"
+    path.write_text("X-Auth-Token: AUTH_tkstale\n")
+    assert open_container(SWIFT_TOKEN_FILE=str(path)).read("k").data == b"data"
+    assert server.requests[0].status == 401
+    assert authentications(server) == 1
+    assert path.read_text() != "X-Auth-Token: AUTH_tkstale\n"
+
+
+@pytest.mark.parametrize("content", ["", "\n", "X-Auth-Token: \n", "two words", "é"])
+def test_file_without_a_token_means_none(
+    server: ObjectServer, open_container: OpenContainer, tmp_path: Path, content: str
+) -> None:
+    path = tmp_path / "token"
+    path.write_text(content)
+    assert open_container(SWIFT_TOKEN_FILE=str(path)).read("k").data == b"data"
+    assert [request.status for request in server.requests].count(401) == 0
+
+
+def test_token_is_written_in_the_long_form_for_the_owner_only(
+    open_container: OpenContainer, tmp_path: Path
+) -> None:
+    path = tmp_path / "token"
+    path.write_text("")
+    path.chmod(0o644)
+    storage = open_container(SWIFT_TOKEN_FILE=str(path))
+    assert path.read_text() == f"X-Auth-Token: {storage._tokens.get()}\n"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert os.listdir(tmp_path) == ["token"]
+
+
+def test_token_file_that_cannot_be_written_is_told_and_harmless(
+    open_container: OpenContainer, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "folder").mkdir()
+    for path in (tmp_path / "no/such/token", tmp_path / "folder"):
+        caplog.clear()
+        storage = open_container(SWIFT_TOKEN_FILE=str(path))
+        assert storage.read("k").data == b"data"
+        told = "\n".join(record.getMessage() for record in caplog.records)
+        assert f"MASTABA_SWIFT_TOKEN_FILE: cannot write {path}" in told
+        assert storage._tokens.get() not in told
+    assert os.listdir(tmp_path) == ["folder"]
+
+
+def test_wrong_password_is_told_by_its_variable(open_container: OpenContainer) -> None:
+    with pytest.raises(AccessDeniedError, match="MASTABA_SWIFT_PASSWD") as caught:
+        open_container(SWIFT_PASSWD="a-secret-that-nobody-may-see")
+    assert "nobody-may-see" not in str(caught.value)
+
+
+def test_address_that_gives_no_token_is_told(
+    server: ObjectServer, open_container: OpenContainer
+) -> None:
+    with pytest.raises(StorageError, match=r"MASTABA_SWIFT_AUTHURL|401|403"):
+        open_container(SWIFT_AUTHURL=f"{server.url}/nothing-here")
+
+
+def test_authentication_server_that_is_not_there(open_container: OpenContainer) -> None:
+    with pytest.raises(StorageUnavailableError, match=r"127\.0\.0\.1:1 "):
+        open_container(SWIFT_AUTHURL="http://127.0.0.1:1/auth/v1.0")
+
+
+NATIVE = {"SWIFT_USER": "u", "SWIFT_PASSWD": "p", "SWIFT_ACCOUNT": "a"}
+KEYSTONE = {
+    "SWIFT_USER": "u",
+    "SWIFT_PASSWD": "p",
+    "KEYSTONE_DOMAINID": "d",
+    "KEYSTONE_PROJECTID": "i",
+}
+
+
+@pytest.mark.parametrize(
+    ("variables", "missing"),
+    [
+        (NATIVE, "SWIFT_USER"),
+        (NATIVE, "SWIFT_PASSWD"),
+        (NATIVE, "SWIFT_ACCOUNT"),
+        (KEYSTONE, "KEYSTONE_PROJECTID"),
+        (KEYSTONE, "SWIFT_PASSWD"),
+    ],
+)
+def test_missing_variable_is_told_by_name(variables: dict[str, str], missing: str) -> None:
+    for left in ({missing: ""}, {}):
+        given = {name: text for name, text in variables.items() if name != missing} | left
+        environment = Environment({f"ROK4_{name}": text for name, text in given.items()})
+        with pytest.raises(AccessDeniedError, match=f"MASTABA_{missing} is not set"):
+            SwiftStorage.open("maps", environment)
