@@ -1,0 +1,105 @@
+"""The description of one collection (20-024 clause 8.3; 20-058 clause 10; ogcapi.md section 6)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from mastaba_ogcapi.crs import CRS84, crs_uri, in_axis_order, rounded
+from mastaba_ogcapi.landing import spatial_extent
+from mastaba_ogcapi.links import (
+    REL,
+    RELS,
+    Link,
+    collection_address,
+    link,
+    metadata_links,
+    self_links,
+    template,
+)
+from mastaba_ogcapi.negotiation import HTML, JSON
+
+if TYPE_CHECKING:
+    from mastaba_ogcapi.dataset import Collection, Dataset
+
+
+def collection_document(dataset: Dataset, collection: Collection) -> dict[str, Any]:
+    """Return the description of a collection."""
+    layer = collection.layer
+    pyramid = layer.pyramid
+    native = pyramid.tile_matrix_set.crs
+    finest, coarsest = pyramid.finest.matrix, pyramid.coarsest.matrix
+    content: dict[str, Any] = {
+        "id": layer.id,
+        "title": layer.title,
+        "description": layer.abstract,
+    }
+    if layer.keywords:
+        content["keywords"] = list(layer.keywords)
+    if layer.attribution:
+        content["attribution"] = layer.attribution.title
+    extent = spatial_extent(layer.geographic_bbox)
+    if native.code != CRS84:
+        extent["spatial"]["storageCrsBbox"] = [in_axis_order(layer.native_bbox, native)]
+    codes = collection.crs if not layer.is_vector else (native.code,)
+    content |= {
+        "extent": extent,
+        "dataType": "vector" if layer.is_vector else "map",
+        "mapTiles": collection.has_map_tiles,
+        "dataTiles": collection.has_vector_tiles,
+        "crs": [crs_uri(code) for code in codes],
+        "storageCrs": crs_uri(native.code),
+        "minCellSize": rounded(finest.cell_size),
+        "maxCellSize": rounded(coarsest.cell_size),
+        "minScaleDenominator": rounded(finest.scale_denominator(native)),
+        "maxScaleDenominator": rounded(coarsest.scale_denominator(native)),
+        "links": _links(dataset, collection),
+    }
+    return content
+
+
+def _links(dataset: Dataset, collection: Collection) -> list[Link]:
+    layer = collection.layer
+    href = collection_address(dataset.uri, collection.id)
+    links = [*self_links(href, layer.title), *metadata_links(layer.metadata)]
+    tilesets = None
+    if collection.has_map_tiles:
+        tilesets = link(f"{href}/map/tiles?f=json", f"{REL}/tilesets-map", JSON, "Map tiles")
+    elif collection.has_vector_tiles:
+        tilesets = link(f"{href}/tiles?f=json", f"{REL}/tilesets-vector", JSON, "Vector tiles")
+    if tilesets:
+        links.append(tilesets)
+    if collection.has_map:
+        links += _map_links(dataset, collection, href)
+    if not layer.is_vector:
+        links.append(link(f"{href}/styles?f=json", f"{REL}/styles", JSON, "Styles"))
+    viewer = dataset.site.services.get("viewer")
+    if viewer is not None:
+        page = f"{viewer.settings.endpoint_uri}#{quote(layer.id, safe='')}"
+        links.append(link(page, "preview", HTML, "On a map"))
+    # Links as existing servers write them, for clients that look for no others.
+    if tilesets:
+        links.append(link(tilesets["href"], "describedby", JSON, tilesets["title"]))
+    if collection.has_map:
+        natural = collection.natural_format(layer.default_style)
+        media_type = natural.media_type if natural else "image/png"
+        links.append(template(f"{href}/map?f={{format}}", "map", media_type, "Map"))
+    return links
+
+
+def _map_links(dataset: Dataset, collection: Collection, href: str) -> list[Link]:
+    layer = collection.layer
+    links = []
+    natural = collection.natural_format(layer.default_style)
+    if natural is not None:
+        links += [
+            link(f"{href}/map", f"{base}/map", natural.media_type, "Map") for base in (REL, RELS)
+        ]
+    for style in layer.styles:
+        styled = collection.natural_format(style)
+        if styled is not None:
+            address = collection_address(
+                dataset.uri, collection.id, "styles", style.identifier, "map"
+            )
+            links.append(link(address, f"{REL}/map", styled.media_type, f"Map: {style.title}"))
+    return links

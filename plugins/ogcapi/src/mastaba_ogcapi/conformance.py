@@ -1,0 +1,55 @@
+"""The conformance declaration (OGC API Common, 19-072 clause 7.4): only what works."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from mastaba_ogcapi.links import self_links
+
+if TYPE_CHECKING:
+    from mastaba_ogcapi.dataset import Dataset
+
+_SPEC: Final = "www.opengis.net/spec"
+_CORE: Final = ("core", "landing-page", "json", "html", "oas30")
+_TILES: Final = ("core", "tileset", "tilesets-list", "geodata-tilesets", "oas30")
+_MAPS: Final = (
+    "core",
+    "collection-map",
+    "dataset-map",
+    "styled-map",
+    "collections-selection",
+    "crs",
+    "spatial-subsetting",
+    "scaling",
+    "display-resolution",
+    "background",
+    "api-operations",
+)
+_FORMATS: Final = {"png": "png", "jpeg": "jpg", "tiff": "tiff"}
+"""Names of classes, and of formats."""
+
+
+def conformance(dataset: Dataset) -> dict[str, Any]:
+    """Return the classes of the standards that this installation conforms to."""
+    classes = [f"http://{_SPEC}/ogcapi-common-1/1.0/conf/{name}" for name in _CORE]
+    classes.append(f"http://{_SPEC}/ogcapi-common-2/1.0/conf/collections")
+    if dataset.tiles:
+        names = [*_TILES, *_FORMATS, "mvt"]
+        classes += [f"http://{_SPEC}/ogcapi-tiles-1/1.0/conf/{name}" for name in names]
+    if dataset.maps:
+        names = [*_MAPS, *_map_formats(dataset)]
+        names += ["tilesets"] if dataset.tiles else []
+        names += ["cors"] if dataset.cors else []
+        # Both spellings are looked for.
+        classes += [
+            f"{scheme}://{_SPEC}/ogcapi-maps-1/1.0/conf/{name}"
+            for name in names
+            for scheme in ("http", "https")
+        ]
+    links = self_links(f"{dataset.uri}/conformance", "Conformance classes")
+    return {"links": links, "conformsTo": classes}
+
+
+def _map_formats(dataset: Dataset) -> list[str]:
+    offered = {item.name for item in dataset.formats.all}
+    return [name for name, short in _FORMATS.items() if short in offered]

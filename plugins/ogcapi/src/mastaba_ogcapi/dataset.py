@@ -1,0 +1,241 @@
+"""What this API publishes: its collections, and what each of them is offered in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from mastaba.errors import InvalidParameterError, UnknownNameError, UnknownPathError
+from mastaba.http.request import printable
+from mastaba.model.tile_matrix_set_link import links
+from mastaba_ogcapi.crs import CRSOffer
+from mastaba_ogcapi.formats import MapFormat, MapFormats
+from mastaba_ogcapi.registered import registered_name
+
+if TYPE_CHECKING:
+    from mastaba.model.layer import Layer
+    from mastaba.model.style import Style
+    from mastaba.model.tile_matrix_set import TileLimits, TileMatrixSet
+    from mastaba.model.tile_matrix_set_link import TileMatrixSetLink
+    from mastaba.service import ServiceSettings, Site
+
+
+@dataclass(frozen=True, slots=True)
+class OfferedSet:
+    """A tile matrix set that a collection is offered in.
+
+    Attributes:
+        limits: of each matrix offered, coarse to fine.
+        link: where tiles are made on demand; None for the set that they are stored in.
+        names: every identifier that paths may give it, its own first.
+    """
+
+    tile_matrix_set: TileMatrixSet
+    limits: Mapping[str, TileLimits] = field(hash=False)
+    link: TileMatrixSetLink | None
+    names: tuple[str, ...]
+
+
+class Collection:
+    """One collection: a layer."""
+
+    def __init__(self, layer: Layer, dataset: Dataset) -> None:
+        self.layer = layer
+        self.id = layer.id
+        self._dataset = dataset
+
+    @property
+    def has_map_tiles(self) -> bool:
+        return self._dataset.tiles and not self.layer.is_vector
+
+    @property
+    def has_vector_tiles(self) -> bool:
+        return self._dataset.tiles and self.layer.is_vector
+
+    @property
+    def has_map(self) -> bool:
+        return self._dataset.maps and not self.layer.is_vector and bool(self._dataset.formats.all)
+
+    @cached_property
+    def crs(self) -> tuple[str, ...]:
+        """Codes of the CRSs that maps are offered in, the native one first."""
+        return self._dataset.crs_offer.of(self.layer)
+
+    @cached_property
+    def sets(self) -> tuple[OfferedSet, ...]:
+        """The tile matrix sets that tiles are offered in, the one they are stored in first."""
+        layer, native = self.layer, self.layer.pyramid.tile_matrix_set
+        limits = {name: level.limits for name, level in layer.pyramid.levels.items()}
+        names = self._dataset.names_of(native, layer.levels_id)
+        found = [OfferedSet(native, MappingProxyType(limits), None, names)]
+        if not layer.is_vector and self._dataset.site.catalogue.settings.tile_reprojection:
+            for link in links(layer):
+                names = self._dataset.names_of(link.tile_matrix_set, link.levels_id)
+                found.append(OfferedSet(link.tile_matrix_set, link.limits, link, names))
+        return tuple(found)
+
+    def offered_set(self, name: str) -> OfferedSet:
+        """Return a tile matrix set by one of its names.
+
+        Raises:
+            UnknownNameError: the collection is not offered in it.
+        """
+        # What is the own name of a set is not taken for the alias of another.
+        own = (offered for offered in self.sets if offered.tile_matrix_set.id == name)
+        others = (offered for offered in self.sets if name in offered.names)
+        found = next(own, None) or next(others, None)
+        if found is not None:
+            return found
+        raise UnknownNameError(
+            f"the collection is not offered in a tile matrix set {printable(name)}",
+            "tileMatrixSetId",
+        )
+
+    def style(self, identifier: str) -> Style:
+        """Return a style by its public name.
+
+        Raises:
+            UnknownNameError: the collection has no such style.
+        """
+        style = self.layer.style(identifier)
+        if style is None:
+            raise UnknownNameError(
+                f"the collection has no style {printable(identifier)}", "styleId"
+            )
+        return style
+
+    def natural_format(self, style: Style | None) -> MapFormat | None:
+        """Return the format of maps that nobody asked for in another one."""
+        return self._dataset.formats.natural(self.layer, style)
+
+
+class Dataset:
+    """Everything that the API publishes.
+
+    Attributes:
+        uri: public URL of the API.
+        tiles, maps: which of the two families are offered.
+        collections: by identifier, in their order.
+    """
+
+    def __init__(self, settings: ServiceSettings, site: Site, layers: Iterable[Layer]) -> None:
+        self.settings = settings
+        self.site = site
+        self.uri = settings.endpoint_uri
+        self.tiles: bool = settings.own.get("tiles", True)
+        self.maps: bool = settings.own.get("maps", True)
+        self.cors: bool = bool(settings.own.get("cors", False) or site.catalogue.settings.cors)
+        self.formats = MapFormats(site)
+        self.crs_offer = CRSOffer(site.catalogue.settings)
+        self.collections = {layer.id: Collection(layer, self) for layer in layers}
+
+    def collection(self, identifier: str) -> Collection:
+        """Return a collection.
+
+        Raises:
+            UnknownPathError: there is none of this name.
+        """
+        found = self.collections.get(identifier)
+        if found is None:
+            raise UnknownPathError(f"there is no collection {printable(identifier)}")
+        return found
+
+    def raster_collection(self, identifier: str) -> Collection:
+        """Return a collection that maps can be had of.
+
+        Raises:
+            UnknownPathError: there is none of this name.
+            InvalidParameterError: it is one of vector tiles.
+        """
+        found = self.collection(identifier)
+        if found.layer.is_vector:
+            raise InvalidParameterError("this collection has vector tiles, no maps", "collectionId")
+        return found
+
+    def vector_collection(self, identifier: str) -> Collection:
+        """Return a collection of vector tiles.
+
+        Raises:
+            UnknownPathError: there is none of this name.
+            InvalidParameterError: it is one of maps.
+        """
+        found = self.collection(identifier)
+        if not found.layer.is_vector:
+            raise InvalidParameterError("this collection has maps, no vector tiles", "collectionId")
+        return found
+
+    @cached_property
+    def raster(self) -> tuple[Collection, ...]:
+        return tuple(item for item in self.collections.values() if not item.layer.is_vector)
+
+    @cached_property
+    def vector(self) -> tuple[Collection, ...]:
+        return tuple(item for item in self.collections.values() if item.layer.is_vector)
+
+    @cached_property
+    def has_dataset_map(self) -> bool:
+        return self.maps and bool(self.pictures) and bool(self.formats.all)
+
+    @cached_property
+    def pictures(self) -> tuple[Collection, ...]:
+        """The collections that are 8-bit pictures in their default style."""
+        from mastaba.render.styled_layer import is_bytes
+
+        return tuple(item for item in self.raster if is_bytes(item.layer, item.layer.default_style))
+
+    @cached_property
+    def default_collections(self) -> tuple[Collection, ...]:
+        """What the map of the dataset shows when the request does not say it.
+
+        Without reprojection only those that share a CRS with the first one can be drawn together.
+        """
+        chosen = list(self.pictures)
+        if chosen and not self.crs_offer.shared:
+            code = chosen[0].crs[0]
+            chosen = [item for item in chosen if code in item.crs]
+        return tuple(chosen[: self.site.catalogue.settings.map.max_layers])
+
+    @cached_property
+    def dataset_crs(self) -> tuple[str, ...]:
+        """Codes of the CRSs of the map of the dataset, the default first."""
+        if self.crs_offer.shared:
+            return self.crs_offer.shared
+        return self.default_collections[0].crs if self.default_collections else ()
+
+    @cached_property
+    def tile_matrix_sets(self) -> Mapping[str, TileMatrixSet]:
+        """All sets in use, by identifier, sorted."""
+        loaded = dict(self.site.catalogue.tile_matrix_sets)
+        for collection in self.collections.values():
+            native = collection.layer.pyramid.tile_matrix_set
+            loaded.setdefault(native.id, native)
+        return dict(sorted(loaded.items()))
+
+    @cached_property
+    def registered_names(self) -> Mapping[str, str]:
+        """Registered name of each set that is one of the register, by identifier."""
+        named = {key: registered_name(item) for key, item in self.tile_matrix_sets.items()}
+        return {key: name for key, name in named.items() if name is not None}
+
+    def tile_matrix_set(self, name: str) -> TileMatrixSet:
+        """Return a set by its identifier or its registered name.
+
+        Raises:
+            UnknownPathError: there is none.
+        """
+        found = self.tile_matrix_sets.get(name)
+        if found is None:
+            own = next((key for key, known in self.registered_names.items() if known == name), None)
+            found = self.tile_matrix_sets.get(own) if own is not None else None
+        if found is None:
+            raise UnknownPathError(f"there is no tile matrix set {printable(name)}")
+        return found
+
+    def names_of(self, tile_matrix_set: TileMatrixSet, levels_id: str) -> tuple[str, ...]:
+        """Return the names that paths may give a set."""
+        alias = self.registered_names.get(tile_matrix_set.id)
+        names = (tile_matrix_set.id, levels_id, *([alias] if alias else []))
+        return tuple(dict.fromkeys(names))

@@ -1,0 +1,131 @@
+"""The formats that maps, and tiles that are drawn as maps, can be had in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
+
+from mastaba.errors import UnsupportedFormatError
+from mastaba.http.request import printable
+from mastaba_ogcapi.errors import NotAcceptableError
+from mastaba_ogcapi.negotiation import ANYTHING, normalized, preferred
+
+if TYPE_CHECKING:
+    from mastaba.encoding.base import Encoder
+    from mastaba.model.layer import Layer
+    from mastaba.model.style import Style
+    from mastaba.service import Site
+
+GEOTIFF: Final = "image/tiff; application=geotiff"
+_TIFFS: Final = ("image/tiff", "image/geotiff")
+_JPEG: Final = ("jpg", "jpeg")
+_ELEVATION: Final = ("image/x-bil;bits=32", "image/x-bil")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MapFormat:
+    """One format of maps.
+
+    Attributes:
+        name: the short one, for ``f``.
+        media_type: Content-Type.
+        encoder: writes it.
+        names: every value of ``f`` that asks for it, as `negotiation.normalized` gives them.
+        accepted: every media type of an Accept header that asks for it.
+    """
+
+    name: str
+    media_type: str
+    encoder: Encoder
+    names: frozenset[str]
+    accepted: tuple[str, ...]
+
+    @property
+    def file_type(self) -> str:
+        """The media type that names of files go by."""
+        return self.media_type.partition(";")[0] if self.media_type == GEOTIFF else self.media_type
+
+
+class MapFormats:
+    """The formats of ``global.map.formats`` that can be written, in their order."""
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+
+    @cached_property
+    def all(self) -> tuple[MapFormat, ...]:
+        found: dict[str, MapFormat] = {}
+        for media_type in self._site.catalogue.settings.map.formats:
+            lowered = media_type.lower()
+            # A TIFF that lost its place on the ground would be of no use here.
+            encoder = self._site.encoders.get("image/geotiff" if lowered in _TIFFS else lowered)
+            if encoder is not None:
+                map_format = _map_format(encoder)
+                found.setdefault(map_format.name, map_format)
+        return tuple(found.values())
+
+    @cached_property
+    def _by_name(self) -> dict[str, MapFormat]:
+        return {name: map_format for map_format in self.all for name in map_format.names}
+
+    def named(self, name: str) -> MapFormat:
+        """Return the format that ``f`` asks for.
+
+        Raises:
+            UnsupportedFormatError: none that is offered.
+        """
+        found = self._by_name.get(normalized(name))
+        if found is None:
+            raise UnsupportedFormatError(f"there is no format {printable(name)}", "f")
+        return found
+
+    def negotiated(self, header: str | None, natural: MapFormat) -> MapFormat:
+        """Return the format that an Accept header asks for.
+
+        Args:
+            natural: for a client that takes anything, or says nothing.
+
+        Raises:
+            NotAcceptableError: the client takes none that is offered.
+        """
+        if not header or header == ANYTHING:
+            return natural
+        choices = (natural, *(item for item in self.all if item is not natural))
+        media_types = tuple(item.accepted for item in choices)
+        position = preferred(header, media_types, anything_is_first=True)
+        if position is None:
+            raise NotAcceptableError("maps are " + ", ".join(item.media_type for item in choices))
+        return choices[position]
+
+    def natural(self, layer: Layer, style: Style | None) -> MapFormat | None:
+        """Return the format of a map that nobody asked for in another one.
+
+        It is that of the stored tiles where it can hold the pixels, otherwise PNG for pictures
+        and TIFF for values, otherwise any that is offered; None without any.
+        """
+        # Loaded on first use, as the renderer.
+        from mastaba.render.styled_layer import is_bytes
+
+        pictures = is_bytes(layer, style)
+        stored = layer.pyramid.format
+        names = ["png" if pictures else "tiff"]
+        if pictures == (stored.sample == "uint8"):
+            names.insert(0, stored.media_type.lower())
+        wanted = (self._by_name.get(name) for name in names)
+        fitting = (item for item in self.all if pictures or not item.encoder.is_picture)
+        return next((item for item in (*wanted, *fitting, *self.all) if item is not None), None)
+
+
+def _map_format(encoder: Encoder) -> MapFormat:
+    lowered = encoder.media_type.lower()
+    if lowered == "image/geotiff":
+        accepted = ("image/tiff", GEOTIFF, "image/geotiff")
+        names = frozenset(("tiff", "tif", "geotiff", *_TIFFS, normalized(GEOTIFF)))
+        return MapFormat("tiff", GEOTIFF, encoder, names, accepted)
+    short = frozenset((encoder.name, encoder.extension))
+    name = encoder.name
+    if name in _JPEG:
+        name, short = "jpg", short | set(_JPEG)
+    aliases = _ELEVATION if lowered in _ELEVATION else (lowered,)
+    return MapFormat(name, encoder.media_type, encoder, short | set(aliases), aliases)

@@ -1,0 +1,101 @@
+"""Maps of one collection or of several (OGC API Maps, 20-058)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mastaba.errors import UnknownPathError
+from mastaba.http.markup import coordinate
+from mastaba.http.response import Response, content_disposition
+from mastaba_ogcapi.crs import CRS84, crs_uri, in_axis_order
+
+if TYPE_CHECKING:
+    from mastaba.http.request import Request
+    from mastaba_ogcapi.dataset import Dataset
+    from mastaba_ogcapi.mapquery import MapQueries, MapQuery
+
+
+class GetMap:
+    """Answers map requests.
+
+    Args:
+        dataset: with the collections.
+        default_size: pixels of the larger dimension of a map whose size is not given.
+    """
+
+    def __init__(self, dataset: Dataset, default_size: int) -> None:
+        self._dataset = dataset
+        self._default_size = default_size
+
+    def collection(self, request: Request, identifier: str, style: str | None = None) -> Response:
+        """Return the map of one collection.
+
+        Args:
+            style: identifier, None for the default one.
+
+        Raises:
+            UnknownPathError: there is no such collection.
+            RequestError: the request is not valid, or asks too much.
+            SlabFormatError, StorageError: the data cannot be read.
+        """
+        found = self._dataset.raster_collection(identifier)
+        wanted = found.layer.default_style if style is None else found.style(style)
+        from mastaba_ogcapi.maparea import OutsideError
+
+        try:
+            query = self._queries().of_collection(request, found, wanted)
+        except OutsideError:
+            return Response(204, [])
+        return self._drawn(query)
+
+    def dataset(self, request: Request) -> Response:
+        """Return the map of several collections, the first one at the bottom.
+
+        Raises:
+            UnknownPathError: there is nothing to draw.
+            RequestError: the request is not valid, or asks too much.
+            SlabFormatError, StorageError: the data cannot be read.
+        """
+        if not self._dataset.has_dataset_map:
+            raise UnknownPathError("there is no collection of pictures to draw")
+        from mastaba_ogcapi.maparea import OutsideError
+
+        try:
+            query = self._queries().of_dataset(request)
+        except OutsideError:
+            return Response(204, [])
+        return self._drawn(query)
+
+    def _queries(self) -> MapQueries:
+        # Loaded on first use, as the renderer: a server of tiles alone needs none of it.
+        from mastaba_ogcapi.mapquery import MapQueries
+
+        return MapQueries(self._dataset, self._default_size)
+
+    def _drawn(self, query: MapQuery) -> Response:
+        return map_response(self._dataset, query)
+
+
+def map_response(dataset: Dataset, query: MapQuery) -> Response:
+    """Return a map with the headers that tell its place (20-058 requirement core/map-response).
+
+    Raises:
+        InvalidParameterError: it asks for more than the limits allow, or the format cannot hold
+            its pixels.
+        SlabFormatError, StorageError: the data cannot be read.
+    """
+    from mastaba_ogcapi.drawing import drawn
+
+    body = drawn(dataset.site, query)
+    area = query.area
+    edges = in_axis_order(area.written, area.crs)
+    headers = [
+        ("Content-Type", query.format.media_type),
+        ("Content-Bbox", ",".join(map(coordinate, edges))),
+        ("Content-Disposition", content_disposition(query.format.file_type, query.file_name)),
+    ]
+    if area.crs.code != CRS84:
+        headers.append(("Content-Crs", crs_uri(area.crs.code)))
+    if query.negotiated:
+        headers.append(("Vary", "Accept"))
+    return Response(200, headers, body)

@@ -1,0 +1,126 @@
+"""HTML pages, written piece by piece: every text that comes from outside is escaped here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from html import escape
+from importlib.resources import files
+from typing import TYPE_CHECKING, Final
+from urllib.parse import quote, urlsplit
+
+from mastaba.http.response import Document
+
+if TYPE_CHECKING:
+    from mastaba_ogcapi.dataset import Dataset
+
+CSS_PATH: Final = "/static/ogcapi.css"
+
+POLICY: Final = (
+    (
+        "Content-Security-Policy",
+        "default-src 'none'; style-src 'self'; img-src 'self'; "
+        "base-uri 'none'; form-action 'none'; frame-ancestors 'self'",
+    ),
+    ("X-Content-Type-Options", "nosniff"),
+    ("Referrer-Policy", "same-origin"),
+)
+"""Headers of every page: no scripts, nothing from elsewhere."""
+
+Crumb = tuple[str, str]
+"""Text and path below the API."""
+
+
+def style_sheet() -> Document:
+    """Return the one file that pages refer to."""
+    content = files("mastaba_ogcapi").joinpath("static", "ogcapi.css").read_bytes()
+    return Document(content, "text/css; charset=utf-8")
+
+
+def base_path(uri: str) -> str:
+    """Return the path of the API. Pages name no host, so they work under any of its names."""
+    return quote(urlsplit(uri).path.rstrip("/"), safe="/%:@!$&'()*+,;=~-._")
+
+
+def local(dataset: Dataset, href: str) -> str:
+    """Return the address of a resource of the API for a page to link to; others as they are.
+
+    The browser asks for pages by its Accept header, so the format is left out.
+    """
+    if href == dataset.uri or href.startswith((f"{dataset.uri}/", f"{dataset.uri}?")):
+        rest = href[len(dataset.uri) :].removesuffix("?f=json").removesuffix("?f=html")
+        return f"{base_path(dataset.uri)}{rest}" or "/"
+    return href
+
+
+def page(
+    dataset: Dataset, title: str, crumbs: Sequence[Crumb], body: str, others: Iterable[Crumb]
+) -> str:
+    """Return a page.
+
+    Args:
+        crumbs: what lies above it.
+        body: markup.
+        others: other representations of the same resource.
+    """
+    base = base_path(dataset.uri)
+    above = [(dataset.settings.title, ""), *crumbs]
+    trail = "".join(f"<li>{anchor(f'{base}{path}' or '/', text)}</li>" for text, path in above)
+    footer = " · ".join(anchor(f"{base}{path}", text) for text, path in others)
+    viewer = dataset.site.services.get("viewer")
+    if viewer is not None:
+        footer += " · " + anchor(viewer.settings.endpoint_uri, viewer.settings.title)
+    return (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{escape(title)}</title>\n"
+        f'<link rel="stylesheet" href="{escape(base)}{CSS_PATH}">\n</head>\n<body>\n'
+        f'<header><nav aria-label="Where this is"><ol>{trail}</ol></nav></header>\n'
+        f"<main>\n<h1>{escape(title)}</h1>\n{body}\n</main>\n"
+        f"<footer><p>{footer}</p></footer>\n</body>\n</html>\n"
+    )
+
+
+def anchor(href: str, text: str) -> str:
+    """Return a link; an address that a browser would run as a script becomes plain text."""
+    scheme = urlsplit(href).scheme.lower() if ":" in href else ""
+    if scheme not in ("", "http", "https", "mailto"):
+        return escape(text)
+    return f'<a href="{escape(href)}">{escape(text)}</a>'
+
+
+def paragraph(text: str, css_class: str = "") -> str:
+    """Return a paragraph, or nothing for an empty text."""
+    attribute = f' class="{css_class}"' if css_class else ""
+    return f"<p{attribute}>{escape(text)}</p>\n" if text else ""
+
+
+def heading(text: str) -> str:
+    return f"<h2>{escape(text)}</h2>\n"
+
+
+def facts(pairs: Iterable[tuple[str, str]]) -> str:
+    """Return a list of facts: plain names, and markup of what they are."""
+    items = "".join(f"<dt>{escape(name)}</dt><dd>{markup}</dd>" for name, markup in pairs if markup)
+    return f"<dl>{items}</dl>\n" if items else ""
+
+
+def table(names: Sequence[str], rows: Iterable[Sequence[str | int | float]]) -> str:
+    """Return a table; texts are markup, numbers are not."""
+    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in names)
+    body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>\n" for row in rows)
+    return (
+        f'<div class="table"><table>\n<thead><tr>{head}</tr></thead>\n'
+        f"<tbody>\n{body}</tbody>\n</table></div>\n"
+    )
+
+
+def links(items: Iterable[tuple[str, str]]) -> str:
+    """Return a list of links: addresses and texts."""
+    lines = "".join(f"<li>{anchor(href, text)}</li>\n" for href, text in items)
+    return f'<ul class="links">\n{lines}</ul>\n' if lines else ""
+
+
+def _cell(value: str | float) -> str:
+    if isinstance(value, str):
+        return f"<td>{value}</td>"
+    return f'<td class="number">{value:.15g}</td>'

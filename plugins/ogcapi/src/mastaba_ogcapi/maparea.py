@@ -1,0 +1,332 @@
+"""The part of the ground that a map shows, and its size in pixels (ogcapi.md section 9.3).
+
+Nothing here is larger than the limits allow: every size is checked before it is anything but
+a number.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from mastaba.catalogue import MapSettings
+from mastaba.errors import InvalidParameterError
+from mastaba.model.bbox import WORLD, BoundingBox
+from mastaba.model.crs import CRS, WGS84, transform_points
+from mastaba.model.layer import Layer
+from mastaba.model.tile_matrix_set import PIXEL_SIZE
+from mastaba.render.positions import is_plausible
+from mastaba_ogcapi.params import Interval
+
+_TURN: Final = 360.0
+_LONGITUDES: Final = ("lon", "long", "longitude")
+_LATITUDES: Final = ("lat", "latitude")
+_EASTINGS: Final = ("e", "x", "easting")
+_NORTHINGS: Final = ("n", "y", "northing")
+
+
+class OutsideError(Exception):
+    """What is asked for lies outside what there is: an empty answer, no fault."""
+
+
+@dataclass(frozen=True, slots=True)
+class Area:
+    """A part of the ground.
+
+    Attributes:
+        bbox: x before y. Where it crosses the antimeridian, its east lies beyond ``seam``.
+        seam: x of the antimeridian inside the box, or None.
+        period: width of the world in the CRS, where there is a seam.
+    """
+
+    bbox: BoundingBox
+    crs: CRS
+    seam: float | None = None
+    period: float = 0.0
+
+    @property
+    def width(self) -> float:
+        return self.bbox.xmax - self.bbox.xmin
+
+    @property
+    def height(self) -> float:
+        return self.bbox.ymax - self.bbox.ymin
+
+    @property
+    def written(self) -> BoundingBox:
+        """The box as it is told: west is larger than east across the antimeridian."""
+        if self.seam is None:
+            return self.bbox
+        box = self.bbox
+        return BoundingBox(box.xmin, box.ymin, box.xmax - self.period, box.ymax)
+
+    def parts(self, columns: int) -> list[tuple[BoundingBox, int]]:
+        """Return the boxes to be drawn side by side, each with its number of columns."""
+        if self.seam is None:
+            return [(self.bbox, columns)]
+        box, cell = self.bbox, self.width / columns
+        west = min(max(round((self.seam - box.xmin) / cell), 0), columns)
+        middle = box.xmin + west * cell
+        parts = [
+            (BoundingBox(box.xmin, box.ymin, middle, box.ymax), west),
+            (
+                BoundingBox(middle - self.period, box.ymin, box.xmax - self.period, box.ymax),
+                columns - west,
+            ),
+        ]
+        return [(part, count) for part, count in parts if count]
+
+
+def area_of(bbox: BoundingBox, source: CRS, target: CRS, *, same: bool, parameter: str) -> Area:
+    """Return the area around a box given in some CRS.
+
+    A box that reaches to where the target CRS has no place, or far beyond any sense, is cut to
+    the area of use of that CRS.
+
+    Args:
+        same: whether both CRSs count as the same.
+        parameter: the one at fault.
+
+    Raises:
+        InvalidParameterError: the box has no place in the target CRS, or no extent.
+    """
+    found = bbox if same else _transformed(bbox, source, target)
+    if found is None:
+        raise InvalidParameterError(f"{parameter} has no place in the CRS of the map", parameter)
+    return Area(_sound(found, parameter), target)
+
+
+def extent_in(layers: Iterable[Layer], target: CRS, *, same: Iterable[bool]) -> BoundingBox:
+    """Return the box around layers in a CRS.
+
+    Args:
+        same: for each layer, whether its own CRS counts as the same.
+
+    Raises:
+        InvalidParameterError: none of them has a place in the CRS.
+    """
+    found: BoundingBox | None = None
+    for layer, is_same in zip(layers, same, strict=True):
+        native = layer.pyramid.tile_matrix_set.crs
+        box = layer.native_bbox if is_same else _transformed(layer.native_bbox, native, target)
+        if box is not None:
+            found = box if found is None else found.union(box)
+    if found is None:
+        raise InvalidParameterError("nothing of this has a place in the CRS of the map", "crs")
+    return found
+
+
+def subset_area(
+    intervals: Mapping[str, Interval],
+    source: CRS,
+    extent: BoundingBox,
+    target: CRS,
+    *,
+    same: bool,
+) -> Area:
+    """Return the area that ``subset`` asks for.
+
+    Args:
+        intervals: by axis name in lower case.
+        source: CRS of the axes.
+        extent: of what is drawn, in the source CRS; open ends take its edges.
+        same: whether both CRSs count as the same.
+
+    Raises:
+        InvalidParameterError: an axis that the CRS does not have, an interval without extent,
+            or one that has no place in the target CRS.
+        OutsideError: it does not meet the extent.
+    """
+    x, y = _by_axis(intervals, source)
+    west = extent.xmin if x.low is None else x.low
+    east = extent.xmax if x.high is None else x.high
+    south = extent.ymin if y.low is None else y.low
+    north = extent.ymax if y.high is None else y.high
+    across = source.is_geographic and west > east and None not in x
+    if across and not (WORLD.xmin <= east and west <= WORLD.xmax):
+        raise InvalidParameterError("subset has a longitude beyond 180 degrees", "subset")
+    if across:
+        east += _TURN
+    if not (west < east and south < north):
+        # An open end can make an interval run backwards: it lies beyond the extent.
+        if None in x or None in y:
+            raise OutsideError
+        raise InvalidParameterError("subset has an interval without extent", "subset")
+    box = BoundingBox(west, south, east, north)
+    turned = BoundingBox(west - _TURN, south, east - _TURN, north)
+    if not (extent.intersection(box) or (across and extent.intersection(turned))):
+        raise OutsideError
+    if not across:
+        return area_of(box, source, target, same=same, parameter="subset")
+    return _across(box, source, target, same=same)
+
+
+def centred_area(x: float, y: float, crs: CRS, columns: int, rows: int, pixel: float) -> Area:
+    """Return the area around a point.
+
+    Args:
+        x, y: in the CRS.
+        pixel: size of a pixel in metres.
+
+    Raises:
+        InvalidParameterError: it is not finite.
+    """
+    half_x = columns * pixel / crs.metres_per_unit / 2
+    half_y = rows * pixel / crs.metres_per_unit / 2
+    return Area(_sound(BoundingBox(x - half_x, y - half_y, x + half_x, y + half_y), "center"), crs)
+
+
+def size_of(
+    area: Area,
+    width: int | None,
+    height: int | None,
+    pixel: float | None,
+    default: int,
+    limits: MapSettings,
+) -> tuple[int, int]:
+    """Return columns and rows of a map of an area; what is not given is computed.
+
+    Args:
+        pixel: size of a pixel in metres, where the scale is given.
+        default: the larger dimension, where nothing is.
+
+    Raises:
+        InvalidParameterError: beyond the limits.
+    """
+    ratio = area.width / area.height
+    wide: float
+    high: float
+    if pixel is not None:
+        cell = pixel / area.crs.metres_per_unit
+        wide = area.width / cell if cell else math.inf
+        high = area.height / cell if cell else math.inf
+    elif width is not None:
+        wide, high = width, (width / ratio if height is None else height)
+    elif height is not None:
+        wide, high = height * ratio, height
+    else:
+        wide, high = default * min(1.0, ratio), default * min(1.0, 1.0 / ratio)
+    # A ratio beyond all measure can be 0 or infinite; both fail here or count as one pixel.
+    columns = _pixels(wide, "width", limits.max_width)
+    rows = _pixels(high, "height", limits.max_height)
+    check_pixels(columns, rows, limits)
+    return columns, rows
+
+
+def check_pixels(columns: int, rows: int, limits: MapSettings) -> None:
+    """Refuse a map that is too large in all.
+
+    Raises:
+        InvalidParameterError: it is.
+    """
+    if columns * rows > limits.max_pixels:
+        raise InvalidParameterError(f"the map has more than {limits.max_pixels} pixels", "width")
+
+
+def pixel_size(scale_denominator: float, mm_per_pixel: float) -> float:
+    """Return the size of a pixel on the ground, metres."""
+    return scale_denominator * mm_per_pixel / 1000.0
+
+
+def finest_scale(layers: Iterable[Layer]) -> float:
+    """Return the scale denominator of the finest level."""
+    return min(
+        layer.pyramid.finest.matrix.scale_denominator(layer.pyramid.tile_matrix_set.crs)
+        for layer in layers
+    )
+
+
+def level_factor(mm_per_pixel: float) -> float:
+    """Return what the wanted resolution is multiplied by for the choice of the level."""
+    return PIXEL_SIZE * 1000.0 / mm_per_pixel
+
+
+def point_in(x: float, y: float, source: CRS, target: CRS, *, same: bool) -> tuple[float, float]:
+    """Return a point in another CRS.
+
+    Raises:
+        InvalidParameterError: it has no place there.
+    """
+    if same:
+        return x, y
+    found_x, found_y = transform_points(source, target, np.array([x]), np.array([y]))
+    if not (np.isfinite(found_x[0]) and np.isfinite(found_y[0])):
+        raise InvalidParameterError("center has no place in the CRS of the map", "center")
+    return float(found_x[0]), float(found_y[0])
+
+
+def box_in(bbox: BoundingBox, source: CRS, target: CRS, *, same: bool) -> BoundingBox | None:
+    """Return a box in another CRS, cut where it must be; None when it has no place there."""
+    return bbox if same else _transformed(bbox, source, target)
+
+
+def _pixels(value: float, name: str, limit: int) -> int:
+    if not value < limit + 0.5:
+        raise InvalidParameterError(
+            f"the {name} of the map would be more than {limit} pixels", name
+        )
+    return max(1, math.floor(value + 0.5))
+
+
+def _sound(bbox: BoundingBox, parameter: str) -> BoundingBox:
+    width, height = bbox.xmax - bbox.xmin, bbox.ymax - bbox.ymin
+    if not (bbox.is_finite and math.isfinite(width) and math.isfinite(height)):
+        raise InvalidParameterError(f"{parameter} has numbers that are too large", parameter)
+    if width <= 0 or height <= 0 or not 0 < width / height < math.inf:
+        raise InvalidParameterError(f"{parameter} has no extent", parameter)
+    return bbox
+
+
+def _transformed(bbox: BoundingBox, source: CRS, target: CRS) -> BoundingBox | None:
+    try:
+        found = source.transform_bbox(bbox, target)
+        if is_plausible(found, target):
+            return found
+    except ValueError:
+        found = None
+    try:
+        area = source.transform_bbox(bbox, WGS84).intersection(target.area_of_use)
+        return None if area is None else WGS84.transform_bbox(area, target)
+    except ValueError:
+        # At least where it lies is known.
+        return found
+
+
+def _across(bbox: BoundingBox, source: CRS, target: CRS, *, same: bool) -> Area:
+    """Return the area of a box of degrees whose east lies beyond the antimeridian."""
+    cut = bbox.intersection(BoundingBox(-_TURN, -90.0, 2 * _TURN, 90.0)) or bbox
+    if same or target.is_geographic:
+        return Area(_sound(cut, "subset"), target, 180.0, _TURN)
+    # Where east and west of the map meet at the antimeridian, as in Mercator, there is a seam.
+    western = _transformed(BoundingBox(cut.xmin, cut.ymin, 180.0, cut.ymax), source, target)
+    eastern = _transformed(
+        BoundingBox(-180.0, cut.ymin, cut.xmax - _TURN, cut.ymax), source, target
+    )
+    if western is None or eastern is None:
+        raise InvalidParameterError("subset has no place in the CRS of the map", "subset")
+    union = western.union(eastern)
+    equator = transform_points(WGS84, target, np.array([-180.0, 180.0]), np.zeros(2))[0]
+    period = float(np.ptp(equator))
+    if eastern.xmax < western.xmin and math.isclose(period, union.xmax - union.xmin):
+        ymin, ymax = union.ymin, union.ymax
+        found = BoundingBox(western.xmin, ymin, eastern.xmax + period, ymax)
+        return Area(_sound(found, "subset"), target, western.xmax, period)
+    return Area(_sound(union, "subset"), target)
+
+
+def _by_axis(intervals: Mapping[str, Interval], crs: CRS) -> tuple[Interval, Interval]:
+    across, down = (_LONGITUDES, _LATITUDES) if crs.is_geographic else (_EASTINGS, _NORTHINGS)
+    open_interval = Interval(None, None)
+    x = y = open_interval
+    for name, interval in intervals.items():
+        if name in across and x is open_interval:
+            x = interval
+        elif name in down and y is open_interval:
+            y = interval
+        else:
+            raise InvalidParameterError(f"the CRS has no axis {name}", "subset")
+    return x, y

@@ -1,0 +1,184 @@
+"""Where a map is, and how large: from the parameters of a request (ogcapi.md 9.2 and 9.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from mastaba.errors import InvalidParameterError
+from mastaba.model.bbox import BoundingBox
+from mastaba.model.crs import CRS
+from mastaba_ogcapi import params
+from mastaba_ogcapi.crs import CRS84, offered_crs
+from mastaba_ogcapi.maparea import (
+    Area,
+    area_of,
+    centred_area,
+    check_pixels,
+    extent_in,
+    finest_scale,
+    pixel_size,
+    point_in,
+    size_of,
+    subset_area,
+)
+
+if TYPE_CHECKING:
+    from mastaba.catalogue import MapSettings
+    from mastaba.http.request import Request
+    from mastaba_ogcapi.dataset import Collection, Dataset
+
+STANDARD_PIXEL: Final = 0.28
+"""Millimetres; the pixel of scale denominators."""
+
+
+@dataclass(frozen=True, slots=True)
+class WantedSize:
+    """What a request says of the size of a map; None where it says nothing.
+
+    Attributes:
+        width, height: pixels, within the limits.
+        scale: denominator.
+        millimetres: of a pixel on the display.
+    """
+
+    width: int | None
+    height: int | None
+    scale: float | None
+    millimetres: float
+
+    @property
+    def pixel(self) -> float | None:
+        """Metres of a pixel on the ground, where the scale is given."""
+        return None if self.scale is None else pixel_size(self.scale, self.millimetres)
+
+    def check_alone(self) -> None:
+        """Refuse a scale together with a size, where the extent is given as well.
+
+        Raises:
+            InvalidParameterError: both are given.
+        """
+        if self.scale is not None and (self.width is not None or self.height is not None):
+            raise InvalidParameterError(
+                "scale-denominator and an extent leave no choice of width and height",
+                "scale-denominator",
+            )
+
+
+def wanted_size(parameters: Mapping[str, str], limits: MapSettings) -> WantedSize:
+    """Return what a request says of the size of a map.
+
+    Raises:
+        InvalidParameterError: a parameter is not valid.
+    """
+    millimetres = params.positive_number(parameters, "mm-per-pixel")
+    return WantedSize(
+        params.size(parameters, "width", limits.max_width),
+        params.size(parameters, "height", limits.max_height),
+        params.positive_number(parameters, "scale-denominator"),
+        STANDARD_PIXEL if millimetres is None else millimetres,
+    )
+
+
+class MapPlace:
+    """Finds the area and the size of a map.
+
+    Args:
+        collections: that are drawn.
+        crs: of the map.
+        offered: codes of the CRSs that coordinates may be given in.
+    """
+
+    def __init__(
+        self,
+        dataset: Dataset,
+        collections: Sequence[Collection],
+        crs: CRS,
+        offered: Sequence[str],
+    ) -> None:
+        self._equal = dataset.crs_offer.equal
+        self._layers = [item.layer for item in collections]
+        self._crs = crs
+        # Coordinates may be given in degrees even where maps cannot be had in them.
+        self._offered = {*offered, CRS84}
+
+    def find(
+        self, request: Request, size: WantedSize, default: int, limits: MapSettings
+    ) -> tuple[Area, int, int]:
+        """Return the area of a map, its columns and rows.
+
+        Args:
+            default: pixels of the larger dimension, where the request says nothing of it.
+
+        Raises:
+            InvalidParameterError: a parameter is not valid, or the map would be too large.
+            OutsideError: ``subset`` lies outside the collections.
+        """
+        parameters = request.query
+        intervals = params.subsets(request) if "subset" in parameters else None
+        given = [name for name in ("bbox", "subset", "center") if name in parameters]
+        if len(given) > 1:
+            raise InvalidParameterError(f"{given[1]} and {given[0]} exclude each other", given[1])
+        if intervals is None and "bbox" not in parameters:
+            has_size = size.width is not None or size.height is not None
+            # A scale and a size, without an extent, decide how much is seen around the middle.
+            if "center" in parameters or (size.scale is not None and has_size):
+                return self._around(parameters, size, default, limits)
+            area = Area(self._extent_in(self._crs), self._crs)
+        else:
+            size.check_alone()
+            area = self._part(parameters, intervals)
+        columns, rows = size_of(area, size.width, size.height, size.pixel, default, limits)
+        return area, columns, rows
+
+    def _part(
+        self, parameters: Mapping[str, str], intervals: Mapping[str, params.Interval] | None
+    ) -> Area:
+        if intervals is None:
+            one, two, three, four = params.box(parameters["bbox"], "bbox")
+            source = self._source(parameters, "bbox-crs")
+            if source.northing_first:
+                one, two, three, four = two, one, four, three
+            box = BoundingBox(one, two, three, four)
+            same = self._same(source)
+            return area_of(box, source, self._crs, same=same, parameter="bbox")
+        source = self._source(parameters, "subset-crs")
+        extent = self._extent_in(source)
+        return subset_area(intervals, source, extent, self._crs, same=self._same(source))
+
+    def _around(
+        self, parameters: Mapping[str, str], size: WantedSize, default: int, limits: MapSettings
+    ) -> tuple[Area, int, int]:
+        columns = size.width or min(size.height or default, limits.max_width)
+        rows = size.height or min(size.width or default, limits.max_height)
+        check_pixels(columns, rows, limits)
+        pixel = size.pixel
+        if pixel is None:
+            pixel = pixel_size(finest_scale(self._layers), size.millimetres)
+        x, y = self._centre(parameters)
+        return centred_area(x, y, self._crs, columns, rows, pixel), columns, rows
+
+    def _centre(self, parameters: Mapping[str, str]) -> tuple[float, float]:
+        if "center" not in parameters:
+            extent = self._extent_in(self._crs)
+            return (extent.xmin + extent.xmax) / 2, (extent.ymin + extent.ymax) / 2
+        x, y = params.numbers(parameters["center"], "center", (2,))
+        source = self._source(parameters, "center-crs")
+        if source.northing_first:
+            x, y = y, x
+        return point_in(x, y, source, self._crs, same=self._same(source))
+
+    def _source(self, parameters: Mapping[str, str], name: str) -> CRS:
+        """Return the CRS of coordinates; longitude and latitude where nothing is said."""
+        text = parameters.get(name)
+        return CRS.from_code(CRS84) if text is None else offered_crs(text, self._offered, name)
+
+    def _extent_in(self, crs: CRS) -> BoundingBox:
+        same = [
+            self._equal(layer.pyramid.tile_matrix_set.crs.code, crs.code) for layer in self._layers
+        ]
+        return extent_in(self._layers, crs, same=same)
+
+    def _same(self, source: CRS) -> bool:
+        return self._equal(source.code, self._crs.code)

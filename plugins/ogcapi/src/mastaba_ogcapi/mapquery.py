@@ -1,0 +1,200 @@
+"""What a map request asks for: its parameters, checked (ogcapi.md sections 9.1 to 9.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+from urllib.parse import unquote
+
+from mastaba.errors import InvalidParameterError, UnknownPathError
+from mastaba.http.request import Request, printable
+from mastaba.model.crs import CRS
+from mastaba.render.request import Background
+from mastaba_ogcapi import params
+from mastaba_ogcapi.crs import offered_crs
+from mastaba_ogcapi.formats import MapFormat
+from mastaba_ogcapi.maparea import Area, level_factor
+from mastaba_ogcapi.mapplace import MapPlace, wanted_size
+
+if TYPE_CHECKING:
+    from mastaba.catalogue import MapSettings
+    from mastaba.model.style import Style
+    from mastaba_ogcapi.dataset import Collection, Dataset
+
+_MAX_COLLECTIONS_TEXT: Final = 10000
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """What shows where a map has no data.
+
+    Attributes:
+        background: inside the valid area of the CRS.
+        void: outside of it.
+        void_is_asked: whether the request says anything of the void, so that it may differ.
+    """
+
+    background: Background
+    void: Background
+    void_is_asked: bool
+
+
+@dataclass(frozen=True, slots=True)
+class MapQuery:
+    """A map to draw, and how to send it.
+
+    Attributes:
+        layers: the bottom one first, each in a style.
+        columns, rows: pixels, within the limits.
+        resolution_factor: of the wanted resolution, for the choice of the level.
+        negotiated: whether the format was left to the Accept header.
+    """
+
+    layers: tuple[tuple[Collection, Style | None], ...]
+    area: Area
+    columns: int
+    rows: int
+    resolution_factor: float
+    ground: Ground
+    format: MapFormat
+    negotiated: bool
+    file_name: str | None
+
+
+class MapQueries:
+    """Reads map requests.
+
+    Args:
+        dataset: with the collections.
+        default_size: the larger dimension of a map whose size is not given.
+    """
+
+    def __init__(self, dataset: Dataset, default_size: int) -> None:
+        self._dataset = dataset
+        self._default_size = default_size
+
+    @property
+    def _settings(self) -> MapSettings:
+        return self._dataset.site.catalogue.settings.map
+
+    def of_collection(
+        self, request: Request, collection: Collection, style: Style | None
+    ) -> MapQuery:
+        """Return the map of one collection that a request asks for.
+
+        Raises:
+            RequestError: the request is not valid.
+            OutsideError: ``subset`` lies outside the collection.
+        """
+        natural = collection.natural_format(style)
+        return self._read(request, ((collection, style),), collection.crs, natural)
+
+    def of_dataset(self, request: Request) -> MapQuery:
+        """Return the map of several collections that a request asks for.
+
+        Raises:
+            RequestError: the request is not valid.
+            UnknownPathError: there is nothing to draw.
+            OutsideError: ``subset`` lies outside the collections.
+        """
+        chosen = self._collections(request.query.get("collections"))
+        shared = [
+            code
+            for code in dict.fromkeys((*self._dataset.dataset_crs, *chosen[0].crs))
+            if all(code in item.crs for item in chosen)
+        ]
+        if not shared:
+            raise InvalidParameterError(
+                "there is no CRS that all of the collections are offered in", "collections"
+            )
+        layers = tuple((item, item.layer.default_style) for item in chosen)
+        pictures = (item for item in self._dataset.formats.all if item.name == "png")
+        natural = next(pictures, None) or chosen[0].natural_format(layers[0][1])
+        return self._read(request, layers, shared, natural)
+
+    def format(self, request: Request, natural: MapFormat | None) -> tuple[MapFormat, bool]:
+        """Return the format that a request asks for, and whether by its Accept header.
+
+        Raises:
+            UnsupportedFormatError: ``f`` names none that is offered.
+            NotAcceptableError: the client takes none that is offered.
+        """
+        wanted = request.query.get("f")
+        if wanted is not None:
+            return self._dataset.formats.named(wanted), False
+        if natural is None:
+            raise UnknownPathError("maps are not offered in any format")
+        header = request.header("Accept")
+        return self._dataset.formats.negotiated(header, natural), True
+
+    def _collections(self, text: str | None) -> Sequence[Collection]:
+        dataset = self._dataset
+        if text is None:
+            if not dataset.default_collections:
+                raise UnknownPathError("there is no collection of pictures to draw")
+            return dataset.default_collections
+        limit = self._settings.max_layers
+        # Counted before it is split: the text may be as long as a request can be.
+        if len(text) > _MAX_COLLECTIONS_TEXT or text.count(",") >= limit:
+            raise InvalidParameterError(
+                f"collections may name at most {limit} collections", "collections"
+            )
+        return [self._collection(item.strip()) for item in text.split(",")]
+
+    def _collection(self, name: str) -> Collection:
+        prefix = f"{self._dataset.uri}/collections/"
+        if name.startswith(prefix):
+            name = unquote(name[len(prefix) :].partition("?")[0].rstrip("/"))
+        found = self._dataset.collections.get(name)
+        if found is None or found.layer.is_vector:
+            raise InvalidParameterError(
+                f"there is no collection of maps {printable(name)}", "collections"
+            )
+        return found
+
+    def _read(
+        self,
+        request: Request,
+        layers: tuple[tuple[Collection, Style | None], ...],
+        offered: Sequence[str],
+        natural: MapFormat | None,
+    ) -> MapQuery:
+        parameters, limits = request.query, self._settings
+        crs = CRS.from_code(offered[0])
+        if "crs" in parameters:
+            crs = offered_crs(parameters["crs"], offered, "crs")
+        map_format, negotiated = self.format(request, natural)
+        size = wanted_size(parameters, limits)
+        place = MapPlace(self._dataset, [item for item, _ in layers], crs, offered)
+        default = min(self._default_size, limits.max_width, limits.max_height)
+        area, columns, rows = place.find(request, size, default, limits)
+        return MapQuery(
+            layers,
+            area,
+            columns,
+            rows,
+            level_factor(size.millimetres),
+            ground(parameters),
+            map_format,
+            negotiated,
+            parameters.get("filename"),
+        )
+
+
+def ground(parameters: Mapping[str, str]) -> Ground:
+    """Return what shows where a map has no data.
+
+    Raises:
+        InvalidParameterError: one of the parameters is not valid.
+    """
+    colour = params.colour(parameters, "bgcolor")
+    transparent = params.flag(parameters, "transparent")
+    background = Background(colour, colour is None if transparent is None else transparent)
+    void_colour = params.colour(parameters, "void-color")
+    void_transparent = params.flag(parameters, "void-transparent")
+    asked = void_colour is not None or void_transparent is not None
+    if void_transparent is None:
+        void_transparent = background.transparent if void_colour is None else False
+    void = Background(colour if void_colour is None else void_colour, void_transparent)
+    return Ground(background, void, asked)

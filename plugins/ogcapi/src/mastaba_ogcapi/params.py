@@ -1,0 +1,221 @@
+"""Parameters of requests: from text to values (ogcapi.md sections 8 and 9)."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+from mastaba.errors import InvalidParameterError
+from mastaba.http.request import Request, decode, printable
+
+Colour = tuple[int, int, int]
+
+_FLAGS: Final = {"true": True, "false": False}
+_NUMBER: Final = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_COLOUR: Final = re.compile(r"(?:0[xX]|#)?([0-9A-Fa-f]{6})")
+_AXIS: Final = re.compile(r"\s*([A-Za-z]{1,32})\(([^():,]{1,80})(?::([^():,]{1,80}))?\)\s*")
+# Longer texts are no numbers that anybody means.
+_MAX_TEXT: Final = 1000
+_MAX_NUMBER: Final = 64
+_MAX_DIGITS: Final = 9
+_MAX_SUBSETS: Final = 16
+_OPEN: Final = "*"
+
+
+class Interval(NamedTuple):
+    """A part of an axis; None is an end that is left open."""
+
+    low: float | None
+    high: float | None
+
+
+def number(text: str, name: str) -> float:
+    """Return a decimal number.
+
+    Raises:
+        InvalidParameterError: not a number, or one that is not finite.
+    """
+    if len(text) <= _MAX_NUMBER and _NUMBER.fullmatch(text):
+        value = float(text)
+        if math.isfinite(value):
+            return value
+    raise InvalidParameterError(f"{name} is not a number: {printable(text)}", name)
+
+
+def positive_number(parameters: Mapping[str, str], name: str) -> float | None:
+    """Return a number above 0; None when the parameter is absent.
+
+    Raises:
+        InvalidParameterError: not such a number.
+    """
+    text = parameters.get(name)
+    if text is None:
+        return None
+    value = number(text, name)
+    if value <= 0:
+        raise InvalidParameterError(f"{name} must be greater than 0", name)
+    return value
+
+
+def numbers(text: str, name: str, counts: Sequence[int]) -> list[float]:
+    """Return numbers with commas between them.
+
+    Args:
+        counts: how many there may be.
+
+    Raises:
+        InvalidParameterError: not so many, or not numbers.
+    """
+    texts = text.split(",") if len(text) <= _MAX_TEXT else []
+    if len(texts) not in counts:
+        wanted = " or ".join(map(str, counts))
+        raise InvalidParameterError(f"{name} must be {wanted} numbers with commas between", name)
+    return [number(item.strip(), name) for item in texts]
+
+
+def box(text: str, name: str) -> tuple[float, float, float, float]:
+    """Return the edges of a box as written: lower corner, upper corner.
+
+    Of six numbers, the vertical ones are dropped.
+
+    Raises:
+        InvalidParameterError: not four or six numbers, or a minimum that is not below its
+            maximum.
+    """
+    values = numbers(text, name, (4, 6))
+    if len(values) == 6:
+        del values[5], values[2]
+    one, two, three, four = values
+    if not (one < three and two < four):
+        raise InvalidParameterError(f"{name} must have each minimum below its maximum", name)
+    return one, two, three, four
+
+
+def size(parameters: Mapping[str, str], name: str, limit: int) -> int | None:
+    """Return a number of pixels; None when the parameter is absent.
+
+    Raises:
+        InvalidParameterError: not a whole number from 1 to the limit.
+    """
+    text = parameters.get(name)
+    if text is None:
+        return None
+    value = int(text) if text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS else 0
+    if not 1 <= value <= limit:
+        raise InvalidParameterError(f"{name} must be a whole number from 1 to {limit}", name)
+    return value
+
+
+def flag(parameters: Mapping[str, str], name: str) -> bool | None:
+    """Return true or false; None when the parameter is absent.
+
+    Raises:
+        InvalidParameterError: another value.
+    """
+    text = parameters.get(name)
+    if text is None:
+        return None
+    found = _FLAGS.get(text.lower())
+    if found is None:
+        raise InvalidParameterError(f"{name} must be true or false", name)
+    return found
+
+
+def colour(parameters: Mapping[str, str], name: str) -> Colour | None:
+    """Return a colour as red, green, blue; None when the parameter is absent.
+
+    It is six hexadecimal digits, with ``0x`` or ``#`` before them or not, or one of the colour
+    names of CSS (CSS Color Module Level 3, 4.3) in any case.
+
+    Raises:
+        InvalidParameterError: another value.
+    """
+    text = parameters.get(name)
+    if text is None:
+        return None
+    digits = text if len(text) <= _MAX_NUMBER else ""
+    if not _COLOUR.fullmatch(digits):
+        digits = _css_colour(digits)
+    match = _COLOUR.fullmatch(digits)
+    if match is None:
+        raise InvalidParameterError(
+            f"{name} must be of the form 0xRRGGBB, or the name of a colour", name
+        )
+    red, green, blue = bytes.fromhex(match.group(1))
+    return red, green, blue
+
+
+def _css_colour(name: str) -> str:
+    from PIL.ImageColor import colormap
+
+    found = colormap.get(name.lower(), "")
+    return found if isinstance(found, str) else ""
+
+
+def subsets(request: Request) -> dict[str, Interval]:
+    """Return the intervals of all ``subset`` parameters by axis name in lower case.
+
+    Raises:
+        InvalidParameterError: not of the form ``axis(low:high)``, or an axis named twice.
+    """
+    found: dict[str, Interval] = {}
+    for text in _all_values(request, "subset"):
+        for name, low, high in _axes(text):
+            if name in found:
+                raise InvalidParameterError(f"subset names the axis {name} twice", "subset")
+            found[name] = Interval(_end(low), _end(high))
+    return found
+
+
+def _all_values(request: Request, name: str) -> list[str]:
+    """Return every value of a parameter that may be repeated."""
+    found = []
+    for item in request.query_string.split("&"):
+        key, equals, value = item.partition("=")
+        if equals and decode(key).lower() == name:
+            found.append(decode(value))
+    if len(found) > _MAX_SUBSETS:
+        raise InvalidParameterError(f"{name} is repeated too often", name)
+    return found
+
+
+def _axes(text: str) -> list[tuple[str, str, str]]:
+    found = []
+    position = 0
+    while position <= len(text) <= _MAX_TEXT:
+        match = _AXIS.match(text, position)
+        if match is None:
+            break
+        name, low, high = match.groups()
+        # A single value is a cut of no extent.
+        found.append((name.lower(), low, low if high is None else high))
+        position = match.end()
+        if position == len(text):
+            return found
+        if text[position] != ",":
+            break
+        position += 1
+    raise InvalidParameterError("subset must be of the form Lat(40:50),Lon(5:6)", "subset")
+
+
+def _end(text: str) -> float | None:
+    text = text.strip()
+    return None if text == _OPEN else number(text, "subset")
+
+
+def tile_index(text: str, name: str) -> int:
+    """Return a tile index: decimal digits, with at most a minus sign before them.
+
+    Negative indices and those of any length are numbers, though outside every matrix.
+
+    Raises:
+        InvalidParameterError: not an integer.
+    """
+    if text.isdigit() and text.isascii():
+        # int() is not asked for longer ones, since its cost grows with the square of the length.
+        return int(text) if len(text) <= _MAX_DIGITS + 9 else int("9" * (_MAX_DIGITS + 9))
+    if text[:1] == "-" and text[1:].isdigit() and text.isascii():
+        return -1 if text.strip("-0") else 0
+    raise InvalidParameterError(f"{name} is not an integer: {printable(text)}", name)

@@ -1,0 +1,194 @@
+"""The OGC API service: what lies at which path (ogcapi.md section 1)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Final
+
+from mastaba.http.request import Request
+from mastaba.http.response import Document, Response
+from mastaba.service import RootEntry, Service, ServiceSettings, Site
+from mastaba_ogcapi import pages, params
+from mastaba_ogcapi.collections import collections_document, meeting
+from mastaba_ogcapi.dataset import Dataset
+from mastaba_ogcapi.drawtile import DrawTile
+from mastaba_ogcapi.errors import error_response
+from mastaba_ogcapi.getmap import GetMap
+from mastaba_ogcapi.gettile import GetTile
+from mastaba_ogcapi.html import CSS_PATH, POLICY, style_sheet
+from mastaba_ogcapi.negotiation import HTML, JSON, document_kind
+from mastaba_ogcapi.resources import find_resource, json_text
+
+_DEFAULT_SIZE: Final = 256
+_MAX_DOCUMENTS: Final = 4096
+_ADDRESS: Final = -4
+"""Tile matrix set, tile matrix, row and column are the end of the path of a tile."""
+
+
+class OGCAPIService(Service):
+    """OGC API Common, Tiles and Maps."""
+
+    name = "ogcapi"
+    title = "OGC API service"
+    allowed_methods: ClassVar[tuple[str, ...]] = ("GET", "OPTIONS")
+    settings_schema: ClassVar[Mapping[str, Any]] = {
+        "tiles": {"type": "boolean", "default": True, "description": "Whether tiles are offered."},
+        "maps": {"type": "boolean", "default": True, "description": "Whether maps are offered."},
+        "default_size": {
+            "type": "integer",
+            "minimum": 64,
+            "maximum": 4096,
+            "default": _DEFAULT_SIZE,
+            "description": "Pixels of the larger dimension of a map whose size is not given.",
+        },
+        "cors": {
+            "type": ["boolean", "string"],
+            "default": False,
+            "description": "Origins whose pages may read the answers: true for every one, a text "
+            "for that one. Leave it off where a front server adds the header.",
+        },
+    }
+
+    def __init__(self, settings: ServiceSettings, site: Site) -> None:
+        super().__init__(settings, site)
+        self._dataset = Dataset(settings, site, self.published_layers())
+        self._get_tile = GetTile(self._dataset, DrawTile(self._dataset))
+        default_size = int(settings.own.get("default_size", _DEFAULT_SIZE))
+        self._get_map = GetMap(self._dataset, default_size)
+        self._cors = _cors_headers(settings, site)
+        self._documents: dict[tuple[str, str], Document] = {}
+        self._kinds: dict[str, dict[str, str]] = {}
+
+    def root_entry(self) -> RootEntry:
+        uri = self.settings.endpoint_uri
+        return RootEntry(40, "OGCAPI", "1.0", uri, f"{uri}/collections?f=json", media_type=JSON)
+
+    def respond(self, request: Request) -> Response:
+        """Answer a request for a tile, a map or a document.
+
+        Raises:
+            UnknownPathError: nothing is at this path.
+            MastabaError: as the operations.
+        """
+        if request.method == "OPTIONS":
+            return self._options(request)
+        parts = request.path.split("/")
+        response = self._tile(request, parts)
+        if response is None:
+            response = self._map(request, parts) if parts[-1] == "map" else None
+        if response is None:
+            response = self._document(request, parts[1:])
+        if self._cors:
+            response.headers += self._cors
+        return response
+
+    def error_response(self, error: Exception, request: Request) -> Response:
+        response = error_response(error, request)
+        response.headers += self._cors
+        return response
+
+    def _tile(self, request: Request, parts: list[str]) -> Response | None:
+        """Return the answer to a request for a tile; None when the path is not that of one."""
+        # The first part is empty: a path begins with a slash.
+        count = len(parts)
+        if count < 8 or parts[1] != "collections" or not self._dataset.tiles:
+            return None
+        address = parts[_ADDRESS:]
+        if count == 11 and parts[3] == "styles" and parts[5:7] == ["map", "tiles"]:
+            return self._get_tile.raster(request, parts[2], parts[4], address)
+        if count == 9 and parts[3:5] == ["map", "tiles"]:
+            return self._get_tile.raster(request, parts[2], None, address)
+        if count == 8 and parts[3] == "tiles":
+            return self._get_tile.vector(request, parts[2], address)
+        return None
+
+    def _map(self, request: Request, parts: list[str]) -> Response | None:
+        """Return the answer to a request for a map; None when the path is not that of one."""
+        if not self._dataset.maps:
+            return None
+        match parts[1:]:
+            case ["map"]:
+                return self._get_map.dataset(request)
+            case ["collections", identifier, "map"]:
+                return self._get_map.collection(request, identifier)
+            case ["collections", identifier, "styles", style, "map"]:
+                return self._get_map.collection(request, identifier, style)
+            case _:
+                return None
+
+    def _document(self, request: Request, path: list[str]) -> Response:
+        if request.path == CSS_PATH:
+            return _static(request)
+        if path == ["collections"] and "bbox" in request.query:
+            return self._filtered_collections(request)
+        kinds = self._kinds.get(request.path)
+        if kinds is None:
+            # Paths with nothing behind them are not remembered, so these are bounded by what is
+            # published.
+            resource = find_resource(self._dataset, path)
+            kinds = {name: form.media_type for name, form in resource.items()}
+            _remember(self._kinds, request.path, kinds)
+        kind = document_kind(request, kinds)
+        key = (request.path, kind)
+        document = self._documents.get(key)
+        if document is None:
+            form = find_resource(self._dataset, path)[kind]
+            document = Document(form.text(), _content_type(form.media_type))
+            # Two threads may build the same document at once; either one will do.
+            _remember(self._documents, key, document)
+        return _secured(document.respond(request), document.media_type)
+
+    def _filtered_collections(self, request: Request) -> Response:
+        kind = document_kind(request, {"json": JSON, "html": HTML})
+        edges = params.box(request.query["bbox"], "bbox")
+        found = meeting(self._dataset.collections.values(), edges)
+        content = collections_document(self._dataset, found)
+        if kind == "json":
+            return Document(json_text(content), JSON).respond(request)
+        document = Document(pages.collections(self._dataset, content), _content_type(HTML))
+        return _secured(document.respond(request), document.media_type)
+
+    def _options(self, request: Request) -> Response:
+        allowed = "GET, HEAD, OPTIONS"
+        headers = [("Allow", allowed), *self._cors]
+        if self._dataset.cors:
+            headers.append(("Access-Control-Allow-Methods", allowed))
+            if request.header("Access-Control-Request-Headers"):
+                headers.append(("Access-Control-Allow-Headers", "*"))
+            headers.append(("Access-Control-Max-Age", "86400"))
+        return Response(204, headers)
+
+
+def _static(request: Request) -> Response:
+    document = style_sheet()
+    response = document.respond(request)
+    response.headers.append(("Cache-Control", "no-cache"))
+    return _secured(response, HTML)
+
+
+def _content_type(media_type: str) -> str:
+    return f"{media_type}; charset=utf-8" if media_type == HTML else media_type
+
+
+def _secured(response: Response, media_type: str) -> Response:
+    if media_type.startswith(HTML):
+        response.headers += POLICY
+    return response
+
+
+def _remember(cache: dict[Any, Any], key: object, value: object) -> None:
+    if len(cache) >= _MAX_DOCUMENTS:
+        cache.clear()
+    cache[key] = value
+
+
+def _cors_headers(settings: ServiceSettings, site: Site) -> list[tuple[str, str]]:
+    # With the setting for all services, the headers are added to every answer anyway; two
+    # copies make browsers refuse it.
+    cors = settings.own.get("cors", False)
+    if not cors or site.catalogue.settings.cors:
+        return []
+    exposed = ("Access-Control-Expose-Headers", "Content-Crs, Content-Bbox, Link")
+    if cors is True or cors == "*":
+        return [("Access-Control-Allow-Origin", "*"), exposed]
+    return [("Access-Control-Allow-Origin", str(cors)), exposed, ("Vary", "Origin")]

@@ -1,0 +1,57 @@
+"""A tileset as TileJSON 3.0.0."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from mastaba_ogcapi.crs import rounded
+from mastaba_ogcapi.tilesets import item_links
+
+if TYPE_CHECKING:
+    from mastaba_ogcapi.dataset import OfferedSet
+    from mastaba_ogcapi.tilesets import Tiles
+
+
+def tilejson(tiles: Tiles, offered: OfferedSet) -> dict[str, Any]:
+    """Return the description of a tileset whose matrices are numbered."""
+    layer = tiles.collection.layer
+    zooms = [int(name) for name in offered.limits]
+    href = item_links(tiles, offered)[0]["href"]
+    for variable, place in (("tileMatrix", "z"), ("tileRow", "y"), ("tileCol", "x")):
+        href = href.replace(f"{{{variable}}}", f"{{{place}}}")
+    box = layer.geographic_bbox
+    document: dict[str, Any] = {
+        "tilejson": "3.0.0",
+        "name": tiles.title,
+        "description": layer.abstract,
+        "scheme": "xyz",
+        "tiles": [href],
+        "crs": offered.tile_matrix_set.crs.code,
+        "minzoom": min(zooms),
+        "maxzoom": max(zooms),
+        "bounds": [rounded(edge) for edge in (box.xmin, box.ymin, box.xmax, box.ymax)],
+        "center": [
+            rounded((box.xmin + box.xmax) / 2),
+            rounded((box.ymin + box.ymax) / 2),
+            min(zooms),
+        ],
+        # The schema of TileJSON 3.0.0 demands it for raster tiles too.
+        "vector_layers": _vector_layers(tiles),
+    }
+    if layer.attribution:
+        url, title = escape(layer.attribution.url), escape(layer.attribution.title)
+        document["attribution"] = f'<a href="{url}">{title}</a>'
+    return document
+
+
+def _vector_layers(tiles: Tiles) -> list[dict[str, Any]]:
+    found: dict[str, dict[str, Any]] = {}
+    for name, level in tiles.collection.layer.pyramid.levels.items():
+        for table in level.tables:
+            entry = found.setdefault(
+                table.name, {"id": table.name, "fields": {}, "minzoom": int(name)}
+            )
+            entry["fields"].update({item.name: item.type for item in table.attributes})
+            entry["maxzoom"] = int(name)
+    return list(found.values())

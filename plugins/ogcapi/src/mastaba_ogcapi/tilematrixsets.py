@@ -1,0 +1,86 @@
+"""Tile matrix sets (OGC 17-083r4 clauses 6 and 7; ogcapi.md section 7)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from mastaba_ogcapi.crs import crs_uri, ordered_axes, rounded
+from mastaba_ogcapi.links import REL, Link, address, link, self_links
+from mastaba_ogcapi.negotiation import JSON
+from mastaba_ogcapi.registered import registered_uri
+
+if TYPE_CHECKING:
+    from mastaba.model.crs import CRS
+    from mastaba.model.tile_matrix_set import TileMatrix, TileMatrixSet
+    from mastaba_ogcapi.dataset import Dataset
+
+
+def tile_matrix_sets_document(dataset: Dataset) -> dict[str, Any]:
+    """Return the list of tile matrix sets."""
+    return {
+        "links": self_links(f"{dataset.uri}/tileMatrixSets", "Tile matrix sets"),
+        "tileMatrixSets": [_item(dataset, item) for item in dataset.tile_matrix_sets.values()],
+    }
+
+
+def tile_matrix_set_document(dataset: Dataset, tile_matrix_set: TileMatrixSet) -> dict[str, Any]:
+    """Return the definition of a set."""
+    crs = tile_matrix_set.crs
+    content: dict[str, Any] = {
+        "id": tile_matrix_set.id,
+        "title": tile_matrix_set.title or tile_matrix_set.id,
+    }
+    if tile_matrix_set.abstract:
+        content["description"] = tile_matrix_set.abstract
+    if tile_matrix_set.keywords:
+        content["keywords"] = list(tile_matrix_set.keywords)
+    name = dataset.registered_names.get(tile_matrix_set.id)
+    if name:
+        content["uri"] = registered_uri(name)
+    return content | {
+        "crs": crs_uri(crs.code),
+        "orderedAxes": ordered_axes(crs),
+        "links": self_links(
+            address(dataset.uri, "tileMatrixSets", tile_matrix_set.id), content["title"]
+        ),
+        "tileMatrices": [_tile_matrix(matrix, crs) for matrix in tile_matrix_set.matrices.values()],
+    }
+
+
+def definition_uri(dataset: Dataset, tile_matrix_set: TileMatrixSet) -> str:
+    """Return ``tileMatrixSetURI``: that of the register, or else that of our definition."""
+    name = dataset.registered_names.get(tile_matrix_set.id)
+    return registered_uri(name) if name else definition_address(dataset, tile_matrix_set)
+
+
+def definition_address(dataset: Dataset, tile_matrix_set: TileMatrixSet) -> str:
+    """Return where our definition of a set is."""
+    return f"{address(dataset.uri, 'tileMatrixSets', tile_matrix_set.id)}?f=json"
+
+
+def _item(dataset: Dataset, tile_matrix_set: TileMatrixSet) -> dict[str, Any]:
+    href = definition_address(dataset, tile_matrix_set)
+    title = tile_matrix_set.title or tile_matrix_set.id
+    links: list[Link] = [
+        link(href, rel, JSON, title) for rel in ("self", f"{REL}/tiling-scheme", "describedby")
+    ]
+    item: dict[str, Any] = {"id": tile_matrix_set.id, "title": title}
+    name = dataset.registered_names.get(tile_matrix_set.id)
+    if name:
+        item["uri"] = registered_uri(name)
+    return item | {"crs": crs_uri(tile_matrix_set.crs.code), "links": links}
+
+
+def _tile_matrix(matrix: TileMatrix, crs: CRS) -> dict[str, Any]:
+    origin = [rounded(matrix.origin_x), rounded(matrix.origin_y)]
+    return {
+        "id": matrix.id,
+        "scaleDenominator": rounded(matrix.scale_denominator(crs)),
+        "cellSize": rounded(matrix.cell_size),
+        "cornerOfOrigin": "topLeft",
+        "pointOfOrigin": origin[::-1] if crs.northing_first else origin,
+        "tileWidth": matrix.tile_width,
+        "tileHeight": matrix.tile_height,
+        "matrixWidth": matrix.matrix_width,
+        "matrixHeight": matrix.matrix_height,
+    }

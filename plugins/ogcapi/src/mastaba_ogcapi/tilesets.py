@@ -1,0 +1,252 @@
+"""Tilesets: which tile matrix sets tiles can be had in (OGC API Tiles, 20-057 clauses 8 to 10)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from mastaba.model.crs import WGS84
+from mastaba_ogcapi.crs import crs_uri, in_axis_order
+from mastaba_ogcapi.links import (
+    REL,
+    Link,
+    address,
+    collection_address,
+    link,
+    self_links,
+    template,
+)
+from mastaba_ogcapi.negotiation import JSON
+from mastaba_ogcapi.tilematrixsets import definition_address, definition_uri
+
+if TYPE_CHECKING:
+    from mastaba.model.bbox import BoundingBox
+    from mastaba.model.style import Style
+    from mastaba.model.tile_matrix_set import TileMatrixSet
+    from mastaba_ogcapi.dataset import Collection, Dataset, OfferedSet
+
+VECTOR_TILES: Final = "application/vnd.mapbox-vector-tile"
+TILEJSON: Final = "application/vnd.mapbox.tilejson+json"
+TILE: Final = "{tileMatrix}/{tileRow}/{tileCol}"
+
+_GEOMETRY_DIMENSIONS: Final = {
+    "POINT": 0,
+    "MULTIPOINT": 0,
+    "LINESTRING": 1,
+    "MULTILINESTRING": 1,
+    "POLYGON": 2,
+    "MULTIPOLYGON": 2,
+}
+_PROPERTY_TYPES: Final = (
+    ("int", "integer"),
+    ("float", "number"),
+    ("double", "number"),
+    ("real", "number"),
+    ("numeric", "number"),
+    ("bool", "boolean"),
+)
+
+
+@dataclass(frozen=True)
+class Tiles:
+    """The tiles of a collection, of maps in one style or of vector data.
+
+    Attributes:
+        style: the one that a path names; None in paths without a style.
+    """
+
+    dataset: Dataset
+    collection: Collection
+    style: Style | None = None
+
+    @property
+    def address(self) -> str:
+        """Return where the list of tilesets is."""
+        segments = ["tiles"]
+        if not self.collection.layer.is_vector:
+            segments.insert(0, "map")
+        if self.style is not None:
+            segments[:0] = ["styles", self.style.identifier]
+        return collection_address(self.dataset.uri, self.collection.id, *segments)
+
+    @property
+    def data_type(self) -> str:
+        return "vector" if self.collection.layer.is_vector else "map"
+
+    @property
+    def title(self) -> str:
+        layer = self.collection.layer
+        return f"{layer.title}: {self.style.title}" if self.style else layer.title
+
+
+def tilesets_document(tiles: Tiles) -> dict[str, Any]:
+    """Return the list of tilesets, that of the stored tiles first."""
+    return {
+        "links": self_links(tiles.address, f"Tilesets of {tiles.title}"),
+        "tilesets": [_item(tiles, offered) for offered in tiles.collection.sets],
+    }
+
+
+def tileset_document(tiles: Tiles, offered: OfferedSet) -> dict[str, Any]:
+    """Return the metadata of one tileset (17-083r4 clause 9)."""
+    layer = tiles.collection.layer
+    crs = offered.tile_matrix_set.crs
+    corners = in_axis_order(_bbox(tiles.collection, offered), crs)
+    content: dict[str, Any] = {
+        **_common(tiles, offered),
+        "description": layer.abstract,
+        "boundingBox": {
+            "lowerLeft": corners[:2],
+            "upperRight": corners[2:],
+            "crs": crs_uri(crs.code),
+        },
+    }
+    if layer.attribution:
+        content["attribution"] = layer.attribution.title
+    if layer.is_vector:
+        content["layers"] = _vector_layers(tiles.collection)
+    if tiles.style is not None:
+        content["style"] = {"id": tiles.style.identifier, "title": tiles.style.title}
+    return content | {"links": _links(tiles, offered)}
+
+
+def tileset_address(tiles: Tiles, tile_matrix_set: TileMatrixSet) -> str:
+    """Return where the metadata of a tileset is."""
+    return address(tiles.address, tile_matrix_set.id)
+
+
+def item_links(tiles: Tiles, offered: OfferedSet) -> list[Link]:
+    """Return templates of the addresses of tiles, in the stored format first."""
+    href = f"{tileset_address(tiles, offered.tile_matrix_set)}/{TILE}"
+    tile_format = tiles.collection.layer.pyramid.format
+    if tile_format.is_vector:
+        return [template(f"{href}?f=mvt", "item", VECTOR_TILES, "Vector tile")]
+    natural = tile_format.media_type
+    links = [template(f"{href}?f={stored_name(natural)}", "item", natural, "Tile")]
+    for item in tiles.dataset.formats.all:
+        if item.encoder.media_type != natural and _fits(tiles, item.encoder.is_picture):
+            links.append(
+                template(f"{href}?f={item.name}", "item", item.media_type, f"Tile as {item.name}")
+            )
+    return links
+
+
+def stored_name(media_type: str) -> str:
+    """Return the short name that ``f`` gives a format of stored tiles."""
+    return {"image/jpeg": "jpg", "image/png": "png", "image/tiff": "tiff"}.get(media_type, "bil")
+
+
+def _fits(tiles: Tiles, is_picture: bool) -> bool:
+    from mastaba.render.styled_layer import is_bytes
+
+    layer = tiles.collection.layer
+    return not is_picture or is_bytes(layer, tiles.style or layer.default_style)
+
+
+def _common(tiles: Tiles, offered: OfferedSet) -> dict[str, Any]:
+    tile_matrix_set = offered.tile_matrix_set
+    return {
+        "title": tiles.title,
+        "dataType": tiles.data_type,
+        "crs": crs_uri(tile_matrix_set.crs.code),
+        "tileMatrixSetURI": definition_uri(tiles.dataset, tile_matrix_set),
+        "tileMatrixSetId": tile_matrix_set.id,
+        "tileMatrixSetLimits": [
+            {
+                "tileMatrix": name,
+                "minTileRow": limits.min_row,
+                "maxTileRow": limits.max_row,
+                "minTileCol": limits.min_col,
+                "maxTileCol": limits.max_col,
+            }
+            for name, limits in offered.limits.items()
+        ],
+    }
+
+
+def _item(tiles: Tiles, offered: OfferedSet) -> dict[str, Any]:
+    tile_matrix_set = offered.tile_matrix_set
+    href = tileset_address(tiles, tile_matrix_set)
+    definition = definition_address(tiles.dataset, tile_matrix_set)
+    links = [
+        *self_links(href, tiles.title),
+        link(definition, f"{REL}/tiling-scheme", JSON, tile_matrix_set.title or tile_matrix_set.id),
+        link(f"{href}?f=json", "describedby", JSON, tiles.title),
+        *item_links(tiles, offered)[:1],
+    ]
+    return {**_common(tiles, offered), "links": links}
+
+
+def _links(tiles: Tiles, offered: OfferedSet) -> list[Link]:
+    tile_matrix_set = offered.tile_matrix_set
+    collection = tiles.collection
+    href = tileset_address(tiles, tile_matrix_set)
+    geodata = collection_address(tiles.dataset.uri, collection.id)
+    links = [
+        *self_links(href, tiles.title),
+        link(
+            definition_address(tiles.dataset, tile_matrix_set),
+            f"{REL}/tiling-scheme",
+            JSON,
+            tile_matrix_set.title or tile_matrix_set.id,
+        ),
+        link(f"{geodata}?f=json", f"{REL}/geodata", JSON, collection.layer.title),
+        *item_links(tiles, offered),
+    ]
+    if has_tilejson(offered):
+        links.append(link(f"{href}?f=tilejson", "alternate", TILEJSON, "TileJSON"))
+    if tiles.style is None:
+        # As existing servers write them.
+        for style in collection.layer.styles:
+            styled = Tiles(tiles.dataset, collection, style)
+            links += [
+                {**item, "rel": "tiles", "title": style.title}
+                for item in item_links(styled, offered)[:1]
+            ]
+    return links
+
+
+def has_tilejson(offered: OfferedSet) -> bool:
+    """Tell whether the matrices of a set are numbered as the zooms of TileJSON are."""
+    return all(name.isascii() and name.isdigit() and len(name) < 3 for name in offered.limits)
+
+
+def _bbox(collection: Collection, offered: OfferedSet) -> BoundingBox:
+    """Return the box of a collection in the CRS of a set."""
+    layer = collection.layer
+    if offered.link is None:
+        return layer.native_bbox
+    crs = offered.tile_matrix_set.crs
+    # The set is only offered where these have something in common, and a place in its CRS.
+    area = layer.geographic_bbox.intersection(crs.area_of_use) or layer.geographic_bbox
+    return WGS84.transform_bbox(area, crs)
+
+
+def _vector_layers(collection: Collection) -> list[dict[str, Any]]:
+    levels = collection.layer.pyramid.levels
+    # The finest level tells most of a table.
+    tables = {table.name: table for level in levels.values() for table in level.tables}
+    places: dict[str, list[str]] = {}
+    for name, level in levels.items():
+        for table in level.tables:
+            places.setdefault(table.name, []).append(name)
+    found = []
+    for name, table in tables.items():
+        entry: dict[str, Any] = {"id": name, "dataType": "vector"}
+        dimension = _GEOMETRY_DIMENSIONS.get(table.geometry.upper())
+        if dimension is not None:
+            entry["geometryDimension"] = dimension
+        properties = {attribute.name: _property(attribute.type) for attribute in table.attributes}
+        entry |= {
+            "minTileMatrix": places[name][0],
+            "maxTileMatrix": places[name][-1],
+            "propertiesSchema": {"type": "object", "properties": properties},
+        }
+        found.append(entry)
+    return found
+
+
+def _property(source_type: str) -> dict[str, str]:
+    lowered = source_type.lower()
+    found = next((name for part, name in _PROPERTY_TYPES if part in lowered), "string")
+    return {"type": found}
