@@ -20,6 +20,17 @@ from mastaba.slab.delivery import tiff_delivery
 Pixels = npt.NDArray[Any]
 """dtype uint8 or float32."""
 
+_DAMAGE: Final = (
+    ValueError,
+    OSError,
+    SyntaxError,
+    zlib.error,
+    struct.error,
+    isal_zlib.error,
+    Image.DecompressionBombError,
+)
+"""What the libraries raise for bytes that are not theirs."""
+
 _PNG_SIGNATURE: Final = b"\x89PNG\r\n\x1a\n"
 _PNG_MODES: Final = {1: "L", 2: "LA", 3: "RGB", 4: "RGBA"}
 _PNG_COLOUR_TYPES: Final = {1: 0, 2: 4, 3: 2, 4: 6}
@@ -65,7 +76,7 @@ class TileDecoder:
             pixels = self._decode(payload)
         except SlabFormatError:
             raise
-        except (ValueError, OSError, zlib.error, struct.error, SyntaxError) as error:
+        except _DAMAGE as error:
             raise SlabFormatError(f"a tile in {self._format.name} cannot be decoded") from error
         pixels.flags.writeable = False
         return pixels

@@ -1,0 +1,46 @@
+"""Payloads that no writer made: each is a damaged slab, never an error of a library."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+
+import numpy as np
+import pytest
+
+from mastaba.errors import SlabFormatError
+from mastaba.model.format import TILE_FORMATS
+from mastaba.slab.codecs import TileDecoder
+from mastaba.testing.tile_encoder import encode_tile
+
+SIDE = 16
+RASTER = sorted(name for name, found in TILE_FORMATS.items() if not found.is_vector)
+
+
+def decoder(name: str) -> TileDecoder:
+    return TileDecoder(TILE_FORMATS[name], TILE_FORMATS[name].channels[-1], SIDE, SIDE)
+
+
+@pytest.mark.parametrize("name", RASTER)
+@pytest.mark.parametrize("payload", [b"", b"\0", b"<html></html>", bytes(40), b"\xff" * 40])
+def test_other_bytes(name: str, payload: bytes) -> None:
+    with pytest.raises(SlabFormatError):
+        decoder(name).decode(payload)
+
+
+@pytest.mark.parametrize("name", [name for name in RASTER if "ZIP" in name or "PNG" in name])
+def test_half_of_a_compressed_tile(name: str) -> None:
+    tile_format = TILE_FORMATS[name]
+    shape = (SIDE, SIDE, tile_format.channels[-1])
+    noise = np.random.default_rng(1).integers(0, 256, shape)
+    payload = encode_tile(name, noise.astype(tile_format.sample))
+    with pytest.raises(SlabFormatError):
+        decoder(name).decode(payload[: len(payload) // 2])
+
+
+def test_a_png_that_claims_to_be_huge() -> None:
+    ihdr = struct.pack(">4sIIBBBBB", b"IHDR", 2**30, 2**30, 8, 6, 0, 0, 0)
+    payload = b"\x89PNG\r\n\x1a\n" + struct.pack(">I", 13) + ihdr
+    payload += struct.pack(">I", zlib.crc32(ihdr)) + bytes(64)
+    with pytest.raises(SlabFormatError):
+        decoder("TIFF_PNG_UINT8").decode(payload)
