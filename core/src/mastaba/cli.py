@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from mastaba import __version__
-from mastaba.commands import check, convert_services, plugins, schema, serve
+from mastaba.commands import check, convert_services, plugins, schema, serve, slab
 from mastaba.config.schema import SCHEMA_NAMES
 from mastaba.environment import Environment
 from mastaba.errors import PluginError
@@ -95,5 +95,15 @@ def _parser(installed: Plugins | None) -> argparse.ArgumentParser:
         "new", metavar="NEW", nargs="?", help="file to write; standard output when absent"
     )
     converting.set_defaults(run=convert_services.run)
+    looking = commands.add_parser("slab", help="look inside a slab")
+    looking.add_argument("slab", metavar="FILE", help="path of a slab, or s3://bucket/name")
+    looking.add_argument("--list", action="store_true", help="list the tiles")
+    looking.add_argument("--tile", type=int, metavar="N", help="decode this tile")
+    looking.add_argument(
+        "--out",
+        metavar="PATH",
+        help="write the tile: a picture (.png, .jpg, .tif, .webp), or the bytes as stored",
+    )
+    looking.set_defaults(run=lambda parsed: slab.run(parsed, installed))
     installed.register_commands(commands)
     return parser

@@ -59,7 +59,7 @@ def test_nulls_count_as_absent(tmp_path: Path, capsys: pytest.CaptureFixture[str
         (b"[]", "is no object"),
         (b"{", "not valid JSON"),
         (b"\xff\xfe", "not UTF-8"),
-        (b"null", "is no object"),
+        (b"null", "is empty"),
     ],
 )
 def test_what_cannot_be_converted_is_refused(

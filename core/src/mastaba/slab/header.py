@@ -1,0 +1,152 @@
+"""The header of a slab, for tools that open one without its descriptor (slab.md section 2).
+
+The server never interprets it: a descriptor says all that is in it.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from mastaba.errors import SlabFormatError
+from mastaba.slab.index import HEADER_SIZE
+
+_WIDTH: Final = 256
+_HEIGHT: Final = 257
+_BITS: Final = 258
+_COMPRESSION: Final = 259
+_PHOTOMETRIC: Final = 262
+_CHANNELS: Final = 277
+_TILE_WIDTH: Final = 322
+_TILE_HEIGHT: Final = 323
+_TILE_OFFSETS: Final = 324
+_SAMPLE_FORMAT: Final = 339
+
+_SHORT: Final = 3
+_ENTRY: Final = struct.Struct("<HHII")
+_MAX_ENTRIES: Final = (HEADER_SIZE - 2) // _ENTRY.size
+
+COMPRESSIONS: Final = {1: "none", 5: "LZW", 7: "JPEG", 8: "deflate", 32773: "PackBits"}
+PHOTOMETRICS: Final = {1: "grey", 2: "RGB", 6: "YCbCr"}
+
+
+@dataclass(frozen=True, slots=True)
+class SlabHeader:
+    """What a header says; None where it says nothing, as all of a vector slab's but two.
+
+    Attributes:
+        width, height: of the slab, pixels.
+        tile_width, tile_height: pixels.
+        tile_count: entries of the index.
+        bits: of the first channel.
+        compression, photometric: numbers of TIFF 6.
+        sample_format: 1 unsigned, 3 floating point.
+    """
+
+    tile_count: int
+    width: int | None = None
+    height: int | None = None
+    tile_width: int | None = None
+    tile_height: int | None = None
+    channels: int | None = None
+    bits: int | None = None
+    compression: int | None = None
+    photometric: int | None = None
+    sample_format: int | None = None
+
+    @classmethod
+    def parse(cls, data: bytes) -> SlabHeader:
+        """Read a header from the first bytes of a slab.
+
+        Raises:
+            SlabFormatError: they are not those of a slab; the message says where.
+        """
+        if len(data) < HEADER_SIZE:
+            raise SlabFormatError(f"it has {len(data)} bytes, a header alone has {HEADER_SIZE}")
+        if data.startswith(b"MM\0*"):
+            raise SlabFormatError("it is a big-endian TIFF file, slabs are little-endian")
+        if not data.startswith(b"II*\0"):
+            raise SlabFormatError(f"it begins with {data[:4].hex(' ')} instead of 49 49 2a 00")
+        values = _values(data)
+        count = values.get(_TILE_OFFSETS)
+        if not count:
+            raise SlabFormatError("its header has no tile offsets (tag 324)")
+        return cls(
+            tile_count=count,
+            width=values.get(_WIDTH),
+            height=values.get(_HEIGHT),
+            tile_width=values.get(_TILE_WIDTH),
+            tile_height=values.get(_TILE_HEIGHT),
+            channels=values.get(_CHANNELS),
+            bits=values.get(_BITS),
+            compression=values.get(_COMPRESSION),
+            photometric=values.get(_PHOTOMETRIC),
+            sample_format=values.get(_SAMPLE_FORMAT),
+        )
+
+    @property
+    def is_vector(self) -> bool:
+        return self.compression is None and self.tile_width is None
+
+    @property
+    def tiles_per_width(self) -> int | None:
+        """Tiles side by side; None when the header does not tell."""
+        if not self.width or not self.tile_width:
+            return None
+        return self.width // self.tile_width
+
+    @property
+    def tile_bytes(self) -> int | None:
+        """Bytes of one decoded tile; None when the header does not tell."""
+        sides = self.tile_width, self.tile_height, self.channels, self.bits
+        if None in sides or not all(sides):
+            return None
+        width, height, channels, bits = (int(side or 0) for side in sides)
+        return width * height * channels * bits // 8
+
+    def contradictions(self) -> list[str]:
+        """Return what in the header contradicts itself."""
+        found = []
+        if self.compression is not None and self.compression not in COMPRESSIONS:
+            found.append(f"the compression {self.compression} is none of slabs")
+        sides = self.width, self.height, self.tile_width, self.tile_height
+        if not self.is_vector and all(sides):
+            width, height, tile_width, tile_height = (int(side or 0) for side in sides)
+            if width % tile_width or height % tile_height:
+                found.append(
+                    f"{width} × {height} pixels are no whole tiles of {tile_width} × {tile_height}"
+                )
+            elif width // tile_width * (height // tile_height) != self.tile_count:
+                found.append(
+                    f"{width} × {height} pixels are not {self.tile_count} tiles of "
+                    f"{tile_width} × {tile_height}"
+                )
+        elif not self.is_vector:
+            found.append("the size of the slab or of its tiles is missing")
+        return found
+
+
+def _values(data: bytes) -> Mapping[int, int]:
+    """Return the first value of each entry; of the tile offsets, their number."""
+    (start,) = struct.unpack_from("<I", data, 4)
+    if start > HEADER_SIZE - 2:
+        raise SlabFormatError(f"its directory lies at {start}, outside the header")
+    (count,) = struct.unpack_from("<H", data, start)
+    if count > _MAX_ENTRIES or start + 2 + count * _ENTRY.size > HEADER_SIZE:
+        raise SlabFormatError(f"its directory has {count} entries, more than the header can hold")
+    values: dict[int, int] = {}
+    for position in range(start + 2, start + 2 + count * _ENTRY.size, _ENTRY.size):
+        tag, kind, number, value = _ENTRY.unpack_from(data, position)
+        if tag == _TILE_OFFSETS:
+            value = number
+        elif kind == _SHORT and number > 2:
+            # More than two short values do not fit into the entry, which points to them.
+            if value > HEADER_SIZE - 2:
+                raise SlabFormatError(f"the values of tag {tag} lie at {value}, outside the header")
+            (value,) = struct.unpack_from("<H", data, value)
+        elif kind == _SHORT:
+            value &= 0xFFFF
+        values[tag] = value
+    return values

@@ -1,0 +1,229 @@
+"""What is inside one slab, and what is wrong with it. Nothing here is used to serve tiles."""
+
+from __future__ import annotations
+
+import struct
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from mastaba.errors import SlabFormatError
+from mastaba.model.format import TILE_FORMATS, TileFormat
+from mastaba.slab.header import SlabHeader
+from mastaba.slab.index import HEADER_SIZE, MAX_TILE_SIZE, index_length
+from mastaba.slab.symbolic import SIGNATURE
+from mastaba.storage.base import ByteRange, Storage
+
+ALIGNMENT: Final = 16
+"""The reference writer begins each tile at a multiple of this."""
+
+_MAGIC: Final = 16
+_PNG: Final = b"\x89PNG\r\n\x1a\n"
+_JPEG: Final = b"\xff\xd8\xff"
+_GZIP: Final = b"\x1f\x8b"
+_MVT_LAYER: Final = 0x1A
+_LZW_CLEAR: Final = 0x80
+_WORDS: Final = {1: "RAW", 5: "LZW", 32773: "PKB"}
+UNKNOWN: Final = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class TileEntry:
+    """One entry of an index.
+
+    Attributes:
+        content: what the first bytes look like, such as ``jpeg``; empty for an absent tile, and
+            for one outside the slab.
+    """
+
+    number: int
+    offset: int
+    size: int
+    content: str = ""
+
+    @property
+    def end(self) -> int:
+        return self.offset + self.size
+
+
+@dataclass(slots=True)
+class SlabReport:
+    """Facts about one slab.
+
+    Attributes:
+        name: full name of the object.
+        size: bytes.
+        link: ``container/name`` that a symbolic object stands for, or None for a slab.
+        header: None when it cannot be read.
+        entries: all of the index; none when it cannot be read.
+        problems: what is wrong, as sentences.
+        padding: unused bytes between tiles, as far as they only align the next one.
+        gaps: further unused bytes: position and length of each hole.
+        trailing: bytes behind the last tile.
+        shared: tiles whose bytes are those of an earlier tile.
+    """
+
+    name: str
+    size: int
+    link: str | None = None
+    header: SlabHeader | None = None
+    entries: tuple[TileEntry, ...] = ()
+    problems: list[str] = field(default_factory=list)
+    padding: int = 0
+    gaps: list[tuple[int, int]] = field(default_factory=list)
+    trailing: int = 0
+    shared: int = 0
+
+    @property
+    def stored(self) -> list[TileEntry]:
+        """The entries that stand for a tile."""
+        return [entry for entry in self.entries if entry.size]
+
+    @property
+    def contents(self) -> Counter[str]:
+        """How many tiles look like what."""
+        return Counter(entry.content for entry in self.stored if entry.content)
+
+    @property
+    def formats(self) -> list[TileFormat]:
+        """The pyramid formats that header and tiles fit; several where only the maker knows."""
+        return [] if self.header is None else _formats(self.header, self.contents)
+
+
+def inspect_slab(storage: Storage, key: str) -> SlabReport:
+    """Look into a slab, or a symbolic object; damage ends up in the report.
+
+    Raises:
+        ObjectNotFoundError: there is no such object.
+        StorageError: it cannot be read.
+    """
+    size = storage.stat(key).size
+    report = SlabReport(f"{storage.full_name}/{key}" if storage.is_remote else key, size)
+    if size == 0:
+        report.problems.append("it is empty, which counts as absent")
+        return report
+    head = storage.read(key, ByteRange(0, HEADER_SIZE)).data
+    if head.startswith(SIGNATURE) and size < HEADER_SIZE:
+        report.link = head[len(SIGNATURE) :].decode("utf-8", "backslashreplace")
+        return report
+    try:
+        report.header = SlabHeader.parse(head)
+    except SlabFormatError as error:
+        report.problems.append(str(error))
+        return report
+    report.problems += report.header.contradictions()
+    count = report.header.tile_count
+    if index_length(count) > size:
+        report.problems.append(
+            f"it has {size} bytes, header and index of {count} tiles alone have "
+            f"{index_length(count)}"
+        )
+        return report
+    values = storage.read(key, ByteRange(HEADER_SIZE, 8 * count)).data
+    if len(values) != 8 * count:
+        report.problems.append("it was cut short while it was read")
+        return report
+    _read_entries(report, values, storage, key)
+    _check_layout(report)
+    return report
+
+
+def _read_entries(report: SlabReport, values: bytes, storage: Storage, key: str) -> None:
+    assert report.header is not None
+    count = len(values) // 8
+    numbers = struct.unpack(f"<{2 * count}I", values)
+    places = list(zip(range(count), numbers[:count], numbers[count:], strict=True))
+    inside: list[tuple[int, int, int]] = []
+    for number, offset, size in places:
+        if size and offset < index_length(count):
+            report.problems.append(f"tile {number} begins at {offset}, within header or index")
+        elif size and offset + size > report.size:
+            report.problems.append(
+                f"tile {number} ends at {offset + size}, the slab at {report.size}"
+            )
+        elif size > MAX_TILE_SIZE:
+            report.problems.append(f"tile {number} has {size} bytes, more than any tile")
+        elif size:
+            inside.append((number, offset, size))
+    ranges = [ByteRange(offset, min(size, _MAGIC)) for _, offset, size in inside]
+    reads = storage.read_ranges(key, ranges) if ranges else []
+    contents: dict[int, str] = {}
+    for (number, _, size), read in zip(inside, reads, strict=True):
+        contents[number] = _content(read.data, size, report.header)
+        if contents[number] == UNKNOWN:
+            report.problems.append(
+                f"tile {number} begins with {read.data[:8].hex(' ')} ({size} bytes), which is not "
+                "what the header announces"
+            )
+    report.entries = tuple(
+        TileEntry(number, offset, size, contents.get(number, "")) for number, offset, size in places
+    )
+
+
+def _check_layout(report: SlabReport) -> None:
+    """Look for holes between the tiles, and for tiles that lie one over the other."""
+    entries = sorted(
+        (entry for entry in report.entries if entry.content),
+        key=lambda entry: (entry.offset, entry.end),
+    )
+    position = index_length(len(report.entries))
+    last: TileEntry | None = None
+    for entry in entries:
+        if last is not None and (entry.offset, entry.size) == (last.offset, last.size):
+            report.shared += 1
+            continue
+        if last is not None and entry.offset < position:
+            report.problems.append(
+                f"the tiles {last.number} and {entry.number} overlap by "
+                f"{position - entry.offset} bytes"
+            )
+        elif entry.offset - position >= ALIGNMENT:
+            report.gaps.append((position, entry.offset - position))
+        else:
+            report.padding += entry.offset - position
+        if entry.end >= position:
+            position, last = entry.end, entry
+    report.trailing = max(0, report.size - position)
+
+
+def _content(start: bytes, size: int, header: SlabHeader) -> str:
+    """Return what a tile looks like, given what the header announces."""
+    if header.is_vector:
+        if start.startswith(_GZIP):
+            return "gzip"
+        return "mvt" if start[0] == _MVT_LAYER else UNKNOWN
+    match header.compression:
+        case 1 if size == header.tile_bytes:
+            return "raw"
+        case 5 if start[0] == _LZW_CLEAR:
+            return "lzw"
+        case 7 if start.startswith(_JPEG):
+            return "jpeg"
+        case 8 if start.startswith(_PNG):
+            return "png"
+        case 8 if _is_zlib(start):
+            return "zlib"
+        case 32773:
+            return "packbits"
+    return UNKNOWN
+
+
+def _is_zlib(start: bytes) -> bool:
+    return len(start) > 1 and start[0] & 0x8F == 8 and (start[0] << 8 | start[1]) % 31 == 0
+
+
+def _formats(header: SlabHeader, contents: Counter[str]) -> list[TileFormat]:
+    sample = "FLOAT32" if header.sample_format == 3 else "UINT8"
+    names: Sequence[str]
+    if header.is_vector:
+        names = ("TIFF_PBF_MVT",)
+    elif header.compression == 7:
+        names = ("TIFF_JPG_UINT8", "TIFF_JPG90_UINT8")
+    elif header.compression == 8:
+        # Only the tiles tell these two apart.
+        kinds = {"png": "TIFF_PNG_UINT8", "zlib": f"TIFF_ZIP_{sample}"}
+        names = [name for kind, name in kinds.items() if contents[kind]]
+    else:
+        names = (f"TIFF_{_WORDS.get(header.compression or 0, '')}_{sample}",)
+    return [TILE_FORMATS[name] for name in names if name in TILE_FORMATS]
