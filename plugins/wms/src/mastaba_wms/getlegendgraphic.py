@@ -12,8 +12,6 @@ from mastaba.http.request import printable
 from mastaba.http.response import Response, content_disposition
 from mastaba.model.style import Style
 from mastaba_wms import params
-from mastaba_wms.drawing import encoded
-from mastaba_wms.legend import Symbol, draw_legend
 from mastaba_wms.published import PublishedLayer, find
 
 DEFAULT_FORMAT: Final = "image/png"
@@ -47,6 +45,10 @@ class GetLegendGraphic:
         Raises:
             RequestError: a parameter is missing or not valid.
         """
+        # Loaded on first use: drawing takes a library that maps do without.
+        from mastaba_wms.drawing import encoded
+        from mastaba_wms.legend import Symbol, draw_legend
+
         layer = find(self._layers, params.required(parameters, "LAYER"), "LAYER")
         style = layer.style(parameters.get("style", ""))
         value = parameters.get("format") or DEFAULT_FORMAT

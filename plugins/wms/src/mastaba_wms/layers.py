@@ -13,7 +13,6 @@ from mastaba.model.crs import CRS, WGS84
 from mastaba.model.layer import Attribution, Layer, Metadata
 from mastaba.model.style import Style
 from mastaba_wms.getlegendgraphic import DEFAULT_FORMAT, legend_url
-from mastaba_wms.legend import legend_size
 from mastaba_wms.published import PublishedLayer
 from mastaba_wms.versions import Version
 
@@ -169,6 +168,9 @@ class LayerWriter:
             )
         if not self._legends or style.palette is None:
             return ""
+        # Loaded on first use: see GetLegendGraphic.
+        from mastaba_wms.legend import legend_size
+
         url = legend_url(self._endpoint_uri, layer.id, style, DEFAULT_FORMAT)
         return self._picture("LegendURL", DEFAULT_FORMAT, url, *legend_size(style))
 

@@ -114,7 +114,7 @@ class WMSService(Service):
         parameters: Mapping[str, str] = request.environ.get(_PARAMETERS, request.query)
         sheet = self._sheet(parameters)
         if sheet is not None:
-            # Only words fit for the client: they are drawn where nobody reads the code.
+            # Loaded on first use: see GetLegendGraphic.
             from mastaba_wms.report import drawn_report
 
             return drawn_report(public_message(error), sheet)
