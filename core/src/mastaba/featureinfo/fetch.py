@@ -10,6 +10,7 @@ import time
 import zlib
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from typing import Final
 from urllib.parse import SplitResult, unquote, urljoin, urlsplit
@@ -121,11 +122,16 @@ class Fetcher:
     def _open(self, scheme: str, host: str, port: int) -> HTTPConnection:
         if scheme == "http":
             return HTTPConnection(host, port, timeout=self._silence)
+        return HTTPSConnection(host, port, timeout=self._silence, context=self._context)
+
+    @cached_property
+    def _context(self) -> ssl.SSLContext:
+        # Loading the certificates of all authorities takes longer than many answers.
         context = ssl.create_default_context()
         if not self._verify:
             context.check_hostname = False
             context.verify_mode = ssl.CERT_NONE
-        return HTTPSConnection(host, port, timeout=self._silence, context=context)
+        return context
 
 
 class _Watchdog:
