@@ -169,7 +169,17 @@ class AccessDeniedError(StorageError):
 
 
 class StorageUnavailableError(StorageError):
-    """The storage did not answer, or not completely. A later attempt may succeed."""
+    """The storage did not answer, or not completely. A later attempt may succeed.
+
+    Args:
+        answered: whether it did answer, only not with what was asked for: it is alive.
+    """
+
+    def __init__(
+        self, message: str, *, storage: str = "", key: str = "", answered: bool = False
+    ) -> None:
+        super().__init__(message, storage=storage, key=key)
+        self.answered = answered
 
 
 class SlabFormatError(MastabaError):

@@ -119,6 +119,15 @@ def test_answers_between_failures_keep_the_store_in_use(key: str) -> None:
     assert outcomes[3] == "read"
 
 
+def test_an_object_that_cannot_be_read_does_not_take_others_with_it(key: str) -> None:
+    inner = Flaky(*[StorageUnavailableError("status 500", answered=True) for _ in range(9)])
+    storage = RetryingStorage(inner, RetryPolicy(failures=3, pause=1e9))
+    for _ in range(9):
+        with pytest.raises(StorageUnavailableError, match="status 500"):
+            storage.read(key)
+    assert storage.read(key).data == b"content"
+
+
 def test_the_breaker_can_be_turned_off(key: str) -> None:
     inner = Flaky(*[down() for _ in range(20)])
     storage = RetryingStorage(inner, RetryPolicy(failures=0))

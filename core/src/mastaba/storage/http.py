@@ -33,6 +33,9 @@ if TYPE_CHECKING:
     from mastaba.environment import Environment
 
 _CONNECTIONS: Final = 64
+_OVERLOADED: Final = (408, 429, 502, 503, 504)
+"""Statuses by which a server, or a gateway before it, says that it cannot do more."""
+
 _MAX_ERROR_BODY: Final = 64 * 1024
 _CONTENT_RANGE: Final = re.compile(r"bytes (\d+)-(\d+)/(\d+|\*)")
 
@@ -221,8 +224,12 @@ class HTTPStorage(Storage):
             raise self._error(ObjectChangedError, key, "it has been replaced")
         if status in (401, 403):
             raise self._error(AccessDeniedError, key, told)
-        if status in (408, 429) or status >= 500:
+        if status in _OVERLOADED:
             raise self._error(StorageUnavailableError, key, told)
+        if status >= 500:
+            raise StorageUnavailableError(
+                f"{self.full_name}/{key}: {told}", storage=self.full_name, key=key, answered=True
+            )
         raise self._error(StorageError, key, told)
 
     def _version(self, answer: HTTPAnswer, key: str, wanted: str | None) -> str | None:

@@ -179,7 +179,11 @@ class RetryingStorage(Storage):
             try:
                 result = self._hedged(call)
             except StorageUnavailableError as error:
-                self._breaker.failed(error)
+                # One object that cannot be read must not take all others with it.
+                if error.answered:
+                    self._breaker.answered()
+                else:
+                    self._breaker.failed(error)
                 if attempt == attempts:
                     raise
                 logger.warning("attempt %d of %d failed: %s", attempt, attempts, error)
