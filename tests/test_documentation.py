@@ -1,0 +1,240 @@
+"""The plugin author's manual, the published schemas and the sample files."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from mastaba import hookspecs
+from mastaba.catalogue import MapSettings
+from mastaba.config.documents import parse_document
+from mastaba.config.faults import Faults
+from mastaba.config.schema import SCHEMA_NAMES, SchemaValidator, schema
+from mastaba.plugins import Plugins
+
+REPOSITORY = Path(__file__).parents[1]
+MANUAL = REPOSITORY / "docs/plugin-authors.md"
+CONFIG = REPOSITORY / "config"
+SAMPLES = ("server", "services", "layer")
+
+_BLOCK = re.compile(r"^```(?:python|toml)\n# path: (?P<path>\S+)\n(?P<code>.*?)^```$", re.M | re.S)
+
+
+@pytest.fixture(scope="module")
+def manual() -> str:
+    return MANUAL.read_text("utf-8")
+
+
+# ---------------------------------------------------------------- the manual
+
+
+def test_every_hook_is_described_with_its_arguments(manual: str) -> None:
+    described = re.findall(r"^### `(\w+\(.*\))`$", manual, re.M)
+    wanted = [
+        f"{name}({', '.join(inspect.signature(getattr(hookspecs, name)).parameters)})"
+        for name in hookspecs.hook_names()
+    ]
+    assert sorted(described) == sorted(wanted)
+
+
+def test_links_inside_the_manual_lead_somewhere(manual: str) -> None:
+    headings = re.findall(r"^#+ (.*)$", manual, re.M)
+    anchors = {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in headings}
+    links = re.findall(r"\]\(#([^)]*)\)", manual)
+    assert links
+    assert set(links) <= anchors
+
+
+@pytest.fixture(scope="module")
+def projects(manual: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Write the projects of the manual as if installed; returns the environment to use them."""
+    directory = tmp_path_factory.mktemp("manual")
+    places: list[str] = []
+    for block in _BLOCK.finditer(manual):
+        path = directory / block["path"]
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(block["code"], "utf-8")
+    for pyproject in sorted(directory.glob("*/pyproject.toml")):
+        project = tomllib.loads(pyproject.read_text("utf-8"))["project"]
+        info = pyproject.parent / "src" / f"{project['name'].replace('-', '_')}-1.0.0.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(
+            f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n"
+        )
+        entries = project["entry-points"]["mastaba"].items()
+        lines = [f"{name} = {value}\n" for name, value in entries]
+        (info / "entry_points.txt").write_text("[mastaba]\n" + "".join(lines))
+        places.append(str(info.parent))
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(places), "MANUAL": str(directory)}
+
+
+def run(projects: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *arguments],
+        env=projects,
+        cwd=projects["MANUAL"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("project", ["storage-sqlite", "xyz"])
+def test_tests_of_the_manual_pass(project: str, projects: dict[str, str]) -> None:
+    # Fork tests of the kit warn about threads from Python 3.12 on.
+    ended = run(
+        projects, "-m", "pytest", "-q", "-W", "error", "-p", "no:cacheprovider", f"{project}/tests"
+    )
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert " passed" in ended.stdout
+
+
+def test_plugins_of_the_manual_are_listed_as_it_says(projects: dict[str, str]) -> None:
+    ended = run(projects, "-m", "mastaba", "plugins")
+    rows = {line.split()[0]: line.split(None, 3)[1:] for line in ended.stdout.splitlines()}
+
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert rows["storage_sqlite"] == ["mastaba-storage-sqlite", "1.0.0", "storage driver sqlite"]
+    assert rows["xyz"][2] == ("service xyz, encoder image/x-portable-pixmap, commands, middleware")
+
+
+def test_command_of_the_manual_runs(projects: dict[str, str]) -> None:
+    ended = run(projects, "-m", "mastaba", "tile-count", "3")
+    assert (ended.returncode, ended.stdout) == (0, "64\n")
+
+
+def test_every_block_of_python_in_the_manual_has_its_file(manual: str) -> None:
+    assert manual.count("```python\n") + manual.count("```toml\n") == len(_BLOCK.findall(manual))
+
+
+def test_json_of_the_manual_is_json(manual: str) -> None:
+    blocks = re.findall(r"^```json\n(.*?)^```$", manual, re.M | re.S)
+    assert blocks
+    for block in blocks:
+        assert isinstance(json.loads(block), dict)
+
+
+# ---------------------------------------------------------------- config/
+
+
+@pytest.fixture(scope="module")
+def workspace() -> Plugins:
+    """Return all plugins of the workspace; skip when some are not installed."""
+    plugins = Plugins()
+    folders = {path.parent.name for path in (REPOSITORY / "plugins").glob("*/pyproject.toml")}
+    wanted = {f"mastaba-{folder.replace('_', '-')}" for folder in folders}
+    missing = wanted - {info.distribution for info in plugins.listing()}
+    if missing:
+        pytest.skip(f"needs all plugins of the workspace; not installed: {sorted(missing)}")
+    return plugins
+
+
+@pytest.mark.parametrize("name", SCHEMA_NAMES)
+def test_published_schema_is_that_of_the_whole_workspace(name: str, workspace: Plugins) -> None:
+    published = json.loads((CONFIG / f"{name}.schema.json").read_text("utf-8"))
+    assert published == schema(name, workspace), (
+        f"config/{name}.schema.json is out of date; write it anew with 'make schemas', or: "
+        f"mastaba schema {name} > config/{name}.schema.json"
+    )
+
+
+def test_nothing_but_schemas_and_samples_lies_in_config() -> None:
+    assert {path.name for path in CONFIG.iterdir()} == {
+        *(f"{name}.schema.json" for name in SCHEMA_NAMES),
+        *(f"{name}.sample.yaml" for name in SAMPLES),
+    }
+
+
+def check(text: str, name: str, plugins: Plugins) -> list[str]:
+    faults = Faults()
+    document = parse_document(text, f"{name}.yaml", faults)
+    SchemaValidator(name, plugins).validate(document, f"{name}.yaml", faults)
+    return [str(fault) for fault in faults.all]
+
+
+def uncomment(text: str) -> str:
+    """Return a sample with its commented keys in force; lines of prose begin with two signs."""
+    return re.sub(r"^(\s*)#(?!#) ?", r"\1", text, flags=re.M)
+
+
+@pytest.fixture(params=SAMPLES)
+def sample(request: pytest.FixtureRequest) -> tuple[str, str]:
+    name: str = request.param
+    return name, (CONFIG / f"{name}.sample.yaml").read_text("utf-8")
+
+
+def test_sample_is_valid_as_it_is(sample: tuple[str, str], workspace: Plugins) -> None:
+    name, text = sample
+    assert check(text, name, workspace) == []
+
+
+def test_sample_is_valid_with_every_commented_key(
+    sample: tuple[str, str], workspace: Plugins
+) -> None:
+    name, text = sample
+    assert check(uncomment(text), name, workspace) == []
+
+
+def walk_schema(properties: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Give path and schema of every key."""
+    for name, node in properties.items():
+        yield f"{prefix}.{name}", node
+        yield from walk_schema(node.get("properties", {}), f"{prefix}.{name}")
+        inside = node.get("items", {}).get("properties", {})
+        yield from walk_schema(inside, f"{prefix}.{name}[]")
+
+
+def walk_document(document: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Give path and value of every key."""
+    if isinstance(document, dict):
+        for name, value in document.items():
+            yield f"{prefix}.{name}", value
+            yield from walk_document(value, f"{prefix}.{name}")
+    elif isinstance(document, list):
+        for item in document:
+            yield from walk_document(item, f"{prefix}[]")
+
+
+def test_sample_shows_every_key(sample: tuple[str, str], workspace: Plugins) -> None:
+    name, text = sample
+    known = dict(walk_schema(schema(name, workspace)["properties"]))
+    if name == "layer":  # a viewer and the like publish all layers
+        known = {path: node for path, node in known.items() if not path.startswith(".viewer")}
+    shown = dict(walk_document(yaml.safe_load(uncomment(text))))
+    assert set(known) - set(shown) == set()
+
+
+def test_commented_key_of_a_sample_states_its_default(
+    sample: tuple[str, str], workspace: Plugins
+) -> None:
+    name, text = sample
+    in_force = dict(walk_document(yaml.safe_load(text)))
+    commented = {
+        path: value
+        for path, value in walk_document(yaml.safe_load(uncomment(text)))
+        if path not in in_force
+    }
+    wanted = {
+        path: node["default"]
+        for path, node in walk_schema(schema(name, workspace)["properties"])
+        if "default" in node and path in commented
+    }
+    assert wanted
+    assert {path: commented[path] for path in wanted} == wanted
+
+
+def test_default_formats_of_the_sample_are_those_of_the_core() -> None:
+    text = (CONFIG / "services.sample.yaml").read_text("utf-8")
+    formats = yaml.safe_load(uncomment(text))["global"]["map"]["formats"]
+    assert tuple(formats) == MapSettings().formats
