@@ -1,0 +1,181 @@
+"""The distributions of the workspace: metadata, entry points and what their wheels contain."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import re
+import subprocess
+import sys
+import tomllib
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import mastaba
+from mastaba.plugins import ENTRY_POINT_GROUP
+
+REPOSITORY = Path(__file__).parents[1]
+CORE = REPOSITORY / "core"
+PLUGINS = sorted(path.parent for path in (REPOSITORY / "plugins").glob("*/pyproject.toml"))
+DISTRIBUTIONS = [CORE, *PLUGINS]
+
+distributions = pytest.mark.parametrize("folder", DISTRIBUTIONS, ids=lambda path: path.name)
+plugins = pytest.mark.parametrize("folder", PLUGINS, ids=lambda path: path.name)
+
+
+def pyproject(folder: Path) -> dict[str, Any]:
+    return tomllib.loads((folder / "pyproject.toml").read_text("utf-8"))
+
+
+def package_of(folder: Path) -> Path:
+    """Return the one import package of a distribution."""
+    (package,) = [path.parent for path in (folder / "src").glob("*/__init__.py")]
+    return package
+
+
+def metadata(folder: Path) -> importlib.metadata.Distribution:
+    name = pyproject(folder)["project"]["name"]
+    try:
+        return importlib.metadata.distribution(name)
+    except importlib.metadata.PackageNotFoundError:
+        pytest.skip(f"{name} is not installed")
+
+
+@distributions
+def test_version_is_read_from_the_one_place(folder: Path) -> None:
+    document = pyproject(folder)
+    version_file = (folder / document["tool"]["hatch"]["version"]["path"]).resolve()
+
+    assert document["project"]["dynamic"] == ["version"]
+    assert version_file == CORE / "src/mastaba/__init__.py"
+
+
+@distributions
+def test_installed_version_is_that_of_the_core(folder: Path) -> None:
+    assert metadata(folder).version == mastaba.__version__
+
+
+@plugins
+def test_plugin_pins_the_minor_version_of_the_core(folder: Path) -> None:
+    major, minor, _ = mastaba.__version__.split(".", 2)
+    pins = [
+        requirement
+        for requirement in pyproject(folder)["project"]["dependencies"]
+        if re.match(r"mastaba\b(?!-)", requirement)
+    ]
+    assert len(pins) == 1
+    assert re.fullmatch(rf"mastaba(\[[\w,]+\])?~={major}\.{minor}\.0", pins[0])
+
+
+@plugins
+def test_plugin_depends_on_no_other_plugin(folder: Path) -> None:
+    project = pyproject(folder)["project"]
+    requirements = [
+        *project["dependencies"],
+        *(line for lines in project.get("optional-dependencies", {}).values() for line in lines),
+    ]
+    assert [line for line in requirements if line.startswith("mastaba-")] == []
+
+
+@plugins
+def test_plugin_asks_for_extras_that_the_core_has(folder: Path) -> None:
+    known = set(pyproject(CORE)["project"].get("optional-dependencies", {}))
+    for requirement in pyproject(folder)["project"]["dependencies"]:
+        found = re.match(r"mastaba\[([\w,]+)\]", requirement)
+        assert found is None or set(found[1].split(",")) <= known
+
+
+@distributions
+def test_metadata_is_complete(folder: Path) -> None:
+    project = pyproject(folder)["project"]
+
+    assert project["requires-python"] == ">=3.11"
+    assert project["license"] == "Apache-2.0"
+    assert len(project["description"]) > 20
+    readme = folder / project["readme"]
+    assert readme.read_text("utf-8").startswith(f"# {project['name']}")
+
+
+@plugins
+def test_names_of_folder_package_and_distribution_agree(folder: Path) -> None:
+    document = pyproject(folder)
+
+    assert document["project"]["name"] == f"mastaba-{folder.name.replace('_', '-')}"
+    assert package_of(folder).name == f"mastaba_{folder.name}"
+    packages = document["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
+    assert packages == [f"src/{package_of(folder).name}"]
+
+
+@plugins
+def test_plugin_has_one_entry_point_and_it_resolves(folder: Path) -> None:
+    declared = pyproject(folder)["project"]["entry-points"]
+    assert list(declared) == [ENTRY_POINT_GROUP]
+    ((name, value),) = declared[ENTRY_POINT_GROUP].items()
+    assert value == package_of(folder).name
+
+    entries = metadata(folder).entry_points.select(group=ENTRY_POINT_GROUP)
+    (entry,) = entries
+    assert (entry.name, entry.value) == (name, value)
+    module = entry.load()
+    assert Path(module.__file__) == package_of(folder) / "__init__.py"
+    assert module.__doc__
+
+
+def test_command_of_the_core_resolves() -> None:
+    scripts = pyproject(CORE)["project"]["scripts"]
+    assert list(scripts) == ["mastaba"]
+    module, _, function = scripts["mastaba"].partition(":")
+    assert callable(getattr(importlib.import_module(module), function))
+
+
+@distributions
+def test_package_is_typed(folder: Path) -> None:
+    assert (package_of(folder) / "py.typed").is_file()
+
+
+@pytest.fixture(scope="module")
+def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Build all wheels as pip does."""
+    directory = tmp_path_factory.mktemp("wheels")
+    built = subprocess.run(
+        [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", directory, *DISTRIBUTIONS],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if "hatchling" in built.stderr and built.returncode:
+        pytest.skip("the build backend cannot be fetched")
+    assert built.returncode == 0, built.stderr
+    return directory
+
+
+@distributions
+def test_wheel_holds_every_file_of_its_package(folder: Path, wheels: Path) -> None:
+    package = package_of(folder)
+    name = pyproject(folder)["project"]["name"].replace("-", "_")
+    (wheel,) = wheels.glob(f"{name}-{mastaba.__version__}-*.whl")
+    wanted = {
+        str(path.relative_to(package.parent))
+        for path in package.rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+
+    with zipfile.ZipFile(wheel) as archive:
+        held = {item for item in archive.namelist() if ".dist-info/" not in item}
+        (entry_points,) = [
+            archive.read(item).decode()
+            for item in archive.namelist()
+            if item.endswith("entry_points.txt")
+        ]
+    assert held == wanted
+    assert f"[{'console_scripts' if folder == CORE else ENTRY_POINT_GROUP}]" in entry_points
+
+
+def test_wheel_of_the_core_holds_the_schemas(wheels: Path) -> None:
+    (wheel,) = wheels.glob(f"mastaba-{mastaba.__version__}-*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        schemas = [item for item in archive.namelist() if item.startswith("mastaba/config/schemas")]
+    assert len(schemas) == 7
