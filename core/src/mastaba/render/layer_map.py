@@ -143,36 +143,39 @@ class LayerMap:
             SlabFormatError, StorageError: the data cannot be read.
         """
         extent, nodata = self._extent, self._raster.nodata
-        dtype = np.float32 if self._is_float else np.uint8
         if self._positions is None or self._part is None:
-            return self._empty(dtype)
+            return MapImage(*self._empty(extent.height, extent.width), nodata)
         top, bottom, left, right = self._part
         whole = (bottom - top, right - left) == (extent.height, extent.width)
         strip = max(16, _STRIP_PIXELS // (right - left))
         if whole and strip >= extent.height:
             pixels, valid = self._draw_rows(slice(0, bottom - top))
             return MapImage(pixels, valid, nodata)
-        image = self._empty(dtype)
-        assert image.valid is not None
+        image, found = self._empty(extent.height, extent.width)
         for start in range(0, bottom - top, strip):
             stop = min(start + strip, bottom - top)
             pixels, valid = self._draw_rows(slice(start, stop))
-            image.pixels[top + start : top + stop, left:right] = pixels
-            image.valid[top + start : top + stop, left:right] = True if valid is None else valid
-        if image.valid.all():
-            return MapImage(image.pixels, None, nodata)
-        return image
+            image[top + start : top + stop, left:right] = pixels
+            found[top + start : top + stop, left:right] = True if valid is None else valid
+        return MapImage(image, None if found.all() else found, nodata)
 
-    def _empty(self, dtype: type[np.float32] | type[np.uint8]) -> MapImage:
-        shape = (self._extent.height, self._extent.width)
-        pixels = np.empty((*shape, self._raster.channels), dtype)
+    def _empty(self, height: int, width: int) -> tuple[Pixels, Mask]:
+        """Return pixels of nodata, and that none of them is data."""
+        dtype = np.float32 if self._is_float else np.uint8
+        pixels = np.empty((height, width, self._raster.channels), dtype)
         pixels[:] = self._raster.nodata
-        return MapImage(pixels, np.zeros(shape, np.bool_), self._raster.nodata)
+        return pixels, np.zeros((height, width), np.bool_)
 
     def _draw_rows(self, rows: slice) -> tuple[Pixels, Mask | None]:
         """Return some rows of the part that may hold data."""
         positions = self._positions
         assert positions is not None
+        placed = None
+        if isinstance(positions, CurvedPositions) and not positions.is_complete:
+            cut = positions.cut(rows.start, rows.stop - 1)
+            placed = np.isfinite(cut.spread(cut.columns + cut.rows))
+            if not placed.any():
+                return self._empty(*placed.shape)
         window = self._window(rows)
         mosaic = self._level.read(window)
         if isinstance(positions, StraightPositions):
@@ -193,9 +196,7 @@ class LayerMap:
                 return warp(pixels, shifted, row_stencil, column_stencil)
 
         pixels, valid = self._sampled(mosaic, sample)
-        if isinstance(positions, CurvedPositions) and not positions.is_complete:
-            cut = positions.cut(rows.start, rows.stop - 1)
-            placed = np.isfinite(cut.spread(cut.columns + cut.rows))
+        if placed is not None:
             valid = placed if valid is None else valid & placed
             pixels[~placed] = self._raster.nodata
         return pixels, valid

@@ -76,10 +76,14 @@ class CurvedPositions:
         """Return the rows from ``first`` to ``last``, both included, with a grid of their own."""
         down = np.unique(np.concatenate([[first], self.down, [last]]))
         down = down[(down >= first) & (down <= last)]
-        between = _between(self.down, down)
-        return replace(
-            self, down=down - first, columns=between @ self.columns, rows=between @ self.rows
+        # Lines of the grid stay as they are, even beside lines without a place.
+        is_line = np.isin(down, self.down)
+        columns, rows = (
+            _interpolated(self.down, values, down) for values in (self.columns, self.rows)
         )
+        lines = np.searchsorted(self.down, down[is_line])
+        columns[is_line], rows[is_line] = self.columns[lines], self.rows[lines]
+        return replace(self, down=down - first, columns=columns, rows=rows)
 
     def shifted(self, top: int, left: int) -> CurvedPositions:
         """Return the same positions over a source that begins at a row and column."""
@@ -88,8 +92,8 @@ class CurvedPositions:
     def spread(self, values: Floats) -> Floats:
         """Return grid values at every pixel; not finite in the cells of points that are not."""
         width, height = int(self.across[-1]) + 1, int(self.down[-1]) + 1
-        wide = _between(self.across, np.arange(width, dtype=np.float64)) @ values.T
-        return _between(self.down, np.arange(height, dtype=np.float64)) @ wide.T
+        wide = _interpolated(self.across, values.T, np.arange(width, dtype=np.float64))
+        return _interpolated(self.down, wide.T, np.arange(height, dtype=np.float64))
 
 
 Positions = StraightPositions | CurvedPositions
@@ -220,17 +224,17 @@ def _cut(positions: Floats) -> Floats:
     return np.floor(positions * FRACTIONS) / FRACTIONS
 
 
-def _between(points: Floats, places: Floats) -> Floats:
-    """Return the matrix that interpolates values at ``points`` to ``places`` between them."""
-    matrix = np.zeros((len(places), len(points)))
+def _interpolated(points: Floats, values: Floats, places: Floats) -> Floats:
+    """Return values, given along axis 0 at ``points``, at ``places`` between them.
+
+    Between two points is nothing finite unless both are.
+    """
     if len(points) == 1:
-        matrix[:, 0] = 1.0
-        return matrix
+        return np.repeat(values, len(places), axis=0)
     low = np.minimum(np.searchsorted(points, places, side="right") - 1, len(points) - 2)
-    part = (places - points[low]) / (points[low + 1] - points[low])
-    matrix[np.arange(len(places)), low] = 1.0 - part
-    matrix[np.arange(len(places)), low + 1] = part
-    return matrix
+    part = ((places - points[low]) / (points[low + 1] - points[low]))[:, np.newaxis]
+    result: Floats = values[low] * (1.0 - part) + values[low + 1] * part
+    return result
 
 
 @lru_cache(maxsize=1024)
