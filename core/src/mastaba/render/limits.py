@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from mastaba.catalogue import MapSettings
 from mastaba.errors import InvalidParameterError
 from mastaba.render.mosaic import Window
 from mastaba.render.request import MapRequest
 
+_FURTHEST: Final = 1e10
+"""CRS units; no CRS has a place for larger coordinates, and arithmetic none beyond 1e300."""
+
+_SMALLEST: Final = 1e-12
+"""Part of a coordinate: a shorter side of an extent is lost in rounding."""
+
 
 def check_size(request: MapRequest, settings: MapSettings) -> None:
-    """Refuse too many layers or pixels.
+    """Refuse too many layers or pixels, and extents that no arithmetic can handle.
 
     Raises:
         InvalidParameterError: naming the parameter at fault.
@@ -24,6 +32,12 @@ def check_size(request: MapRequest, settings: MapSettings) -> None:
     ):
         if not 1 <= size <= limit:
             raise InvalidParameterError(f"{name} must be from 1 to {limit}", name)
+    bbox = request.bbox
+    reach = max(map(abs, (bbox.xmin, bbox.ymin, bbox.xmax, bbox.ymax)))
+    sides = min(bbox.xmax - bbox.xmin, bbox.ymax - bbox.ymin)
+    # Written so that nan is refused as well.
+    if not (reach <= _FURTHEST and sides > _SMALLEST * reach):
+        raise InvalidParameterError("BBOX is no extent on the ground", "BBOX")
     if request.width * request.height > settings.max_pixels:
         raise InvalidParameterError(f"the map has more than {settings.max_pixels} pixels", "WIDTH")
 

@@ -20,7 +20,7 @@ from mastaba.slab.delivery import tiff_delivery
 Pixels = npt.NDArray[Any]
 """dtype uint8 or float32."""
 
-_DAMAGE: Final = (
+_DAMAGE: Final[tuple[type[Exception], ...]] = (  # type: ignore[assignment]
     ValueError,
     OSError,
     SyntaxError,
@@ -29,7 +29,8 @@ _DAMAGE: Final = (
     isal_zlib.error,
     Image.DecompressionBombError,
 )
-"""What the libraries raise for bytes that are not theirs."""
+"""What the libraries raise for bytes that are not theirs. (The stub of isal takes its class of
+errors for an error.)"""
 
 _PNG_SIGNATURE: Final = b"\x89PNG\r\n\x1a\n"
 _PNG_MODES: Final = {1: "L", 2: "LA", 3: "RGB", 4: "RGBA"}
