@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import logging
 import threading
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from mastaba.http.app import Application
     from mastaba.service import Site
     from mastaba.transport.control import WorkerLink
+
+
+logger = logging.getLogger("mastaba")
 
 
 class Publication:
@@ -88,6 +92,7 @@ class Publication:
         except MastabaError as error:
             raise ChangeRefusedError("failed", str(error)) from error
         if keep:
+            logger.info("changed: %s %s", change.action, change.layer)
             log_faults(faults.all)
 
     def _catalogue(self, change: Change, site: Site, faults: Faults) -> Catalogue:

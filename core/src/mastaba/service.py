@@ -153,6 +153,7 @@ class Site:
         revision: changes made since it was loaded.
         submit: has a change carried out, in all processes that serve this configuration; returns
             when all of them have it, and raises `ChangeRefusedError` when none of them has.
+        debug: whether answers tell which process and generation made them.
     """
 
     catalogue: Catalogue
@@ -163,6 +164,7 @@ class Site:
     generation: int = 1
     revision: int = 0
     submit: Callable[[Change], None] = _unchangeable
+    debug: bool = False
     services: dict[str, Service] = field(default_factory=dict)
     encoders: dict[str, Encoder] = field(default_factory=dict)
 

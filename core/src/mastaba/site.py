@@ -55,6 +55,7 @@ def open_site(
         started=time.time(),
         main_pid=os.getpid(),
         generation=generation,
+        debug=server.debug,
     )
     site.open_services()
     return site

@@ -33,6 +33,7 @@ class ServerConfig:
         cache_size: slab indices kept.
         cache_validity: seconds.
         decoded_tiles_size: bytes of decoded tiles kept by each process.
+        debug: whether answers and the log tell more about how they were made.
         services, layers, styles, tile_matrix_sets: paths as written.
     """
 
@@ -49,6 +50,7 @@ class ServerConfig:
     layers: str | None
     styles: str
     tile_matrix_sets: str
+    debug: bool = False
 
     @property
     def worker_count(self) -> int:
@@ -94,4 +96,5 @@ def _server_config(document: dict[str, Any], file: str) -> ServerConfig:
         layers=places.get("layers"),
         styles=places["styles"],
         tile_matrix_sets=places["tile_matrix_sets"],
+        debug=document.get("debug", False),
     )

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from mastaba.errors import MastabaError, RequestError, SlabFormatError, StorageError
+from mastaba.http.debug import with_debug_headers
 from mastaba.http.request import Request, utf8
 from mastaba.http.response import STATUS_LINES, Response, message
 from mastaba.service import Service, Site
@@ -36,6 +37,8 @@ class Application:
         entry: WSGICallable = SiteApplication(site)
         for wrap in reversed(site.plugins.middleware(site)):
             entry = wrap(entry)
+        if site.debug:
+            entry = with_debug_headers(entry, site)
         self.site = site
         self._entry = entry
 

@@ -1,0 +1,18 @@
+"""Administration API as a plugin of Mastaba: layers and services changed while they are served."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from mastaba import hookimpl
+
+if TYPE_CHECKING:
+    from mastaba.service import Service
+
+
+@hookimpl
+def register_services() -> Iterable[type[Service]]:
+    from mastaba_admin.service import AdminService
+
+    return [AdminService]

@@ -1,0 +1,62 @@
+"""From errors to the JSON reports of the administration API (admin.md section 2)."""
+
+from __future__ import annotations
+
+import json
+from typing import Final
+
+from mastaba.errors import ChangeRefusedError, RequestError, RequestTooLargeError, UnknownPathError
+from mastaba.http.app import public_message
+from mastaba.http.response import Response, message
+
+
+class NotAuthorizedError(RequestError):
+    """The request does not show the secret."""
+
+
+class MethodNotAllowedError(RequestError):
+    """The path is known, the method is not one of those that it answers.
+
+    Args:
+        allowed: the methods that it answers.
+    """
+
+    def __init__(self, allowed: tuple[str, ...]) -> None:
+        super().__init__("the method is not allowed here")
+        self.allowed = allowed
+
+
+_REFUSALS: Final = {
+    "exists": (409, "Configuration conflict"),
+    "unknown": (404, "Not found"),
+    "faulty": (400, "Configuration issue"),
+    "unavailable": (503, "Service unavailable"),
+}
+_FAILURE: Final = (500, "Internal issue")
+# The first class that an error is an instance of counts, so special ones come first.
+_STATUS: Final[tuple[tuple[type[Exception], int, str], ...]] = (
+    (NotAuthorizedError, 403, "Operation forbidden"),
+    (MethodNotAllowedError, 405, "Operation not supported"),
+    (UnknownPathError, 400, "Operation not supported"),
+    (RequestTooLargeError, 413, "Body too large"),
+    (RequestError, 400, "Configuration issue"),
+)
+
+
+def error_response(error: Exception) -> Response:
+    """Return the report of an error; of unexpected ones only general words are said.
+
+    Those who see it have shown the secret, so a refused change is reported with its reason.
+    """
+    if isinstance(error, ChangeRefusedError):
+        status, name = _REFUSALS.get(error.reason, _FAILURE)
+        words = str(error)
+    else:
+        known = ((status, name) for kind, status, name in _STATUS if isinstance(error, kind))
+        status, name = next(known, _FAILURE)
+        words = public_message(error)
+    text = json.dumps({"error_status": name, "error_message": words}, ensure_ascii=False)
+    response = message(status, text, "application/json")
+    if isinstance(error, MethodNotAllowedError):
+        response.headers.append(("Allow", ", ".join(("HEAD", "OPTIONS", *error.allowed))))
+    return response

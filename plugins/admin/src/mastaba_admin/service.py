@@ -1,0 +1,145 @@
+"""The administration service: changes what the server publishes, in all its processes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from mastaba.changes import Action, Change
+from mastaba.config.documents import parse_document
+from mastaba.config.faults import Fault, Faults, Severity
+from mastaba.errors import ChangeRefusedError, ConfigurationError
+from mastaba.http.request import Request
+from mastaba.http.response import Response, message
+from mastaba.service import Service, ServiceSettings, Site
+from mastaba_admin.errors import NotAuthorizedError, error_response
+from mastaba_admin.routes import Operation, route
+from mastaba_admin.secret import Secret
+
+_BODY = "the body"
+_ACTIONS: Mapping[Operation, Action] = {
+    Operation.CREATE: Action.CREATE_LAYER,
+    Operation.REPLACE: Action.REPLACE_LAYER,
+    Operation.DELETE: Action.DELETE_LAYER,
+    Operation.TURN_ON: Action.ENABLE_SERVICES,
+    Operation.TURN_OFF: Action.DISABLE_SERVICES,
+}
+
+
+class AdminService(Service):
+    """Creates, replaces and deletes layers, and turns services on and off.
+
+    Raises:
+        ConfigurationError: there is no secret, and the settings do not say that none is needed.
+    """
+
+    name = "admin"
+    title = "Administration"
+    always_on: ClassVar[bool] = True
+    allowed_methods: ClassVar[tuple[str, ...]] = ("GET", "POST", "PUT", "DELETE")
+    settings_schema: ClassVar[Mapping[str, Any]] = {
+        "secret": {
+            "type": "string",
+            "default": "",
+            "description": "What the header X-Mastaba-Secret (or X-Rok4-Secret) has to carry.",
+        },
+        "allow_without_secret": {
+            "type": "boolean",
+            "default": False,
+            "description": "Start without a secret: whoever reaches the path may change layers.",
+        },
+        "persist": {
+            "type": "string",
+            "minLength": 1,
+            "description": "Directory where layers that are created or replaced are kept; "
+            "without it they are lost by a reload.",
+        },
+    }
+
+    def __init__(self, settings: ServiceSettings, site: Site) -> None:
+        super().__init__(settings, site)
+        secret: str = settings.own.get("secret", "")
+        if not secret and not settings.own.get("allow_without_secret", False):
+            raise ConfigurationError(
+                [
+                    Fault(
+                        Severity.ERROR,
+                        "services.json",
+                        "$.admin.secret",
+                        "is empty: everybody who reaches the service could change layers",
+                        "set a secret, or set admin.allow_without_secret to true",
+                    )
+                ]
+            )
+        self._secret = Secret(secret)
+
+    @classmethod
+    def layer_directory(cls, settings: ServiceSettings) -> str | None:
+        directory: str | None = settings.own.get("persist")
+        return directory if directory is None else directory.rstrip("/") or "/"
+
+    def respond(self, request: Request) -> Response:
+        """Carry out one request.
+
+        Raises:
+            NotAuthorizedError: it does not show the secret.
+            UnknownPathError, MethodNotAllowedError: it asks for nothing that there is.
+            RequestTooLargeError: the body is larger than 1 MiB.
+        """
+        if not self._secret.is_shown_by(request):
+            raise NotAuthorizedError("Not authorized request")
+        operation, layer = route(request.method, request.path)
+        if operation is Operation.STATUS:
+            return message(200, json.dumps(self._status(), ensure_ascii=False), "application/json")
+        if operation is not Operation.REWRITE:
+            has_body = operation in (Operation.CREATE, Operation.REPLACE)
+            body = request.body() if has_body else b""
+            try:
+                document = _descriptor(body) if has_body else None
+                self.site.submit(Change(_ACTIONS[operation], layer, document))
+            except ChangeRefusedError as error:
+                # An answer like others, not a failure of this server to be logged as one.
+                return error_response(error)
+        return Response(204, [])
+
+    def error_response(self, error: Exception, request: Request) -> Response:
+        return error_response(error)
+
+    def _status(self) -> dict[str, Any]:
+        uri, catalogue = self.settings.endpoint_uri, self.site.catalogue
+        links = [
+            ("POST", "/layers/{id}", "Create a layer"),
+            ("PUT", "/layers/{id}", "Replace a layer"),
+            ("DELETE", "/layers/{id}", "Delete a layer"),
+            ("PUT", "/on", "Turn services on"),
+            ("PUT", "/off", "Turn services off"),
+        ]
+        return {
+            "title": self.settings.title,
+            "abstract": self.settings.abstract,
+            "enabled": catalogue.settings.enabled,
+            "layers": len(catalogue.layers),
+            "links": [
+                {"method": method, "href": uri + path, "templated": "{" in path, "title": title}
+                for method, path, title in links
+            ],
+        }
+
+
+def _descriptor(body: bytes) -> Any:
+    """Parse a layer descriptor.
+
+    Raises:
+        ChangeRefusedError: it is not JSON.
+    """
+    try:
+        text = body.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ChangeRefusedError("faulty", f"{_BODY} is not UTF-8 (byte {error.start})") from error
+    faults = Faults()
+    document = parse_document(text, _BODY, faults)
+    if document is None:
+        reasons = "; ".join(f"{f.file} {f.reason}" for f in faults.errors)
+        raise ChangeRefusedError("faulty", reasons or f"{_BODY} is null")
+    return document
