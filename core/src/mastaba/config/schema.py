@@ -13,6 +13,7 @@ from jsonschema import Draft202012Validator
 from jsonschema.validators import extend
 
 from mastaba.config.faults import Faults
+from mastaba.config.quick_check import compile_check, is_integer
 
 if TYPE_CHECKING:
     from mastaba.plugins import Plugins
@@ -28,23 +29,12 @@ _TYPE_NAMES: Final = {
     "object": "an object",
 }
 _SHOWN: Final = 60
-# Whole numbers beyond this are not exact as floats, which JSON numbers may be.
-_MAX_INTEGER: Final = 2**53
-
-
-def _is_integer(_: Any, value: object) -> bool:
-    """Tell whether a value is a whole number; ``4.0`` is one, ``true`` and ``1e300`` are not."""
-    return (
-        not isinstance(value, bool)
-        and isinstance(value, int | float)
-        and abs(value) <= _MAX_INTEGER
-        and value == int(value)
-    )
-
 
 _Validator: Final[Any] = extend(  # type: ignore[no-untyped-call]
     Draft202012Validator,
-    type_checker=Draft202012Validator.TYPE_CHECKER.redefine("integer", _is_integer),
+    type_checker=Draft202012Validator.TYPE_CHECKER.redefine(
+        "integer", lambda _, value: is_integer(value)
+    ),
 )
 
 
@@ -96,9 +86,13 @@ class SchemaValidator:
     def __init__(self, name: str, plugins: Plugins) -> None:
         self._schema = schema(name, plugins)
         self._validator = _Validator(self._schema)
+        self._is_valid = compile_check(self._schema)
 
     def validate(self, document: Any, file: str, faults: Faults) -> dict[str, Any] | None:
         """Return the document, or None when it has an error; every fault is noted."""
+        if self._is_valid is not None and self._is_valid(document):
+            checked: dict[str, Any] = document
+            return checked
         usable = True
         for error in self._errors(document):
             if error.validator == "additionalProperties":
