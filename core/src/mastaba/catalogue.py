@@ -93,6 +93,7 @@ class Catalogue:
         storages: open containers.
         indices: cache of slab indices.
         decoded_tiles_size: bytes of decoded tiles that each process may keep for maps.
+        configured_layers: number of layers that should be there, faulty ones included.
     """
 
     settings: Settings
@@ -104,3 +105,4 @@ class Catalogue:
     storages: StoragePool
     indices: IndexCache
     decoded_tiles_size: int = 64 * 1024**2
+    configured_layers: int = 0

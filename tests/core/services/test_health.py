@@ -9,6 +9,7 @@ from werkzeug.test import Client
 
 import mastaba
 from mastaba.http.app import Application
+from mastaba.storage.retry import CircuitBreaker
 
 OpenClient = Callable[..., Client]
 
@@ -112,3 +113,56 @@ def test_failing_report_tells_nothing(open_client: OpenClient) -> None:
     assert response.json is not None
     assert response.json["code"] == 500
     assert b"secret" not in response.data
+
+
+# Probes of an orchestrator
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_a_process_that_answers_is_live(open_client: OpenClient, enabled: bool) -> None:
+    response = open_client(enabled=enabled).get("/healthcheck/live")
+    assert response.status_code == 200
+    assert response.json == {"status": "OK"}
+
+
+def test_ready_without_layers_when_none_is_configured(open_client: OpenClient) -> None:
+    response = open_client().get("/healthcheck/ready")
+    assert response.status_code == 200
+    assert response.json == {"status": "OK", "reasons": []}
+
+
+def test_not_ready_when_every_layer_is_faulty(open_client: OpenClient) -> None:
+    response = open_client(configured_layers=2).get("/healthcheck/ready")
+    assert response.status_code == 503
+    assert response.json is not None
+    assert response.json["reasons"] == ["none of the layers could be loaded"]
+
+
+def test_not_ready_while_services_are_turned_off(open_client: OpenClient) -> None:
+    response = open_client(enabled=False).get("/healthcheck/ready")
+    assert response.status_code == 503
+    assert response.json is not None
+    assert response.json["reasons"] == ["the services are turned off"]
+
+
+def test_not_ready_while_the_storage_of_a_layer_is_suspended(open_client: OpenClient) -> None:
+    class Reader:
+        class storage:  # noqa: N801
+            name = "s3"
+            is_suspended = True
+
+    client = open_client(layers={"a": None}, readers={"a": {"1": Reader}})
+    response = client.get("/healthcheck/ready")
+    assert response.status_code == 503
+    assert response.json is not None
+    assert response.json["reasons"] == ["a storage does not answer: s3"]
+
+
+def test_a_storage_that_failed_too_often_is_suspended() -> None:
+    breaker = CircuitBreaker("s3://x", 2, 30)
+    assert not breaker.is_open
+    for _ in range(2):
+        breaker.failed(OSError("gone"))
+    assert breaker.is_open
+    breaker.answered()
+    assert not breaker.is_open

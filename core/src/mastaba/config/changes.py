@@ -84,4 +84,5 @@ def _with_layers(catalogue: Catalogue, loaded: Mapping[str, LoadedLayer]) -> Cat
         catalogue,
         layers=MappingProxyType({key: layer for key, (layer, _) in ordered}),
         readers=MappingProxyType({key: readers for key, (_, readers) in ordered}),
+        configured_layers=len(ordered),
     )

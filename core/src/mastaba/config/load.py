@@ -37,10 +37,11 @@ def load_catalogue(
     known = services or ServicesConfig(Settings(), {})
     books = open_layer_books(server, plugins, known.settings, pool, indices, faults)
     kept = _kept_layers(known.services, plugins, faults)
-    layers = _load_layers(server.layers, kept, books.layers, reader, faults)
-    if services is None or layers is None:
+    found = _load_layers(server.layers, kept, books.layers, reader, faults)
+    if services is None or found is None:
         pool.close()
         return None
+    layers, configured = found
     return Catalogue(
         settings=services.settings,
         services=MappingProxyType(services.services),
@@ -51,6 +52,7 @@ def load_catalogue(
         storages=pool,
         indices=indices,
         decoded_tiles_size=server.decoded_tiles_size,
+        configured_layers=configured,
     )
 
 
@@ -60,8 +62,8 @@ def _load_layers(
     loader: LayerLoader,
     reader: DocumentReader,
     faults: Faults,
-) -> list[LoadedLayer] | None:
-    """Return the layers of the list, and those that services keep.
+) -> tuple[list[LoadedLayer], int] | None:
+    """Return the layers of the list, and those that services keep; how many there should be.
 
     Args:
         path: of the list, None for none.
@@ -79,13 +81,14 @@ def _load_layers(
             return None
         paths = {layer_path.stem: layer_path for layer_path in listed}
     loaded: list[LoadedLayer] = []
-    for identifier, layer_path in {**paths, **kept}.items():
+    paths |= kept
+    for identifier, layer_path in paths.items():
         document = reader.document(layer_path)
         if document is not None:
             layer = loader.load(identifier, document, str(layer_path))
             if layer is not None:
                 loaded.append(layer)
-    return sorted(loaded, key=lambda pair: pair[0].id.encode())
+    return sorted(loaded, key=lambda pair: pair[0].id.encode()), len(paths)
 
 
 def _kept_layers(

@@ -25,7 +25,7 @@ class HealthService(Service):
     always_on: ClassVar[bool] = True
 
     def respond(self, request: Request) -> Response:
-        """Return one of the four reports.
+        """Return one of the reports.
 
         Raises:
             UnknownPathError: no report is at this path.
@@ -35,7 +35,10 @@ class HealthService(Service):
             "/info": self._info,
             "/threads": self._threads,
             "/depends": self._depends,
+            "/live": self._live,
         }
+        if request.path == "/ready":
+            return self._ready()
         report = reports.get(request.path)
         if report is None:
             raise UnknownPathError("Unknown health request path")
@@ -45,6 +48,33 @@ class HealthService(Service):
         status = 400 if isinstance(error, RequestError) else 500
         text = json.dumps({"code": status, "message": public_message(error)})
         return message(status, text, "application/json")
+
+    def _live(self) -> dict[str, Any]:
+        # To have come this far is all that is asked for.
+        return {"status": "OK"}
+
+    def _ready(self) -> Response:
+        """Return 200 when requests for maps can be answered, 503 with the reasons otherwise."""
+        reasons = self._obstacles()
+        report = {"status": "UNAVAILABLE" if reasons else "OK", "reasons": reasons}
+        return message(503 if reasons else 200, json.dumps(report), "application/json")
+
+    def _obstacles(self) -> list[str]:
+        catalogue = self.site.catalogue
+        reasons = []
+        if not catalogue.settings.enabled:
+            reasons.append("the services are turned off")
+        if catalogue.configured_layers and not catalogue.layers:
+            reasons.append("none of the layers could be loaded")
+        suspended = {
+            reader.storage.name
+            for readers in catalogue.readers.values()
+            for reader in readers.values()
+            if reader.storage.is_suspended
+        }
+        # The kind of storage, since names of containers are nobody's business.
+        reasons += [f"a storage does not answer: {name}" for name in sorted(suspended)]
+        return reasons
 
     def _status(self) -> dict[str, Any]:
         enabled = self.site.catalogue.settings.enabled

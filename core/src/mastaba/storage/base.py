@@ -71,6 +71,11 @@ class Storage(ABC):
         """Name for logs and cache keys, such as ``s3://bucket@cluster``."""
         return f"{self.name}://{self.container}"
 
+    @property
+    def is_suspended(self) -> bool:
+        """Whether it is not asked at present, since it failed too often."""
+        return False
+
     @classmethod
     @abstractmethod
     def open(cls, container: str, environment: Environment) -> Self:
@@ -79,6 +84,7 @@ class Storage(ABC):
         Raises:
             StorageUnavailableError: it does not answer.
             AccessDeniedError: credentials are refused, or not set; the message names the variable.
+            StorageError: there is no such container, or a variable cannot be used.
         """
 
     @classmethod

@@ -82,6 +82,11 @@ class CircuitBreaker:
         self._closed_until = 0.0
         self._last = ""
 
+    @property
+    def is_open(self) -> bool:
+        """Whether reads are refused but for a trial."""
+        return 0 < self._limit <= self._failures
+
     def check(self, key: str) -> None:
         """Return when a read may be made; it must be told of by `answered` or `failed`.
 
@@ -148,6 +153,10 @@ class RetryingStorage(Storage):
     @property
     def full_name(self) -> str:
         return self._storage.full_name
+
+    @property
+    def is_suspended(self) -> bool:
+        return self._breaker.is_open
 
     @classmethod
     def open(cls, container: str, environment: Environment) -> NoReturn:
