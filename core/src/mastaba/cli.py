@@ -83,6 +83,18 @@ def _parser(installed: Plugins | None) -> argparse.ArgumentParser:
     checking = commands.add_parser("check", help="report every fault of a configuration")
     # Without a default of its own, which would replace what stands before the command.
     checking.add_argument("-f", dest="file", default=argparse.SUPPRESS, metavar="SERVER_JSON")
+    checking.add_argument(
+        "--deep",
+        action="store_true",
+        help="also open storages, decode some tiles, ask the port and the public addresses",
+    )
+    checking.add_argument(
+        "--samples",
+        type=int,
+        metavar="N",
+        help=f"with --deep: slabs of each level ({check.DEFAULT_SAMPLES} by default)",
+    )
+    checking.add_argument("--format", choices=("text", "json"), default="text")
     checking.set_defaults(run=lambda parsed: check.run(parsed, installed))
     printing = commands.add_parser("schema", help="print the JSON schema of a file")
     printing.add_argument("name", choices=SCHEMA_NAMES)

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
+import sys
 import time
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
 
 from mastaba.catalogue import Catalogue
 from mastaba.config.faults import Faults, Severity
@@ -18,12 +22,25 @@ from mastaba.plugins import Plugins
 from mastaba.scoreboard import Scoreboard
 from mastaba.service import Site
 
+if TYPE_CHECKING:
+    from mastaba.doctor.examination import Examined
+
+DEFAULT_SAMPLES = 2
+
 
 def run(arguments: argparse.Namespace, plugins: Plugins) -> int:
-    """Print all faults; 0 when nothing but warnings was found, else 1."""
+    """Print all faults; 0 when nothing but warnings was found, else 1.
+
+    With ``deep`` storages, slabs, the port and the public addresses are looked at as well.
+    """
+    samples = getattr(arguments, "samples", None)
+    is_deep = getattr(arguments, "deep", False)
+    if samples is not None and (samples < 1 or not is_deep):
+        sys.stderr.write("mastaba: --samples takes a number from 1 on, and needs --deep\n")
+        return 1
     faults = Faults()
     server = load_server(arguments.file, plugins, faults)
-    layers = 0
+    layers, examined = 0, None
     if server is not None:
         if server.port is None:
             faults.error(
@@ -33,8 +50,16 @@ def run(arguments: argparse.Namespace, plugins: Plugins) -> int:
         if catalogue is not None:
             layers = len(catalogue.layers)
             _check_extra_sets(catalogue, faults)
-            _try_services(server, catalogue, plugins, faults)
-    _report(faults, layers)
+            try:
+                site = _open_site(server, catalogue, plugins, faults)
+                if site is not None and is_deep:
+                    examined = _examined(server, site, samples or DEFAULT_SAMPLES, faults)
+            finally:
+                catalogue.storages.close()
+    if getattr(arguments, "format", "text") == "json":
+        _print_json(arguments.file, faults, layers, examined)
+    else:
+        _print_text(faults, layers, examined)
     return 1 if faults.errors else 0
 
 
@@ -55,26 +80,58 @@ def _check_extra_sets(catalogue: Catalogue, faults: Faults) -> None:
                 )
 
 
-def _try_services(
+def _open_site(
     server: ServerConfig, catalogue: Catalogue, plugins: Plugins, faults: Faults
-) -> None:
+) -> Site | None:
     """Open the services as a start does, and make the wrappers of the application."""
-    site = Site(catalogue, plugins, Scoreboard(1, 1), started=time.time(), main_pid=os.getpid())
+    scoreboard = Scoreboard(1, 1)
+    scoreboard.bind_worker(0)
+    site = Site(catalogue, plugins, scoreboard, started=time.time(), main_pid=os.getpid())
     try:
         site.open_services()
         Application(site)
     except MastabaError as error:
         faults.error(server.services, "$", str(error), "mend the plugin, or block it")
-    finally:
-        catalogue.storages.close()
+        return None
+    return site
 
 
-def _report(faults: Faults, layers: int) -> None:
+def _examined(server: ServerConfig, site: Site, samples: int, faults: Faults) -> Examined:
+    from mastaba.doctor.examination import examine
+
+    return examine(server, site, Application(site), samples, Environment(), faults)
+
+
+def _print_text(faults: Faults, layers: int, examined: Examined | None) -> None:
     for fault in faults.all:
         print(f"{fault.severity}: {fault.file}: {fault.path}")
         print(f"    {fault.reason}")
         if fault.remedy:
             print(f"    to do: {fault.remedy}")
-    errors = len(faults.errors)
-    warnings = sum(fault.severity is Severity.WARNING for fault in faults.all)
+    if examined is not None:
+        port = f"the port is {examined.port}" if examined.port else "no port"
+        print(
+            f"looked at {examined.storages} storages, {examined.slabs} slabs of "
+            f"{examined.levels} levels, {examined.endpoints} public addresses; {port}"
+        )
+    errors, warnings = _counts(faults)
     print(f"{errors} errors, {warnings} warnings, {layers} layers usable")
+
+
+def _print_json(file: str, faults: Faults, layers: int, examined: Examined | None) -> None:
+    errors, warnings = _counts(faults)
+    document: dict[str, Any] = {
+        "file": file,
+        "errors": errors,
+        "warnings": warnings,
+        "layers": layers,
+        "faults": [asdict(fault) for fault in faults.all],
+    }
+    if examined is not None:
+        document["examined"] = asdict(examined)
+    print(json.dumps(document, indent=2, ensure_ascii=False))
+
+
+def _counts(faults: Faults) -> tuple[int, int]:
+    warnings = sum(fault.severity is Severity.WARNING for fault in faults.all)
+    return len(faults.errors), warnings

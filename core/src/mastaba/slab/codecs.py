@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import simplejpeg
 from isal import isal_zlib
+from isal.igzip_lib import IsalError
 from PIL import Image
 
 from mastaba.errors import SlabFormatError
@@ -20,17 +21,16 @@ from mastaba.slab.delivery import tiff_delivery
 Pixels = npt.NDArray[Any]
 """dtype uint8 or float32."""
 
-_DAMAGE: Final[tuple[type[Exception], ...]] = (  # type: ignore[assignment]
+_DAMAGE: Final = (
     ValueError,
     OSError,
     SyntaxError,
     zlib.error,
     struct.error,
-    isal_zlib.error,
+    IsalError,
     Image.DecompressionBombError,
 )
-"""What the libraries raise for bytes that are not theirs. (The stub of isal takes its class of
-errors for an error.)"""
+"""What the libraries raise for bytes that are not theirs."""
 
 _PNG_SIGNATURE: Final = b"\x89PNG\r\n\x1a\n"
 _PNG_MODES: Final = {1: "L", 2: "LA", 3: "RGB", 4: "RGBA"}

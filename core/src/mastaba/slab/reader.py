@@ -194,6 +194,11 @@ class LevelReader:
         slab_row, row = divmod(tile_row, self._height)
         return (self._data, slab_col, slab_row), row * self._width + col
 
+    def key_of(self, slab: SlabKey) -> str:
+        """Return the key of a slab in the storage of the level, whether it is there or not."""
+        _, slab_col, slab_row = slab
+        return self._layout.key(slab_col, slab_row)
+
     def known_index(self, slab: SlabKey) -> SlabIndex | None:
         """Return the index of a slab if no read is needed for it."""
         return self._indices.peek(slab)

@@ -1,0 +1,229 @@
+"""Does the ``endpoint_uri`` of each service lead to that service?
+
+What a client gets at the public address is compared with what the application answers in this
+process. When they differ, the application is asked what it would answer if the front server
+handed on another path or dropped the query; the mistake whose answer fits is named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Final
+from urllib.parse import unquote, urlsplit
+
+from mastaba.config.faults import Fault, Severity
+from mastaba.doctor.answer import Answer, ask_inside
+from mastaba.doctor.fetch import UnreachableError, get
+from mastaba.environment import Environment
+
+if TYPE_CHECKING:
+    from wsgiref.types import WSGIApplication
+
+    from mastaba.service import Service, Site
+
+_THREADS: Final = 8
+_UNKNOWN_PATH: Final = "/ a path that no service has"
+_DOWN: Final = frozenset((502, 503, 504))
+
+
+@dataclass(frozen=True, slots=True)
+class _Probe:
+    """One question to one service, from outside and inside."""
+
+    service: Service
+    url: str
+    path: str
+    query: str
+
+    @property
+    def below(self) -> str:
+        """The part of the path behind the root path of the service."""
+        return self.path.removeprefix(self.service.settings.root_path)
+
+
+def look_at_endpoints(
+    site: Site,
+    application: WSGIApplication,
+    file: str,
+    environment: Environment,
+    *,
+    is_running: bool = True,
+) -> tuple[int, list[Fault]]:
+    """Ask every service at its public address; returns how many were asked, and the faults.
+
+    Args:
+        application: of the site.
+        file: services.json, for the faults.
+        is_running: whether the server is up. If not, a service that does not answer is no
+            error of the configuration.
+    """
+    faults: list[Fault] = []
+    probes: list[_Probe] = []
+    for service in site.services.values():
+        probe, fault = _probe(service, file)
+        if fault is not None:
+            faults.append(fault)
+        if probe is not None:
+            probes.append(probe)
+    ask = partial(_examined, site, application, file, environment, is_running)
+    with ThreadPoolExecutor(_THREADS) as pool:
+        for found in pool.map(ask, probes):
+            faults += found
+    return len(probes), faults
+
+
+def _probe(service: Service, file: str) -> tuple[_Probe | None, Fault | None]:
+    if service.is_fallback:
+        return None, None
+    uri = service.settings.endpoint_uri
+    is_default = uri == f"http://localhost/{service.name}"
+    # Health and administration are often kept from the public: silence is no fault of theirs.
+    if is_default and service.always_on:
+        return None, None
+    try:
+        parts = urlsplit(uri)
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        usable = False
+    if not usable:
+        return None, Fault(
+            Severity.ERROR,
+            file,
+            f"$.{service.name}.endpoint_uri",
+            f"{uri!r} is no address of HTTP",
+            "write it whole, as in https://maps.example.org/" + service.name,
+        )
+    fault = None
+    if is_default:
+        fault = Fault(
+            Severity.WARNING,
+            file,
+            f"$.{service.name}.endpoint_uri",
+            f"is not set: clients are told {uri}, which is their own machine",
+            "write the public address of the service",
+        )
+    entry = service.root_entry()
+    rest = entry.href.removeprefix(uri) if entry and entry.href.startswith(uri) else ""
+    below, _, query = rest.partition("?")
+    path = service.settings.root_path + unquote(below)
+    return _Probe(service, uri + rest, path or "/", query), fault
+
+
+def _examined(
+    site: Site,
+    application: WSGIApplication,
+    file: str,
+    environment: Environment,
+    is_running: bool,
+    probe: _Probe,
+) -> list[Fault]:
+    service = probe.service
+    severity = Severity.ERROR if is_running and not service.always_on else Severity.WARNING
+    fault = partial(Fault, severity, file, f"$.{service.name}.endpoint_uri")
+    try:
+        found = get(probe.url, environment)
+    except UnreachableError as error:
+        remedy = (
+            "check host, port and name, and that the front server is up"
+            if is_running
+            else "start the server, then check again"
+        )
+        return [fault(f"{probe.url} cannot be reached: {error}", remedy)]
+    expected = ask_inside(application, probe.path, probe.query)
+    if found.resembles(expected):
+        return _differing(probe, found, expected, file)
+    if found.location:
+        return [fault(f"{probe.url} redirects to {found.location}", "write the final address")]
+    if found.status in _DOWN and not _is_ours(found):
+        remedy = (
+            "check the address of the back end in the configuration of the front server"
+            if is_running
+            else "start the server, then check again"
+        )
+        return [fault(f"the front server of {probe.url} answers {found.status}", remedy)]
+    likely = [
+        mistake for mistake in _mistakes(site, application, probe) if found.resembles(mistake[2])
+    ]
+    if likely:
+        # The very same words decide between mistakes that lead to documents of one kind.
+        same = (mistake for mistake in likely if mistake[2].body == found.body)
+        reason, remedy, _ = next(same, likely[0])
+        # Our own words came back, so the server is up, whatever listens on the port.
+        text = f"{probe.url} answers, but not as {service.name}: {reason}"
+        return [Fault(Severity.ERROR, file, f"$.{service.name}.endpoint_uri", text, remedy)]
+    return [
+        fault(
+            f"{probe.url} is answered by another program: status {found.status}, "
+            f"{found.media_type or 'no media type'}, where {expected.status}, "
+            f"{expected.media_type} is expected",
+            "check host and path, and that the front server hands that path on",
+        )
+    ]
+
+
+def _differing(probe: _Probe, found: Answer, expected: Answer, file: str) -> list[Fault]:
+    """The right service; a public one whose document differs serves another configuration."""
+    if probe.service.root_entry() is None or found.body == expected.body:
+        return []
+    return [
+        Fault(
+            Severity.WARNING,
+            file,
+            f"$.{probe.service.name}.endpoint_uri",
+            f"{probe.url} answers with another configuration than this one",
+            "reload the server; or a cache between holds an older document",
+        )
+    ]
+
+
+def _mistakes(
+    site: Site, application: WSGIApplication, probe: _Probe
+) -> Iterator[tuple[str, str, Answer]]:
+    """Give the mistakes that front servers are configured with, and what each leads to."""
+    root, query = probe.service.settings.root_path, probe.query
+    inside = partial(ask_inside, application)
+    if query:
+        yield (
+            "the query is missing",
+            "hand on QUERY_STRING (nginx: include fastcgi_params)",
+            inside(probe.path),
+        )
+    yield (
+        f"the front server puts {root} before the path a second time",
+        f"hand on {probe.path}, not {root}{probe.path}",
+        inside(root + probe.path, query),
+    )
+    if probe.below:
+        yield (
+            "the front server cuts off what follows the root path",
+            "hand on the whole path behind the prefix",
+            inside(root or "/", query),
+        )
+    yield (
+        f"the front server removes {root}, which is the root path of the service",
+        f"remove only what stands before {root} in the public address",
+        inside(probe.below or "/", query),
+    )
+    for other in site.services.values():
+        path = other.settings.root_path
+        if other is not probe.service and not other.is_fallback:
+            yield (
+                f"{other.name} answers there",
+                f"hand on {root}, not {path}",
+                inside(path + probe.below, query),
+            )
+    public = unquote(urlsplit(probe.url).path)
+    yield (
+        "the front server hands on a path that no service has",
+        f"what arrives has to begin with {root}"
+        + ("" if public == probe.path else f"; perhaps it is {public}, with its prefix"),
+        inside(_UNKNOWN_PATH),
+    )
+
+
+def _is_ours(answer: Answer) -> bool:
+    """Tell whether a 503 is that of services that are turned off."""
+    return answer.media_type == "application/json" and b'"error_description"' in answer.body

@@ -1,0 +1,86 @@
+"""One GET over HTTP that ends soon, and follows no redirect."""
+
+from __future__ import annotations
+
+import ssl
+import urllib.error
+import urllib.request
+from http.client import HTTPException, HTTPMessage
+from typing import IO, Any, Final
+
+from mastaba import __version__
+from mastaba.doctor.answer import SEEN, Answer, media_type
+from mastaba.environment import Environment
+
+TIMEOUT: Final = 5.0
+"""Seconds to connect, and between two pieces of the answer."""
+
+
+class UnreachableError(Exception):
+    """There is no answer; the message says why."""
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    def redirect_request(
+        self,
+        req: urllib.request.Request,
+        fp: IO[bytes],
+        code: int,
+        msg: str,
+        headers: HTTPMessage,
+        newurl: str,
+    ) -> None:
+        return None
+
+
+def get(url: str, environment: Environment, timeout: float = TIMEOUT) -> Answer:
+    """Return the answer to a GET, whatever its status.
+
+    Proxies come from HTTP_PROXY, HTTPS_PROXY and NO_PROXY; SSL_NO_VERIFY accepts any certificate.
+
+    Args:
+        url: of the scheme http or https; other schemes are for the caller to refuse.
+
+    Raises:
+        UnreachableError: no answer in time, or none of HTTP.
+    """
+    context = ssl.create_default_context()
+    if environment.flag("SSL_NO_VERIFY"):
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    opener = urllib.request.build_opener(
+        _NoRedirect(), urllib.request.HTTPSHandler(context=context)
+    )
+    headers = {"User-Agent": f"Mastaba/{__version__} check", "Accept-Encoding": "identity"}
+    request = urllib.request.Request(url, headers=headers)  # noqa: S310 - the caller checked it
+    try:
+        try:
+            with opener.open(request, timeout=timeout) as response:
+                return _answer(response.status, response.headers, response)
+        except urllib.error.HTTPError as error:
+            # Every status beyond 2xx comes this way; it is an answer all the same.
+            with error:
+                return _answer(error.code, error.headers, error)
+    except urllib.error.URLError as error:
+        raise UnreachableError(_reason(error.reason)) from error
+    except (OSError, HTTPException, ValueError) as error:
+        raise UnreachableError(_reason(error)) from error
+
+
+def _answer(status: int, headers: Any, stream: IO[bytes]) -> Answer:
+    return Answer(
+        status,
+        media_type(headers.get("Content-Type") or ""),
+        stream.read(SEEN),
+        headers.get("Location") or "",
+    )
+
+
+def _reason(error: object) -> str:
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"its certificate is not accepted: {error.verify_message}"
+    if isinstance(error, TimeoutError):
+        return "no answer in time"
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    return str(error) or type(error).__name__

@@ -1,0 +1,62 @@
+"""Which slabs of a level are looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from mastaba.model.pyramid import Level
+
+# Steps of a sequence that fills a square evenly, however many points are taken of it: powers
+# of the inverse of the real root of x³ = x + 1.
+_STEP_X: Final = 0.7548776662466927
+_STEP_Y: Final = 0.5698402909980532
+
+
+def slab_positions(level: Level, most: int) -> Iterator[tuple[int, int]]:
+    """Give columns and rows of slabs that may exist: the middle one, then others all around.
+
+    The same ones each time, none twice, and all of them when there are at most ``most``.
+    """
+    limits = level.limits
+    first_col, last_col = (c // level.tiles_per_width for c in (limits.min_col, limits.max_col))
+    first_row, last_row = (r // level.tiles_per_height for r in (limits.min_row, limits.max_row))
+    width, height = last_col - first_col + 1, last_row - first_row + 1
+    if width * height <= most:
+        middle = width // 2, height // 2
+        yield first_col + middle[0], first_row + middle[1]
+        for number in range(width * height):
+            row, col = divmod(number, width)
+            if (col, row) != middle:
+                yield first_col + col, first_row + row
+        return
+    seen: set[tuple[int, int]] = set()
+    x = y = 0.5
+    # In a narrow level many points fall into one slab: hence a bound on the points, too.
+    for _ in range(8 * most):
+        place = first_col + int(x * width), first_row + int(y * height)
+        if place not in seen:
+            seen.add(place)
+            yield place
+            if len(seen) == most:
+                return
+        x, y = (x + _STEP_X) % 1.0, (y + _STEP_Y) % 1.0
+
+
+def slab_count(level: Level) -> int:
+    """Return how many slabs the limits of a level allow."""
+    limits = level.limits
+    width, height = level.tiles_per_width, level.tiles_per_height
+    return (limits.max_col // width - limits.min_col // width + 1) * (
+        limits.max_row // height - limits.min_row // height + 1
+    )
+
+
+def tiles_of(level: Level, slab_col: int, slab_row: int) -> Iterator[tuple[int, int]]:
+    """Give rows and columns of the tiles of a slab that lie within the limits of the level."""
+    limits = level.limits
+    width, height = level.tiles_per_width, level.tiles_per_height
+    for row in range(slab_row * height, (slab_row + 1) * height):
+        for col in range(slab_col * width, (slab_col + 1) * width):
+            if limits.contains(row, col):
+                yield row, col
