@@ -120,7 +120,8 @@ class SwiftWriter:
 
     def _ask(self, method: str, key: str, data: bytes = b"") -> None:
         base = f"{self.store.variables['MASTABA_SWIFT_PUBLICURL']}/{quote(self.container)}"
-        url = f"{base}/{quote(key)}" if key else base
+        # Names may look like steps in a path.
+        url = f"{base}/{quote(key).replace('/.', '/%2E')}" if key else base
         answer = self._pool.request(method, url, data, headers={"X-Auth-Token": self._token})
         assert answer.status < 300, (method, url, answer.status, answer.data[:200])
 

@@ -9,6 +9,7 @@ import pytest
 
 from mastaba.config.faults import Faults
 from mastaba.environment import Environment
+from mastaba.errors import SlabFormatError, StorageError
 from mastaba.plugins import Plugins
 from mastaba.scoreboard import Scoreboard
 from mastaba.service import Site
@@ -220,3 +221,20 @@ def test_symbolic_objects_of_a_loaded_layer(
     server.requests.clear()
     assert read(site, "L", 4, 8) == b"tile 4/4/8"
     assert [request.path for request in server.requests] == ["/maps/P/DATA_4_4_2"]
+
+
+def test_symbolic_object_that_points_outside_is_told(
+    server: ObjectServer, tmp_path: Path, open_server_json: Open
+) -> None:
+    put_pyramid(server, "P")
+    server_json = write_installation(tmp_path, layers={"L": layer("s3://maps/P.json")}, services=[])
+    site, _ = open_server_json(server_json)
+    for target, kind, told in (
+        ("maps@nowhere.example/P/DATA_4_4_2", StorageError, "'nowhere.example'.*MASTABA_S3_URL"),
+        ("no-such-bucket/P/DATA_4_4_2", SlabFormatError, "which does not exist"),
+        ("maps/P/../P/DATA_4_4_3", SlabFormatError, "which does not exist"),
+    ):
+        server.put("maps", "P/DATA_4_4_2", f"SYMLINK#{target}".encode())
+        with pytest.raises(kind, match=f"P/DATA_4_4_2 points to .*{told}"):
+            read(site, "L")
+    assert read(site, "L", 4, 11) == b"tile 4/4/11"

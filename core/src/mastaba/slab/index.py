@@ -48,22 +48,27 @@ class SlabIndex:
         Raises:
             SlabFormatError: the bytes are too few, or do not begin like a slab.
         """
+        self.storage = storage
+        self.key = key
+        self.version = version
+        self.modified = modified
         if len(data) < index_length(tile_count):
             raise SlabFormatError(
-                f"slab {key}: {len(data)} bytes, shorter than its header and index "
+                f"slab {self.name}: {len(data)} bytes, shorter than its header and index "
                 f"({index_length(tile_count)} bytes)"
             )
         if not data.startswith(_TIFF_MAGIC):
-            raise SlabFormatError(f"slab {key}: does not begin with a slab header")
+            raise SlabFormatError(f"slab {self.name}: does not begin with a slab header")
         values = array("I", data[HEADER_SIZE : index_length(tile_count)])
         if sys.byteorder == "big":
             values.byteswap()
         self._values = values
         self._tile_count = tile_count
-        self.storage = storage
-        self.key = key
-        self.version = version
-        self.modified = modified
+
+    @property
+    def name(self) -> str:
+        """Where the slab lies, for messages."""
+        return f"{self.storage.full_name}/{self.key}" if self.storage.container else self.key
 
     def tile(self, number: int) -> tuple[int, int] | None:
         """Return offset and size of a tile, or None when the slab does not hold it.
@@ -77,6 +82,6 @@ class SlabIndex:
         offset = self._values[number]
         if offset < index_length(self._tile_count) or size > MAX_TILE_SIZE:
             raise SlabFormatError(
-                f"slab {self.key}: tile {number} has offset {offset} and size {size}"
+                f"slab {self.name}: tile {number} has offset {offset} and size {size}"
             )
         return offset, size

@@ -16,8 +16,8 @@ from mastaba.slab.reader import STALE_INDEX, LevelReader, SlabKey, StoredTile
 from mastaba.storage.base import ByteRange
 from mastaba.storage.threads import READS
 
-_MAX_GAP: Final = 256 * 1024
-"""Bytes that are read in vain rather than asking once more: about 2 ms of a fast network."""
+_MAX_GAP: Final = 512 * 1024
+"""Bytes that are read in vain rather than asking once more: 4 ms of a gigabit network."""
 
 _MAX_LENGTH: Final = 8 * 1024 * 1024
 """Bytes of a merged range; larger ones are better read by several threads."""

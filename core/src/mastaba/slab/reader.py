@@ -89,7 +89,7 @@ class StoredTile:
             fresh = self.reader.refresh(self.slab, self.index)
             if not self.move_to(fresh):
                 raise ObjectNotFoundError(
-                    f"slab {fresh.key} no longer holds tile {self.number}", key=fresh.key
+                    f"slab {fresh.name} no longer holds tile {self.number}", key=fresh.key
                 )
         raise AssertionError("unreachable: the last attempt returns or raises")
 
@@ -109,7 +109,7 @@ class StoredTile:
     def cut_short(self, length: int) -> SlabFormatError:
         """Return the error for a read that brought only ``length`` bytes of this tile."""
         return SlabFormatError(
-            f"slab {self.index.key}: tile {self.number} at {self.offset} should have "
+            f"slab {self.index.name}: tile {self.number} at {self.offset} should have "
             f"{self.length} bytes, the slab ends after {length} of them"
         )
 

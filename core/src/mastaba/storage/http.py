@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Final
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 import urllib3
@@ -63,6 +63,11 @@ class HTTPClient:
 
     def __init__(self, url: str, timeout: float | None, *, verify: bool = True) -> None:
         self._url = url
+        parts = urlsplit(url)
+        # Without what may stand before the host, which would be a password.
+        self._place = f"{parts.scheme}://{parts.hostname}" + (
+            f":{parts.port}" if parts.port else ""
+        )
         self._timeout = Timeout(connect=timeout, read=timeout)
         self._verify = verify
         self._pool = PerProcess(self._open_pool)
@@ -107,7 +112,7 @@ class HTTPClient:
             else:
                 response.release_conn()
         except HTTPError as error:
-            raise StorageUnavailableError(self._described(error), storage=self._url) from error
+            raise StorageUnavailableError(self._described(error), storage=self._place) from error
         return HTTPAnswer(response.status, response.headers, data)
 
     def close(self) -> None:
@@ -133,8 +138,6 @@ class HTTPClient:
         )
 
     def _described(self, error: Exception) -> str:
-        parts = urlsplit(self._url)
-        place = f"{parts.scheme}://{parts.hostname}" + (f":{parts.port}" if parts.port else "")
         if isinstance(error, MaxRetryError) and error.reason is not None:
             error = error.reason
         remedy = (
@@ -142,7 +145,7 @@ class HTTPClient:
             if isinstance(error, SSLError)
             else ""
         )
-        return f"{place} does not answer: {error}{remedy}"
+        return f"{self._place} does not answer: {error}{remedy}"
 
 
 class HTTPStorage(Storage):
@@ -263,6 +266,17 @@ class HTTPStorage(Storage):
 
     def _error(self, kind: type[StorageError], key: str, told: str) -> StorageError:
         return kind(f"{self.full_name}/{key}: {told}", storage=self.full_name, key=key)
+
+
+def quoted_key(key: str) -> str:
+    """Return the name of an object as the path of a URL that clients and servers leave alone."""
+    path = quote(key, safe="/-_.~")
+    if "/." not in f"/{path}":
+        return path
+    # Segments of dots are steps in a path, but letters of a name.
+    return "/".join(
+        part.replace(".", "%2E") if part in (".", "..") else part for part in path.split("/")
+    )
 
 
 def _range_header(byte_range: ByteRange) -> str:

@@ -11,6 +11,8 @@ from typing import Any, Generic, TypeVar
 T = TypeVar("T")
 
 _instances: weakref.WeakSet[PerProcess[Any]] = weakref.WeakSet()
+_lock = threading.Lock()
+_inherited: list[object] = []
 
 
 class PerProcess(Generic[T]):
@@ -28,7 +30,8 @@ class PerProcess(Generic[T]):
         self._make = make
         self._value: T | None = None
         self._lock = threading.Lock()
-        _instances.add(self)
+        with _lock:
+            _instances.add(self)
 
     def get(self) -> T:
         value = self._value
@@ -49,15 +52,18 @@ class PerProcess(Generic[T]):
 
 
 def _before_fork() -> None:
+    _lock.acquire()
     for instance in list(_instances):
         instance.drop()
 
 
 def _in_child() -> None:
-    # A lock may have been held by a thread that the child does not have.
     for instance in list(_instances):
-        instance.drop()
+        # Made by another thread at the last moment: not ours to clean up, so it is kept.
+        _inherited.append(instance.drop())
+        # A lock may have been held by a thread that the child does not have.
         instance.renew_lock()
+    _lock.release()
 
 
-os.register_at_fork(before=_before_fork, after_in_child=_in_child)
+os.register_at_fork(before=_before_fork, after_in_parent=_lock.release, after_in_child=_in_child)

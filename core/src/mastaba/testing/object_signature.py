@@ -8,7 +8,7 @@ import hmac
 import re
 from collections.abc import Mapping
 from typing import Final
-from urllib.parse import parse_qsl, quote
+from urllib.parse import parse_qsl, quote, unquote
 
 _V4: Final = re.compile(
     r"AWS4-HMAC-SHA256 Credential=([^/]+)/([^,]+), ?SignedHeaders=([^,]+), ?Signature=(\w+)"
@@ -81,7 +81,7 @@ def _version_4(
     request = "\n".join(
         (
             method,
-            path,
+            quote(unquote(path), safe="/-_.~"),
             "&".join(f"{name}={value}" for name, value in pairs),
             *(f"{name}:{' '.join(headers.get(name, '').split())}" for name in signed),
             "",

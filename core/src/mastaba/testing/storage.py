@@ -162,6 +162,16 @@ class StorageTests:
         writer.put(prefix + name, name.encode())
         assert storage.read(prefix + name, ByteRange(0, 100)).data == name.encode()
 
+    @pytest.mark.parametrize("name", ["up/../down", "here/./there", "a//b", "..dots"])
+    def test_names_are_no_paths(
+        self, storage: Storage, writer: ObjectWriter, prefix: str, name: str
+    ) -> None:
+        if not storage.is_remote:
+            pytest.skip("this storage has paths")
+        writer.put(f"{prefix}down", b"another object")
+        writer.put(prefix + name, name.encode())
+        assert storage.read(prefix + name).data == name.encode()
+
     def test_absent_object_is_told_by_name(self, storage: Storage, key: str) -> None:
         absent = key + "-absent"
         for read in (

@@ -16,7 +16,7 @@ from botocore.awsrequest import AWSRequest  # type: ignore[import-untyped]
 from botocore.credentials import Credentials  # type: ignore[import-untyped]
 
 from mastaba.errors import StorageError
-from mastaba.storage.http import HTTPAnswer, HTTPClient, HTTPStorage
+from mastaba.storage.http import HTTPAnswer, HTTPClient, HTTPStorage, quoted_key
 from mastaba_storage_s3.clusters import Cluster, find_cluster, read_clusters
 
 if TYPE_CHECKING:
@@ -98,13 +98,15 @@ class S3Storage(HTTPStorage):
         self, method: str, key: str, headers: dict[str, str], limit: int | None = None
     ) -> HTTPAnswer:
         path = quote(key, safe="/-_.~")
-        url = f"{self._base}/{path}"
-        request = AWSRequest(method, url, headers)
+        request = AWSRequest(method, f"{self._base}/{path}", headers)
         if self._version_2:
-            request.auth_path = f"/{self._bucket}/{path}"
+            # Signed as it is sent.
+            request.auth_path = f"/{self._bucket}/{quoted_key(key)}"
             HmacV1Auth(self._credentials).add_auth(request)
         else:
+            # Signed in the only form of its letters that the rules of version 4 know.
             S3SigV4Auth(self._credentials, "s3", self._region).add_auth(request)
+        url = f"{self._base}/{quoted_key(key)}"
         return self.client.request(method, url, dict(request.headers.items()), limit=limit)
 
     def refusal_reason(self, answer: HTTPAnswer) -> str:

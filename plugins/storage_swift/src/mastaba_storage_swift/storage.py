@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar, Self
 from urllib.parse import quote
 
-from mastaba.storage.http import HTTPAnswer, HTTPClient, HTTPStorage
+from mastaba.storage.http import HTTPAnswer, HTTPClient, HTTPStorage, quoted_key
 from mastaba.storage.settings import network_timeout
 from mastaba_storage_swift.authentication import Credentials
 from mastaba_storage_swift.tokens import Tokens, shared_tokens
@@ -63,5 +63,5 @@ class SwiftStorage(HTTPStorage):
     def _send(
         self, method: str, key: str, headers: dict[str, str], token: str, limit: int | None
     ) -> HTTPAnswer:
-        url = f"{self._base}/{quote(key, safe='/-_.~')}"
+        url = f"{self._base}/{quoted_key(key)}"
         return self.client.request(method, url, {**headers, "X-Auth-Token": token}, limit=limit)

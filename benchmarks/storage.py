@@ -1,0 +1,148 @@
+"""What tiles and maps of an object storage cost: round trips, time, CPU.
+
+``python -m benchmarks.storage`` asks a store in another process, over real HTTP, that waits a
+while before each answer as one at the other end of a network does.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import statistics
+import time
+from collections.abc import Callable
+from multiprocessing.connection import Connection
+from types import SimpleNamespace
+from typing import Any, cast
+
+from mastaba.environment import Environment
+from mastaba.model.pyramid import Level
+from mastaba.plugins import Plugins
+from mastaba.slab.index_cache import IndexCache
+from mastaba.slab.layout import PrefixLayout
+from mastaba.slab.plan import read_tiles
+from mastaba.slab.reader import LevelReader
+from mastaba.storage.pool import StoragePool
+from mastaba.testing.object_server import (
+    SWIFT_PASSWORD,
+    SWIFT_USER,
+    Faults,
+    ObjectServer,
+)
+from mastaba.testing.slab_writer import build_slab
+
+SIDE = 16
+TILE = 20 * 1024
+WINDOW = [(row, col) for row in range(13, 19) for col in range(13, 19)]
+"""36 tiles around the corner where four slabs meet."""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.storage", description=__doc__)
+    parser.add_argument("--latency", type=float, default=20, help="milliseconds (%(default)g)")
+    parser.add_argument("--rounds", type=int, default=15, help="of each case (%(default)d)")
+    arguments = parser.parse_args()
+    with _Store(arguments.latency / 1000) as store:
+        print(
+            f"{len(WINDOW)} tiles of {TILE // 1024} KiB in 4 slabs of {SIDE} x {SIDE}; "
+            f"{arguments.latency:g} ms added to each request; median of {arguments.rounds}"
+        )
+        print(f"{'storage':8} {'case':28} {'requests':>8} {'ms':>8} {'CPU ms':>8}")
+        for name in ("s3", "swift"):
+            for case, function in _cases(store.reader_maker(name)).items():
+                requests, wall, cpu = _measure(store, function, arguments.rounds)
+                print(f"{name:8} {case:28} {requests:8g} {wall * 1e3:8.1f} {cpu * 1e3:8.2f}")
+    return 0
+
+
+def _cases(make_reader: Callable[[], LevelReader]) -> dict[str, Callable[[], object]]:
+    warm = make_reader()
+    read_tiles(warm, WINDOW)
+
+    def one_by_one() -> object:
+        reader = make_reader()
+        tiles = [reader.locate(row, col) for row, col in WINDOW]
+        return [tile.read() for tile in tiles if tile is not None]
+
+    return {
+        "cold tile": lambda: read_tiles(make_reader(), WINDOW[:1]),
+        "warm tile": lambda: read_tiles(warm, WINDOW[:1]),
+        "cold map": lambda: read_tiles(make_reader(), WINDOW),
+        "warm map": lambda: read_tiles(warm, WINDOW),
+        "cold map, tile by tile": one_by_one,
+    }
+
+
+def _measure(
+    store: _Store, function: Callable[[], object], rounds: int
+) -> tuple[float, float, float]:
+    """Return requests, seconds and CPU seconds of one call, each the median."""
+    function()
+    requests, walls, cpus = [], [], []
+    for _ in range(rounds):
+        before, wall, cpu = store.requests(), time.perf_counter(), time.process_time()
+        function()
+        walls.append(time.perf_counter() - wall)
+        cpus.append(time.process_time() - cpu)
+        requests.append(store.requests() - before)
+    return statistics.median(requests), statistics.median(walls), statistics.median(cpus)
+
+
+class _Store:
+    """An object server in a process of its own, so that its CPU time is not ours."""
+
+    def __init__(self, latency: float) -> None:
+        context = multiprocessing.get_context("spawn")
+        self._connection, other = context.Pipe()
+        self._process = context.Process(target=_serve, args=(other, latency), daemon=True)
+
+    def __enter__(self) -> _Store:
+        self._process.start()
+        self._url: str = self._connection.recv()
+        account, _, user = SWIFT_USER.partition(":")
+        variables = {
+            "MASTABA_S3_URL": self._url,
+            "MASTABA_S3_KEY": "key",
+            "MASTABA_S3_SECRETKEY": "secret",
+            "MASTABA_SWIFT_AUTHURL": f"{self._url}/auth/v1.0",
+            "MASTABA_SWIFT_PUBLICURL": f"{self._url}/v1/AUTH_{account}",
+            "MASTABA_SWIFT_ACCOUNT": account,
+            "MASTABA_SWIFT_USER": user,
+            "MASTABA_SWIFT_PASSWD": SWIFT_PASSWORD,
+        }
+        self._pool = StoragePool(Plugins().storages, Environment(variables))
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self._pool.close()
+        self._connection.send(None)
+        self._process.join()
+
+    def requests(self) -> int:
+        """Return the number of requests so far."""
+        self._connection.send("count")
+        count: int = self._connection.recv()
+        return count
+
+    def reader_maker(self, name: str) -> Callable[[], LevelReader]:
+        """Return what makes readers that know no index yet."""
+        level = cast(Level, SimpleNamespace(tiles_per_width=SIDE, tiles_per_height=SIDE))
+        storage = self._pool.open(name, "maps")
+        return lambda: LevelReader(level, PrefixLayout("P"), storage, IndexCache(100, 300))
+
+
+def _serve(connection: Connection[Any, Any], latency: float) -> None:
+    tiles = [bytes([number % 256]) * TILE for number in range(SIDE * SIDE)]
+    slab = build_slab(tiles, format="TIFF_PBF_MVT", tiles_per_width=SIDE, tiles_per_height=SIDE)
+    with ObjectServer() as server:
+        for slab_col in (0, 1):
+            for slab_row in (0, 1):
+                server.put("maps", f"P_{slab_col}_{slab_row}", slab)
+        server.faults = Faults(latency=latency)
+        connection.send(server.url)
+        while connection.recv() is not None:
+            connection.send(len(server.requests))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
