@@ -158,7 +158,7 @@ def _rich(directory: Path, public_url: str) -> Path:
         "b_europe": layer_document(europe, **texts),
         "c_degrees": degrees,
         "d_lambert": layer_document(laea, tile_matrix_sets=sets),
-        "e heights é": layer_document(heights, styles=["normal", "relief"]),
+        "e heights é": layer_document(heights, styles=["normal", "relief"], resampling="nn"),
         "f_pacific": layer_document(pacific, resampling="nn"),
         "g_extra": layer_document(world, extra_tilematrixsets=["4326"]),
         "h_vector": vector,
@@ -247,7 +247,9 @@ def alps(shared_data: Path, monkeypatch: pytest.MonkeyPatch, open_client: OpenCl
 def validate(shared_data: Path) -> Validate:
     """Return a function that validates a document with a schema of OGC API Maps or Tiles."""
     documents = [
-        json.loads((shared_data / "schemas" / "ogcapi" / f"ogcapi-{name}-1.bundled.json").read_text())
+        json.loads(
+            (shared_data / "schemas" / "ogcapi" / f"ogcapi-{name}-1.bundled.json").read_text()
+        )
         for name in ("maps", "tiles")
     ]
 
@@ -255,7 +257,11 @@ def validate(shared_data: Path) -> Validate:
         for document in documents:
             components = document["components"]
             found = next(
-                (item for item in (name, name.replace("Desc", "Info")) if item in components["schemas"]),
+                (
+                    item
+                    for item in (name, name.replace("Desc", "Info"))
+                    if item in components["schemas"]
+                ),
                 None,
             )
             if found is not None:

@@ -53,17 +53,21 @@ def local(dataset: Dataset, href: str) -> str:
 
 
 def page(
-    dataset: Dataset, title: str, crumbs: Sequence[Crumb], body: str, others: Iterable[Crumb]
+    dataset: Dataset,
+    title: str,
+    crumbs: Sequence[Crumb] | None,
+    body: str,
+    others: Iterable[Crumb],
 ) -> str:
     """Return a page.
 
     Args:
-        crumbs: what lies above it.
+        crumbs: what lies above it, below the landing page; None for the landing page itself.
         body: markup.
         others: other representations of the same resource.
     """
     base = base_path(dataset.uri)
-    above = [(dataset.settings.title, ""), *crumbs]
+    above = [] if crumbs is None else [(dataset.settings.title, ""), *crumbs]
     trail = "".join(f"<li>{anchor(f'{base}{path}' or '/', text)}</li>" for text, path in above)
     footer = " · ".join(anchor(f"{base}{path}", text) for text, path in others)
     viewer = dataset.site.services.get("viewer")

@@ -142,6 +142,8 @@ def subset_area(
         OutsideError: it does not meet the extent.
     """
     x, y = _by_axis(intervals, source)
+    if _is_backward(y) or (_is_backward(x) and (x.low == x.high or not source.is_geographic)):
+        raise InvalidParameterError("subset has an interval without extent", "subset")
     west = extent.xmin if x.low is None else x.low
     east = extent.xmax if x.high is None else x.high
     south = extent.ymin if y.low is None else y.low
@@ -152,10 +154,8 @@ def subset_area(
     if across:
         east += _TURN
     if not (west < east and south < north):
-        # An open end can make an interval run backwards: it lies beyond the extent.
-        if None in x or None in y:
-            raise OutsideError
-        raise InvalidParameterError("subset has an interval without extent", "subset")
+        # An open end makes an interval run backwards that lies beyond the extent.
+        raise OutsideError
     box = BoundingBox(west, south, east, north)
     turned = BoundingBox(west - _TURN, south, east - _TURN, north)
     if not (extent.intersection(box) or (across and extent.intersection(turned))):
@@ -316,6 +316,11 @@ def _across(bbox: BoundingBox, source: CRS, target: CRS, *, same: bool) -> Area:
         found = BoundingBox(western.xmin, ymin, eastern.xmax + period, ymax)
         return Area(_sound(found, "subset"), target, western.xmax, period)
     return Area(_sound(union, "subset"), target)
+
+
+def _is_backward(interval: Interval) -> bool:
+    low, high = interval
+    return low is not None and high is not None and low >= high
 
 
 def _by_axis(intervals: Mapping[str, Interval], crs: CRS) -> tuple[Interval, Interval]:

@@ -50,7 +50,7 @@ def landing(dataset: Dataset, content: Content) -> str:
         if item["rel"] in ("describedby", "preview")
     ]
     body = paragraph(content["description"]) + links(resources)
-    return page(dataset, content["title"], [], body, others)
+    return page(dataset, content["title"], None, body, others)
 
 
 def conformance(dataset: Dataset, content: Content) -> str:
@@ -241,7 +241,7 @@ def enumeration(dataset: Dataset, content: Content, name: str) -> str:
 
 def api(dataset: Dataset, content: Content) -> str:
     """Return the page of the operations of the API."""
-    parts = [paragraph(content["info"]["description"])]
+    parts = [paragraph(text) for text in content["info"]["description"].split("\n\n")]
     for path, item in content["paths"].items():
         operation = item["get"]
         names = [
