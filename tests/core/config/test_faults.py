@@ -27,7 +27,7 @@ ERRORS: list[tuple[str, str, Any, str, str]] = [
     (SERVER, "$.port", 9000, "$.port", "text"),
     (SERVER, "$.backlog", -1, "$.backlog", "small"),
     (SERVER, "$.backlog", "5", "$.backlog", "whole number"),
-    (SERVER, "$.backlog", 1e30, "$.backlog", "whole number"),
+    (SERVER, "$.backlog", 1e30, "$.backlog", "too large"),
     (SERVER, "$.backlog", 2**40, "$.backlog", "large"),
     (SERVER, "$.threads", 0, "$.threads", "small"),
     (SERVER, "$.threads", -3, "$.threads", "small"),

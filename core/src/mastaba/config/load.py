@@ -16,7 +16,7 @@ from mastaba.config.services import ServicesConfig, load_services
 from mastaba.environment import Environment
 from mastaba.plugins import Plugins
 from mastaba.service import ServiceSettings
-from mastaba.slab.index_cache import IndexCache
+from mastaba.slab.index_cache import IndexCache, MeasuredIndexCache
 from mastaba.storage.path import ResourcePath
 from mastaba.storage.pool import StoragePool
 
@@ -33,8 +33,14 @@ def load_catalogue(
     pool = StoragePool(plugins.storages, environment)
     reader = DocumentReader(pool, faults)
     services = load_services(ResourcePath("file", "", server.services), plugins, reader, faults)
-    indices = IndexCache(server.cache_size, server.cache_validity)
     known = services or ServicesConfig(Settings(), {})
+    kind = IndexCache
+    if server.logger.access != "off" or any(
+        plugins.services[name].wants_measurements for name in known.services
+    ):
+        pool.measure()
+        kind = MeasuredIndexCache
+    indices = kind(server.cache_size, server.cache_validity)
     books = open_layer_books(server, plugins, known.settings, pool, indices, faults)
     kept = _kept_layers(known.services, plugins, faults)
     found = _load_layers(server.layers, kept, books.layers, reader, faults)

@@ -14,12 +14,20 @@ from mastaba.plugins import Plugins
 
 @dataclass(frozen=True, slots=True)
 class LoggerConfig:
-    """The log; ``file_period`` in seconds."""
+    """The log.
+
+    Attributes:
+        file_period: seconds.
+        format: of all lines, ``text`` or ``json``.
+        access: a line for each request: ``off``, ``text`` or ``json``.
+    """
 
     output: str = "rolling_file"
     level: str = "error"
     file_prefix: str = "/var/tmp/mastaba"  # noqa: S108 - where existing installations look
     file_period: int = 3600
+    format: str = "text"
+    access: str = "off"
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +96,8 @@ def _server_config(document: dict[str, Any], file: str) -> ServerConfig:
             level=logger.get("level", defaults.level),
             file_prefix=logger.get("file_prefix", defaults.file_prefix),
             file_period=int(logger.get("file_period", defaults.file_period)),
+            format=logger.get("format", defaults.format),
+            access=logger.get("access", defaults.access),
         ),
         cache_size=int(cache.get("size", 100)),
         cache_validity=60.0 * int(cache.get("validity", 5)),
