@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
-from mastaba.errors import MastabaError, ObjectNotFoundError
+from mastaba.errors import MastabaError, ObjectChangedError, ObjectNotFoundError
 from mastaba.slab.index import SlabIndex
-from mastaba.slab.reader import STALE_INDEX, LevelReader, SlabKey, StoredTile
+from mastaba.slab.reader import READ_ATTEMPTS, STALE_INDEX, LevelReader, SlabKey, StoredTile
 from mastaba.storage.base import ByteRange
 from mastaba.storage.threads import READS
 
@@ -71,21 +71,39 @@ def locate_tiles(reader: LevelReader, tiles: Sequence[tuple[int, int]]) -> list[
 def read_located(tiles: Sequence[StoredTile | None]) -> list[bytes | None]:
     """Return the bytes of tiles that `locate_tiles` returned, in their order.
 
-    A slab that was replaced meanwhile is read again, once: its tiles then are those of the new
+    A slab that was replaced meanwhile is read again: its tiles then are those of the new
     generation, as their `version` and `modified` tell. One that it no longer holds is None.
     Errors are those of `read_tiles`.
     """
     payloads: dict[StoredTile, bytes] = {}
-    stale = _read([tile for tile in tiles if tile is not None], payloads)
-    if stale:
+    wanted = [tile for tile in tiles if tile is not None]
+    for attempt in range(1, READ_ATTEMPTS + 1):
+        stale = _read(wanted, payloads)
+        if not stale:
+            break
         for group in stale:
             for tile in group.tiles:
                 payloads.pop(tile, None)
-        moved = _each(_in_new_generation, stale, remote=stale[0].index.storage.is_remote)
-        for group in _read([tile for tiles in moved for tile in tiles], payloads):
-            assert group.error is not None
-            raise group.error
+        again = [group for group in stale if _may_be_read(group, attempt)]
+        remote = any(group.index.storage.is_remote for group in again)
+        moved = _each(_in_new_generation, again, remote=remote)
+        wanted = [tile for tiles in moved for tile in tiles]
     return [None if tile is None else payloads.get(tile) for tile in tiles]
+
+
+def _may_be_read(group: _Group, attempt: int) -> bool:
+    """Tell whether a slab that was not as its index said is worth another attempt.
+
+    Raises:
+        ObjectChangedError, SlabFormatError: it is not, and that is an error. That it has gone
+            is none.
+    """
+    assert group.error is not None
+    if attempt < (READ_ATTEMPTS if isinstance(group.error, ObjectChangedError) else 2):
+        return True
+    if isinstance(group.error, ObjectNotFoundError):
+        return False
+    raise group.error
 
 
 @dataclass(slots=True)

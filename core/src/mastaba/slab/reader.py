@@ -19,8 +19,8 @@ SlabKey = tuple[Hashable, int, int]
 STALE_INDEX: Final = (ObjectChangedError, ObjectNotFoundError, SlabFormatError)
 """How the read of a tile fails when its slab is not what the cached index says."""
 
-_ATTEMPTS: Final = 4
-"""Reads of a tile whose slab is replaced again and again."""
+READ_ATTEMPTS: Final = 4
+"""Reads of a tile whose slab is replaced again and again; of one that is damaged or gone, two."""
 
 
 class StoredTile:
@@ -78,12 +78,12 @@ class StoredTile:
             SlabFormatError: the slab is damaged.
             StorageError: it cannot be read.
         """
-        for attempt in range(1, _ATTEMPTS + 1):
+        for attempt in range(1, READ_ATTEMPTS + 1):
             try:
                 return self._read()
             except STALE_INDEX as error:
                 # A slab that changed may change again; one that is damaged or gone stays so.
-                final = _ATTEMPTS if isinstance(error, ObjectChangedError) else 2
+                final = READ_ATTEMPTS if isinstance(error, ObjectChangedError) else 2
                 if attempt >= final:
                     raise
             fresh = self.reader.refresh(self.slab, self.index)
