@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import re
@@ -18,7 +19,13 @@ import pytest
 from mastaba.config.faults import Fault, Severity
 from mastaba.config.server import LoggerConfig, ServerConfig
 from mastaba.errors import ConfigurationError
-from mastaba.logs import LineFormatter, RollingFileHandler, configure_logging, log_faults
+from mastaba.logs import (
+    JSONFormatter,
+    LineFormatter,
+    RollingFileHandler,
+    configure_logging,
+    log_faults,
+)
 
 LINE = re.compile(
     r"(?P<time>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6})\t(?P<pid>\d+)\t(?P<thread>\d+)\t"
@@ -220,3 +227,48 @@ def test_faults_are_logged_with_their_severity(caplog: pytest.LogCaptureFixture)
         (logging.ERROR, "a.json: $.x: bad (mend it)"),
         (logging.WARNING, "b.json: $: odd"),
     ]
+
+
+def test_a_line_of_json() -> None:
+    text = "a\nb\x1b\u2028\ud800é"
+    line = JSONFormatter().format(make_record(text, logging.WARNING))
+    assert line.isascii()
+    assert "\n" not in line
+    entry = json.loads(line)
+    assert set(entry) == {"time", "process", "thread", "severity", "message"}
+    assert (entry["severity"], entry["message"]) == ("warning", text)
+
+
+def test_traceback_is_a_member_of_the_json_line() -> None:
+    try:
+        raise ValueError("inner")
+    except ValueError:
+        line = JSONFormatter().format(make_record("failed", exc_info=sys.exc_info()))
+    assert "ValueError: inner" in json.loads(line)["exception"]
+
+
+@pytest.mark.usefixtures("own_logging")
+def test_the_format_is_that_of_all_lines(tmp_path: Path) -> None:
+    file = tmp_path / "log"
+    configure_logging(
+        make_server(output="static_file", file_prefix=str(file), level="error", format="json")
+    )
+    logging.getLogger("mastaba.x").error("one")
+    logging.getLogger("mastaba.x").info("two")
+    # Whatever the level.
+    logging.getLogger("mastaba.access").info("%s", "three", extra={"fields": {"path": "/"}})
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    assert [line.get("message") for line in lines] == ["one", None]
+    assert lines[1]["path"] == "/"
+
+
+@pytest.mark.usefixtures("own_logging")
+def test_a_file_that_was_moved_away_is_opened_anew(tmp_path: Path) -> None:
+    file = tmp_path / "log"
+    server = make_server(output="static_file", file_prefix=str(file), level="error")
+    configure_logging(server)
+    logging.getLogger("mastaba").error("one")
+    file.rename(tmp_path / "log.1")
+    configure_logging(server)
+    logging.getLogger("mastaba").error("two")
+    assert file.read_text().endswith("\ttwo\n")

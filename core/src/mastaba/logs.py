@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import sys
 import threading
 import time
 from datetime import datetime
-from typing import IO, TYPE_CHECKING, Final
+from typing import IO, TYPE_CHECKING, Any, Final
 
 from mastaba.config.faults import Fault, Severity
 from mastaba.errors import ConfigurationError
@@ -37,9 +38,38 @@ class LineFormatter(logging.Formatter):
             text = "".join(
                 c if c.isprintable() else c.encode("unicode_escape").decode() for c in text
             )
-        when = datetime.fromtimestamp(record.created).isoformat(timespec="microseconds")
-        severity = _WORDS.get(record.levelno, record.levelname.lower())
-        return f"{when}\t{record.process}\t{record.thread}\t{severity}\t{text}"
+        return "\t".join(
+            (_time(record), str(record.process), str(record.thread), _severity(record), text)
+        )
+
+
+class JSONFormatter(logging.Formatter):
+    """Writes one JSON object on each line; the fields of an access line are members of it."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        entry: dict[str, Any] = {
+            "time": _time(record),
+            "process": record.process,
+            "thread": record.thread,
+            "severity": _severity(record),
+        }
+        fields = getattr(record, "fields", None)
+        if fields is None:
+            entry["message"] = record.getMessage()
+        else:
+            entry |= fields
+        if record.exc_info:
+            entry["exception"] = self.formatException(record.exc_info)
+        # Only ASCII: what some readers take for the end of a line, and halves of characters, too.
+        return json.dumps(entry)
+
+
+def _time(record: logging.LogRecord) -> str:
+    return datetime.fromtimestamp(record.created).isoformat(timespec="microseconds")
+
+
+def _severity(record: logging.LogRecord) -> str:
+    return _WORDS.get(record.levelno, record.levelname.lower())
 
 
 class RollingFileHandler(logging.Handler):
@@ -111,7 +141,7 @@ def configure_logging(server: ServerConfig) -> None:
                 )
             ]
         ) from error
-    handler.setFormatter(LineFormatter())
+    handler.setFormatter(JSONFormatter() if server.logger.format == "json" else LineFormatter())
     root = logging.getLogger()
     for old in list(root.handlers):
         if isinstance(old, RollingFileHandler | logging.StreamHandler):
@@ -120,6 +150,8 @@ def configure_logging(server: ServerConfig) -> None:
     root.addHandler(handler)
     root.setLevel(logging.WARNING)
     logging.getLogger("mastaba").setLevel(_LEVELS[server.logger.level])
+    # Whether they are written is a choice of its own, not one of severity.
+    logging.getLogger("mastaba.access").setLevel(logging.INFO)
     threading.excepthook = _log_thread_exception
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from mastaba import trace
 from mastaba.changes import Change
 from mastaba.errors import ChangeRefusedError, MastabaError, PluginError
 
@@ -84,6 +85,9 @@ class Service(ABC):
     """Whether it is enabled without a section in services.json, and answers for its root path
     alone, and only where no other service does."""
 
+    wants_measurements: ClassVar[bool] = False
+    """Whether it reports what is counted of storages, which costs a little with each read."""
+
     settings_schema: ClassVar[Mapping[str, Any]] = {}
     """JSON Schema ``properties`` of the settings that only this service has."""
 
@@ -154,6 +158,7 @@ class Site:
         submit: has a change carried out, in all processes that serve this configuration; returns
             when all of them have it, and raises `ChangeRefusedError` when none of them has.
         debug: whether answers tell which process and generation made them.
+        access: style of the line for each request: ``off``, ``text`` or ``json``.
     """
 
     catalogue: Catalogue
@@ -165,6 +170,7 @@ class Site:
     revision: int = 0
     submit: Callable[[Change], None] = _unchangeable
     debug: bool = False
+    access: str = "off"
     services: dict[str, Service] = field(default_factory=dict)
     encoders: dict[str, Encoder] = field(default_factory=dict)
 
@@ -196,6 +202,9 @@ class Site:
             MastabaError: a service cannot be opened.
         """
         self.encoders = {name.lower(): encoder() for name, encoder in self.plugins.encoders.items()}
+        if self.debug:
+            for encoder in self.encoders.values():
+                encoder.encode = trace.timed("encode", encoder.encode)  # type: ignore[method-assign]
         for name, settings in self.catalogue.services.items():
             try:
                 self.services[name] = self.plugins.services[name](settings, self)

@@ -56,6 +56,7 @@ def open_site(
         main_pid=os.getpid(),
         generation=generation,
         debug=server.debug,
+        access=server.logger.access,
     )
     site.open_services()
     return site

@@ -8,7 +8,9 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from mastaba.errors import MastabaError, RequestError, SlabFormatError, StorageError
+from mastaba.http.access import with_access_lines
 from mastaba.http.debug import with_debug_headers
+from mastaba.http.masking import masked
 from mastaba.http.request import Request, utf8
 from mastaba.http.response import STATUS_LINES, Response, message
 from mastaba.service import Service, Site
@@ -39,6 +41,8 @@ class Application:
             entry = wrap(entry)
         if site.debug:
             entry = with_debug_headers(entry, site)
+        if site.access != "off":
+            entry = with_access_lines(entry, site.access, steps=site.debug)
         self.site = site
         self._entry = entry
 
@@ -84,7 +88,7 @@ class SiteApplication:
         method: str = environ["REQUEST_METHOD"]
         query: str = environ.get("QUERY_STRING", "")
         if self._log_requests:
-            logger.info("%s %s%s%s", method, path or "/", "?" if query else "", query)
+            logger.info("%s %s%s%s", method, path or "/", "?" if query else "", masked(query))
         service, below = self._route(path)
         if service is None or (service.is_fallback and below):
             return _plain_error(400, "Bad Request", "Unknown request path")
@@ -156,7 +160,7 @@ def public_message(error: Exception) -> str:
 
 
 def _described(request: Request, service: Service) -> str:
-    query = f"?{request.query_string}" if request.query_string else ""
+    query = f"?{masked(request.query_string)}" if request.query_string else ""
     return f"{request.method} {service.settings.root_path}{request.path}{query}"[:2000]
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from threadpoolctl import ThreadpoolController
 
+from mastaba import trace
 from mastaba.catalogue import Catalogue, MapSettings
 from mastaba.errors import InvalidParameterError
 from mastaba.model.crs import CRS
@@ -52,7 +53,8 @@ class PreparedMap:
         Raises:
             SlabFormatError, StorageError: the data cannot be read.
         """
-        return merge([layer.draw() for layer in self._layers])
+        with trace.step("draw"):
+            return merge([layer.draw() for layer in self._layers])
 
 
 class Renderer:

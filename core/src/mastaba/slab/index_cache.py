@@ -6,7 +6,9 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
+from time import perf_counter
 
+from mastaba import trace
 from mastaba.slab.index import SlabIndex
 
 
@@ -103,6 +105,38 @@ class IndexCache:
             with self._lock:
                 self._flights.pop(key, None)
             flight.done.set()
+
+
+class MeasuredIndexCache(IndexCache):
+    """The same, which notes hits and misses in the trace of the request."""
+
+    def get(self, key: Hashable, load: Callable[[], SlabIndex]) -> SlabIndex:
+        notes = trace.current()
+        if notes is None:
+            return super().get(key, load)
+        missed = False
+
+        def noted_load() -> SlabIndex:
+            nonlocal missed
+            missed = True
+            return load()
+
+        begun = perf_counter()
+        try:
+            return super().get(key, noted_load)
+        finally:
+            if missed:
+                notes.misses += 1
+            else:
+                notes.hits += 1
+            notes.add("index", perf_counter() - begun)
+
+    def peek(self, key: Hashable) -> SlabIndex | None:
+        index = super().peek(key)
+        notes = trace.current()
+        if notes is not None and index is not None:
+            notes.hits += 1
+        return index
 
 
 def _follow(flight: _Flight) -> SlabIndex:

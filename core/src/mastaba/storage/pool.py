@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from mastaba.environment import Environment
 from mastaba.errors import ObjectNotFoundError, UnknownPluginError
 from mastaba.storage.base import Storage
+from mastaba.storage.measured import MeasuredStorage, StorageCounts
 from mastaba.storage.path import ResourcePath
 from mastaba.storage.retry import RetryingStorage, RetryPolicy
 
@@ -19,6 +20,9 @@ class StoragePool:
     Args:
         drivers: driver classes by name.
         environment: where drivers find addresses and credentials.
+
+    Attributes:
+        measured: counts of reads, None when they are not counted.
     """
 
     def __init__(self, drivers: Mapping[str, type[Storage]], environment: Environment) -> None:
@@ -26,7 +30,22 @@ class StoragePool:
         self._environment = environment
         self._policy = RetryPolicy.from_environment(environment)
         self._open: dict[tuple[str, str], Storage] = {}
+        self.measured: StorageCounts | None = None
         self._lock = threading.Lock()
+
+    def measure(self) -> None:
+        """Count and time the reads of all storages from now on, in ``measured``.
+
+        To be called before anybody keeps one of them.
+        """
+        if self.measured is not None:
+            return
+        with self._lock:
+            counts = self.measured = StorageCounts()
+            measured = {
+                id(storage): MeasuredStorage(storage, counts) for storage in self._open.values()
+            }
+            self._open = {key: measured[id(storage)] for key, storage in self._open.items()}
 
     def open(self, name: str, container: str) -> Storage:
         """Return the connection to a container; the same one for the same container.
@@ -52,6 +71,8 @@ class StoragePool:
             else:
                 if storage.is_remote:
                     storage = RetryingStorage(storage, self._policy)
+                if self.measured is not None:
+                    storage = MeasuredStorage(storage, self.measured)
                 self._open[name, container] = storage
                 return storage
         storage.close()

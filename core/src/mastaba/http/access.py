@@ -1,0 +1,84 @@
+"""One line of the log for each request."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Iterable
+from time import perf_counter
+from typing import Any
+
+from mastaba import trace
+from mastaba.http.masking import masked
+from mastaba.http.request import utf8
+
+logger = logging.getLogger("mastaba.access")
+
+_Application = Callable[[dict[str, Any], Any], Iterable[bytes]]
+
+
+def with_access_lines(application: _Application, style: str, *, steps: bool) -> _Application:
+    """Wrap a WSGI application so that each request is logged when it is answered.
+
+    A line has method, path and query, status, bytes of the body, seconds, and whether the
+    indices of slabs came from the cache.
+
+    Args:
+        style: ``text`` or ``json``.
+        steps: whether the time of each step is told as well.
+    """
+    write = _write_json if style == "json" else _write_text
+
+    def wrapped(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+        status = ""
+
+        def start(line: str, *rest: Any) -> Any:
+            nonlocal status
+            status = line
+            return start_response(line, *rest)
+
+        notes = trace.begin()
+        begun = perf_counter()
+        try:
+            result = application(environ, start)
+        finally:
+            trace.end()
+        seconds = perf_counter() - begun
+        size = sum(map(len, result)) if isinstance(result, list) else None
+        fields: dict[str, Any] = {
+            "method": environ.get("REQUEST_METHOD", ""),
+            "path": utf8(environ.get("SCRIPT_NAME", "") + environ.get("PATH_INFO", "")) or "/",
+            "query": masked(environ.get("QUERY_STRING", "")),
+            "status": int(status[:3] or 0),
+            "bytes": size,
+            "seconds": round(seconds, 6),
+            "cache": notes.cache,
+        }
+        if steps:
+            fields["steps"] = {name: round(taken, 6) for name, taken in notes.steps.items()}
+        write(fields)
+        return result
+
+    return wrapped
+
+
+def _write_json(fields: dict[str, Any]) -> None:
+    # A formatter of JSON takes the fields themselves, another one the text.
+    logger.info("%s", json.dumps(fields, ensure_ascii=False), extra={"fields": fields})
+
+
+def _write_text(fields: dict[str, Any]) -> None:
+    query = fields["query"]
+    steps = "".join(f" {name}={taken:.6f}" for name, taken in fields.get("steps", {}).items())
+    logger.info(
+        "%s %s%s%s %d %s %.6f %s%s",
+        fields["method"],
+        fields["path"],
+        "?" if query else "",
+        query,
+        fields["status"],
+        "-" if fields["bytes"] is None else fields["bytes"],
+        fields["seconds"],
+        fields["cache"],
+        steps,
+    )
