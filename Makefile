@@ -52,11 +52,13 @@ clean: ## remove everything that the other targets made, .venv and the demo incl
 	rm -rf $(VENV) .run build dist demo-data .mypy_cache .ruff_cache .pytest_cache
 	find core plugins tests benchmarks -name __pycache__ -prune -exec rm -rf {} +
 
-# One resolution for all distributions, so that they find each other here and not on an index.
+# One resolution for all distributions, so that they find each other here and not on an index;
+# one build backend for all, since an environment of its own for each takes most of the time.
 $(RUNTIME): $(PACKAGES:%=%/pyproject.toml)
 	@PYTHON="$(PYTHON)" scripts/make-venv $(VENV)
 	@echo "Installing the workspace into $(VENV)"
-	@$(BIN)/python -m pip install -q $(PACKAGES:%=-e ./%)
+	@$(BIN)/python -m pip install -q "hatchling>=1.25" editables
+	@$(BIN)/python -m pip install -q --no-build-isolation $(PACKAGES:%=-e ./%)
 	@touch $@
 
 $(TOOLS): $(RUNTIME) pyproject.toml
