@@ -284,6 +284,67 @@ def test_missing_tile_is_answered_as_the_layer_says(
     assert client.get(f"/tiles/RGB_PNG/normal/{LEVEL}/99/99").status_code == 404
 
 
+@pytest.mark.parametrize(
+    ("layer", "style"),
+    [
+        ("RGB_JPG", "normal"),
+        ("RGB_PNG", "normal"),
+        ("RGBA_PNG", "normal"),
+        ("GREY_PNG", "normal"),
+        ("GREY_PNG", "ember"),
+        ("GREYA_ZIP", "normal"),
+        ("RGB_RAW", "normal"),
+        ("FLOAT32_RAW", "normal"),
+        ("FLOAT32_ZIP", "normal"),
+    ],
+)
+def test_blank_tile_is_nodata_in_the_format_of_the_layer(
+    layer: str, style: str, tmp_path: Path, open_application: Callable[..., Any]
+) -> None:
+    server_json = tiny_installation(
+        tmp_path / "i", services=[], services_overrides={"tiles": {"enabled": True}}
+    )
+    descriptor = tmp_path / f"i/layers/{layer}.json"
+    document = {**json.loads(descriptor.read_text()), "missing_tile": "blank"}
+    descriptor.write_text(json.dumps(document))
+    stored = Client(open_application(server_json)).get(address(layer, style))
+    (tmp_path / f"i/pyramids/{layer}/DATA" / LEVEL / slab_path(2, 1)).unlink()
+    specification = json.loads((tmp_path / f"i/pyramids/{layer}.json").read_text())
+    expected = [
+        float(value) for value in specification["raster_specifications"]["nodata"].split(",")
+    ]
+
+    blank = Client(open_application(server_json)).get(address(layer, style))
+    assert blank.status_code == 200
+    assert blank.headers["Content-Type"] == stored.headers["Content-Type"]
+    assert "Content-Encoding" not in blank.headers
+    if blank.mimetype.startswith("image/x-bil"):
+        values = np.frombuffer(blank.data, "<f4")
+        assert len(values) == 256 * 256
+        assert set(values.tolist()) == set(np.float32(expected).tolist())
+        return
+    with Image.open(io.BytesIO(blank.data)) as image, Image.open(io.BytesIO(stored.data)) as other:
+        assert (image.size, image.mode) == (other.size, other.mode)
+        pixels = np.array(image).reshape(256 * 256, -1)
+    tolerance = 3 if blank.mimetype == "image/jpeg" else 0
+    assert np.abs(pixels.astype(int) - expected).max() <= tolerance
+
+
+def test_blank_vector_tile_is_empty(tmp_path: Path, open_application: Callable[..., Any]) -> None:
+    server_json = tiny_installation(
+        tmp_path / "i", services=[], services_overrides={"tiles": {"enabled": True}}
+    )
+    descriptor = tmp_path / "i/layers/VECTOR.json"
+    document = {**json.loads(descriptor.read_text()), "missing_tile": "blank"}
+    descriptor.write_text(json.dumps(document))
+    for slab in (tmp_path / "i/pyramids/VECTOR/DATA").rglob("*.tif"):
+        slab.unlink()
+
+    blank = Client(open_application(server_json)).get(address("VECTOR"))
+    assert (blank.status_code, blank.data) == (200, b"")
+    assert blank.mimetype == "application/x-protobuf"
+
+
 def test_layer_setting_becomes_the_cache_control_of_tiles(
     tmp_path: Path, open_application: Callable[..., Any]
 ) -> None:

@@ -28,6 +28,9 @@ from mastaba.storage.path import ResourcePath
 _ONE_CHANNEL: Final = frozenset(("estompage", "pente", "exposition", "terrainrgb"))
 _RASTER_ONLY: Final = frozenset(("wms", "wmts"))
 
+# A blank tile is an ordinary answer.
+_MISSING_TILE_STATUS: Final = {"404": 404, "204": 204, "blank": 200}
+
 LoadedLayer = tuple[Layer, Mapping[str, LevelReader]]
 
 
@@ -142,9 +145,7 @@ class LayerLoader:
             extra_tile_matrix_sets=self._extra_sets(document, pyramid, file),
             feature_info=_feature_info(document.get("get_feature_info"), pyramid),
             cache_control=document.get("cache_control"),
-            missing_tile_status=int(document["missing_tile"])
-            if "missing_tile" in document
-            else None,
+            missing_tile_status=_MISSING_TILE_STATUS.get(document.get("missing_tile", "")),
         )
         readers = {
             name: places[name].reader(level, self._indices)

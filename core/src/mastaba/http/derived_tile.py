@@ -5,7 +5,6 @@ Such a tile is a small map, encoded in the format family of the pyramid (slab.md
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from hashlib import blake2b
 from typing import Final
@@ -13,13 +12,15 @@ from typing import Final
 from mastaba import __version__
 from mastaba.encoding.base import Raster
 from mastaba.encoding.png import encode_png
+from mastaba.encoding.tile_format import tile_encoder
 from mastaba.errors import InvalidParameterError, TileNotFoundError
 from mastaba.http.conditional import etag_matches
+from mastaba.http.missing_tile import missing_tile
 from mastaba.http.request import Request
 from mastaba.http.response import Response, content_disposition
 from mastaba.http.tile_response import check_limits
 from mastaba.model.crs import CRS
-from mastaba.model.format import Codec, TileFormat
+from mastaba.model.format import Codec
 from mastaba.model.layer import Layer
 from mastaba.model.style import Style
 from mastaba.model.tile_matrix_set import TileLimits, TileMatrix
@@ -32,14 +33,6 @@ from mastaba.slab.delivery import palette_delivery
 
 MAX_SOURCE_TILES: Final = 3
 """Across and down; a tile that needs more of them is not made."""
-
-_QUALITIES: Final = {"TIFF_JPG_UINT8": "75", "TIFF_JPG90_UINT8": "90"}
-_COMPRESSIONS: Final = {
-    Codec.RAW: "raw",
-    Codec.LZW: "lzw",
-    Codec.ZIP: "deflate",
-    Codec.PACKBITS: "packbits",
-}
 
 
 class DerivedTilePublisher:
@@ -79,7 +72,7 @@ class DerivedTilePublisher:
         self._site = site
         self._missing_status = layer.missing_tile_status or missing_status
         self._media_type = tile_format.media_type
-        self._options = _options(tile_format)
+        self._encoder, self._options = tile_encoder(tile_format)
         indexed = tile_format.codec is Codec.PNG and raster.channels == 1
         self._palette = style.palette if style and indexed else None
         self._headers = [("Content-Type", tile_format.media_type)]
@@ -126,7 +119,7 @@ class DerivedTilePublisher:
         except TileNotFoundError:
             if self._missing_status == 404:
                 raise
-            return Response(self._missing_status, [])
+            return missing_tile(self._missing_status, self.layer, self.matrix, self._palette)
         if_none_match = request.environ.get("HTTP_IF_NONE_MATCH")
         version = prepared.version()
         if version is not None:
@@ -174,9 +167,8 @@ class DerivedTilePublisher:
             # As for stored tiles: the values stay, and become indices of the palette.
             return palette_delivery(self._palette)(encode_png(pixels))
         wanted = self.map_request(tile_row, tile_col)
-        encoder = self._site.encoders[self._media_type.lower()]
         raster = Raster(pixels, wanted.bbox, wanted.crs, image.nodata)
-        return encoder.encode(raster, self._options)
+        return self._encoder.encode(raster, self._options)
 
     def _not_modified(self, etag: str) -> Response:
         return Response(304, [*self._headers[1:], ("ETag", etag)])
@@ -200,12 +192,3 @@ def tile_map(
         matrix.tile_width,
         matrix.tile_height,
     )
-
-
-def _options(tile_format: TileFormat) -> Mapping[str, str]:
-    """Return what makes an encoder write as the pyramid is stored."""
-    if tile_format.codec is Codec.JPEG:
-        return {"quality": _QUALITIES[tile_format.name]}
-    if tile_format.needs_tiff_header:
-        return {"compression": _COMPRESSIONS[tile_format.codec]}
-    return {}

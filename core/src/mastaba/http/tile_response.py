@@ -54,7 +54,8 @@ class TilePublisher:
         matrix = reader.level.matrix
         # Bounds what a damaged tile can grow to; four bytes for each of the samples.
         self._decoded_size = 16 * matrix.tile_width * matrix.tile_height
-        self._deliver, self._etag_suffix = _delivery(layer, reader, style)
+        self._palette = _palette(layer, style)
+        self._deliver, self._etag_suffix = _delivery(layer, reader, self._palette)
         self._headers = [("Content-Type", tile_format.media_type)]
         if layer.cache_control:
             self._headers.append(("Cache-Control", layer.cache_control))
@@ -130,7 +131,11 @@ class TilePublisher:
     def _missing(self) -> Response:
         if self._missing_status == 404:
             raise TileNotFoundError("no tile is stored here")
-        return Response(self._missing_status, [])
+        # Loaded when a tile is missing: it needs encoders, which stored tiles do not.
+        from mastaba.http.missing_tile import missing_tile
+
+        matrix = self.reader.level.matrix
+        return missing_tile(self._missing_status, self.layer, matrix, self._palette)
 
 
 def check_limits(limits: TileLimits, tile_row: int, tile_col: int) -> None:
@@ -164,8 +169,16 @@ def _is_fresh(environ: dict[str, str], tile: StoredTile, headers: list[tuple[str
     return not_modified_since(environ.get("HTTP_IF_MODIFIED_SINCE"), tile.modified)
 
 
+def _palette(layer: Layer, style: Style | None) -> Palette | None:
+    """Return the palette that goes into the tiles: of a style on one-channel PNG."""
+    raster = layer.pyramid.raster
+    if style is None or raster is None or raster.channels != 1:
+        return None
+    return style.palette if layer.pyramid.format.codec is Codec.PNG else None
+
+
 def _delivery(
-    layer: Layer, reader: LevelReader, style: Style | None
+    layer: Layer, reader: LevelReader, palette: Palette | None
 ) -> tuple[Delivery | None, str]:
     """Return what must be done to a payload, and what it adds to the ETag."""
     pyramid = layer.pyramid
@@ -174,9 +187,9 @@ def _delivery(
     matrix, channels = reader.level.matrix, pyramid.raster.channels
     if pyramid.format.needs_tiff_header:
         return tiff_delivery(pyramid.format, channels, matrix.tile_width, matrix.tile_height), ""
-    if pyramid.format.codec is Codec.PNG and channels == 1 and style and style.palette:
+    if palette is not None:
         # A palette edited by the operator must change the ETag of tiles that did not change.
-        return palette_delivery(style.palette), f"-{_fingerprint(style.palette)}"
+        return palette_delivery(palette), f"-{_fingerprint(palette)}"
     return None, ""
 
 

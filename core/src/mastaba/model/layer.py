@@ -64,7 +64,7 @@ class Layer:
         hidden_from: names of the services that do not publish the layer.
         cache_control: value of the header on tiles, or None for no header.
         missing_tile_status: HTTP status for a tile that the limits allow but nobody stored;
-            None leaves it to the protocol.
+            200 stands for a tile of nodata, None leaves it to the protocol.
     """
 
     id: str

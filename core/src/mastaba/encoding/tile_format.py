@@ -1,0 +1,37 @@
+"""Pixels in the formats that pyramids store, as tile services send them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+from mastaba.encoding.base import Encoder
+from mastaba.encoding.bil import BilEncoder
+from mastaba.encoding.jpeg import JpegEncoder
+from mastaba.encoding.png import PngEncoder
+from mastaba.encoding.tiff import TiffEncoder
+from mastaba.model.format import Codec, TileFormat
+
+_QUALITIES: Final = {"TIFF_JPG_UINT8": "75", "TIFF_JPG90_UINT8": "90"}
+_COMPRESSIONS: Final = {
+    Codec.RAW: "raw",
+    Codec.LZW: "lzw",
+    Codec.ZIP: "deflate",
+    Codec.PACKBITS: "packbits",
+}
+
+
+def tile_encoder(tile_format: TileFormat) -> tuple[Encoder, Mapping[str, str]]:
+    """Return the encoder for tiles of a raster format, and its options (slab.md section 4.4).
+
+    What it writes needs no Content-Encoding.
+    """
+    if tile_format.codec is Codec.JPEG:
+        return JpegEncoder(), MappingProxyType({"quality": _QUALITIES[tile_format.name]})
+    if tile_format.codec is Codec.PNG:
+        return PngEncoder(), MappingProxyType({})
+    if tile_format.needs_tiff_header:
+        compression = _COMPRESSIONS[tile_format.codec]
+        return TiffEncoder(), MappingProxyType({"compression": compression})
+    return BilEncoder(), MappingProxyType({})

@@ -1,0 +1,64 @@
+"""Answers for tiles that the limits allow but nobody stored, where they are no error."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+
+from mastaba.encoding.base import Raster
+from mastaba.encoding.png import encode_png
+from mastaba.encoding.tile_format import tile_encoder
+from mastaba.http.response import Response, content_disposition
+from mastaba.model.bbox import BoundingBox
+from mastaba.model.crs import WGS84
+from mastaba.model.format import TileFormat
+from mastaba.model.layer import Layer
+from mastaba.model.pyramid import RasterSpecification
+from mastaba.model.style import Palette
+from mastaba.model.tile_matrix_set import TileMatrix
+from mastaba.slab.delivery import palette_delivery
+
+# None of the formats of tiles says where on the ground they lie.
+_NOWHERE = BoundingBox(0.0, 0.0, 1.0, 1.0)
+
+
+def missing_tile(
+    status: int, layer: Layer, matrix: TileMatrix, palette: Palette | None
+) -> Response:
+    """Return the answer that a layer has chosen for its missing tiles.
+
+    Args:
+        status: 204, or 200 for a blank tile: all nodata, an empty one for vector layers.
+        palette: that goes into the tiles of the layer.
+    """
+    if status != 200:
+        return Response(status, [])
+    pyramid = layer.pyramid
+    body = b""
+    if pyramid.raster is not None:
+        body = _blank(
+            pyramid.format, pyramid.raster, matrix.tile_width, matrix.tile_height, palette
+        )
+    headers = [
+        ("Content-Type", pyramid.format.media_type),
+        ("Content-Disposition", content_disposition(pyramid.format.media_type)),
+    ]
+    return Response(200, headers, body)
+
+
+@lru_cache(maxsize=64)
+def _blank(
+    tile_format: TileFormat,
+    raster: RasterSpecification,
+    width: int,
+    height: int,
+    palette: Palette | None,
+) -> bytes:
+    is_float = tile_format.sample == "float32"
+    pixels = np.empty((height, width, raster.channels), np.float32 if is_float else np.uint8)
+    pixels[:] = raster.nodata
+    if palette is not None:
+        return palette_delivery(palette)(encode_png(pixels))
+    encoder, options = tile_encoder(tile_format)
+    return encoder.encode(Raster(pixels, _NOWHERE, WGS84, raster.nodata), options)
