@@ -7,11 +7,13 @@ from pathlib import Path
 
 import pytest
 from lxml import etree
+from tests.wmts import ground
 from werkzeug.test import Client
 
 pytestmark = pytest.mark.shared_data
 
 Validate = Callable[[bytes], None]
+OpenClient = Callable[[Path], Client]
 
 GET = "/wmts?SERVICE=WMTS&REQUEST=GetCapabilities"
 SECTIONS = ["ServiceIdentification", "ServiceProvider", "OperationsMetadata", "Contents", "Themes"]
@@ -83,6 +85,22 @@ def test_inspire_form_is_valid(rich: Client, validate: Validate) -> None:
 
 def test_capabilities_of_real_pyramids_are_valid(alps: Client, validate: Validate) -> None:
     validate(alps.get(GET).data)
+
+
+def test_extra_sets_and_feature_info_are_valid(
+    tmp_path: Path, open_client: OpenClient, validate: Validate
+) -> None:
+    # Not DOUBLE: its limits begin at column 0, which is right but not to the schema.
+    sets = {"extra_tilematrixsets": ["LAMBERT", "DEGREES"]}
+    client = open_client(ground.write(tmp_path, ["grey", "float_raw"], **sets))
+    capabilities = client.get(GET).data
+    assert b"<InfoFormat>" in capabilities
+    assert b"LAMBERT_2_3" in capabilities
+    validate(capabilities)
+    for point in ("48/64.txt", "x/1.txt", "1/1.png"):
+        response = client.get(f"/wmts/1.0.0/grey/normal/MESH/1/8/6/{point}")
+        assert response.status_code == 404
+        validate(response.data)
 
 
 @pytest.mark.parametrize(

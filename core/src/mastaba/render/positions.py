@@ -74,6 +74,8 @@ class CurvedPositions:
 
     def cut(self, first: int, last: int) -> CurvedPositions:
         """Return the rows from ``first`` to ``last``, both included, with a grid of their own."""
+        if first == 0 and last == self.down[-1]:
+            return self
         down = np.unique(np.concatenate([[first], self.down, [last]]))
         down = down[(down >= first) & (down <= last)]
         # Lines of the grid stay as they are, even beside lines without a place.
