@@ -5,8 +5,11 @@ from __future__ import annotations
 import argparse
 import itertools
 import logging
+import random
 import socket
 import sys
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
 
 from mastaba.changes import Change
 from mastaba.config.faults import Faults
@@ -22,9 +25,17 @@ from mastaba.site import open_site, read_server_config
 from mastaba.transport.control import Change as ChangeMessage
 from mastaba.transport.control import WorkerLink
 from mastaba.transport.handover import Handover
-from mastaba.transport.listener import Listener, inherited_listener, open_listener
+from mastaba.transport.listener import (
+    Listener,
+    activated_listener,
+    inherited_listener,
+    open_listener,
+)
 from mastaba.transport.notify import Notifier
 from mastaba.transport.supervisor import Generation, Supervisor
+
+if TYPE_CHECKING:
+    from wsgiref.types import WSGIApplication
 
 logger = logging.getLogger("mastaba")
 
@@ -98,26 +109,28 @@ class SiteGeneration(Generation):
         self._publication = Publication(self._application, server)
         self._scoreboard = site.scoreboard
         self._threads = server.threads
+        self._requests = server.worker_requests
         self._sock = sock
         self._handover = handover
 
     def serve(self, link: WorkerLink | None) -> None:
         self._scoreboard.bind_worker(0 if link is None else link.index)
         on_ready = None
+        application: WSGIApplication = self._application
         if link is not None:
             self._publication.connect(link)
             on_ready = link.ready
+            if self._requests:
+                application = _counted(application, self._requests, link.spent)
         if self._handover is None:
             from mastaba.transport.http import HTTPServer
 
-            HTTPServer(
-                self._application, self._sock, threads=self._threads, on_ready=on_ready
-            ).run()
+            HTTPServer(application, self._sock, threads=self._threads, on_ready=on_ready).run()
         else:
             from mastaba.transport.fastcgi import FastCGIServer
 
             FastCGIServer(
-                self._application,
+                application,
                 self._sock,
                 threads=self._threads,
                 on_ready=on_ready,
@@ -132,7 +145,26 @@ class SiteGeneration(Generation):
         self._publication.follow(Change.from_json(change))
 
 
+def _counted(
+    application: WSGIApplication, limit: int, on_limit: Callable[[], None]
+) -> WSGIApplication:
+    """Return the application; ``on_limit`` is called once, after about so many requests."""
+    numbers = itertools.count(1)
+    # Workers that began together must not be replaced together.
+    last = limit + random.randrange(limit // 10 + 1)  # noqa: S311 - nobody gains by guessing it
+
+    def counted(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+        if next(numbers) == last:
+            on_limit()
+        return application(environ, start_response)
+
+    return counted
+
+
 def _listener(http: str | None, inherited: socket.socket | None, server: ServerConfig) -> Listener:
+    activated = activated_listener()
+    if activated is not None:
+        return activated
     if http:
         return open_listener(http, server.backlog)
     if inherited is not None:

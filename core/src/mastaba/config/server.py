@@ -41,6 +41,7 @@ class ServerConfig:
         cache_size: slab indices kept.
         cache_validity: seconds.
         decoded_tiles_size: bytes of decoded tiles kept by each process.
+        worker_requests: after how many requests a worker is replaced; 0 for never.
         debug: whether answers and the log tell more about how they were made.
         services, layers, styles, tile_matrix_sets: paths as written.
     """
@@ -58,6 +59,7 @@ class ServerConfig:
     layers: str | None
     styles: str
     tile_matrix_sets: str
+    worker_requests: int = 0
     debug: bool = False
 
     @property
@@ -106,5 +108,6 @@ def _server_config(document: dict[str, Any], file: str) -> ServerConfig:
         layers=places.get("layers"),
         styles=places["styles"],
         tile_matrix_sets=places["tile_matrix_sets"],
+        worker_requests=int(document.get("worker_requests", 0)),
         debug=document.get("debug", False),
     )

@@ -6,12 +6,14 @@ import contextlib
 import os
 import socket
 import stat
+from collections.abc import MutableMapping
 from types import TracebackType
 from typing import Self
 
 from mastaba.errors import ListenError
 
 _STDIN = 0
+_FIRST_ACTIVATED = 3
 
 
 class Listener:
@@ -89,6 +91,31 @@ def inherited_listener() -> socket.socket | None:
         return None
     _prepare(sock)
     return sock
+
+
+def activated_listener(environment: MutableMapping[str, str] = os.environ) -> Listener | None:
+    """The listening socket that systemd opened for this process, or None if it opened none.
+
+    The variables that announce it are taken out of the environment: they are not for programs
+    that the server may start. Only the first of several sockets is used.
+
+    :raises ListenError: what was handed over is no listening socket.
+    """
+    pid, count = (environment.pop(name, "") for name in ("LISTEN_PID", "LISTEN_FDS"))
+    environment.pop("LISTEN_FDNAMES", None)
+    if pid != str(os.getpid()) or not (count.isascii() and count.isdigit() and int(count) > 0):
+        return None
+    try:
+        sock = socket.socket(fileno=_FIRST_ACTIVATED)
+        listening = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN) != 0
+    except OSError as error:
+        raise ListenError(f"the service manager handed over no socket: {_reason(error)}") from error
+    if not listening:
+        sock.detach()
+        raise ListenError("the service manager handed over a socket that does not listen")
+    os.set_inheritable(_FIRST_ACTIVATED, False)
+    _prepare(sock)
+    return Listener(sock, "the socket of the service manager")
 
 
 def _open_inet(port: str, backlog: int) -> Listener:
