@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import json
 import random
+import signal
+import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -11,7 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import urllib3
 from tests.live_storage.conftest import CephWriter, Store, s3_writer, swift_writer
+from urllib3.util import Retry
 from werkzeug.test import Client
 
 from mastaba.http.app import Application
@@ -52,9 +58,9 @@ def put_pyramid(writer: ObjectWriter, name: str, storage: dict[str, str]) -> Non
 
 
 @pytest.fixture
-def application(
+def server_json(
     rgw: Store, swift: Store, ceph: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Application]:
+) -> Path:
     in_s3, in_swift = s3_writer(rgw, "pyramids"), swift_writer(swift, "pyramids")
     in_ceph = CephWriter(ceph, "maps")
     put_pyramid(in_s3, "S", {"type": "S3", "bucket_name": "pyramids"})
@@ -87,6 +93,7 @@ def application(
             "OnFile": in_file,
         },
         services=["tms", "health"],
+        server_overrides={"workers": 2, "threads": 4},
     )
     with (tmp_path / "layers.txt").open("a") as file:
         file.write("ceph://maps/InCeph.json\n")
@@ -97,6 +104,11 @@ def application(
     chosen |= {"MASTABA_OBJECT_READ_ATTEMPTS": "3", "MASTABA_OBJECT_ATTEMPTS_WAIT": "0"}
     for name, text in chosen.items():
         monkeypatch.setenv(name, text)
+    return server_json
+
+
+@pytest.fixture
+def application(server_json: Path) -> Iterator[Application]:
     application = create_application(str(server_json))
     yield application
     application.site.catalogue.storages.close()
@@ -121,6 +133,34 @@ def test_layers_of_all_stores_are_served_side_by_side(application: Application) 
         for row, col in ((16, 32), (31, 47), (20, 41)):
             assert get(client, name, row, col) == tile("6", row, col)
         assert client.get(f"/tms/1.0.0/{name}/6/32/32.pbf").status_code == 404
+
+
+def test_workers_read_on_connections_of_their_own_before_and_after_a_reload(
+    server_json: Path,
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        address = f"127.0.0.1:{listener.getsockname()[1]}"
+    pool = urllib3.PoolManager(maxsize=8)
+
+    def ask(number: int) -> bool:
+        name = ("InS3", "InSwift", "InCeph", "Linked", "OnFile")[number % 5]
+        row, col = 16 + number % 16, 32 + number // 5 % 16
+        url = f"http://{address}/tms/1.0.0/{name}/6/{col}/{row}.pbf"
+        return pool.request("GET", url).data == tile("6", row, col)
+
+    command = [sys.executable, "-m", "mastaba", "-f", str(server_json), "--http", address]
+    with subprocess.Popen(command) as server:
+        try:
+            pool.request(
+                "GET", f"http://{address}/healthcheck", retries=Retry(20, backoff_factor=0.1)
+            )
+            for _ in range(3):
+                with ThreadPoolExecutor(8) as threads:
+                    assert all(threads.map(ask, range(400)))
+                server.send_signal(signal.SIGHUP)
+        finally:
+            server.terminate()
+        assert server.wait(60) == 0
 
 
 @pytest.mark.parametrize(
