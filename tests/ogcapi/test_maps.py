@@ -1,4 +1,4 @@
-"""Maps: formats, styles, headers, several collections (20-058; ogcapi.md section 9; P-2, P-4, P-9)."""
+"""Maps: formats, styles, headers, several collections (20-058; ogcapi.md 9; P-2, P-4, P-9)."""
 
 from __future__ import annotations
 

@@ -112,6 +112,16 @@ def test_origin_and_axes_are_in_the_order_of_the_crs(
         assert matrix["pointOfOrigin"] == pytest.approx(origin)
 
 
+def test_members_of_the_first_edition_say_the_same(rich: Client) -> None:
+    content = rich.get("/ogcapi/tileMatrixSets/LAEA").get_json()
+    assert content["type"] == "TileMatrixSetType"
+    assert content["identifier"] == content["id"]
+    assert content["supportedCRS"] == "http://www.opengis.net/def/crs/EPSG/0/3035"
+    for matrix in content["tileMatrices"]:
+        assert matrix["identifier"] == matrix["id"]
+        assert matrix["topLeftCorner"] == matrix["pointOfOrigin"]
+
+
 def test_registered_name_is_an_alias_in_paths(rich: Client) -> None:
     for path in ("/tileMatrixSets", "/collections/a_world/map/tiles"):
         own = rich.get(f"/ogcapi{path}/PM")

@@ -41,6 +41,12 @@ def crs_uri(code: str) -> str:
     return f"[{code}]"
 
 
+def resolvable_crs(code: str) -> str:
+    """Return the identifier of a CRS that most libraries understand, without any network."""
+    uri = crs_uri(code)
+    return uri.replace("https:", "http:") if uri.startswith(f"https://{_OPENGIS}") else code
+
+
 def crs_code(text: str) -> str | None:
     """Return the code that a CRS identifier of a request means, None when it is of no known form.
 

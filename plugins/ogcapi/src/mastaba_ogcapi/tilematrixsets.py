@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from mastaba_ogcapi.crs import crs_uri, ordered_axes, rounded
+from mastaba_ogcapi.crs import crs_uri, ordered_axes, resolvable_crs, rounded
 from mastaba_ogcapi.links import REL, Link, address, link, self_links
 from mastaba_ogcapi.negotiation import JSON
 from mastaba_ogcapi.registered import registered_uri
@@ -38,6 +38,11 @@ def tile_matrix_set_document(dataset: Dataset, tile_matrix_set: TileMatrixSet) -
     if name:
         content["uri"] = registered_uri(name)
     return content | {
+        # Members of the first edition of the standard (OGC 17-083r2), here and in the matrices:
+        # clients written for it, such as GDAL before 3.8, take no other ones.
+        "type": "TileMatrixSetType",
+        "identifier": tile_matrix_set.id,
+        "supportedCRS": resolvable_crs(crs.code),
         "crs": crs_uri(crs.code),
         "orderedAxes": ordered_axes(crs),
         "links": self_links(
@@ -73,12 +78,16 @@ def _item(dataset: Dataset, tile_matrix_set: TileMatrixSet) -> dict[str, Any]:
 
 def _tile_matrix(matrix: TileMatrix, crs: CRS) -> dict[str, Any]:
     origin = [rounded(matrix.origin_x), rounded(matrix.origin_y)]
+    if crs.northing_first:
+        origin.reverse()
     return {
         "id": matrix.id,
+        "identifier": matrix.id,
         "scaleDenominator": rounded(matrix.scale_denominator(crs)),
         "cellSize": rounded(matrix.cell_size),
         "cornerOfOrigin": "topLeft",
-        "pointOfOrigin": origin[::-1] if crs.northing_first else origin,
+        "pointOfOrigin": origin,
+        "topLeftCorner": origin,
         "tileWidth": matrix.tile_width,
         "tileHeight": matrix.tile_height,
         "matrixWidth": matrix.matrix_width,

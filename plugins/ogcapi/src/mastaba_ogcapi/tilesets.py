@@ -103,8 +103,9 @@ def tileset_document(tiles: Tiles, offered: OfferedSet) -> dict[str, Any]:
     }
     if layer.attribution:
         content["attribution"] = layer.attribution.title
-    if layer.is_vector:
-        content["layers"] = _vector_layers(tiles.collection)
+    # A list of layers must not be empty; descriptors need not tell any.
+    if layers := _vector_layers(tiles.collection):
+        content["layers"] = layers
     if tiles.style is not None:
         content["style"] = {"id": tiles.style.identifier, "title": tiles.style.title}
     return content | {"links": _links(tiles, offered)}
