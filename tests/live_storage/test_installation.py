@@ -117,7 +117,7 @@ def application(server_json: Path) -> Iterator[Application]:
 def get(client: Client, name: str, row: int, col: int) -> bytes:
     answer = client.get(f"/tms/1.0.0/{name}/6/{col}/{row}.pbf")
     assert answer.status_code == 200, answer.data
-    return answer.data
+    return bytes(answer.data)
 
 
 def test_layers_of_all_stores_are_served_side_by_side(application: Application) -> None:
