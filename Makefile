@@ -12,12 +12,12 @@ PACKAGES := core $(patsubst %/pyproject.toml,%,$(wildcard plugins/*/pyproject.to
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help install demo test live bench check schemas clean
+.PHONY: help install demo test live bench bench-storage soak docs check schemas clean
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 
 help: ## list the targets
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
 
 install: $(TOOLS) ## make .venv with the whole workspace and the tools of its developers
 
@@ -33,6 +33,12 @@ live: $(TOOLS) ## run the tests against nginx, Apache, GDAL and others (Debian)
 
 bench: $(TOOLS) ## measure requests per second, latency and CPU (ARGS="--help" tells more)
 	$(BIN)/python -m benchmarks $(ARGS)
+
+bench-storage: $(TOOLS) ## measure what tiles and maps of an object storage cost
+	$(BIN)/python -m benchmarks.storage $(ARGS)
+
+soak: $(TOOLS) ## reload, kill and hammer a server for a while; watch its memory
+	$(BIN)/python -m benchmarks.soak $(ARGS)
 
 check: $(TOOLS) ## lint, formatting and types
 	$(BIN)/ruff check
