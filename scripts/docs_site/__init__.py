@@ -1,0 +1,1 @@
+"""Builds the documentation site from the pages of the repository, without a network."""

@@ -1,0 +1,37 @@
+"""``python -m scripts.docs_site [FOLDER]``: the site in FOLDER/html, build/docs by default."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from scripts.docs_site.commands import commands_page
+from scripts.docs_site.reference import reference_pages
+from scripts.docs_site.stage import BrokenLinkError, stage
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+
+
+def main(arguments: list[str]) -> int:
+    """Build the site; returns 1 when a link is broken, or Sphinx has a word to say."""
+    folder = Path(arguments[0]) if arguments else REPOSITORY / "build" / "docs"
+    source, site = folder / "source", folder / "html"
+    for old in (source, site):
+        shutil.rmtree(old, ignore_errors=True)
+    generated = {**reference_pages(REPOSITORY), "commands.md": commands_page()}
+    try:
+        stage(REPOSITORY, source, generated)
+    except BrokenLinkError as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    # Every warning is an error, and all of them are told.
+    command = [sys.executable, "-m", "sphinx", "-b", "html", "-W", "--keep-going", "-q", "-E"]
+    status = subprocess.run([*command, "-d", folder / "doctrees", source, site]).returncode
+    if status == 0:
+        print(f"the site is in {site}")
+    return status
+
+
+sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,38 @@
+"""A page on the command line, made of what ``--help`` says."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+
+_COMMAND = re.compile(r"^ {4}([a-z][a-z-]*)\s", re.M)
+
+
+def commands_page() -> str:
+    """Return the help of ``mastaba`` and of each of its commands."""
+    general = _help()
+    parts = [
+        "# Commands\n",
+        "Without a command, `mastaba` serves. What the commands say of themselves:\n",
+        _block(general),
+    ]
+    for name in _COMMAND.findall(general):
+        parts += (f"## mastaba {name}\n", _block(_help(name)))
+    return "\n".join(parts)
+
+
+def _help(*arguments: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-m", "mastaba", *arguments, "--help"],
+        check=True,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "COLUMNS": "88", "NO_COLOR": "1"},
+    )
+    return done.stdout.replace("__main__.py", "mastaba")
+
+
+def _block(text: str) -> str:
+    return f"```text\n{text.strip()}\n```\n"

@@ -1,0 +1,103 @@
+"""Puts all pages into one folder: those of docs/, the READMEs, and the generated ones."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+_FENCE = re.compile(r"^(```|~~~).*?^\1`*\s*$", re.M | re.S)
+_LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)\s]+)\)")
+_EXTERNAL = re.compile(r"[a-z][a-z0-9+.-]*:|#|//", re.I)
+
+
+class BrokenLinkError(Exception):
+    """Links that lead to nothing in the repository; one line for each."""
+
+
+def stage(repository: Path, folder: Path, generated: Mapping[str, str]) -> None:
+    """Copy the pages of the repository, with links that fit their new places.
+
+    A link to a file that is no page becomes its text: the site does not hold the sources.
+
+    Args:
+        generated: further pages by their path on the site.
+
+    Raises:
+        BrokenLinkError: a link leads to a file that does not exist.
+    """
+    pages = _pages(repository)
+    places = {repository / source: place for source, place in pages.items()}
+    for path in (repository / "docs" / "images").iterdir():
+        places[path] = f"images/{path.name}"
+    for place in (*generated, *pages.values()):
+        # Pages of docs/ link to all others as if they lay in docs/, too.
+        places.setdefault(repository / "docs" / place, place)
+    # What other pages call the project is its front page here.
+    for name in ("README.md", "core", "core/README.md"):
+        places[repository / name] = "index.md"
+    broken: list[str] = []
+    for source, place in pages.items():
+        text = (repository / source).read_text("utf-8")
+        moved = _moved_links(text, repository / source, place, places, broken)
+        _write(folder / place, moved)
+    for place, text in generated.items():
+        _write(folder / place, text)
+    if broken:
+        raise BrokenLinkError("\n".join(broken))
+    shutil.copytree(repository / "docs" / "images", folder / "images")
+    shutil.copy(repository / "docs" / "conf.py", folder / "conf.py")
+
+
+def _pages(repository: Path) -> dict[str, str]:
+    """Return the place on the site of each page of the repository."""
+    docs = repository / "docs"
+    pages = {
+        str(path.relative_to(repository)): str(path.relative_to(docs))
+        for path in sorted(docs.rglob("*.md"))
+    }
+    for path in sorted(repository.glob("plugins/*/README.md")):
+        name = path.parent.name
+        if name.startswith("storage_"):
+            place = f"storage/{name.removeprefix('storage_')}.md"
+        else:
+            place = f"services/{name}.md"
+        pages[str(path.relative_to(repository))] = place
+    pages |= {
+        "benchmarks/README.md": "benchmarks.md",
+        "CHANGELOG.md": "changes.md",
+        "CONTRIBUTING.md": "contributing.md",
+    }
+    return pages
+
+
+def _moved_links(
+    text: str, source: Path, place: str, places: Mapping[Path, str], broken: list[str]
+) -> str:
+    def moved(match: re.Match[str]) -> str:
+        image, label, target = match.groups()
+        if _EXTERNAL.match(target):
+            return match[0]
+        path, separator, anchor = target.partition("#")
+        resolved = Path(os.path.normpath(source.parent / path))
+        if resolved in places:
+            there = os.path.relpath(places[resolved], os.path.dirname(place) or ".")
+            return f"{image}[{label}]({there}{separator}{anchor})"
+        if not resolved.exists():
+            broken.append(f"{source}: the link to {target} leads nowhere")
+        return label
+
+    # Links inside code are none.
+    parts: list[str] = []
+    position = 0
+    for fence in _FENCE.finditer(text):
+        parts += (_LINK.sub(moved, text[position : fence.start()]), fence[0])
+        position = fence.end()
+    return "".join([*parts, _LINK.sub(moved, text[position:])])
+
+
+def _write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")

@@ -1,0 +1,136 @@
+"""The documentation site: its parts, and the whole of it where Sphinx is installed."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from scripts.docs_site.commands import commands_page
+from scripts.docs_site.reference import reference_pages
+from scripts.docs_site.stage import BrokenLinkError, stage
+
+from mastaba.config.schema import SCHEMA_NAMES
+from mastaba.plugins import Plugins
+
+NEEDED = ("sphinx", "furo", "myst_parser")
+
+
+@pytest.fixture(scope="module")
+def pages(repository: Path) -> dict[str, str]:
+    return reference_pages(repository)
+
+
+def test_every_schema_has_a_page(pages: dict[str, str]) -> None:
+    assert set(pages) == {f"configuration/{name}.md" for name in SCHEMA_NAMES}
+
+
+def test_keys_are_told_with_type_default_and_meaning(pages: dict[str, str]) -> None:
+    server = pages["configuration/server.md"]
+    (row,) = re.findall(r"^\| `threads` .*$", server, re.M)
+    assert "whole number" in row
+    assert "`1`" in row
+    assert "At least 1" in row
+    assert "## `configurations`" in server
+    (row,) = re.findall(r"^\| `tile_matrix_sets` .*$", server, re.M)
+    assert "**required**" in row
+
+
+def test_members_of_lists_have_sections(pages: dict[str, str]) -> None:
+    assert "## `levels[].storage`" in pages["configuration/pyramid.md"]
+    assert "## `palette.colours[]`" in pages["configuration/style.md"]
+
+
+def test_sections_of_installed_services_are_told(pages: dict[str, str]) -> None:
+    for name, service in Plugins().services.items():
+        if not service.is_fallback:
+            assert f"## `{name}`" in pages["configuration/services.md"]
+
+
+def test_samples_are_shown(pages: dict[str, str]) -> None:
+    assert "## Sample" in pages["configuration/layer.md"]
+
+
+def test_tables_have_as_many_cells_in_each_row(pages: dict[str, str]) -> None:
+    for text in pages.values():
+        for row in re.findall(r"^\|.*$", text, re.M):
+            assert len(re.findall(r"(?<!\\)\|", row)) == 5, row
+
+
+def test_every_command_is_told() -> None:
+    text = commands_page()
+    for name in ("check", "convert-services", "plugins", "schema", "slab"):
+        assert f"## mastaba {name}\n" in text
+    assert "--deep" in text
+
+
+def _repository(folder: Path, page: str) -> Path:
+    """A small repository with one page, one picture and one plugin."""
+    (folder / "docs" / "images").mkdir(parents=True)
+    (folder / "docs" / "conf.py").write_text("")
+    (folder / "docs" / "images" / "map.jpg").write_bytes(b"")
+    (folder / "docs" / "index.md").write_text(page)
+    (folder / "plugins" / "storage_tape").mkdir(parents=True)
+    readme = folder / "plugins" / "storage_tape" / "README.md"
+    readme.write_text("# Tape\n\n[up](../../README.md) and [code](../../setup.py)\n")
+    for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "setup.py"):
+        (folder / name).write_text("# Page\n")
+    (folder / "benchmarks").mkdir()
+    (folder / "benchmarks" / "README.md").write_text("# Page\n")
+    return folder
+
+
+def test_links_follow_the_pages_to_their_places(tmp_path: Path) -> None:
+    page = (
+        "[tape](../plugins/storage_tape/README.md#tape) ![map](images/map.jpg) [x](https://e.org)"
+    )
+    repository = _repository(tmp_path / "repository", page)
+    stage(repository, tmp_path / "out", {"commands.md": "# Commands\n"})
+    assert (tmp_path / "out" / "index.md").read_text() == (
+        "[tape](storage/tape.md#tape) ![map](images/map.jpg) [x](https://e.org)"
+    )
+    # A page that is not on the site: its name stays, and no link that would be broken.
+    assert "[up](../index.md) and code" in (tmp_path / "out" / "storage" / "tape.md").read_text()
+
+
+def test_code_is_left_alone(tmp_path: Path) -> None:
+    page = "```\n[no](link.md)\n```\n"
+    repository = _repository(tmp_path / "repository", page)
+    stage(repository, tmp_path / "out", {})
+    assert (tmp_path / "out" / "index.md").read_text() == page
+
+
+def test_broken_links_are_refused(tmp_path: Path) -> None:
+    repository = _repository(tmp_path / "repository", "[gone](gone.md) [out](../nothing.txt)")
+    with pytest.raises(BrokenLinkError, match=r"(?s)gone\.md.*nothing\.txt"):
+        stage(repository, tmp_path / "out", {})
+
+
+@pytest.mark.skipif(
+    any(importlib.util.find_spec(name) is None for name in NEEDED),
+    reason="the dependency group docs is not installed",
+)
+def test_the_site_is_built_without_a_word(repository: Path, tmp_path: Path) -> None:
+    # Nothing is fetched: a proxy that does not exist would make that fail.
+    nowhere = dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"), "http://127.0.0.1:9")
+    done = subprocess.run(
+        [sys.executable, "-m", "scripts.docs_site", str(tmp_path)],
+        cwd=repository,
+        env={**os.environ, **nowhere},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    site = tmp_path / "html"
+    for page in ("index", "plugin-authors", "migration", "services/wmts", "storage/s3"):
+        assert (site / f"{page}.html").exists()
+    text = (site / "configuration" / "server.html").read_text("utf-8")
+    assert "decoded_mebibytes" in text
+    # Scripts, styles and fonts come from the site itself.
+    loaded = re.findall(r'<(?:script|link|img)\b[^>]*?(?:src|href)="([^"]+)"', text)
+    assert loaded
+    assert [address for address in loaded if re.match(r"(?:https?:)?//", address)] == []
