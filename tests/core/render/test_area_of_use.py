@@ -19,6 +19,8 @@ from tests.core.render.ground import (
 )
 
 from mastaba.model.bbox import BoundingBox
+from mastaba.model.crs import CRS
+from mastaba.render.positions import tiles_around
 
 NODATA = -99999
 
@@ -152,6 +154,63 @@ def test_map_across_the_antimeridian_shows_both_sides(
     valid = np.ones(size[::-1], np.bool_) if image.valid is None else image.valid
     assert valid[:, [0, 20, 40, 60, 80, 100]].all()
     assert np.abs(image.pixels - expected)[valid].max() < 10
+
+
+@pytest.mark.parametrize(
+    ("crs", "place", "width", "height"),
+    [
+        ("EPSG:3832", (180.0, 0.0), 4e6, 3e6),
+        ("EPSG:3832", (-179.0, 40.0), 1e6, 1e6),
+        ("EPSG:3460", (180.0, -18.0), 1e6, 8e5),
+        ("EPSG:3413", (180.0, 70.0), 2e6, 2e6),
+    ],
+)
+def test_map_across_the_antimeridian_is_as_sharp_as_any(
+    world: World, crs: str, place: tuple[float, float], width: float, height: float
+) -> None:
+    """Its level and kernel are those of the near way around, and tiles of both sides meet."""
+
+    def ripples(x: Floats, y: Floats) -> Floats:
+        return 1000 * np.cos(x * (64 * np.pi / 20037508.342789244)) * np.cos(y / 300000)
+
+    world.add("ripples", ripples, document=WORLD, levels=WORLD_LEVELS, resampling="bicubic")
+    x, y = transform("OGC:CRS84", crs, *place)
+    bbox = BoundingBox(x - width / 2, y - height / 2, x + width / 2, y + height / 2)
+    size = (120, 100)
+    image = world.draw("ripples", bbox, crs, size)
+    expected = truth(ripples, bbox, crs, size, "EPSG:3857")
+    assert image.valid is None or image.valid.all()
+    # Waves of 16 pixels of the finest level, which stretch towards the pole
+    difference = np.abs(image.pixels - expected)
+    assert np.quantile(difference, 0.95) < 30
+    assert difference.max() < 100
+
+
+def test_world_meets_itself_at_its_edges(world: World) -> None:
+    """A kernel at the edge takes the tiles of the other edge, not nodata."""
+    world.add(
+        "white",
+        lambda level, row, col: np.full((256, 256, 1), 250, np.uint8),
+        of_position=False,
+        document=WORLD,
+        levels=WORLD_LEVELS,
+        format="TIFF_RAW_UINT8",
+        nodata=[0],
+        resampling="lanczos_3",
+    )
+    image = world.draw("white", BoundingBox(-180, -60, 180, 60), "EPSG:4326", (700, 300))
+    assert image.valid is None
+    assert (image.pixels == 250).all()
+
+
+def test_only_whole_tiles_go_around(mesh: World, globe: World) -> None:
+    for name, matrix in globe.layer("values").pyramid.tile_matrix_set.matrices.items():
+        assert tiles_around(matrix, CRS.from_code("EPSG:3857")) == 2 ** int(name)
+        # A turn of degrees, or of no length at all, is no number of these tiles.
+        assert tiles_around(matrix, CRS.from_code("EPSG:4326")) == 0
+        assert tiles_around(matrix, CRS.from_code("EPSG:2154")) == 0
+    for matrix in mesh.layer("ramp").pyramid.tile_matrix_set.matrices.values():
+        assert tiles_around(matrix, CRS.from_code("EPSG:3857")) == 0
 
 
 def test_native_crs_is_not_cut(globe: World) -> None:

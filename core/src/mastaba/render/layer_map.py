@@ -27,7 +27,9 @@ from mastaba.render.positions import (
     covered_pixels,
     is_plausible,
     other_crs_positions,
+    reprojected_bbox,
     same_crs_positions,
+    tiles_around,
 )
 from mastaba.render.request import MapImage, Mask, Pixels
 from mastaba.render.resample import resample, to_bytes
@@ -82,6 +84,7 @@ class LayerMap:
         # Part of the output that may hold data: first row, behind last, first column, behind last.
         self._part: tuple[int, int, int, int] | None = (0, extent.height, 0, extent.width)
         self._positions: Positions | None = None
+        self._around = 0
         source = layer.pyramid.tile_matrix_set.crs
         if same_crs:
             resolution = _resolution(extent.bbox, extent.width, extent.height)
@@ -93,13 +96,14 @@ class LayerMap:
             return
         self._level = next(iter(levels.values()))
         reprojected = None
+        goes_around = tiles_around(layer.pyramid.finest.matrix, source) > 0
         for area in areas_to_try(extent.crs, source):
             self._part = covered_pixels(extent.bbox, extent.width, extent.height, area)
             if self._part is None:
                 return
             part = _part_bbox(extent, *self._part)
             with contextlib.suppress(ValueError):
-                reprojected = extent.crs.transform_bbox(part, source)
+                reprojected = reprojected_bbox(part, extent.crs, source, go_around=goes_around)
                 if is_plausible(reprojected, source):
                     break
         if reprojected is None or self._part is None:
@@ -112,6 +116,7 @@ class LayerMap:
             part, extent.crs, right - left, bottom - top, level.matrix, source
         )
         self._level = levels[level.matrix.id]
+        self._around = tiles_around(level.matrix, source)
 
     def check(self, settings: MapSettings) -> None:
         """Refuse what would take too many tiles.
@@ -134,7 +139,7 @@ class LayerMap:
     def version(self) -> str | None:
         """Return a text that changes with the stored tiles; see `LevelPixels.version`."""
         window = self._whole_window()
-        return "" if window is None else self._level.version(window)
+        return "" if window is None else self._level.version(window, self._around)
 
     def draw(self) -> MapImage:
         """Return the pixels of the extent, uint8 or float32 as the pyramid, without style.
@@ -177,7 +182,7 @@ class LayerMap:
             if not placed.any():
                 return self._empty(*placed.shape)
         window = self._window(rows)
-        mosaic = self._level.read(window)
+        mosaic = self._level.read(window, self._around)
         if isinstance(positions, StraightPositions):
             if positions.aligned:
                 return mosaic.pixels, mosaic.valid

@@ -81,8 +81,12 @@ class LevelPixels:
             pyramid.format, pyramid.raster.channels, matrix.tile_width, matrix.tile_height
         )
 
-    def read(self, window: Window) -> Mosaic:
+    def read(self, window: Window, around: int = 0) -> Mosaic:
         """Return the pixels of a window, of any size and place.
+
+        Args:
+            around: tiles in a full turn of the Earth, after which columns begin again; 0 where
+                they do not.
 
         Raises:
             SlabFormatError, StorageError: a tile cannot be read or decoded.
@@ -90,10 +94,14 @@ class LevelPixels:
         channels = len(self._nodata)
         dtype = np.float32 if self._is_float else np.uint8
         touched = window.tiles(self.level)
-        common = touched.intersection(self.level.limits)
-        places = [] if common is None else _places(common)
-        tiles = self._tiles(places)
-        complete = common == touched and all(tile is not None for tile in tiles)
+        places = self._places(touched, around)
+        stored = _stored(places, around)
+        once = list(dict.fromkeys(stored)) if around else stored
+        tiles = self._tiles(once)
+        if len(once) < len(stored):
+            found = dict(zip(once, tiles, strict=True))
+            tiles = [found[place] for place in stored]
+        complete = len(places) == _count(touched) and all(tile is not None for tile in tiles)
         # One tile that holds the whole window needs no copy at all.
         if complete and len(tiles) == 1:
             assert tiles[0] is not None
@@ -118,10 +126,13 @@ class LevelPixels:
                     valid[rows, columns] = True
         return Mosaic(pixels, valid)
 
-    def version(self, window: Window) -> str | None:
+    def version(self, window: Window, around: int = 0) -> str | None:
         """Return a text that changes with the stored tiles of a window.
 
         Reads nothing but indices of slabs that are not known yet.
+
+        Args:
+            around: as in `read`.
 
         Returns:
             None when the storage cannot tell generations of a slab apart.
@@ -129,9 +140,9 @@ class LevelPixels:
         Raises:
             SlabFormatError, StorageError: an index cannot be read.
         """
-        common = window.tiles(self.level).intersection(self.level.limits)
+        places = self._places(window.tiles(self.level), around)
         parts = [self.level.matrix.id]
-        for stored in locate_tiles(self._reader, [] if common is None else _places(common)):
+        for stored in locate_tiles(self._reader, _stored(places, around)):
             if stored is None:
                 parts.append("-")
             elif stored.version is None:
@@ -139,6 +150,14 @@ class LevelPixels:
             else:
                 parts.append(f"{stored.index.key}:{stored.version}")
         return " ".join(parts)
+
+    def _places(self, touched: TileLimits, around: int) -> list[tuple[int, int]]:
+        """Return the rows and columns of those tiles that may be stored."""
+        limits = self.level.limits
+        if not around:
+            common = touched.intersection(limits)
+            return [] if common is None else _all(common)
+        return [(row, col) for row, col in _all(touched) if limits.contains(row, col % around)]
 
     def _tiles(self, places: Sequence[tuple[int, int]]) -> list[Pixels | None]:
         """Return decoded tiles; of those not in the cache, all bytes are read in one plan."""
@@ -184,7 +203,15 @@ class LevelPixels:
         pixels[rows, columns] = tile[tile_rows, tile_columns]
 
 
-def _places(limits: TileLimits) -> list[tuple[int, int]]:
+def _stored(places: Sequence[tuple[int, int]], around: int) -> Sequence[tuple[int, int]]:
+    return [(row, col % around) for row, col in places] if around else places
+
+
+def _count(limits: TileLimits) -> int:
+    return (limits.max_row - limits.min_row + 1) * (limits.max_col - limits.min_col + 1)
+
+
+def _all(limits: TileLimits) -> list[tuple[int, int]]:
     return [
         (row, col)
         for row in range(limits.min_row, limits.max_row + 1)

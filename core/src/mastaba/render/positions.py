@@ -25,6 +25,10 @@ FRACTIONS: Final = 1024
 # Within this part of a source pixel all rows of a grid have the same columns.
 _SEPARABLE: Final = 1.0 / 2048.0
 
+_POINTS_PER_EDGE: Final = 256
+# Part of a tile by which a full turn may miss a whole number of tiles.
+_WHOLE: Final = 1e-6
+
 # How far beyond the area of use of its CRS, in sizes of that area, a map may sensibly reach.
 _PLAUSIBLE: Final = 4.0
 _EVERYWHERE: Final = BoundingBox(-np.inf, -np.inf, np.inf, np.inf)
@@ -127,6 +131,55 @@ def _is_aligned(low: float, high: float, size: int) -> bool:
     )
 
 
+@lru_cache(maxsize=1024)
+def turn_of(crs: CRS) -> float:
+    """Return the length of a full turn of the Earth along x, CRS units.
+
+    Infinite where the antimeridian is no edge of the CRS.
+    """
+    x, _ = transform_points(WGS84, crs, np.array([-180.0, 180.0]), np.zeros(2))
+    turn = float(x[1] - x[0])
+    return turn if np.isfinite(turn) and turn > 0 else np.inf
+
+
+def tiles_around(matrix: TileMatrix, crs: CRS) -> int:
+    """Return the tiles in a full turn of the Earth; 0 where columns do not begin again there."""
+    tiles = turn_of(crs) / (matrix.tile_width * matrix.cell_size)
+    return round(tiles) if np.isfinite(tiles) and abs(tiles - round(tiles)) < _WHOLE else 0
+
+
+def reprojected_bbox(bbox: BoundingBox, crs: CRS, source: CRS, *, go_around: bool) -> BoundingBox:
+    """Return the box around an extent in the source CRS.
+
+    Args:
+        go_around: whether the box of an extent across the antimeridian may be the near way
+            around, and so reach beyond the edge of the CRS.
+
+    Raises:
+        ValueError: the extent, or a part of it, has no finite place there.
+    """
+    box = crs.transform_bbox(bbox, source)
+    turn = turn_of(source)
+    if not go_around or box.xmax - box.xmin <= turn / 2:
+        return box
+    steps = np.linspace(0.0, 1.0, _POINTS_PER_EDGE)
+    across = bbox.xmin + steps * (bbox.xmax - bbox.xmin)
+    up = bbox.ymin + steps * (bbox.ymax - bbox.ymin)
+    left, right = np.full_like(steps, bbox.xmin), np.full_like(steps, bbox.xmax)
+    low, high = np.full_like(steps, bbox.ymin), np.full_like(steps, bbox.ymax)
+    x, _ = transform_points(
+        crs,
+        source,
+        np.concatenate([across, right, across[::-1], left]),
+        np.concatenate([low, up, high, up[::-1]]),
+    )
+    around = np.unwrap(x, period=turn)
+    # A ring around a pole does not close.
+    if abs(around[-1] - around[0]) > turn / 2 or np.ptp(around) >= box.xmax - box.xmin:
+        return box
+    return replace(box, xmin=float(around.min()), xmax=float(around.max()))
+
+
 def other_crs_positions(
     bbox: BoundingBox, crs: CRS, width: int, height: int, matrix: TileMatrix, source: CRS
 ) -> Positions | None:
@@ -135,6 +188,9 @@ def other_crs_positions(
     The centres of every 16th pixel, and of the last one of each row and column, are transformed;
     those between are interpolated. More of them are transformed where that would be off by more
     than an eighth of a pixel, as in maps of the whole world in few pixels.
+
+    Where columns of tiles begin again after a full turn (`tiles_around`), positions across the
+    antimeridian go on beyond the last column.
 
     Returns:
         None when no pixel has a place in the source CRS.
@@ -147,8 +203,11 @@ def other_crs_positions(
         columns = (source_x - matrix.origin_x) / matrix.cell_size - 0.5
         rows = (matrix.origin_y - source_y) / matrix.cell_size - 0.5
         found = np.isfinite(columns) & np.isfinite(rows)
+        if found.all():
+            return _unrolled(columns, turn), rows
         return np.where(found, columns, np.nan), np.where(found, rows, np.nan)
 
+    turn = float(tiles_around(matrix, source) * matrix.tile_width)
     step = _GRID_STEP
     across, down = _grid(width, step), _grid(height, step)
     columns, rows = place(across, down)
@@ -160,7 +219,10 @@ def other_crs_positions(
             ratio_x = _ratio(all_columns[-1:] - all_columns[:1], across)
             ratio_y = _ratio(all_rows[-1:] - all_rows[:1], down)
             return StraightPositions(_cut(all_columns), _cut(all_rows), ratio_x, ratio_y)
-    while step > 1 and not _is_even(columns, rows, *place(_middles(across), _middles(down)), step):
+    while step > 1:
+        middles = place(_middles(across), _middles(down))
+        if _is_even(columns, rows, *middles, step, turn):
+            break
         step //= 2
         across, down = _grid(width, step), _grid(height, step)
         columns, rows = place(across, down)
@@ -169,6 +231,16 @@ def other_crs_positions(
     ratio_x = _ratio(columns[:, -1] - columns[:, 0], across)
     ratio_y = _ratio(rows[-1] - rows[0], down)
     return CurvedPositions(across, down, columns, rows, ratio_x, ratio_y)
+
+
+def _unrolled(columns: Floats, turn: float) -> Floats:
+    """Return columns without leaps of a full turn, where that brings them closer together."""
+    if not turn or np.ptp(columns) <= turn / 2:
+        return columns
+    unrolled = np.unwrap(columns, period=turn, axis=1)
+    first = unrolled[:, 0]
+    unrolled = unrolled + (np.unwrap(first, period=turn) - first)[:, np.newaxis]
+    return unrolled if np.ptp(unrolled) < np.ptp(columns) else columns
 
 
 def _grid(size: int, step: int) -> Floats:
@@ -181,7 +253,12 @@ def _middles(points: Floats) -> Floats:
 
 
 def _is_even(
-    columns: Floats, rows: Floats, middle_columns: Floats, middle_rows: Floats, step: int
+    columns: Floats,
+    rows: Floats,
+    middle_columns: Floats,
+    middle_rows: Floats,
+    step: int,
+    turn: float,
 ) -> bool:
     """Tell whether the positions in the middle of all grid cells are the means of their corners.
 
@@ -196,7 +273,10 @@ def _is_even(
             pixel = max(pixel, float(np.median(steps)) / step)
     for values, middles in ((columns, middle_columns), (rows, middle_rows)):
         means = _averaged(_averaged(values, 0), 1)
-        is_off = np.abs(means - middles) > _UNEVEN * pixel
+        errors = means - middles
+        if values is columns and turn:
+            errors -= turn * np.round(errors / turn)
+        is_off = np.abs(errors) > _UNEVEN * pixel
         if (is_off | (np.isfinite(means) != np.isfinite(middles))).any():
             return False
     return True
