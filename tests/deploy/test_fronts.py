@@ -1,0 +1,244 @@
+"""Each front server with the sample configuration, as far as one machine allows.
+
+What differs from the samples: the port where 80 cannot be had, and the places of socket, program
+and server.json.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from tests.live.client import ask
+from tests.live.fronts import MODULES, Front
+from tests.live.installations import (
+    TILE,
+    make_installation,
+    program_for_web_users,
+    stored_tile,
+)
+from tests.live.processes import (
+    WEB_USER,
+    Mastaba,
+    changed,
+    free_port,
+    is_root,
+    program,
+    public_folder,
+    render,
+)
+
+from mastaba.cli import main
+
+pytestmark = pytest.mark.live
+
+SOCKET = "/run/mastaba/mastaba.sock"
+
+_NGINX = """
+daemon off;
+worker_processes 1;
+@user@
+pid @folder@/nginx.pid;
+error_log @folder@/nginx-error.log notice;
+events { worker_connections 256; }
+http {
+  access_log off;
+  client_body_temp_path @folder@/nginx-body;
+  fastcgi_temp_path @folder@/nginx-fastcgi;
+  proxy_temp_path @folder@/nginx-proxy;
+  scgi_temp_path @folder@/nginx-scgi;
+  uwsgi_temp_path @folder@/nginx-uwsgi;
+  include @sample@;
+}
+"""
+
+_APACHE = """
+ServerRoot @folder@
+PidFile @folder@/apache.pid
+DefaultRuntimeDir @folder@
+Mutex file:@folder@/ipc default
+ErrorLog /dev/stderr
+LogLevel warn
+ServerName 127.0.0.1
+DocumentRoot @folder@/htdocs
+@user@
+LoadModule mpm_event_module @modules@/mod_mpm_event.so
+LoadModule authz_core_module @modules@/mod_authz_core.so
+LoadModule env_module @modules@/mod_env.so
+@loaded@
+Listen 127.0.0.1:@port@
+<Directory />
+  Require all granted
+</Directory>
+FcgidIPCDir @folder@/ipc
+FcgidProcessTableFile @folder@/ipc/table
+Include @sample@
+"""
+
+
+class Installed:
+    """A front server that runs with a sample.
+
+    Attributes:
+        url: of the prefix under which the services are published.
+        folder: of the installation.
+    """
+
+    def __init__(self, url: str, folder: Path, server_json: Path) -> None:
+        self.url = url
+        self.folder = folder
+        self.server_json = server_json
+
+
+def _port() -> int:
+    """80 where it can be had, as in the samples; else another one."""
+    if is_root():
+        with socket.socket() as sock:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                sock.bind(("127.0.0.1", 80))
+            except OSError:
+                return free_port()
+        return 80
+    return free_port()
+
+
+def _sample(path: Path, folder: Path, replaced: dict[str, str]) -> Path:
+    """Write a copy of a sample in which some words are others; each of them has to be there."""
+    text = path.read_text("utf-8")
+    for old, new in replaced.items():
+        assert old in text, old
+        text = text.replace(old, new)
+    copy = folder / path.name
+    copy.write_text(text, encoding="utf-8")
+    return copy
+
+
+def _nginx(folder: Path, deploy: Path, port: int, sock: str) -> Front:
+    binary = program("nginx", "nginx")
+    replaced = {"listen 80;": f"listen 127.0.0.1:{port};", SOCKET: sock}
+    sample = _sample(deploy / "nginx" / "mastaba.conf", folder, replaced)
+    user = f"user {WEB_USER};" if is_root() else ""
+    conf = folder / "nginx.conf"
+    values = {"folder": folder, "user": user, "sample": sample}
+    conf.write_text(render(_NGINX, values), encoding="utf-8")
+    command = [binary, "-e", folder / "nginx-error.log", "-c", conf]
+    return Front("nginx", command, folder, [port])
+
+
+def _apache(folder: Path, sample: Path, port: int, modules: tuple[str, ...]) -> Front:
+    binary = program("apache2", "apache2")
+    if not all((MODULES / f"mod_{name}.so").exists() for name in modules):
+        pytest.skip("install the Debian package libapache2-mod-fcgid (make live)")
+    (folder / "htdocs").mkdir()
+    runtime = folder / "ipc"
+    runtime.mkdir()
+    user = ""
+    if is_root():
+        user = f"User {WEB_USER}\nGroup {WEB_USER}"
+        runtime.chmod(0o777)
+    # The wrapper speaks of mod_fcgid, which the sample need not use.
+    loaded = "\n".join(f"LoadModule {name}_module {MODULES}/mod_{name}.so" for name in modules)
+    conf = folder / "httpd.conf"
+    values = {
+        "user": user,
+        "modules": MODULES,
+        "loaded": loaded,
+        "port": port,
+        "sample": sample,
+        "folder": folder,
+    }
+    conf.write_text(render(_APACHE, values), encoding="utf-8")
+    return Front("apache", [binary, "-D", "FOREGROUND", "-f", conf], folder, [port])
+
+
+@pytest.fixture(scope="module", params=["nginx", "apache-proxy", "apache-fcgid"])
+def installed(request: pytest.FixtureRequest, deploy: Path) -> Iterator[Installed]:
+    """Start a front server with its sample, and the server behind it."""
+    with public_folder() as folder, ExitStack() as stack:
+        port, sock = _port(), str(folder / "mastaba.sock")
+        origin = "http://127.0.0.1" if port == 80 else f"http://127.0.0.1:{port}"
+        url = f"{origin}/maps"
+        server_json = make_installation(folder / "installation", public_url=url)
+        file = changed(server_json, folder / "server.json", port=sock)
+        virtual = {"*:80": f"127.0.0.1:{port}"}
+        if request.param == "apache-fcgid":
+            command = f"{program_for_web_users()} -f {file}"
+            file = changed(server_json, file, port=sock, threads=1)
+            replaced = {
+                **virtual,
+                "/opt/mastaba/bin/mastaba -f /etc/mastaba/server.json": command,
+                # Two processors need no sixteen processes.
+                "FcgidMinProcessesPerClass 4": "FcgidMinProcessesPerClass 1",
+            }
+            sample = _sample(deploy / "apache" / "mastaba-fcgid.conf", folder, replaced)
+            stack.enter_context(_apache(folder, sample, port, ("rewrite", "fcgid")))
+        else:
+            stack.enter_context(Mastaba(file, folder))
+            if request.param == "nginx":
+                stack.enter_context(_nginx(folder, deploy, port, sock))
+            else:
+                replaced = {**virtual, SOCKET: sock}
+                sample = _sample(deploy / "apache" / "mastaba-proxy.conf", folder, replaced)
+                stack.enter_context(_apache(folder, sample, port, ("proxy", "proxy_fcgi", "fcgid")))
+        yield Installed(url, folder / "installation", file)
+
+
+def test_the_doctor_has_nothing_to_say(
+    installed: Installed, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["check", "-f", str(installed.server_json), "--deep", "--format", "json"]
+    status = main(arguments)
+    report = json.loads(capsys.readouterr().out)
+    assert status == 0, report
+    # Health is kept from the public by each of the samples.
+    assert {fault["path"] for fault in report["faults"]} <= {"$.health.endpoint_uri"}
+    assert report["examined"]["endpoints"] >= 4
+
+
+def test_a_tile_comes_through_as_it_is_stored(installed: Installed) -> None:
+    level, col, row = TILE
+    answer = ask(installed.url, f"/maps/tms/1.0.0/RGB_PNG/{level}/{col}/{row}.png")
+    assert answer.status == 200
+    assert answer.media_type == "image/png"
+    assert answer.body == stored_tile(installed.folder, "RGB_PNG", level, col, row)
+    again = ask(
+        installed.url,
+        f"/maps/tms/1.0.0/RGB_PNG/{level}/{col}/{row}.png",
+        headers={"If-None-Match": answer.headers["etag"]},
+    )
+    assert again.status == 304
+
+
+def test_the_query_comes_through(installed: Installed) -> None:
+    query = "SERVICE=WMS&VERSION=1.3.0&REQUEST=GetMap&LAYERS=RGB_JPG&STYLES=&CRS=CRS:84"
+    query += "&BBOX=30,20,60,40&WIDTH=90&HEIGHT=60&FORMAT=image/png"
+    answer = ask(installed.url, f"/maps/wms?{query}")
+    assert answer.status == 200
+    assert answer.body.startswith(b"\x89PNG")
+
+
+def test_addresses_in_answers_have_the_prefix(installed: Installed) -> None:
+    answer = ask(installed.url, "/maps/wmts?SERVICE=WMTS&REQUEST=GetCapabilities")
+    assert answer.status == 200
+    assert f"{installed.url}/wmts".encode() in answer.body
+
+
+def test_difficult_names_come_through(installed: Installed) -> None:
+    answer = ask(installed.url, "/maps/tms/1.0.0/%C3%89t%C3%A9%20%C3%A0%201%20m/metadata.json")
+    assert answer.status == 200
+    assert "Été" in answer.body.decode("utf-8")
+
+
+@pytest.mark.parametrize("path", ["/maps/healthcheck", "/maps/healthcheck/info", "/maps/admin"])
+def test_what_is_for_operators_is_not_public(installed: Installed, path: str) -> None:
+    assert ask(installed.url, path).status in (403, 404)
+
+
+def test_other_paths_do_not_reach_the_server(installed: Installed) -> None:
+    answer = ask(installed.url, "/other/wmts?SERVICE=WMTS&REQUEST=GetCapabilities")
+    assert answer.status == 404
