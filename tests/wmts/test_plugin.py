@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.wmts import ground
 from werkzeug.test import Client
 
+from mastaba.cli import main
 from mastaba.errors import ConfigurationError
 from mastaba.plugins import Plugins
 from mastaba.testing.tiny_installation import tiny_installation
@@ -32,3 +34,14 @@ def test_list_of_services_names_it(tiny: Client) -> None:
     query = "SERVICE=WMTS&VERSION=1.0.0&REQUEST=GetCapabilities"
     assert entry.href == f"http://maps.example/wmts?{query}"
     assert tiny.get(entry.href.removeprefix("http://maps.example")).status_code == 200
+
+
+def test_check_warns_of_sets_in_which_a_layer_cannot_be_offered(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server_json = ground.write(tmp_path, ["grey"])
+    assert main(["check", "-f", str(server_json)]) == 0
+    output = capsys.readouterr().out
+    assert "layer grey: $.extra_tilematrixsets" in output
+    assert "cannot be offered in 'ELSEWHERE'" in output
+    assert output.count("cannot be offered") == 1
