@@ -12,6 +12,9 @@ exclude_patterns = ["conf.py"]
 myst_heading_anchors = 4
 myst_enable_extensions = ["deflist"]
 
+# They would make one dash of the two before an option.
+smartquotes = False
+
 html_theme = "furo"
 html_title = "Mastaba"
 html_copy_source = False

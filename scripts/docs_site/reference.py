@@ -84,10 +84,10 @@ def _table(path: str, node: dict[str, Any]) -> str:
 def _type(node: dict[str, Any]) -> str:
     if "enum" in node and "type" not in node:
         return "text"
-    names = node.get("type", "text")
+    names = node.get("type", "string")
     names = names if isinstance(names, list) else [names]
     items = node.get("items", {})
-    text = " or ".join(_TYPES.get(name, name) for name in names)
+    text = " or ".join(_TYPES[name] for name in names)
     if names == ["array"] and isinstance(items, dict) and "type" in items:
         text += f" ({_type(items)})"
     return text

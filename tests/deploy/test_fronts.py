@@ -86,12 +86,14 @@ class Installed:
     Attributes:
         url: of the prefix under which the services are published.
         folder: of the installation.
+        has_daemon: whether the server was started apart from the front server.
     """
 
-    def __init__(self, url: str, folder: Path, server_json: Path) -> None:
+    def __init__(self, url: str, folder: Path, server_json: Path, *, has_daemon: bool) -> None:
         self.url = url
         self.folder = folder
         self.server_json = server_json
+        self.has_daemon = has_daemon
 
 
 def _port() -> int:
@@ -185,7 +187,8 @@ def installed(request: pytest.FixtureRequest, deploy: Path) -> Iterator[Installe
                 replaced = {**virtual, SOCKET: sock}
                 sample = _sample(deploy / "apache" / "mastaba-proxy.conf", folder, replaced)
                 stack.enter_context(_apache(folder, sample, port, ("proxy", "proxy_fcgi", "fcgid")))
-        yield Installed(url, folder / "installation", file)
+        has_daemon = request.param != "apache-fcgid"
+        yield Installed(url, folder / "installation", file, has_daemon=has_daemon)
 
 
 def test_the_doctor_has_nothing_to_say(
@@ -198,6 +201,8 @@ def test_the_doctor_has_nothing_to_say(
     # Health is kept from the public by each of the samples.
     assert {fault["path"] for fault in report["faults"]} <= {"$.health.endpoint_uri"}
     assert report["examined"]["endpoints"] >= 4
+    # Where Apache starts the processes, nobody listens on the port of server.json.
+    assert report["examined"]["port"] == ("ours" if installed.has_daemon else "free")
 
 
 def test_a_tile_comes_through_as_it_is_stored(installed: Installed) -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import io
 import struct
 from argparse import Namespace
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import ClassVar, Self
 
 import numpy as np
 import pytest
@@ -14,9 +15,13 @@ from PIL import Image
 
 from mastaba.cli import main
 from mastaba.commands import slab as slab_command
+from mastaba.environment import Environment
+from mastaba.errors import ObjectNotFoundError
+from mastaba.hookspecs import hookimpl
 from mastaba.model.format import TILE_FORMATS
 from mastaba.plugins import Plugins
 from mastaba.slab.inspection import inspect_slab
+from mastaba.storage.base import ByteRange, ObjectRead, ObjectStat, Storage
 from mastaba.storage.file import FileStorage
 from mastaba.testing.slab_writer import build_slab, encode_tile
 from mastaba.testing.tiny_installation import tiny_vector_tile
@@ -333,3 +338,59 @@ def test_the_picture_of_no_data_is_black(look: Look, tmp_path: Path) -> None:
     assert status == 0, text
     with Image.open(io.BytesIO(out.read_bytes())) as image:
         assert np.array(image).max() == 0
+
+
+class Tape(Storage):
+    """A remote storage of two objects: a slab, and one that stands for it."""
+
+    name: ClassVar[str] = "tape"
+    container_field: ClassVar[str | None] = "reel_name"
+
+    @classmethod
+    def open(cls, container: str, environment: Environment) -> Self:
+        return cls(container)
+
+    def _object(self, key: str) -> bytes:
+        objects = {"MAP/DATA_3_0_0": slab("TIFF_PNG_UINT8"), "link": b"SYMLINK#reel/MAP/DATA_3_0_0"}
+        if key not in objects:
+            raise ObjectNotFoundError("nothing there")
+        return objects[key]
+
+    def read(
+        self, key: str, byte_range: ByteRange | None = None, version: str | None = None
+    ) -> ObjectRead:
+        data = self._object(key)
+        if byte_range is not None:
+            data = data[byte_range.offset : byte_range.offset + byte_range.length]
+        return ObjectRead(data)
+
+    def stat(self, key: str) -> ObjectStat:
+        return ObjectStat(len(self._object(key)))
+
+
+class TapePlugin:
+    @hookimpl
+    def register_storages(self) -> Sequence[type[Storage]]:
+        return [Tape]
+
+
+def on_tape(path: str, capsys: Output) -> tuple[int, str]:
+    plugins = Plugins(autoload=False, extra={"tape": TapePlugin()})
+    arguments = Namespace(slab=path, list=False, tile=None, out=None)
+    status = slab_command.run(arguments, plugins)
+    printed = capsys.readouterr()
+    return status, printed.out + printed.err
+
+
+def test_slabs_of_object_storages(capsys: Output) -> None:
+    status, text = on_tape("tape://reel/MAP/DATA_3_0_0", capsys)
+    assert status == 0
+    assert "tape://reel/MAP/DATA_3_0_0" in text
+    assert "TIFF_PNG_UINT8" in text
+    assert on_tape("tape://reel/none", capsys)[0] == 1
+
+
+def test_a_symbolic_object_says_where_to_go_on(capsys: Output) -> None:
+    status, text = on_tape("tape://reel/link", capsys)
+    assert status == 0
+    assert "To look at that: mastaba slab tape://reel/MAP/DATA_3_0_0" in text

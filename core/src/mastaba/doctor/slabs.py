@@ -64,15 +64,14 @@ def look_at_slabs(catalogue: Catalogue, samples: int) -> SlabFindings:
     findings = SlabFindings()
     storages = {place.reader.storage.full_name: place for place in places}
     findings.storages = len(storages)
-    broken: set[str] = set()
-    for name, place in storages.items():
-        fault = _storage_fault(place)
-        if fault is not None:
-            findings.faults.append(fault)
-            broken.add(name)
-    reachable = [place for place in places if place.reader.storage.full_name not in broken]
-    findings.levels = len(reachable)
     with ThreadPoolExecutor(_THREADS) as pool:
+        broken: set[str] = set()
+        for name, fault in zip(storages, pool.map(_storage_fault, storages.values()), strict=True):
+            if fault is not None:
+                findings.faults.append(fault)
+                broken.add(name)
+        reachable = [place for place in places if place.reader.storage.full_name not in broken]
+        findings.levels = len(reachable)
         for count, faults in pool.map(partial(_examined, samples=samples), reachable):
             findings.slabs += count
             findings.faults += faults

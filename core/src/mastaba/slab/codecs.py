@@ -21,7 +21,8 @@ from mastaba.slab.delivery import tiff_delivery
 Pixels = npt.NDArray[Any]
 """dtype uint8 or float32."""
 
-_DAMAGE: Final = (
+# The stub of isal takes its class of errors for an error.
+_DAMAGE: Final[tuple[type[Exception], ...]] = (  # type: ignore[assignment]
     ValueError,
     OSError,
     SyntaxError,
