@@ -15,6 +15,7 @@ from mastaba.testing.installation import layer_document, write_installation
 from mastaba.testing.pyramids import LevelPlan, write_pyramid
 from mastaba.testing.tile_matrix_sets import web_mercator
 from mastaba.testing.tiny_installation import tiny_integer_tile
+from mastaba_viewer.assets import assets
 
 OpenClient = Callable[[Path], Client]
 HOSTILE = "</title><script>alert(1)</script>\"'&$base ${title}"
@@ -74,7 +75,7 @@ def hostile(tmp_path: Path, open_client: OpenClient) -> Client:
     )
 
 
-def test_page(tiny: Client) -> None:
+def test_list(tiny: Client) -> None:
     response = tiny.get("/viewer")
     assert response.status_code == 200
     assert response.headers["Content-Type"] == "text/html; charset=utf-8"
@@ -90,59 +91,100 @@ def test_page(tiny: Client) -> None:
         "RGB_RAW",
         "VECTOR",
     ]
+    assert "/front/viewer/RGB_JPG" in page.attributes("a", "href")
     assert tiny.get("/viewer/").data == response.data
 
 
-def test_page_loads_its_files_from_its_public_path(tiny: Client) -> None:
-    page = Elements(tiny.get("/viewer").text)
+def test_pages_have_titles(tiny: Client) -> None:
+    for path, title in {
+        "/viewer": "Map viewer",
+        "/viewer/RGB_JPG": "RGB_JPG – Map viewer",
+        "/viewer/RGB_JPG/": "RGB_JPG – Map viewer",
+        "/viewer/compare/RGB_JPG/VECTOR": "RGB_JPG | VECTOR – Map viewer",
+    }.items():
+        response = tiny.get(path)
+        assert response.headers["Content-Type"] == "text/html; charset=utf-8"
+        assert f"<title>{title}</title>" in response.text
+
+
+@pytest.mark.parametrize("path", ["", "/RGB_JPG", "/compare/RGB_JPG/VECTOR"])
+def test_pages_load_their_files_from_their_public_path(tiny: Client, path: str) -> None:
+    page = Elements(tiny.get(f"/viewer{path}").text)
     places = [
         *page.attributes("script", "src"),
         *page.attributes("link", "href"),
-        *page.attributes("img", "src"),
-        *page.attributes("body", "data-layers"),
+        *(place for place in page.attributes("img", "src") if "/tms/" not in place),
     ]
-    assert len(places) >= 6
+    assert len(places) >= 5
     for place in places:
         # The public path; the host is left to the browser, and the front server strips /front.
-        assert place.startswith("/front/viewer/")
+        assert place.startswith("/front/viewer/static/")
         assert tiny.get(place.removeprefix("/front")).status_code == 200, place
+    assert page.attributes("body", "data-base") == ["/front/viewer"]
 
 
-def test_nothing_is_inline_and_nothing_comes_from_elsewhere(tiny: Client) -> None:
-    text = tiny.get("/viewer").text
-    page = Elements(text)
-    assert not [tag for tag, _ in page.found if tag == "style"]
-    for tag, attributes in page.found:
-        assert not [name for name in attributes if name.startswith("on") or name == "style"]
-        assert tag != "script" or attributes.get("src")
-    assert "://" not in text
-
-
-def test_scripts_and_styles_name_no_other_host(tiny: Client) -> None:
-    for path in own_files(tiny):
-        assert not re.search(r"""["'(]\s*(https?:)?//""", tiny.get(path).text), path
-
-
-def own_files(client: Client) -> list[str]:
-    """Return the page's own scripts and style sheets, found from the page on."""
-    found = ["/viewer/viewer.css", "/viewer/js/main.js"]
+def modules(client: Client) -> list[str]:
+    """Return the paths of all modules that the entry modules import, directly or not."""
+    found = [f"/viewer/static/js/{name}.js" for name in ("list", "layer", "compare")]
     for path in found:
-        if path.endswith(".js"):
-            for name in re.findall(r'from "\./([a-z]+\.js)"', client.get(path).text):
-                if f"/viewer/js/{name}" not in found:
-                    found.append(f"/viewer/js/{name}")
+        for name in re.findall(r'from "\./([\w-]+\.js)"', client.get(path).text):
+            if f"/viewer/static/js/{name}" not in found:
+                found.append(f"/viewer/static/js/{name}")
     return found
 
 
-def test_every_module_is_served(tiny: Client) -> None:
-    paths = own_files(tiny)
-    assert len(paths) > 8
+def test_every_module_is_served_and_used(tiny: Client) -> None:
+    paths = modules(tiny)
     for path in paths:
         assert tiny.get(path).status_code == 200, path
+    assert {path.removeprefix("/viewer") for path in paths} == {
+        path for path in assets() if path.startswith("/static/js/")
+    }
+
+
+def test_no_module_writes_markup(tiny: Client) -> None:
+    for path in modules(tiny):
+        assert not re.search(
+            r"innerHTML|outerHTML|insertAdjacent|document\.write|eval\(", tiny.get(path).text
+        ), path
+
+
+def test_list_needs_no_map_library(tiny: Client) -> None:
+    found = ["list.js"]
+    for name in found:
+        text = tiny.get(f"/viewer/static/js/{name}").text
+        assert "global L" not in text, name
+        found += [n for n in re.findall(r'from "\./([\w-]+\.js)"', text) if n not in found]
+
+
+@pytest.mark.parametrize("path", ["", "/RGB_JPG", "/compare/RGB_JPG/VECTOR"])
+def test_nothing_is_inline_and_nothing_comes_from_elsewhere(tiny: Client, path: str) -> None:
+    page = Elements(tiny.get(f"/viewer{path}").text)
+    for tag, attributes in page.found:
+        assert tag != "style"
+        assert not [name for name in attributes if name.startswith("on") or name == "style"]
+        assert tag != "script" or attributes.get("src")
+        for value in attributes.values():
+            # Pictures come from the services, all else from this one.
+            assert "://" not in (value or "").replace("http://maps.example/front/tms/", "")
+
+
+def test_scripts_and_styles_name_no_other_host(tiny: Client) -> None:
+    own = [path for path in assets() if path.endswith((".js", ".css")) and "leaflet" not in path]
+    assert len(own) > 20
+    for path in own:
+        assert not re.search(r"""["'(]\s*(https?:)?//""", tiny.get(f"/viewer{path}").text), path
 
 
 def test_content_security_policy_is_strict(tiny: Client) -> None:
-    for path in ("/viewer", "/viewer/layers.json", "/viewer/viewer.css", "/viewer/nothing"):
+    for path in (
+        "/viewer",
+        "/viewer/RGB_JPG",
+        "/viewer/compare/RGB_JPG/VECTOR",
+        "/viewer/data/layers.json",
+        "/viewer/static/viewer.css",
+        "/viewer/nothing",
+    ):
         response = tiny.get(path)
         policy = response.headers["Content-Security-Policy"]
         rules = dict(rule.strip().partition(" ")[::2] for rule in policy.split(";"))
@@ -159,14 +201,21 @@ def test_content_security_policy_is_strict(tiny: Client) -> None:
         assert response.headers["X-Content-Type-Options"] == "nosniff"
 
 
-def test_hostile_texts_are_escaped(hostile: Client) -> None:
-    text = hostile.get("/viewer").text
+@pytest.mark.parametrize("path", ["", f"/{HOSTILE_ID}", f"/compare/{HOSTILE_ID}/{HOSTILE_ID}"])
+def test_hostile_texts_are_escaped(hostile: Client, path: str) -> None:
+    text = hostile.get(f"/viewer{path}").text
     page = Elements(text)
-    assert len(page.attributes("script", "src")) == 2
-    assert not [tag for tag, attributes in page.found if tag == "script" and not attributes]
-    assert page.attributes("li", "data-layer") == [HOSTILE_ID]
-    assert "".join(page.texts).count(HOSTILE) == 4  # title, heading, layer title, abstract
-    assert text.count("<script") == 2
+    scripts = page.attributes("script", "src")
+    assert 1 <= len(scripts) <= 2
+    assert text.count("<script") == len(scripts)
+    assert not any(
+        name.startswith("on") or name == "style" for _, attrs in page.found for name in attrs
+    )
+    assert HOSTILE in "".join(page.texts)
+    if not path:
+        assert page.attributes("li", "data-layer") == [HOSTILE_ID]
+        # Title, heading, layer title and abstract.
+        assert "".join(page.texts).count(HOSTILE) == 4
 
 
 def test_hostile_addresses_do_not_widen_the_policy(hostile: Client) -> None:
@@ -181,20 +230,20 @@ def test_hostile_addresses_do_not_widen_the_policy(hostile: Client) -> None:
     [
         ("viewer.css", "text/css; charset=utf-8"),
         ("icon.svg", "image/svg+xml"),
-        ("js/main.js", "text/javascript; charset=utf-8"),
+        ("js/layer.js", "text/javascript; charset=utf-8"),
         ("leaflet/leaflet.js", "text/javascript; charset=utf-8"),
         ("leaflet/leaflet.css", "text/css; charset=utf-8"),
         ("leaflet/images/layers.png", "image/png"),
     ],
 )
 def test_files_have_their_types(tiny: Client, path: str, media_type: str) -> None:
-    response = tiny.get(f"/viewer/{path}")
+    response = tiny.get(f"/viewer/static/{path}")
     assert response.status_code == 200
     assert response.headers["Content-Type"] == media_type
     etag = response.headers["ETag"]
-    again = tiny.get(f"/viewer/{path}", headers={"If-None-Match": etag})
+    again = tiny.get(f"/viewer/static/{path}", headers={"If-None-Match": etag})
     assert again.status_code == 304
-    head = tiny.head(f"/viewer/{path}")
+    head = tiny.head(f"/viewer/static/{path}")
     assert head.data == b""
     assert int(head.headers["Content-Length"]) == len(response.data)
 
@@ -203,24 +252,42 @@ def test_files_have_their_types(tiny: Client, path: str, media_type: str) -> Non
     "path",
     [
         "/nothing",
-        "/page.html",
-        "/service.py",
-        "/__init__.py",
-        "/js",
-        "/js/",
-        "/leaflet",
-        "/leaflet/leaflet-src.js",
-        "/../service.py",
-        "/js/../../service.py",
-        "/js/%2e%2e/%2e%2e/service.py",
-        "/js/..%2f..%2fservice.py",
-        "/leaflet/../viewer.css",
+        "/layer.html",
+        "/templates/layer.html",
+        "/static",
+        "/static/",
+        "/static/templates/layer.html",
+        "/static/js",
+        "/static/leaflet/leaflet-src.js",
+        "/static/../service.py",
+        "/static/js/../../service.py",
+        "/static/js/%2e%2e/%2e%2e/service.py",
+        "/static/js/..%2f..%2fservice.py",
+        "/static/leaflet/../viewer.css",
         "//etc/passwd",
         "/%2fetc%2fpasswd",
-        "/viewer.css%00",
-        "/viewer.css//x",
-        "/VIEWER.CSS",
+        "/static/viewer.css%00",
+        "/static/viewer.css//x",
+        "/static/VIEWER.CSS",
         "/\\..\\service.py",
+        "/compare",
+        "/compare/RGB_JPG",
+        "/compare/RGB_JPG/nothing",
+        "/compare/nothing/RGB_JPG",
+        "/RGB_JPG/RGB_PNG",
+        "/data",
+        "/data/layers",
+        "/data/layers/RGB_JPG",
+        "/data/layers/nothing.json",
+        "/data/stored/nothing/4/0/0",
+        "/data/stored/RGB_JPG/5/0/0",
+        "/data/stored/RGB_JPG/nothing/0/0",
+        "/data/stored/RGB_JPG/4/9/0",
+        "/data/stored/RGB_JPG/4/0/9",
+        "/data/stored/RGB_JPG/4/-1/0",
+        "/data/stored/RGB_JPG/4/x/0",
+        "/data/stored/RGB_JPG/4/99999999999999999999/0",
+        "/data/stored/RGB_JPG/4/0",
     ],
 )
 def test_nothing_else_is_served(tiny: Client, path: str) -> None:
@@ -232,9 +299,9 @@ def test_nothing_else_is_served(tiny: Client, path: str) -> None:
 
 
 def test_style_sheet_of_the_library_finds_its_pictures(tiny: Client) -> None:
-    sheet = tiny.get("/viewer/leaflet/leaflet.css").text
+    sheet = tiny.get("/viewer/static/leaflet/leaflet.css").text
     for name in re.findall(r"url\((images/[^)]+)\)", sheet):
-        assert tiny.get(f"/viewer/leaflet/{name}").status_code == 200, name
+        assert tiny.get(f"/viewer/static/leaflet/{name}").status_code == 200, name
 
 
 def test_other_methods_are_refused(tiny: Client) -> None:

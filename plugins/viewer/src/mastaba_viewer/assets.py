@@ -40,7 +40,7 @@ def assets() -> dict[str, Document]:
         FileNotFoundError: the map library is not installed as expected.
     """
     found = {
-        f"/{path}": _document(path, file.read_bytes())
+        f"/static/{path}": _document(path, file.read_bytes())
         for path, file in _walk(files("mastaba_viewer").joinpath("static"), "")
     }
     # Found by its metadata, not imported: it is not a package of code.
@@ -48,7 +48,7 @@ def assets() -> dict[str, Document]:
     for name in _LEAFLET:
         file = library.locate_file(f"xstatic/pkg/leaflet/data/{name}")
         with open(str(file), "rb") as stream:
-            found[f"/leaflet/{name}"] = _document(name, stream.read())
+            found[f"/static/leaflet/{name}"] = _document(name, stream.read())
     return found
 
 

@@ -1,104 +1,96 @@
-"""layers.json: everything that the scripts of the page know of layers and grids."""
+"""What the scripts know of layers, as JSON."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from mastaba.http.response import Document
-from mastaba_viewer.endpoints import resources, tile_source
+from mastaba_viewer.grids import grids
+from mastaba_viewer.kinds import format_label, kind
+from mastaba_viewer.sources import sources
 
 if TYPE_CHECKING:
-    from mastaba.model.bbox import BoundingBox
     from mastaba.model.layer import Layer
-    from mastaba.model.tile_matrix_set import TileMatrixSet
-    from mastaba.service import Service
+    from mastaba.model.style import Palette
+    from mastaba.service import Site
 
 
-def layers_document(layers: Iterable[Layer], services: Mapping[str, Service]) -> Document:
-    """Return the document: layers in the order given, and the tile matrix sets that they use."""
-    layers = list(layers)
-    sets = {layer.pyramid.tile_matrix_set.id: layer.pyramid.tile_matrix_set for layer in layers}
-    content = {
-        "tileMatrixSets": {name: _set(tile_matrix_set) for name, tile_matrix_set in sets.items()},
-        "layers": [_layer(layer, services) for layer in layers],
-    }
-    return Document(json.dumps(content, ensure_ascii=False), "application/json")
+def layers_document(layers: Iterable[Layer]) -> Document:
+    """Return the list of layers: what is needed to choose among them."""
+    return _json({"layers": [_summary(layer) for layer in layers]})
 
 
-def format_label(layer: Layer) -> str:
-    """Return a short name of what the tiles are."""
-    tile_format = layer.pyramid.format
-    if tile_format.is_vector:
-        return "Vector"
-    if tile_format.sample == "float32":
-        return "Elevation"
-    return tile_format.media_type.removeprefix("image/").upper()
-
-
-def _layer(layer: Layer, services: Mapping[str, Service]) -> dict[str, Any]:
-    pyramid = layer.pyramid
-    raster = pyramid.raster
+def layer_document(layer: Layer, site: Site) -> Document:
+    """Return all that there is to know of one layer, and of the ways to get it."""
+    raster, box = layer.pyramid.raster, layer.geographic_bbox
     attribution = layer.attribution
-    tables = {table.name: table for level in pyramid.levels.values() for table in level.tables}
+    return _json(
+        {
+            **_summary(layer),
+            "mediaType": layer.pyramid.format.media_type,
+            "nodata": list(raster.nodata) if raster else [],
+            "geographicBbox": [box.xmin, box.ymin, box.xmax, box.ymax],
+            "attribution": (
+                {"title": attribution.title, "url": attribution.url} if attribution else None
+            ),
+            "metadata": [
+                {"title": record.type or "Metadata", "url": record.url} for record in layer.metadata
+            ],
+            "styles": [
+                {
+                    "id": style.identifier,
+                    "title": style.title or style.identifier,
+                    "palette": _palette(style.palette, raster.nodata if raster else ()),
+                }
+                for style in layer.styles
+            ],
+            "tables": _tables(layer),
+            "sets": grids(layer, site),
+            "sources": sources(layer, site),
+        }
+    )
+
+
+def _summary(layer: Layer) -> dict[str, Any]:
+    tile_matrix_set = layer.pyramid.tile_matrix_set
     return {
         "id": layer.id,
         "title": layer.title,
-        "abstract": layer.abstract,
-        "kind": _kind(layer),
+        "kind": kind(layer),
         "format": format_label(layer),
-        "mediaType": pyramid.format.media_type,
-        "nodata": list(raster.nodata) if raster else [],
-        "tileMatrixSet": pyramid.tile_matrix_set.id,
-        "levels": {
-            name: [
-                level.limits.min_row,
-                level.limits.max_row,
-                level.limits.min_col,
-                level.limits.max_col,
-            ]
-            for name, level in pyramid.levels.items()
-        },
-        "nativeBbox": _edges(layer.native_bbox),
-        "geographicBbox": _edges(layer.geographic_bbox),
-        "tables": [{"name": table.name, "geometry": table.geometry} for table in tables.values()],
-        "attribution": (
-            {"title": attribution.title, "url": attribution.url} if attribution else None
-        ),
-        "tiles": tile_source(layer, services),
-        "resources": resources(layer, services),
+        "set": tile_matrix_set.id,
+        "crs": tile_matrix_set.crs.code,
     }
 
 
-def _kind(layer: Layer) -> str:
-    tile_format = layer.pyramid.format
-    if tile_format.is_vector:
-        return "vector"
-    if tile_format.sample == "float32":
-        return "elevation"
-    return "tiff" if tile_format.needs_tiff_header else "image"
+def _tables(layer: Layer) -> list[dict[str, str]]:
+    levels = layer.pyramid.levels.values()
+    tables = {table.name: table for level in levels for table in level.tables}
+    return [{"name": table.name, "geometry": table.geometry} for table in tables.values()]
 
 
-def _set(tile_matrix_set: TileMatrixSet) -> dict[str, Any]:
-    crs = tile_matrix_set.crs
+def _palette(palette: Palette | None, nodata: Sequence[float]) -> dict[str, Any] | None:
+    """Return the colours of a legend; an entry for "no data" would be far away from the others."""
+    entries = [entry for entry in palette.entries if entry.value not in nodata] if palette else []
+    if palette is None or not entries:
+        return None
     return {
-        "crs": crs.code,
-        "geographic": crs.is_geographic,
-        "matrices": [
-            {
-                "id": matrix.id,
-                "cellSize": matrix.cell_size,
-                "originX": matrix.origin_x,
-                "originY": matrix.origin_y,
-                "tileWidth": matrix.tile_width,
-                "tileHeight": matrix.tile_height,
-                "matrixHeight": matrix.matrix_height,
-            }
-            for matrix in tile_matrix_set.matrices.values()
+        "continuous": palette.rgb_continuous,
+        "colours": [
+            [
+                entry.value,
+                entry.red,
+                entry.green,
+                entry.blue,
+                255 if palette.no_alpha or entry.alpha < 0 else entry.alpha,
+            ]
+            for entry in entries
         ],
     }
 
 
-def _edges(bbox: BoundingBox) -> list[float]:
-    return [bbox.xmin, bbox.ymin, bbox.xmax, bbox.ymax]
+def _json(content: dict[str, Any]) -> Document:
+    text = json.dumps(content, ensure_ascii=False, separators=(",", ":"))
+    return Document(text, "application/json")

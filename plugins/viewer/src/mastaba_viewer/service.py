@@ -10,59 +10,86 @@ from mastaba.http.app import public_message
 from mastaba.http.response import message
 from mastaba.service import Service
 from mastaba_viewer.assets import assets
-from mastaba_viewer.description import layers_document
-from mastaba_viewer.endpoints import origins
-from mastaba_viewer.page import page
+from mastaba_viewer.description import layer_document, layers_document
+from mastaba_viewer.pages import compare_page, layer_page, list_page
+from mastaba_viewer.policy import content_security_policy
+from mastaba_viewer.stored import stored_tiles
 
 if TYPE_CHECKING:
     from mastaba.http.request import Request
     from mastaba.http.response import Document, Response
+    from mastaba.model.layer import Layer
 
 
 class Viewer(Service):
-    """A page with a map of the published layers."""
+    """Pages with maps of the published layers.
+
+    ==================================================== ==============================
+    ``/``                                                the list of layers
+    ``/{layer}``                                         the map of one
+    ``/compare/{left}/{right}``                          two on one map
+    ``/data/layers.json``                                the list, for scripts
+    ``/data/layers/{layer}.json``                        one layer, for scripts
+    ``/data/stored/{layer}/{tile matrix}/{row}/{col}``   which tiles of a block are stored
+    ``/static/...``                                      files
+    ==================================================== ==============================
+    """
 
     name: ClassVar[str] = "viewer"
     title: ClassVar[str] = "Map viewer"
 
     def respond(self, request: Request) -> Response:
-        """Return the page, its data or one of its files.
+        """Return a page, data or a file.
 
         Raises:
-            UnknownPathError: there is no such file.
+            UnknownPathError: there is none at this path.
+            SlabFormatError, StorageError: it cannot be told which tiles are stored.
         """
-        if request.path == "":
-            document = self._page
-        elif request.path == "/layers.json":
-            document = self._layers
-        else:
-            found = assets().get(request.path)
-            if found is None:
-                raise UnknownPathError("Nothing is at this address")
-            document = found
-        return self._secured(document.respond(request))
+        return self._secured(self._find(request.path).respond(request))
 
     def error_response(self, error: Exception, request: Request) -> Response:
         status = 404 if isinstance(error, RequestError) else 500
         return self._secured(message(status, public_message(error), "text/plain; charset=utf-8"))
 
+    def _find(self, path: str) -> Document:
+        found = assets().get(path)
+        if found is not None:
+            return found
+        match path.split("/")[1:]:
+            case []:
+                return self._list
+            # Everything else is deeper, so that layers may have any name.
+            case [layer]:
+                return layer_page(self.settings, self._layer(layer))
+            case ["compare", left, right]:
+                return compare_page(self.settings, self._layer(left), self._layer(right))
+            case ["data", "layers.json"]:
+                return self._layers
+            case ["data", "layers", name] if name.endswith(".json"):
+                return layer_document(self._layer(name.removesuffix(".json")), self.site)
+            case ["data", "stored", layer, tile_matrix, row, col]:
+                return stored_tiles(self._layer(layer), self.site, tile_matrix, row, col)
+        raise UnknownPathError("Nothing is at this address")
+
+    def _layer(self, identifier: str) -> Layer:
+        layer = self.site.catalogue.layers.get(identifier)
+        if layer is None or self.name in layer.hidden_from:
+            raise UnknownPathError("There is no such layer")
+        return layer
+
     @cached_property
-    def _page(self) -> Document:
-        return page(self.settings, self.published_layers())
+    def _list(self) -> Document:
+        # Without an abstract, a service has the default of its title in that place.
+        abstract = "" if self.settings.abstract == self.title else self.settings.abstract
+        return list_page(self.settings, abstract, self.published_layers(), self.site)
 
     @cached_property
     def _layers(self) -> Document:
-        return layers_document(self.published_layers(), self.site.services)
+        return layers_document(self.published_layers())
 
     @cached_property
     def _policy(self) -> str:
-        """The Content-Security-Policy: own files, and tiles from where the services say."""
-        sources = " ".join(("'self'", *origins(self.site.services)))
-        return (
-            "default-src 'none'; script-src 'self'; style-src 'self'; "
-            f"img-src {sources}; connect-src {sources}; "
-            "base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
-        )
+        return content_security_policy(self.site.services)
 
     def _secured(self, response: Response) -> Response:
         response.headers += [

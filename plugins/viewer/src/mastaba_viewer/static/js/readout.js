@@ -1,14 +1,37 @@
-// What is under the pointer: coordinates, level and elevation.
+// What is under the pointer, or in the middle of the map: coordinates, level and elevation.
 
 import { cellSizeAt } from "./grid.js";
+import { number } from "./numbers.js";
 
 const EARTH_RADIUS = 6378137;
+/** Milliseconds that the pointer has to rest before a service is asked. */
+const REST = 150;
 
-/** Show the place under the pointer in an element; returns a function that stops it. */
-export function showReadout(map, set, element, elevationAt) {
+/**
+ * Keep an element saying what is under the pointer.
+ *
+ * @param elevationAt returns the elevation at a place: a number, null, or a function that asks for
+ *   it with an AbortSignal
+ */
+export function showReadout(map, set, output, elevationAt) {
   let latlng = null;
+  let timer = 0;
+  let question = new AbortController();
+
   const update = () => {
-    element.replaceChildren(...describe(map, set, latlng, elevationAt));
+    clearTimeout(timer);
+    question.abort();
+    const place = latlng ?? map.getCenter();
+    const elevation = elevationAt(place);
+    const isKnown = typeof elevation !== "function";
+    output.replaceChildren(...describe(map, set, place, isKnown ? elevation : null));
+    if (isKnown) return;
+    timer = setTimeout(async () => {
+      question = new AbortController();
+      const { signal } = question;
+      const value = await elevation(signal).catch(() => null);
+      if (!signal.aborted) output.replaceChildren(...describe(map, set, place, value));
+    }, REST);
   };
   const move = (event) => {
     latlng = event.latlng;
@@ -18,18 +41,19 @@ export function showReadout(map, set, element, elevationAt) {
     latlng = null;
     update();
   };
-  map.on("mousemove", move).on("mouseout", leave).on("zoomend", update);
+  map.on("mousemove", move).on("mouseout", leave).on("moveend", update);
+  map.on("unload", () => {
+    clearTimeout(timer);
+    question.abort();
+  });
   update();
   return update;
 }
 
-function describe(map, set, latlng, elevationAt) {
+function describe(map, set, latlng, elevation) {
   const parts = [];
-  if (latlng) {
-    const elevation = elevationAt(latlng);
-    if (elevation !== null) parts.push(piece("b", `${elevation.toFixed(2)} m`));
-    parts.push(piece("", place(set, latlng)));
-  }
+  if (elevation !== null) parts.push(piece("b", `${elevation.toFixed(2)} m`));
+  parts.push(piece("i", place(set, latlng)));
   const zoom = map.getZoom();
   const matrix = set.matrices[Math.min(set.matrices.length - 1, Math.max(0, Math.round(zoom)))];
   parts.push(piece("span", `level ${matrix.id}`));
@@ -47,14 +71,7 @@ function place(set, { lng: x, lat: y }) {
 }
 
 function piece(tag, text) {
-  if (!tag) return document.createTextNode(text);
   const element = document.createElement(tag);
   element.textContent = text;
   return element;
-}
-
-/** Write a number with three significant digits, without exponent. */
-export function number(value) {
-  const digits = Math.max(0, 2 - Math.floor(Math.log10(Math.abs(value) || 1)));
-  return value.toFixed(Math.min(12, digits));
 }

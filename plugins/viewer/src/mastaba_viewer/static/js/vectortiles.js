@@ -1,63 +1,24 @@
-// Vector tiles, drawn on canvases: one colour for each table.
+// Vector tiles, drawn on canvases, and the features in them.
 
-import { GridTiles } from "./grid.js";
-import { LINE, POINT, POLYGON, decodeTile } from "./mvt.js";
+import { fetchTile } from "./fetching.js";
+import { GridTiles } from "./gridtiles.js";
+import { LINE, POINT, decodeTile } from "./mvt.js";
+import { paintVector } from "./vectorpicture.js";
 
-const COLOURS = ["#2f6f8f", "#b0582f", "#5f7f3a", "#7d5a9b", "#a8842c", "#3d7f73", "#a2466b", "#56657a"];
+/** Pixels that a click may miss a line or point by. */
 const REACH = 5;
 
-/** Return the colour of a table by its place in the list of tables. */
-export function tableColour(description, name) {
-  const place = description.tables.findIndex((table) => table.name === name);
-  return COLOURS[(place < 0 ? 0 : place) % COLOURS.length];
-}
-
 export const VectorTiles = GridTiles.extend({
-  async draw(coords, tile, signal) {
-    const buffer = await this.fetchTile(coords, signal);
-    if (!buffer) return;
+  async draw(url, tile, signal, coords) {
+    const buffer = await fetchTile(url, signal);
+    if (!buffer) return false;
     tile.tables = decodeTile(buffer);
     const sharpness = Math.min(3, Math.max(1, window.devicePixelRatio || 1));
     const { tileWidth, tileHeight } = this.set.matrices[coords.z];
     tile.width = Math.round(tileWidth * sharpness);
     tile.height = Math.round(tileHeight * sharpness);
-    const context = tile.getContext("2d");
-    for (const kind of [POLYGON, LINE, POINT]) {
-      for (const table of tile.tables) this.drawTable(context, table, kind, tile, sharpness);
-    }
-  },
-
-  drawTable(context, table, kind, tile, sharpness) {
-    const scaleX = tile.width / table.extent;
-    const scaleY = tile.height / table.extent;
-    context.strokeStyle = tableColour(this.description, table.name);
-    context.fillStyle = context.strokeStyle;
-    context.lineWidth = (kind === LINE ? 1.5 : 1) * sharpness;
-    context.lineJoin = "round";
-    for (const { type, parts } of table.features) {
-      if (type !== kind) continue;
-      context.beginPath();
-      for (const part of parts) {
-        if (kind === POINT) {
-          for (const [x, y] of part) {
-            context.moveTo(x * scaleX, y * scaleY);
-            context.arc(x * scaleX, y * scaleY, 3.5 * sharpness, 0, 2 * Math.PI);
-          }
-        } else {
-          part.forEach(([x, y], i) => {
-            if (i) context.lineTo(x * scaleX, y * scaleY);
-            else context.moveTo(x * scaleX, y * scaleY);
-          });
-          if (kind === POLYGON) context.closePath();
-        }
-      }
-      if (kind !== LINE) {
-        context.globalAlpha = kind === POLYGON ? 0.18 : 0.9;
-        context.fill("evenodd");
-        context.globalAlpha = 1;
-      }
-      if (kind !== POINT) context.stroke();
-    }
+    paintVector(tile, tile.tables, this.description, sharpness);
+    return true;
   },
 
   /** Return the features at a place: [{table, attributes}]. */

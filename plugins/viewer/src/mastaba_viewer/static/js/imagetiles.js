@@ -1,6 +1,6 @@
 // Tiles that the browser shows by itself: PNG and JPEG.
 
-import { GridTiles } from "./grid.js";
+import { GridTiles } from "./gridtiles.js";
 
 export const ImageTiles = GridTiles.extend({
   makeElement() {
@@ -9,20 +9,19 @@ export const ImageTiles = GridTiles.extend({
     return image;
   },
 
-  draw(coords, tile, signal) {
+  draw(url, tile, signal) {
     return new Promise((resolve) => {
-      tile.onload = () => resolve();
-      // Most likely nothing is stored there, which is not worth a word.
+      tile.onload = () => resolve(true);
       tile.onerror = () => {
         tile.removeAttribute("src");
-        resolve();
+        resolve(false);
       };
       signal.addEventListener("abort", () => {
         tile.onload = null;
         tile.onerror = null;
         tile.removeAttribute("src");
       });
-      tile.src = this.tileUrl(coords);
+      tile.src = url;
     });
   },
 });

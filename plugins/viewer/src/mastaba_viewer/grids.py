@@ -1,0 +1,98 @@
+"""The tile matrix sets that a layer can be seen in."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from mastaba.model.crs import WGS84
+from mastaba.model.tile_matrix_set_link import TileMatrixSetLink, links
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from mastaba.model.bbox import BoundingBox
+    from mastaba.model.layer import Layer
+    from mastaba.model.pyramid import Level
+    from mastaba.model.tile_matrix_set import TileLimits, TileMatrixSet
+    from mastaba.service import Site
+
+_SMALLEST_BLOCK: Final = 4
+"""Tiles; slabs may be as small as one tile, which is too little for a question."""
+
+
+def extra_links(layer: Layer, site: Site) -> list[TileMatrixSetLink]:
+    """Return what is offered of other sets than the one that the layer is stored in."""
+    if layer.is_vector or not site.catalogue.settings.tile_reprojection:
+        return []
+    return links(layer)
+
+
+def plain_names(layer: Layer, site: Site) -> dict[str, str]:
+    """Return the sets by identifier, under the names that OGC API knows them by."""
+    names = [layer.pyramid.tile_matrix_set.id]
+    names += [link.tile_matrix_set.id for link in extra_links(layer, site)]
+    return {name: name for name in names}
+
+
+def published_names(layer: Layer, site: Site) -> dict[str, str]:
+    """Return the sets by identifier, under the names that WMTS publishes them by."""
+    names = {layer.pyramid.tile_matrix_set.id: layer.levels_id}
+    for link in extra_links(layer, site):
+        names.setdefault(link.tile_matrix_set.id, link.levels_id)
+    return names
+
+
+def block_size(level: Level) -> tuple[int, int]:
+    """Return rows and columns of tiles that are looked up at once: a slab, or some small ones."""
+
+    def whole_slabs(size: int) -> int:
+        return size * -(-_SMALLEST_BLOCK // size)
+
+    return whole_slabs(level.tiles_per_height), whole_slabs(level.tiles_per_width)
+
+
+def grids(layer: Layer, site: Site) -> list[dict[str, Any]]:
+    """Return the sets as the scripts know them: the one that the layer is stored in first."""
+    pyramid = layer.pyramid
+    limits = {name: level.limits for name, level in pyramid.levels.items()}
+    blocks = {name: block_size(level) for name, level in pyramid.levels.items()}
+    native = _grid(pyramid.tile_matrix_set, limits, layer.native_bbox) | {"blocks": blocks}
+    found = {pyramid.tile_matrix_set.id: native}
+    for link in extra_links(layer, site):
+        crs = link.tile_matrix_set.crs
+        area = layer.geographic_bbox.intersection(crs.area_of_use)
+        assert area is not None, "a set without anything of the layer is not linked"
+        grid = _grid(link.tile_matrix_set, link.limits, WGS84.transform_bbox(area, crs))
+        found.setdefault(link.tile_matrix_set.id, grid)
+    return list(found.values())
+
+
+def _grid(
+    tile_matrix_set: TileMatrixSet, limits: Mapping[str, TileLimits], bbox: BoundingBox
+) -> dict[str, Any]:
+    crs = tile_matrix_set.crs
+    return {
+        "id": tile_matrix_set.id,
+        "crs": crs.code,
+        "geographic": crs.is_geographic,
+        "northingFirst": crs.northing_first,
+        "metresPerUnit": crs.metres_per_unit,
+        "bbox": [bbox.xmin, bbox.ymin, bbox.xmax, bbox.ymax],
+        "limits": {
+            name: [edges.min_row, edges.max_row, edges.min_col, edges.max_col]
+            for name, edges in limits.items()
+        },
+        "matrices": [
+            {
+                "id": matrix.id,
+                "cellSize": matrix.cell_size,
+                "originX": matrix.origin_x,
+                "originY": matrix.origin_y,
+                "tileWidth": matrix.tile_width,
+                "tileHeight": matrix.tile_height,
+                "matrixWidth": matrix.matrix_width,
+                "matrixHeight": matrix.matrix_height,
+            }
+            for matrix in tile_matrix_set.matrices.values()
+        ],
+    }

@@ -1,0 +1,118 @@
+"""The HTML pages; all that comes from the configuration is escaped here."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from functools import cache
+from html import escape
+from importlib.resources import files
+from string import Template
+from typing import TYPE_CHECKING
+from urllib.parse import quote, urlsplit
+
+from mastaba.http.response import Document
+from mastaba_viewer.kinds import format_label
+from mastaba_viewer.thumbnails import thumbnail
+
+if TYPE_CHECKING:
+    from mastaba.model.layer import Layer
+    from mastaba.model.settings import ServiceSettings
+    from mastaba.service import Site
+    from mastaba_viewer.thumbnails import Thumbnail
+
+
+def list_page(
+    settings: ServiceSettings, abstract: str, layers: Iterable[Layer], site: Site
+) -> Document:
+    """Return the page with a picture of every layer."""
+    base = base_path(settings.endpoint_uri)
+    cards = [_card(layer, thumbnail(layer, site), base) for layer in layers]
+    return _page(
+        "list.html",
+        settings,
+        title=escape(settings.title),
+        abstract=_paragraph(abstract, "lead"),
+        count=f"{len(cards)} layer{'' if len(cards) == 1 else 's'}",
+        cards="".join(cards),
+    )
+
+
+def layer_page(settings: ServiceSettings, layer: Layer) -> Document:
+    """Return the page with the map of one layer."""
+    return _page(
+        "layer.html",
+        settings,
+        title=escape(layer.title),
+        abstract=_paragraph(layer.abstract, "abstract"),
+        tags=_tags(layer),
+        layer=escape(quote(layer.id, safe="")),
+    )
+
+
+def compare_page(settings: ServiceSettings, left: Layer, right: Layer) -> Document:
+    """Return the page with two layers on one map."""
+    return _page(
+        "compare.html",
+        settings,
+        left_title=escape(left.title),
+        right_title=escape(right.title),
+        left=escape(quote(left.id, safe="")),
+        right=escape(quote(right.id, safe="")),
+    )
+
+
+def base_path(endpoint_uri: str) -> str:
+    """Return the path that the pages and their files are below.
+
+    Only the path: the pages are then free to be opened under another name of the host.
+    """
+    return quote(urlsplit(endpoint_uri).path.rstrip("/"), safe="/%:@!$&'()*+,;=~-._")
+
+
+def _page(name: str, settings: ServiceSettings, **values: str) -> Document:
+    base = base_path(settings.endpoint_uri)
+    text = _template(name).substitute(
+        values,
+        base=escape(base),
+        home=escape(base or "/"),
+        service=escape(settings.title),
+    )
+    return Document(text, "text/html; charset=utf-8")
+
+
+@cache
+def _template(name: str) -> Template:
+    return Template(files("mastaba_viewer").joinpath("templates", name).read_text("utf-8"))
+
+
+def _card(layer: Layer, picture: Thumbnail | None, base: str) -> str:
+    address = escape(f"{base}/{quote(layer.id, safe='')}")
+    return (
+        f'<li class="card" data-layer="{escape(layer.id)}"><a href="{address}">'
+        f'<span class="picture">{_picture(picture)}</span>'
+        f'<span class="title">{escape(layer.title)}</span></a>'
+        f"{_paragraph(layer.abstract, 'abstract')}"
+        f'<p class="tags">{_tags(layer)}</p></li>\n'
+    )
+
+
+def _picture(picture: Thumbnail | None) -> str:
+    if picture is None:
+        return ""
+    if picture.tile is None:
+        return f'<img src="{escape(picture.url)}" alt="" loading="lazy" decoding="async">'
+    tile = json.dumps(picture.tile, ensure_ascii=False, separators=(",", ":"))
+    return f'<canvas data-tile="{escape(tile)}" aria-hidden="true"></canvas>'
+
+
+def _tags(layer: Layer) -> str:
+    crs = layer.pyramid.tile_matrix_set.crs.code
+    return (
+        f'<span class="tag kind">{escape(format_label(layer))}</span> '
+        f'<span class="tag">{escape(crs)}</span>'
+    )
+
+
+def _paragraph(text: str, css_class: str) -> str:
+    return f'<p class="{css_class}">{escape(text)}</p>' if text else ""

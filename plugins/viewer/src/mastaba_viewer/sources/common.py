@@ -1,0 +1,81 @@
+"""What the sources of all protocols have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote, urlencode
+
+if TYPE_CHECKING:
+    from mastaba.model.layer import Layer
+    from mastaba.service import Service, Site
+
+_TWINS: Final = {"CRS:84": "EPSG:4326", "EPSG:4326": "CRS:84"}
+_SHOWN: Final = ("image/png", "image/jpeg", "image/webp")
+
+
+def publisher(name: str, layer: Layer, site: Site) -> Service | None:
+    """Return the service of a name, or None when it does not publish the layer."""
+    return None if name in layer.hidden_from else site.services.get(name)
+
+
+def segment(text: str) -> str:
+    """Return a text as one segment of a path."""
+    return quote(text, safe="")
+
+
+def with_query(uri: str, parameters: Mapping[str, str], places: Mapping[str, str]) -> str:
+    """Return a URL with parameters.
+
+    Args:
+        places: values that are placeholders, or encoded already.
+    """
+    joint = "&" if "?" in uri else "?"
+    fixed = urlencode(parameters, quote_via=quote, safe="/:")
+    return f"{uri}{joint}{fixed}" + "".join(f"&{name}={value}" for name, value in places.items())
+
+
+def document(label: str, url: str) -> dict[str, str]:
+    """Return a description of a layer or service that can be asked for."""
+    return {"label": label, "url": url}
+
+
+def picture_formats(site: Site) -> list[str]:
+    """Return the media types of maps that browsers show."""
+    return [name for name in map_formats(site) if name.lower() in _SHOWN]
+
+
+def data_formats(site: Site) -> list[str]:
+    """Return the media types of maps that keep bare values."""
+    return [name for name in map_formats(site) if not site.encoders[name.lower()].is_picture]
+
+
+def map_formats(site: Site) -> list[str]:
+    """Return the media types that maps can be had in."""
+    return [name for name in site.catalogue.settings.map.formats if name.lower() in site.encoders]
+
+
+def map_crs(layer: Layer, site: Site) -> list[str]:
+    """Return the codes of the CRSs that maps of a layer may be asked for in, its own first."""
+    settings = site.catalogue.settings
+    native = layer.pyramid.tile_matrix_set.crs.code.upper()
+    codes = [native, *_twin(native), *settings.equivalences.declared(native)]
+    if settings.map.reprojection:
+        for code in (*map(str.upper, layer.extra_crs), *map(str.upper, settings.map.crs)):
+            codes += [code, *_twin(code)]
+    return list(dict.fromkeys(codes))
+
+
+def map_limits(site: Site) -> dict[str, Any]:
+    """Return what one map may take."""
+    settings = site.catalogue.settings.map
+    return {
+        "width": settings.max_width,
+        "height": settings.max_height,
+        "tilesX": settings.max_tiles_x,
+        "tilesY": settings.max_tiles_y,
+    }
+
+
+def _twin(code: str) -> list[str]:
+    return [_TWINS[code]] if code in _TWINS else []

@@ -1,0 +1,114 @@
+"""OGC API Tiles and OGC API Maps."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from mastaba_viewer.grids import plain_names
+from mastaba_viewer.kinds import is_picture, kind, shows_in_stored_tiles
+from mastaba_viewer.sources.common import (
+    data_formats,
+    document,
+    map_crs,
+    map_limits,
+    picture_formats,
+    publisher,
+    segment,
+)
+
+if TYPE_CHECKING:
+    from mastaba.model.layer import Layer
+    from mastaba.service import Service, Site
+
+_TILE: Final = "{TileMatrixSet}/{TileMatrix}/{TileRow}/{TileCol}"
+_AREA: Final = "crs={CRS}&bbox={BBOX}&bbox-crs={CRS}&width={WIDTH}&height={HEIGHT}"
+_STORED: Final = {
+    "image/jpeg": "jpg",
+    "image/png": "png",
+    "image/tiff": "tiff",
+    "image/x-bil;bits=32": "bil",
+}
+
+
+def tile_source(layer: Layer, site: Site) -> dict[str, Any] | None:
+    """Return the source of tiles, or None when OGC API does not publish any of the layer."""
+    service = publisher("ogcapi", layer, site)
+    if service is None or not service.settings.own.get("tiles", True):
+        return None
+    base = _collection(service, layer)
+    family = "tiles" if layer.is_vector else "map/tiles"
+    styles = [_vector_tiles(base)] if layer.is_vector else _raster_tiles(layer, base, site)
+    return {
+        "id": "ogcapi-tiles",
+        "title": "OGC API Tiles",
+        "type": "tiles",
+        "sets": plain_names(layer, site),
+        "fromBottom": False,
+        "missing": layer.missing_tile_status or 204,
+        "styles": styles,
+        "documents": [
+            document("Tileset", f"{base}/{family}/{{TileMatrixSet}}?f=json"),
+            document("Collection", f"{base}?f=json"),
+        ],
+    }
+
+
+def map_source(layer: Layer, site: Site) -> dict[str, Any] | None:
+    """Return the source of maps, or None when OGC API does not publish any of the layer."""
+    service = publisher("ogcapi", layer, site)
+    if service is None or layer.is_vector or not service.settings.own.get("maps", True):
+        return None
+    base = _collection(service, layer)
+    pictures, data = picture_formats(site), data_formats(site)
+    styles = []
+    for style in layer.styles:
+        picture = is_picture(layer, style)
+        if "/" not in style.identifier and (formats := pictures if picture else data):
+            styles.append(
+                {
+                    "style": style.identifier,
+                    "draws": "image" if picture else None,
+                    "formats": formats,
+                    "template": f"{base}/styles/{segment(style.identifier)}/map"
+                    f"?{_AREA}&f={{FORMAT}}&transparent={{TRANSPARENT}}",
+                }
+            )
+    return {
+        "id": "ogcapi-maps",
+        "title": "OGC API Maps",
+        "type": "maps",
+        "crs": map_crs(layer, site),
+        "limits": map_limits(site),
+        "styles": styles,
+        "documents": [document("Collection", f"{base}?f=json")],
+    }
+
+
+def _collection(service: Service, layer: Layer) -> str:
+    return f"{service.settings.endpoint_uri}/collections/{segment(layer.id)}"
+
+
+def _vector_tiles(base: str) -> dict[str, Any]:
+    return {"style": None, "draws": "vector", "template": f"{base}/tiles/{_TILE}?f=mvt"}
+
+
+def _raster_tiles(layer: Layer, base: str, site: Site) -> list[dict[str, Any]]:
+    stored = _STORED[layer.pyramid.format.media_type]
+    pictures = "image/png" in picture_formats(site)
+    styles: list[dict[str, Any]] = []
+    for style in layer.styles:
+        if "/" in style.identifier:
+            continue
+        tiles = f"{base}/styles/{segment(style.identifier)}/map/tiles/{_TILE}"
+        if shows_in_stored_tiles(layer, style):
+            found = {"draws": kind(layer), "template": f"{tiles}?f={stored}"}
+        elif pictures and is_picture(layer, style):
+            # Asked for transparency, the service draws the tile instead of sending the stored one.
+            found = {"draws": "image", "template": f"{tiles}?f=png&transparent=true"}
+        else:
+            continue
+        styles.append({"style": style.identifier, **found})
+    if not any(style["draws"] == kind(layer) for style in styles):
+        template = f"{base}/map/tiles/{_TILE}?f={stored}"
+        styles.insert(0, {"style": None, "draws": kind(layer), "template": template})
+    return styles

@@ -1,0 +1,73 @@
+"""WMTS: stored tiles, and tiles of extra tile matrix sets."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from mastaba_viewer.grids import published_names
+from mastaba_viewer.kinds import kind, shows_in_stored_tiles
+from mastaba_viewer.sources.common import document, publisher, segment, with_query
+
+if TYPE_CHECKING:
+    from mastaba.model.layer import Layer
+    from mastaba.service import Site
+
+_PLACES: Final = {
+    "TILEMATRIXSET": "{TileMatrixSet}",
+    "TILEMATRIX": "{TileMatrix}",
+    "TILEROW": "{TileRow}",
+    "TILECOL": "{TileCol}",
+}
+
+
+def wmts_source(layer: Layer, site: Site) -> dict[str, Any] | None:
+    """Return the source, or None when WMTS does not publish the layer."""
+    service = publisher("wmts", layer, site)
+    if service is None or layer.is_vector:
+        return None
+    uri = service.settings.endpoint_uri
+    parameters = {"SERVICE": "WMTS", "REQUEST": "GetCapabilities"}
+    return {
+        "id": "wmts",
+        "title": "WMTS",
+        "type": "tiles",
+        "sets": published_names(layer, site),
+        "fromBottom": False,
+        "missing": layer.missing_tile_status or 404,
+        "styles": _styles(layer, uri),
+        "documents": [document("Capabilities", with_query(uri, parameters, {}))],
+    }
+
+
+def _styles(layer: Layer, uri: str) -> list[dict[str, Any]]:
+    shown: list[tuple[str | None, str]] = [
+        (style.identifier, style.identifier)
+        for style in layer.styles
+        if shows_in_stored_tiles(layer, style)
+    ]
+    # Requests have to name a style even where none has an effect.
+    if not shown:
+        shown = [(None, style.identifier) for style in layer.styles[:1]]
+    return [
+        {"style": style, "draws": kind(layer), "template": _template(layer, uri, name)}
+        | ({"rest": _rest(layer, uri, name)} if "?" not in uri and "/" not in name else {})
+        for style, name in shown
+    ]
+
+
+def _template(layer: Layer, uri: str, style: str) -> str:
+    parameters = {
+        "SERVICE": "WMTS",
+        "VERSION": "1.0.0",
+        "REQUEST": "GetTile",
+        "LAYER": layer.id,
+        "STYLE": style,
+        "FORMAT": layer.pyramid.format.media_type,
+    }
+    return with_query(uri, parameters, _PLACES)
+
+
+def _rest(layer: Layer, uri: str, style: str) -> str:
+    places = "/".join(_PLACES.values())
+    extension = layer.pyramid.format.extension
+    return f"{uri}/1.0.0/{segment(layer.id)}/{segment(style)}/{places}.{extension}"

@@ -1,0 +1,37 @@
+// Elements of the page. Texts from elsewhere become text nodes and properties, never markup.
+
+export const byId = (id) => document.getElementById(id);
+
+export function element(tag, properties = {}, ...children) {
+  const made = document.createElement(tag);
+  for (const [name, value] of Object.entries(properties)) {
+    if (name in made) made[name] = value;
+    else made.setAttribute(name, value);
+  }
+  made.append(...children);
+  return made;
+}
+
+/** Fill a select with [value, text] pairs. */
+export function fillSelect(select, options, value) {
+  select.replaceChildren(...options.map(([key, text]) => new Option(text, key, false, key === value)));
+}
+
+/** Tell people something over the map; an empty text takes it away. */
+export function say(text) {
+  const notice = byId("notice");
+  notice.textContent = text;
+  notice.hidden = !text;
+}
+
+/** Return a link, or plain text where an address could be a script. */
+export function link(text, url) {
+  if (!/^https?:/i.test(url)) return element("span", { textContent: text });
+  return element("a", { textContent: text, href: url, rel: "noopener" });
+}
+
+export async function fetchJson(url, options) {
+  const response = await fetch(url, options);
+  if (!response.ok) throw new Error(`${response.status} ${response.statusText}`);
+  return response.json();
+}

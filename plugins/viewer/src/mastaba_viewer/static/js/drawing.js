@@ -1,0 +1,93 @@
+// From a choice to the Leaflet layer that shows it.
+
+import { intersection, mapUrl, tileBox, tileUrl } from "./addresses.js";
+import { ElevationTiles } from "./elevationtiles.js";
+import { levelsOf, zoomOf } from "./grid.js";
+import { ImageTiles } from "./imagetiles.js";
+import { TiffTiles } from "./tifftiles.js";
+import { StoredTiles } from "./storedtiles.js";
+import { VectorTiles } from "./vectortiles.js";
+
+const KINDS = { image: ImageTiles, tiff: TiffTiles, elevation: ElevationTiles, vector: VectorTiles };
+/** Maps are asked for this many levels beyond the coarsest one: they take 16 tiles each. */
+const BEYOND = 2;
+
+/**
+ * Return the Leaflet layer of a choice.
+ *
+ * @param options format and transparent of maps, and those of Leaflet
+ */
+export function draw(layer, choice, options) {
+  const plan = choice.source.type === "maps" ? maps(layer, choice, options) : tiles(layer, choice);
+  const { format, transparent, ...others } = options;
+  return new KINDS[choice.look.draws](layer, plan, others);
+}
+
+function tiles(layer, choice) {
+  const { source, set } = choice;
+  const zooms = levelsOf(set);
+  const stored = set.blocks && source.missing !== 204 ? new StoredTiles(layer) : null;
+  return {
+    set,
+    minZoom: zooms[0],
+    maxZoom: zooms[zooms.length - 1],
+    // Tiles made on demand may be missing without anyone knowing before.
+    mayMiss: !stored,
+    url: (matrix, row, col) => tileUrl(choice, matrix, row, col),
+    isValid(matrix, row, col) {
+      const limits = set.limits[matrix.id];
+      if (!limits) return false;
+      const [minRow, maxRow, minCol, maxCol] = limits;
+      return row >= minRow && row <= maxRow && col >= minCol && col <= maxCol;
+    },
+    isStored: stored ? (matrix, row, col) => stored.has(matrix.id, row, col) : null,
+  };
+}
+
+function maps(layer, choice, options) {
+  const { set } = choice;
+  const known = set.limits ? set : layer.sets.find(({ crs }) => crs === set.crs);
+  // In a CRS that the layer is in no set of, its place is not known.
+  const extent = known ? extentAt(known) : () => null;
+  return {
+    set,
+    minZoom: Math.max(0, Math.min(coarsestZoom(layer, set), set.matrices.length - 1) - BEYOND),
+    maxZoom: set.matrices.length - 1,
+    mayMiss: false,
+    url(matrix, row, col) {
+      return mapUrl(choice, tileBox(matrix, row, col), matrix.tileWidth, matrix.tileHeight, options);
+    },
+    isValid(matrix, row, col) {
+      if (row < 0 || row >= matrix.matrixHeight || col < 0 || col >= matrix.matrixWidth) return false;
+      const bbox = extent(matrix.cellSize);
+      return !bbox || intersection(bbox, tileBox(matrix, row, col)) !== null;
+    },
+    isStored: null,
+  };
+}
+
+/** Return a function that gives the extent of the level that a map is drawn from. */
+function extentAt(set) {
+  const extents = levelsOf(set).map((zoom) => {
+    const matrix = set.matrices[zoom];
+    const [minRow, maxRow, minCol, maxCol] = set.limits[matrix.id];
+    const [west, , , north] = tileBox(matrix, minRow, minCol);
+    const [, south, east] = tileBox(matrix, maxRow, maxCol);
+    return { cellSize: matrix.cellSize, box: [west, south, east, north] };
+  });
+  // Coarser levels may reach farther than fine ones.
+  return (cellSize) =>
+    extents.reduce((one, other) => (distance(other, cellSize) < distance(one, cellSize) ? other : one)).box;
+}
+
+function distance(level, cellSize) {
+  return Math.abs(Math.log(level.cellSize / cellSize));
+}
+
+/** Return the zoom of the coarsest level of a layer in a set, which may be none of its own. */
+function coarsestZoom(layer, set) {
+  if (set.limits) return levelsOf(set)[0];
+  const [native] = layer.sets;
+  const { cellSize } = native.matrices[levelsOf(native)[0]];
+  return Math.ceil(zoomOf(set, (cellSize * native.metresPerUnit) / set.metresPerUnit));
+}

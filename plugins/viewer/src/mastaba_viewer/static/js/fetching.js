@@ -1,0 +1,9 @@
+// Tiles that scripts decode.
+
+/** Fetch a tile; null when there is none. */
+export async function fetchTile(url, signal) {
+  const response = await fetch(url, { signal });
+  if (response.status === 204 || response.status === 404) return null;
+  if (!response.ok) throw new Error(`${response.status} ${response.statusText}`);
+  return response.arrayBuffer();
+}

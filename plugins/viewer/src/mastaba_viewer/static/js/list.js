@@ -1,0 +1,47 @@
+// The list of layers: search, and pictures of tiles that browsers cannot show by themselves.
+
+import { byId } from "./dom.js";
+import { layerPage } from "./site.js";
+import { paintThumbnail } from "./thumbnail.js";
+
+const cards = [...byId("layers").children];
+
+/** Older links to a layer: #layer/zoom/x/y. */
+function followOldLink() {
+  const [name] = location.hash.slice(1).split("/");
+  const found = cards.find(({ dataset }) => encodeURIComponent(dataset.layer) === name || dataset.layer === name);
+  if (name && found) location.replace(layerPage(found.dataset.layer));
+}
+
+function search() {
+  const words = byId("search").value.toLowerCase().split(/\s+/).filter(Boolean);
+  let found = 0;
+  for (const card of cards) {
+    const text = `${card.dataset.layer} ${card.textContent}`.toLowerCase();
+    card.hidden = !words.every((word) => text.includes(word));
+    if (!card.hidden) found += 1;
+  }
+  byId("empty").hidden = found > 0;
+  byId("count").textContent = `${found} layer${found === 1 ? "" : "s"}`;
+}
+
+function paintWhenVisible() {
+  const observer = new IntersectionObserver(
+    (entries) => {
+      for (const { target, isIntersecting } of entries) {
+        if (!isIntersecting) continue;
+        observer.unobserve(target);
+        paintThumbnail(target).catch(() => target.remove());
+      }
+    },
+    { rootMargin: "200px" },
+  );
+  for (const canvas of document.querySelectorAll("canvas[data-tile]")) observer.observe(canvas);
+}
+
+for (const image of document.querySelectorAll(".picture img")) {
+  image.addEventListener("error", () => image.remove());
+}
+byId("search").addEventListener("input", search);
+followOldLink();
+paintWhenVisible();

@@ -1,0 +1,87 @@
+// Request URLs of what is shown, for all services that give the layer.
+
+import { fill, mapUrl, tileUrl } from "./addresses.js";
+import { isOffered } from "./choice.js";
+import { visibleExtent, middleTile } from "./view.js";
+
+/**
+ * Return the groups of requests: [{title, note, items: [{label, url, example}]}]. An example is a
+ * template with the tile in the middle of the view; others are their own.
+ *
+ * @param options format and transparent of maps
+ */
+export function requestGroups(layer, choice, map, options) {
+  const groups = [];
+  for (const source of layer.sources) {
+    const set = isOffered(source, choice.set) ? choice.set : layer.sets.find((one) => isOffered(source, one));
+    const look =
+      source.styles.find(({ style }) => style === choice.look.style) ?? source.styles[0] ?? null;
+    const here = { source, set, look };
+    const items = look && set ? make(layer, here, map, options) : [];
+    for (const { label, url } of source.documents) {
+      const names = set && source.sets ? { TileMatrixSet: encodeURIComponent(source.sets[set.id]) } : {};
+      const whole = fill(url, names);
+      items.push({ label, url: whole, example: whole });
+    }
+    groups.push({ title: source.title, note: note(layer, choice, here), items });
+  }
+  return groups;
+}
+
+function make(layer, here, map, options) {
+  return here.source.type === "maps" ? mapRequests(here, map, options) : tileRequests(layer, here, map);
+}
+
+function mapRequests(here, map, options) {
+  const { box, width, height } = visibleExtent(map, here);
+  const format = here.look.formats.includes(options.format) ? options.format : here.look.formats[0];
+  const url = mapUrl(here, box, width, height, { ...options, format });
+  const label = here.source.id === "wms" ? "GetMap of this view" : "Map of this view";
+  const items = [{ label, url, example: url }];
+  if (here.look.legend) items.push({ label: "Legend", url: here.look.legend, example: here.look.legend });
+  return items;
+}
+
+function tileRequests(layer, here, map) {
+  const { source, set, look } = here;
+  const { matrix, row, col } = middleTile(map, set);
+  const example = tileUrl(here, matrix, row, col);
+  const named = fill(look.template, { TileMatrixSet: encodeURIComponent(source.sets[set.id]) });
+  const items = [];
+  if (hasZooms(set)) items.push({ label: "XYZ template", url: xyz(named, source), example });
+  if (source.id !== "tms") {
+    items.push({ label: source.id === "wmts" ? "KVP template" : "Tile template", url: named, example });
+  } else if (!hasZooms(set)) {
+    items.push({ label: "Tile template", url: named, example });
+  }
+  if (look.rest) {
+    items.push({
+      label: "REST template",
+      url: fill(look.rest, { TileMatrixSet: encodeURIComponent(source.sets[set.id]) }),
+      example: tileUrl(here, matrix, row, col, look.rest),
+    });
+  }
+  // One template in the form of {z}/{x}/{y} is enough.
+  const isFirst = layer.sources.find(({ type }) => type === "tiles") === source;
+  return isFirst ? items : items.filter(({ label }) => label !== "XYZ template");
+}
+
+/** Clients put the number of a zoom where the identifier of the tile matrix belongs. */
+function hasZooms(set) {
+  return set.matrices.every((matrix, zoom) => matrix.id === String(zoom));
+}
+
+function xyz(template, { fromBottom }) {
+  return fill(template, { TileMatrix: "{z}", TileCol: "{x}", TileRow: fromBottom ? "{-y}" : "{y}" });
+}
+
+/** Say where a service does not give what is shown. */
+function note(layer, choice, { source, set, look }) {
+  if (!look || !set) return "";
+  const notes = [];
+  if (look.style !== choice.look.style && layer.styles.length > 1) {
+    notes.push(look.style === null ? "data as stored" : `style ${look.style}`);
+  }
+  if (set !== choice.set) notes.push(source.type === "maps" ? set.crs : set.id);
+  return notes.join(", ");
+}

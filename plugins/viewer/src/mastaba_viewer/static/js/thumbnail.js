@@ -1,0 +1,32 @@
+// The picture of a layer from one of its tiles.
+
+import { decodeElevations } from "./elevation.js";
+import { fetchTile } from "./fetching.js";
+import { decodeTile } from "./mvt.js";
+import { paintTiff } from "./tiffpicture.js";
+import { paint, rangeOf } from "./relief.js";
+import { paintVector } from "./vectorpicture.js";
+
+const PAINTERS = {
+  tiff: (canvas, buffer) => paintTiff(canvas, buffer),
+  vector: (canvas, buffer, tile) => paintVector(canvas, decodeTile(buffer), tile, 1),
+  async elevation(canvas, buffer, tile) {
+    const values = await decodeElevations(buffer, tile);
+    const range = rangeOf(values);
+    if (!range) return;
+    const image = new ImageData(tile.width, tile.height);
+    paint(image, values, tile.metresPerPixel, range);
+    canvas.getContext("2d").putImageData(image, 0, 0);
+  },
+};
+
+/** Fetch and paint the tile that a canvas names. */
+export async function paintThumbnail(canvas) {
+  const tile = JSON.parse(canvas.dataset.tile);
+  const buffer = await fetchTile(tile.url);
+  if (!buffer) throw new Error("there is no such tile");
+  canvas.width = tile.width;
+  canvas.height = tile.height;
+  await PAINTERS[tile.draws](canvas, buffer, tile);
+  canvas.classList.add("painted");
+}

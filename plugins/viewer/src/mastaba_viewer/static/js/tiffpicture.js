@@ -1,0 +1,19 @@
+// TIFF pictures of 8-bit samples: grey or RGB, with or without alpha.
+
+import { decodeTiff } from "./tiff.js";
+
+/** Draw a TIFF tile on a canvas of its size. */
+export async function paintTiff(canvas, buffer) {
+  const { width, height, channels, samples } = await decodeTiff(buffer);
+  const image = new ImageData(width, height);
+  const pixels = image.data;
+  const isGrey = channels < 3;
+  const hasAlpha = channels === 2 || channels === 4;
+  for (let from = 0, to = 0; to < pixels.length; from += channels, to += 4) {
+    pixels[to] = samples[from];
+    pixels[to + 1] = samples[isGrey ? from : from + 1];
+    pixels[to + 2] = samples[isGrey ? from : from + 2];
+    pixels[to + 3] = hasAlpha ? samples[from + channels - 1] : 255;
+  }
+  canvas.getContext("2d").putImageData(image, 0, 0);
+}

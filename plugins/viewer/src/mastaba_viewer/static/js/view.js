@@ -1,0 +1,48 @@
+// The part of a layer that is on the map, and how large a map of it may be.
+
+import { intersection } from "./addresses.js";
+import { cellSizeAt, levelsOf } from "./grid.js";
+
+/**
+ * Return box, width and height of a map of what can be seen of a layer, within the limits of the
+ * service; of the whole layer when nothing of it is in view.
+ */
+export function visibleExtent(map, { set, source }) {
+  const view = map.getBounds();
+  const seen = [view.getWest(), view.getSouth(), view.getEast(), view.getNorth()];
+  const whole = set.bbox;
+  const [west, south, east, north] = intersection(seen, whole) ?? whole;
+  const { limits } = source;
+  let cell = cellSizeAt(set, map.getZoom());
+  cell = Math.max(cell, (east - west) / Math.min(limits.width, 2048), (north - south) / Math.min(limits.height, 2048));
+  const zooms = levelsOf(set);
+  const coarsest = set.matrices[zooms[0]];
+  // Where even the coarsest level is finer than the map, the map takes many of its tiles.
+  const finest = Math.min(coarsest.cellSize, cell);
+  const across = Math.min(east - west, Math.max(1, limits.tilesX - 2) * coarsest.tileWidth * finest);
+  const down = Math.min(north - south, Math.max(1, limits.tilesY - 2) * coarsest.tileHeight * finest);
+  const x = (west + east) / 2;
+  const y = (south + north) / 2;
+  return {
+    box: [x - across / 2, y - down / 2, x + across / 2, y + down / 2],
+    width: Math.max(1, Math.round(across / cell)),
+    height: Math.max(1, Math.round(down / cell)),
+  };
+}
+
+/** Return row and column of the tile in the middle of the view, among those that the layer has. */
+export function middleTile(map, set) {
+  const zooms = levelsOf(set);
+  const zoom = Math.min(zooms[zooms.length - 1], Math.max(zooms[0], Math.round(map.getZoom())));
+  const near = zooms.reduce((one, other) => (Math.abs(other - zoom) < Math.abs(one - zoom) ? other : one));
+  const matrix = set.matrices[near];
+  const [minRow, maxRow, minCol, maxCol] = set.limits[matrix.id];
+  const { lat: y, lng: x } = map.getCenter();
+  const row = Math.floor((matrix.originY - y) / (matrix.cellSize * matrix.tileHeight));
+  const col = Math.floor((x - matrix.originX) / (matrix.cellSize * matrix.tileWidth));
+  return {
+    matrix,
+    row: Math.min(maxRow, Math.max(minRow, row)),
+    col: Math.min(maxCol, Math.max(minCol, col)),
+  };
+}

@@ -1,0 +1,148 @@
+"""What the tests of the viewer look at: one layer for each kind of tile, and others in other grids.
+
+All services are enabled, so that every source can be looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from mastaba.testing.documents import merged
+from mastaba.testing.installation import layer_document, write_installation
+from mastaba.testing.pyramids import LevelPlan, write_pyramid
+from mastaba.testing.tile_matrix_sets import geographic, synthetic, web_mercator
+from mastaba.testing.tiny_installation import (
+    TINY_LEVELS,
+    TINY_TABLES,
+    tiny_float_tile,
+    tiny_integer_tile,
+    tiny_vector_tile,
+)
+
+SERVICES = ("tms", "wmts", "wms", "ogcapi", "viewer")
+HOSTILE = "<img src=x onerror=\"document.title='hacked'\"> & 'quoted'"
+GRID = synthetic(
+    "GRID", crs="EPSG:2154", origin=(7e5, 7e6), cell_sizes=[50, 20, 10], tile_size=(128, 256)
+)
+TINT: Mapping[str, Any] = {
+    "identifier": "tint",
+    "title": "Blue to red",
+    "abstract": "",
+    "keywords": [],
+    "palette": {
+        "no_alpha": True,
+        "rgb_continuous": True,
+        "alpha_continuous": False,
+        "colours": [
+            {"value": -99999, "red": 0, "green": 255, "blue": 0, "alpha": 255},
+            {"value": 0, "red": 0, "green": 0, "blue": 255, "alpha": 255},
+            {"value": 10000, "red": 255, "green": 0, "blue": 0, "alpha": 255},
+        ],
+    },
+}
+FORMATS = {
+    "IMAGE": ("TIFF_JPG_UINT8", 3, tiny_integer_tile(3)),
+    "PALETTE": ("TIFF_PNG_UINT8", 1, tiny_integer_tile(1)),
+    "GREY": ("TIFF_RAW_UINT8", 1, tiny_integer_tile(1)),
+    "PACKED": ("TIFF_PKB_UINT8", 4, tiny_integer_tile(4)),
+    "LZW": ("TIFF_LZW_UINT8", 3, tiny_integer_tile(3)),
+    "ZIP": ("TIFF_ZIP_UINT8", 2, tiny_integer_tile(2)),
+    "HEIGHT": ("TIFF_RAW_FLOAT32", 1, tiny_float_tile),
+    "HEIGHT_ZIP": ("TIFF_ZIP_FLOAT32", 1, tiny_float_tile),
+    "HEIGHT_LZW": ("TIFF_LZW_FLOAT32", 1, tiny_float_tile),
+}
+_FIELDS: Mapping[str, Mapping[str, Any]] = {
+    "PALETTE": {
+        "styles": ["normal", "ember"],
+        "extra_tilematrixsets": ["4326"],
+        "get_feature_info": {"type": "PYRAMID"},
+    },
+    "HEIGHT": {
+        "styles": ["tint", "normal"],
+        "get_feature_info": {"type": "PYRAMID"},
+        "resampling": "nn",
+    },
+}
+_SETTINGS: Mapping[str, Any] = {
+    "global": {
+        "tile": {"reprojection": True},
+        "map": {
+            "crs": ["EPSG:3857", "EPSG:4326"],
+            "formats": ["image/png", "image/jpeg", "image/tiff"],
+        },
+    }
+}
+
+
+def install(
+    directory: Path,
+    url: str,
+    services: Sequence[str] = SERVICES,
+    services_overrides: Mapping[str, Any] | None = None,
+) -> Path:
+    """Write the installation and return the path of its server.json."""
+    layers: dict[str, Any] = {}
+    for name, (format, channels, tile) in FORMATS.items():
+        descriptor = write_pyramid(
+            directory,
+            name,
+            tile_matrix_set=web_mercator(),
+            format=format,
+            channels=channels,
+            levels=TINY_LEVELS,
+            tile=tile,
+        )
+        fields = _FIELDS.get(name, {})
+        layers[name] = layer_document(descriptor, title=name, abstract=HOSTILE, **fields)
+    vector = write_pyramid(
+        directory,
+        "VECTOR",
+        tile_matrix_set=web_mercator(),
+        format="TIFF_PBF_MVT",
+        levels=[LevelPlan("3", 2, 3, 4, 5), LevelPlan("4", 4, 7, 8, 11)],
+        tile=vector_tile,
+        tables=TINY_TABLES,
+    )
+    world = write_pyramid(
+        directory,
+        "WORLD",
+        tile_matrix_set=geographic(),
+        format="TIFF_PNG_UINT8",
+        levels=[LevelPlan("0", 0, 0, 0, 1)],
+        tile=tiny_integer_tile(3),
+    )
+    grid = write_pyramid(
+        directory,
+        "GRID",
+        tile_matrix_set=GRID,
+        format="TIFF_PNG_UINT8",
+        levels=[LevelPlan("1", 1, 2, 1, 3), LevelPlan("2", 2, 4, 2, 6)],
+        tile=lambda level, row, col: tiny_integer_tile(3)("1", row, col)[:, :128],
+    )
+    layers["VECTOR"] = layer_document(vector, title="VECTOR")
+    layers["WORLD"] = layer_document(world, title=HOSTILE)
+    layers["GRID"] = layer_document(
+        grid,
+        tile_matrix_sets={"GRID": GRID},
+        attribution={"title": HOSTILE, "url": "javascript:document.title='hacked'"},
+    )
+    return write_installation(
+        directory,
+        layers=layers,
+        tile_matrix_sets={"GRID": GRID},
+        styles={"tint": TINT},
+        services=services,
+        public_url=url,
+        services_overrides=merged(_SETTINGS, services_overrides or {}),
+    )
+
+
+def is_stored(row: int, col: int) -> bool:
+    """Tell which tiles of level 4 of the layer VECTOR are stored."""
+    return 5 <= row <= 6 and 9 <= col <= 10
+
+
+def vector_tile(level: str, row: int, col: int) -> bytes | None:
+    return tiny_vector_tile(level, row, col) if level == "3" or is_stored(row, col) else None

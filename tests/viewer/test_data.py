@@ -1,0 +1,382 @@
+"""What the scripts are told of layers and of tiles."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from tests.viewer import ground
+from werkzeug.test import Client
+
+from mastaba.testing.installation import layer_document, write_installation
+from mastaba.testing.pyramids import LevelPlan, write_pyramid
+from mastaba.testing.tile_matrix_sets import geographic, web_mercator
+from mastaba.testing.tiny_installation import tiny_installation, tiny_integer_tile
+
+OpenClient = Callable[[Path], Client]
+FRONT = "http://maps.example/front"
+PUBLIC = "http://maps.example"
+
+
+@pytest.fixture(scope="module")
+def everything(tmp_path_factory: pytest.TempPathFactory, open_client: OpenClient) -> Client:
+    """Return a client of an installation with all services."""
+    return open_client(ground.install(tmp_path_factory.mktemp("everything"), PUBLIC))
+
+
+def layer(client: Client, name: str) -> dict[str, Any]:
+    response = client.get(f"/viewer/data/layers/{quote(name, safe='')}.json")
+    assert response.status_code == 200
+    assert response.content_type == "application/json"
+    found: Any = response.json
+    return found
+
+
+def source(client: Client, name: str, identifier: str) -> dict[str, Any]:
+    return next(s for s in layer(client, name)["sources"] if s["id"] == identifier)
+
+
+def test_list_of_layers(everything: Client) -> None:
+    content: Any = everything.get("/viewer/data/layers.json").json
+    layers = {found["id"]: found for found in content["layers"]}
+    assert sorted(layers) == list(layers)
+    assert len(layers) == 12
+    assert layers["GRID"] == {
+        "id": "GRID",
+        "title": "GRID",
+        "kind": "image",
+        "format": "PNG",
+        "set": "GRID",
+        "crs": "EPSG:2154",
+    }
+
+
+def test_layer(tiny: Client) -> None:
+    found = layer(tiny, "RGB_JPG")
+    box, sets = found.pop("geographicBbox"), found.pop("sets")
+    assert found == {
+        "id": "RGB_JPG",
+        "title": "RGB_JPG",
+        "kind": "image",
+        "format": "JPEG",
+        "set": "PM",
+        "crs": "EPSG:3857",
+        "mediaType": "image/jpeg",
+        "nodata": [255, 255, 255],
+        "attribution": None,
+        "metadata": [],
+        "styles": [{"id": "normal", "title": "Stored data", "palette": None}],
+        "tables": [],
+        "sources": [
+            {
+                "id": "tms",
+                "title": "TMS",
+                "type": "tiles",
+                "sets": {"PM": "PM"},
+                "fromBottom": False,
+                "missing": 404,
+                "styles": [
+                    {
+                        "style": "normal",
+                        "draws": "image",
+                        "template": f"{FRONT}/tms/1.0.0/RGB_JPG"
+                        "/{TileMatrix}/{TileCol}/{TileRow}.jpeg",
+                    }
+                ],
+                "documents": [
+                    {"label": "TileJSON", "url": f"{FRONT}/tms/1.0.0/RGB_JPG/metadata.json"},
+                    {"label": "TileMap", "url": f"{FRONT}/tms/1.0.0/RGB_JPG"},
+                    {"label": "GDAL", "url": f"{FRONT}/tms/1.0.0/RGB_JPG/gdal.xml"},
+                ],
+            }
+        ],
+    }
+    assert box == pytest.approx([22.5, 21.943046, 67.5, 55.776573])
+    assert [grid["id"] for grid in sets] == ["PM"]
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "label"),
+    [
+        ("RGB_PNG", "image", "PNG"),
+        ("RGB_RAW", "tiff", "TIFF"),
+        ("GREYA_ZIP", "tiff", "TIFF"),
+        ("FLOAT32_RAW", "elevation", "Elevation"),
+        ("FLOAT32_ZIP", "elevation", "Elevation"),
+        ("VECTOR", "vector", "Vector"),
+    ],
+)
+def test_kinds(tiny: Client, name: str, kind: str, label: str) -> None:
+    found = layer(tiny, name)
+    assert (found["kind"], found["format"]) == (kind, label)
+
+
+def test_tables_of_vector_layers(tiny: Client) -> None:
+    found = layer(tiny, "VECTOR")
+    assert found["tables"] == [
+        {"name": "tiles", "geometry": "POLYGON"},
+        {"name": "centres", "geometry": "POINT"},
+    ]
+    assert [entry["label"] for entry in found["sources"][0]["documents"]] == ["TileJSON", "TileMap"]
+
+
+def test_tile_matrix_set_of_a_layer(tiny: Client) -> None:
+    (grid,) = layer(tiny, "RGB_PNG")["sets"]
+    matrices = grid.pop("matrices")
+    bbox = grid.pop("bbox")
+    assert grid == {
+        "id": "PM",
+        "crs": "EPSG:3857",
+        "geographic": False,
+        "northingFirst": False,
+        "metresPerUnit": 1.0,
+        "limits": {"2": [1, 1, 2, 2], "3": [2, 3, 4, 5], "4": [5, 6, 9, 10]},
+        "blocks": {"2": [4, 4], "3": [4, 4], "4": [4, 4]},
+    }
+    assert bbox == pytest.approx([2504688.543, 2504688.543, 7514065.629, 7514065.629])
+    assert [matrix["id"] for matrix in matrices] == [str(z) for z in range(22)]
+    assert matrices[3] == {
+        "id": "3",
+        "cellSize": pytest.approx(19567.8792410051),
+        "originX": -20037508.3427892,
+        "originY": 20037508.3427892,
+        "tileWidth": 256,
+        "tileHeight": 256,
+        "matrixWidth": 8,
+        "matrixHeight": 8,
+    }
+
+
+def test_extra_tile_matrix_sets(everything: Client) -> None:
+    native, extra = layer(everything, "PALETTE")["sets"]
+    assert (native["id"], extra["id"]) == ("PM", "4326")
+    assert (extra["geographic"], extra["northingFirst"]) == (True, True)
+    assert "blocks" not in extra
+    assert extra["bbox"] == pytest.approx([22.5, 21.943046, 67.5, 55.776573])
+    names = source(everything, "PALETTE", "wmts")["sets"]
+    first, last = list(extra["limits"])[0], list(extra["limits"])[-1]
+    assert names == {"PM": "PM_2_4", "4326": f"4326_{first}_{last}"}
+    assert source(everything, "PALETTE", "ogcapi-tiles")["sets"] == {"PM": "PM", "4326": "4326"}
+    assert source(everything, "PALETTE", "tms")["sets"] == {"PM": "PM"}
+
+
+def test_no_extra_tile_matrix_sets_without_reprojection(
+    tmp_path: Path, open_client: OpenClient
+) -> None:
+    overrides = {"global": {"tile": {"reprojection": False}}}
+    client = open_client(ground.install(tmp_path, PUBLIC, services_overrides=overrides))
+    assert [grid["id"] for grid in layer(client, "PALETTE")["sets"]] == ["PM"]
+    assert source(client, "PALETTE", "wmts")["sets"] == {"PM": "PM_2_4"}
+
+
+def test_styles_that_each_source_shows(everything: Client) -> None:
+    def shown(name: str) -> dict[str, list[tuple[str | None, str | None]]]:
+        return {
+            found["id"]: [(look["style"], look["draws"]) for look in found["styles"]]
+            for found in layer(everything, name)["sources"]
+        }
+
+    assert shown("PALETTE") == {
+        "tms": [("normal", "image")],
+        "wmts": [("normal", "image"), ("ember", "image")],
+        "ogcapi-tiles": [("normal", "image"), ("ember", "image")],
+        "wms": [("normal", "image"), ("ember", "image")],
+        "ogcapi-maps": [("normal", "image"), ("ember", "image")],
+    }
+    # Stored numbers have no colours; those are for what is drawn.
+    assert shown("HEIGHT") == {
+        "tms": [("normal", "elevation")],
+        "wmts": [("normal", "elevation")],
+        "ogcapi-tiles": [("tint", "image"), ("normal", "elevation")],
+        "wms": [("tint", "image"), ("normal", None)],
+        "ogcapi-maps": [("tint", "image"), ("normal", None)],
+    }
+    assert shown("VECTOR") == {"tms": [(None, "vector")], "ogcapi-tiles": [(None, "vector")]}
+
+
+def test_palettes_for_legends_leave_out_nodata(everything: Client) -> None:
+    tint, normal = layer(everything, "HEIGHT")["styles"]
+    assert tint["palette"] == {
+        "continuous": True,
+        "colours": [[0, 0, 0, 255, 255], [10000, 255, 0, 0, 255]],
+    }
+    assert normal["palette"] is None
+
+
+def requests(found: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Give every URL of a layer, filled as the scripts do, with the Content-Type expected."""
+    grids = {grid["id"]: grid for grid in found["sets"]}
+    for one in found["sources"]:
+        names = one.get("sets", {found["set"]: found["set"]})
+        for set_id, published in names.items():
+            grid = grids[set_id]
+            matrix = next(m for m in grid["matrices"] if m["id"] == list(grid["limits"])[-1])
+            min_row, _, min_col, _ = grid["limits"][matrix["id"]]
+            if found["kind"] == "vector":
+                min_row, min_col = 5, 9
+            edges = list(map(repr, grid["bbox"]))
+            if grid["northingFirst"]:
+                edges = [edges[1], edges[0], edges[3], edges[2]]
+            values = {
+                "TileMatrixSet": published,
+                "TileMatrix": matrix["id"],
+                "TileRow": str(min_row),
+                "TileCol": str(min_col),
+                "CRS": grid["crs"],
+                "BBOX": ",".join(edges),
+                "WIDTH": "60",
+                "HEIGHT": "50",
+                "TRANSPARENT": "true",
+                "I": "30",
+                "J": "20",
+            }
+            for look in one["styles"]:
+                for media_type in look.get("formats", [""]):
+                    short = media_type.removeprefix("image/")
+                    values["FORMAT"] = media_type if one["id"] == "wms" else short
+                    expected = media_type
+                    if one["type"] == "tiles":
+                        drawn = look["draws"] == "image" and "transparent" in look["template"]
+                        expected = "image/png" if drawn else found["mediaType"]
+                    if found["kind"] == "vector" and one["id"] == "ogcapi-tiles":
+                        expected = "application/vnd.mapbox-vector-tile"
+                    yield filled(look["template"], values), expected
+                if "rest" in look:
+                    yield filled(look["rest"], values), found["mediaType"]
+                if "legend" in look:
+                    yield look["legend"], "image/png"
+            if one.get("info"):
+                yield filled(one["info"], values), "application/json"
+            for entry in one["documents"]:
+                yield filled(entry["url"], values), ""
+
+
+def filled(template: str, values: dict[str, str]) -> str:
+    for name, value in values.items():
+        template = template.replace(f"{{{name}}}", value)
+    assert "{" not in template
+    return template
+
+
+@pytest.mark.parametrize("name", [*ground.FORMATS, "VECTOR", "WORLD", "GRID"])
+def test_every_url_works(everything: Client, name: str) -> None:
+    found = layer(everything, name)
+    urls = list(requests(found))
+    assert len(urls) > 4
+    for url, expected in urls:
+        assert url.startswith(PUBLIC)
+        response = everything.get(url.removeprefix(PUBLIC))
+        assert response.status_code == 200, (url, response.text)
+        assert (response.content_type or "").startswith(expected), url
+
+
+def test_only_enabled_services_are_sources(tmp_path: Path, open_client: OpenClient) -> None:
+    for services in (["wmts"], ["wms"], ["ogcapi"], ["wms", "ogcapi"]):
+        directory = tmp_path / "_".join(services)
+        client = open_client(ground.install(directory, PUBLIC, [*services, "viewer"]))
+        ids = {found["id"].partition("-")[0] for found in layer(client, "IMAGE")["sources"]}
+        assert ids == set(services)
+
+
+def test_parts_of_ogc_api_that_are_off(tmp_path: Path, open_client: OpenClient) -> None:
+    for part, left in {"tiles": "ogcapi-maps", "maps": "ogcapi-tiles"}.items():
+        overrides = {"ogcapi": {part: False}}
+        directory = tmp_path / part
+        client = open_client(ground.install(directory, PUBLIC, ["ogcapi", "viewer"], overrides))
+        assert [found["id"] for found in layer(client, "IMAGE")["sources"]] == [left]
+
+
+def test_rows_from_the_bottom(tmp_path: Path, open_client: OpenClient) -> None:
+    server_json = tiny_installation(
+        tmp_path,
+        services=["tms", "viewer"],
+        services_overrides={"tms": {"y_origin": "bottom"}},
+    )
+    assert source(open_client(server_json), "RGB_PNG", "tms")["fromBottom"] is True
+
+
+def test_identifiers_are_encoded_and_hidden_layers_have_no_source(
+    tmp_path: Path, open_client: OpenClient
+) -> None:
+    pyramid = write_pyramid(
+        tmp_path,
+        "P",
+        tile_matrix_set=geographic(),
+        format="TIFF_PNG_UINT8",
+        levels=[LevelPlan("0", 0, 0, 0, 1)],
+        tile=tiny_integer_tile(3),
+    )
+    off = {"enabled": False}
+    documents = {
+        "a b#é?{TileRow}": layer_document(pyramid),
+        "static": layer_document(pyramid),
+        "data": layer_document(pyramid),
+        "one,two": layer_document(pyramid),
+        "hidden": layer_document(pyramid, tms=off, wms=off, wmts=off, ogcapi=off),
+    }
+    client = open_client(
+        write_installation(tmp_path, layers=documents, services=list(ground.SERVICES))
+    )
+    encoded = "a%20b%23%C3%A9%3F%7BTileRow%7D"
+    found = source(client, "a b#é?{TileRow}", "tms")
+    template = found["styles"][0]["template"]
+    assert template == (
+        f"http://localhost/tms/1.0.0/{encoded}/{{TileMatrix}}/{{TileCol}}/{{TileRow}}.png"
+    )
+    # A comma separates the names in a request of WMS.
+    assert [s["id"] for s in layer(client, "one,two")["sources"]] == [
+        "tms",
+        "wmts",
+        "ogcapi-tiles",
+        "ogcapi-maps",
+    ]
+    assert layer(client, "hidden")["sources"] == []
+    for name in documents:
+        response = client.get(f"/viewer/{quote(name, safe='')}")
+        assert response.status_code == 200
+        assert response.content_type.startswith("text/html")
+
+
+def test_layers_hidden_from_the_viewer(tmp_path: Path, open_client: OpenClient) -> None:
+    pyramid = write_pyramid(
+        tmp_path,
+        "P",
+        tile_matrix_set=web_mercator(),
+        format="TIFF_PNG_UINT8",
+        levels=[LevelPlan("0", 0, 0, 0, 0)],
+        tile=tiny_integer_tile(3),
+    )
+    documents = {
+        "shown": layer_document(pyramid),
+        "hidden": layer_document(pyramid, viewer={"enabled": False}),
+    }
+    client = open_client(write_installation(tmp_path, layers=documents, services=["tms", "viewer"]))
+    content: Any = client.get("/viewer/data/layers.json").json
+    assert [found["id"] for found in content["layers"]] == ["shown"]
+    for name, status in {"shown": 200, "hidden": 404}.items():
+        for path in (
+            f"/{name}",
+            f"/compare/shown/{name}",
+            f"/data/layers/{name}.json",
+            f"/data/stored/{name}/0/0/0",
+        ):
+            assert client.get(f"/viewer{path}").status_code == status, path
+
+
+def test_stored_tiles(everything: Client) -> None:
+    response = everything.get("/viewer/data/stored/VECTOR/4/1/2")
+    assert response.json == {"rows": ["0000", "0110", "0110", "0000"]}
+    for row in range(4, 8):
+        for col in range(8, 12):
+            tile = everything.get(f"/tms/1.0.0/VECTOR/4/{col}/{row}.pbf")
+            assert (tile.status_code == 200) is ground.is_stored(row, col)
+
+
+def test_tiles_outside_the_limits_are_not_looked_up(tiny: Client) -> None:
+    # The level has rows 5 and 6, columns 9 and 10; the slabs are larger.
+    assert tiny.get("/viewer/data/stored/RGB_PNG/4/1/2").json == {
+        "rows": ["0000", "0110", "0110", "0000"]
+    }
