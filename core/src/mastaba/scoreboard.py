@@ -67,11 +67,14 @@ class Scoreboard:
     :param workers: number of worker slots. During a reload two generations of workers live side
         by side, so this should be twice the number of worker processes.
     :param threads: number of threads of each worker.
+
+    ``slot`` is that of this process, None when it is bound to none.
     """
 
     def __init__(self, workers: int, threads: int) -> None:
-        self._workers = workers
-        self._threads = threads
+        self.workers = workers
+        self.threads = threads
+        self.slot: int | None = None
         self._memory = mmap.mmap(-1, max(1, workers * threads) * _COLUMNS * _CELL)
         # Two views of the same cells: a column is either of whole numbers or of seconds.
         self._integers = memoryview(self._memory).cast("q")
@@ -89,10 +92,11 @@ class Scoreboard:
         self._lock = threading.Lock()
         self._local = threading.local()
         self._free = []
-        if not 0 <= index < self._workers:
+        if not 0 <= index < self.workers:
             return
+        self.slot = index
         integers = self._integers
-        for row in range(index * self._threads, (index + 1) * self._threads):
+        for row in range(index * self.threads, (index + 1) * self.threads):
             base = row * _COLUMNS
             integers[base : base + _COLUMNS] = memoryview(bytes(_COLUMNS * _CELL)).cast("q")
             integers[base + _PID] = os.getpid()
@@ -126,7 +130,7 @@ class Scoreboard:
         """The threads of all live workers, in the order of their identifiers."""
         alive: dict[int, bool] = {0: False}
         found = []
-        for row in range(self._workers * self._threads):
+        for row in range(self.workers * self.threads):
             base = row * _COLUMNS
             pid = self._integers[base + _PID]
             if pid not in alive:
@@ -134,6 +138,12 @@ class Scoreboard:
             if alive[pid]:
                 found.append(self._status(row, base, pid))
         return found
+
+    def live_slots(self) -> list[int]:
+        """The slots to which live processes are bound, in order."""
+        rows = range(0, self.workers * self.threads, self.threads)
+        pids = [self._integers[row * _COLUMNS + _PID] for row in rows]
+        return [slot for slot, pid in enumerate(pids) if pid and _is_alive(pid)]
 
     def _status(self, row: int, base: int, pid: int) -> ThreadStatus:
         return ThreadStatus(

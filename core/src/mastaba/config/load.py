@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from mastaba.catalogue import Catalogue, Settings
+from mastaba.catalogue import Catalogue
 from mastaba.config.documents import DocumentReader
 from mastaba.config.faults import Faults
 from mastaba.config.kept_layers import kept_layers
@@ -14,8 +14,8 @@ from mastaba.config.layers import LayerLoader, LoadedLayer, read_layer_list
 from mastaba.config.server import ServerConfig
 from mastaba.config.services import ServicesConfig, load_services
 from mastaba.environment import Environment
+from mastaba.model.settings import ServiceSettings, Settings
 from mastaba.plugins import Plugins
-from mastaba.service import ServiceSettings
 from mastaba.slab.index_cache import IndexCache, MeasuredIndexCache
 from mastaba.storage.path import ResourcePath
 from mastaba.storage.pool import StoragePool
@@ -34,12 +34,10 @@ def load_catalogue(
     reader = DocumentReader(pool, faults)
     services = load_services(ResourcePath("file", "", server.services), plugins, reader, faults)
     known = services or ServicesConfig(Settings(), {})
-    kind = IndexCache
-    if server.logger.access != "off" or any(
-        plugins.services[name].wants_measurements for name in known.services
-    ):
+    is_traced = server.logger.access != "off"
+    if is_traced or any(plugins.services[name].wants_measurements for name in known.services):
         pool.measure()
-        kind = MeasuredIndexCache
+    kind = MeasuredIndexCache if is_traced else IndexCache
     indices = kind(server.cache_size, server.cache_validity)
     books = open_layer_books(server, plugins, known.settings, pool, indices, faults)
     kept = _kept_layers(known.services, plugins, faults)

@@ -28,6 +28,11 @@ class TileCache:
         self.hits = 0
         self.misses = 0
 
+    @property
+    def used(self) -> int:
+        """Bytes of the tiles kept."""
+        return self._used
+
     def get(self, key: Hashable) -> npt.NDArray[Any] | None:
         """Return a tile, read-only, or None."""
         with self._lock:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
 from time import perf_counter
 from typing import TYPE_CHECKING, NoReturn, TypeVar
@@ -17,8 +16,8 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 
-class StorageCounts:
-    """Reads and failures by driver, since the start of this process.
+class DriverCounts:
+    """What was asked of all containers of one driver, since the start of this process.
 
     Attributes:
         reads: round trips, the failed ones included.
@@ -26,16 +25,24 @@ class StorageCounts:
     """
 
     def __init__(self) -> None:
-        self.reads: dict[str, int] = {}
-        self.errors: dict[str, int] = {}
-        self._lock = threading.Lock()
+        self.reads = 0
+        self.errors = 0
 
-    def count(self, driver: str, *, failed: bool) -> None:
-        """Count one read."""
-        with self._lock:
-            self.reads[driver] = self.reads.get(driver, 0) + 1
-            if failed:
-                self.errors[driver] = self.errors.get(driver, 0) + 1
+    def failed(self, error: StorageError) -> None:
+        """Count a failure."""
+        if not isinstance(error, ObjectNotFoundError):
+            self.errors += 1
+
+
+class StorageCounts:
+    """Counts of each driver by its name."""
+
+    def __init__(self) -> None:
+        self.drivers: dict[str, DriverCounts] = {}
+
+    def of(self, driver: str) -> DriverCounts:
+        """Return the counts of a driver, from nothing at first."""
+        return self.drivers.setdefault(driver, DriverCounts())
 
 
 class MeasuredStorage(Storage):
@@ -55,7 +62,8 @@ class MeasuredStorage(Storage):
             is_remote=storage.is_remote,
         )
         self._storage = storage
-        self._counts = counts
+        self._counts = counts.of(storage.name)
+        self._read = storage.read
 
     @property
     def full_name(self) -> str:
@@ -72,12 +80,23 @@ class MeasuredStorage(Storage):
     def read(
         self, key: str, byte_range: ByteRange | None = None, version: str | None = None
     ) -> ObjectRead:
-        return self._measure(lambda: self._storage.read(key, byte_range, version))
+        # On the way of every tile: nothing is called here that need not be.
+        self._counts.reads += 1
+        notes = trace.current()
+        if notes is not None:
+            return self._timed(notes, lambda: self._read(key, byte_range, version))
+        try:
+            return self._read(key, byte_range, version)
+        except StorageError as error:
+            self._counts.failed(error)
+            raise
 
     def read_ranges(
         self, key: str, byte_ranges: Sequence[ByteRange], version: str | None = None
     ) -> list[ObjectRead]:
-        return self._measure(lambda: self._storage.read_ranges(key, byte_ranges, version))
+        self._counts.reads += 1
+        notes = trace.current() or trace.Trace()
+        return self._timed(notes, lambda: self._storage.read_ranges(key, byte_ranges, version))
 
     def stat(self, key: str) -> ObjectStat:
         return self._storage.stat(key)
@@ -88,16 +107,12 @@ class MeasuredStorage(Storage):
     def close(self) -> None:
         self._storage.close()
 
-    def _measure(self, read: Callable[[], R]) -> R:
+    def _timed(self, notes: trace.Trace, read: Callable[[], R]) -> R:
         begun = perf_counter()
-        failed = False
         try:
             return read()
         except StorageError as error:
-            failed = not isinstance(error, ObjectNotFoundError)
+            self._counts.failed(error)
             raise
         finally:
-            self._counts.count(self.name, failed=failed)
-            notes = trace.current()
-            if notes is not None:
-                notes.add("read", perf_counter() - begun)
+            notes.add("read", perf_counter() - begun)

@@ -1,0 +1,27 @@
+"""Metrics for Prometheus as a plugin of Mastaba, counted in memory that all workers share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from mastaba import hookimpl
+
+if TYPE_CHECKING:
+    from mastaba.service import Service, Site
+
+
+@hookimpl
+def register_services() -> Iterable[type[Service]]:
+    from mastaba_metrics.service import MetricsService
+
+    return [MetricsService]
+
+
+@hookimpl
+def wsgi_middleware(site: Site) -> Callable[[Any], Any] | None:
+    if "metrics" not in site.services:
+        return None
+    from mastaba_metrics.middleware import counting
+
+    return counting(site)

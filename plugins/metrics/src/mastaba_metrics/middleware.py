@@ -1,0 +1,156 @@
+"""Counts every request. On the way of every tile: what can be known before is looked up."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+from mastaba_metrics.operations import OPERATIONS, PAIR, operation
+from mastaba_metrics.table import (
+    BOUNDS,
+    BUCKETS,
+    BYTES,
+    SECONDS,
+    STATUS_NUMBERS,
+    Table,
+    source_of,
+    table_of,
+)
+
+if TYPE_CHECKING:
+    from mastaba.render.tile_cache import TileCache
+    from mastaba.service import Site
+
+_Application = Callable[[dict[str, Any], Any], Iterable[bytes]]
+
+
+def counting(site: Site) -> Callable[[_Application], _Application]:
+    """Return the wrapper that counts the requests of a site."""
+    plugins = site.plugins
+    table = table_of(site.scoreboard, sorted(plugins.services), sorted(plugins.storages))
+    services = _Services(site, table)
+    process = _ProcessCounters(site, table)
+
+    table.sampled = process.flush
+
+    def wrap(application: _Application) -> _Application:
+        by_path, local = services.by_path, table.local
+
+        def counted(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+            number = 0
+
+            def start(status: str, headers: Any, exc_info: Any = None) -> Any:
+                nonlocal number
+                number = STATUS_NUMBERS.get(status[:3], 0)
+                if exc_info is None:
+                    return start_response(status, headers)
+                return start_response(status, headers, exc_info)
+
+            begun = perf_counter()
+            result = application(environ, start)
+            seconds = perf_counter() - begun
+            try:
+                integers, floats = local.cells
+            except AttributeError:
+                integers, floats = table.take_row()
+            path: str = environ["SCRIPT_NAME"] + environ["PATH_INFO"]
+            end = path.find("/", 1)
+            found = by_path.get(path if end < 0 else path[:end])
+            if found is None:
+                pair = services.other_pair(path, environ["QUERY_STRING"])
+            else:
+                below = "" if end < 0 else path[end:]
+                pair = found[1] + operation(found[0], below, environ["QUERY_STRING"])
+            integers[pair + number] += 1
+            integers[pair + bisect_left(BOUNDS, seconds) + BUCKETS] += 1
+            floats[pair + SECONDS] += seconds
+            if result.__class__ is list and result:
+                integers[pair + BYTES] += len(result[0]) if len(result) == 1 else _size(result)
+            return result
+
+        return counted
+
+    return wrap
+
+
+def _size(pieces: Iterable[bytes]) -> int:
+    return sum(map(len, pieces))
+
+
+class _Services:
+    """Finds the cells of the service that a request is for."""
+
+    def __init__(self, site: Site, table: Table) -> None:
+        numbers = {name: number for number, name in enumerate(table.services)}
+        self._all = {
+            service.settings.root_path: (name, numbers[name] * len(OPERATIONS) * PAIR)
+            for name, service in site.services.items()
+            if name in numbers
+        }
+        self._depths = sorted({path.count("/") for path in self._all}, reverse=True)
+        # Nearly all services have one segment, and where none has more, it is enough to look.
+        self.by_path = dict(self._all) if self._depths[0] <= 1 else {}
+        self.by_path.pop("", None)
+
+    def other_pair(self, path: str, query: str) -> int:
+        """Return the first cell for a path that is not to be found by its first segment."""
+        for depth in self._depths:
+            end = 0
+            for _ in range(depth):
+                end = path.find("/", end + 1)
+                if end < 0:
+                    end = len(path)
+                    break
+            found = self._all.get(path[:end])
+            # What only the list of services could answer is no request for that.
+            if found is not None and not (found[0] == "root" and len(path) > 1):
+                return found[1] + operation(found[0], path[end:], query)
+        return 0
+
+
+class _ProcessCounters:
+    """Brings the counters of a process, such as those of its caches, into shared memory."""
+
+    def __init__(self, site: Site, table: Table) -> None:
+        self._site = site
+        self._table = table
+        self._measured = site.catalogue.storages.measured
+        self._cells: memoryview[int] | None = None
+        indices = site.catalogue.indices
+        self._sources = [source_of(indices, ("hits", "misses"), 0, (indices.hits, indices.misses))]
+        self._drivers = 0
+        self._tiles: TileCache | None = None
+        self._find_drivers(is_new=True)
+
+    def flush(self) -> None:
+        """Write what they are now."""
+        cells = self._cells
+        if cells is None:
+            # Only now: the site is made before the process that serves it is forked.
+            cells = self._cells = self._table.process_row()
+        if self._measured is not None and len(self._measured.drivers) != self._drivers:
+            self._find_drivers(is_new=False)
+        if self._tiles is None and "renderer" in self._site.__dict__:
+            self._tiles = self._site.renderer.tiles
+            self._sources.append(source_of(self._tiles, ("hits", "misses"), 2))
+        if self._tiles is not None:
+            cells[4] = self._tiles.used
+        for source in self._sources:
+            source.flush(cells)
+
+    def _find_drivers(self, *, is_new: bool) -> None:
+        """Look for drivers that were not there before.
+
+        Args:
+            is_new: whether what they have counted so far was for the loading of the site.
+        """
+        if self._measured is None:
+            return
+        drivers = list(self._measured.drivers.items())
+        for name, counts in drivers[self._drivers :]:
+            at = self._table.process_cells.index(f"reads_{name}")
+            begun = (counts.reads, counts.errors) if is_new else (0, 0)
+            self._sources.append(source_of(counts, ("reads", "errors"), at, begun))
+        self._drivers = len(drivers)

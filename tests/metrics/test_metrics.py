@@ -1,0 +1,346 @@
+"""What is counted, and the text that Prometheus reads."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+from werkzeug.test import Client
+
+from mastaba.plugins import Plugins
+from mastaba.storage.file import FileStorage
+from mastaba.testing.tiny_installation import tiny_installation
+from mastaba.wsgi import create_application
+from mastaba_metrics.operations import OPERATIONS, PAIR, operation
+from mastaba_metrics.table import BOUNDS
+
+Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
+
+TILE = "/tms/1.0.0/RGB_JPG/4/9/5.jpeg"
+KVP = (
+    "/wmts?SERVICE=WMTS&REQUEST=GetTile&VERSION=1.0.0&LAYER=RGB_JPG&STYLE=normal&FORMAT=image/jpeg"
+    "&TILEMATRIXSET=PM&TILEMATRIX=4&TILEROW=5&TILECOL=9"
+)
+MAP = (
+    "/wms?SERVICE=WMS&VERSION=1.3.0&REQUEST=GetMap&LAYERS=RGB_JPG&STYLES=&CRS=EPSG:3857"
+    "&BBOX=0,0,5000000,5000000&WIDTH=64&HEIGHT=64&FORMAT=image/jpeg"
+)
+# Nothing here is slow: whoever waits this long waits for ever.
+PATIENCE = 60
+
+
+def parsed(text: str) -> Samples:
+    """Return the samples of a page by name and labels; the names are those of the wire."""
+    found: Samples = {}
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            key = (sample.name, frozenset(sample.labels.items()))
+            assert key not in found
+            found[key] = sample.value
+    return found
+
+
+def value(samples: Samples, name: str, **labels: str) -> float:
+    return samples.get((name, frozenset(labels.items())), 0.0)
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Callable[..., Path]:
+    def write_it(*services: str, **options: Any) -> Path:
+        names = (*(services or ("health", "tms", "wmts", "wms")), "metrics")
+        return tiny_installation(tmp_path / "installation", services=names, **options)
+
+    return write_it
+
+
+@pytest.fixture
+def open_client() -> Iterator[Callable[[Path], Client]]:
+    opened: list[Any] = []
+
+    def open_it(server_json: Path) -> Client:
+        application = create_application(str(server_json))
+        opened.append(application)
+        return Client(application)
+
+    yield open_it
+    for application in opened:
+        application.site.catalogue.storages.close()
+
+
+@pytest.fixture
+def client(write: Callable[..., Path], open_client: Callable[[Path], Client]) -> Client:
+    return open_client(write())
+
+
+def samples_of(client: Client) -> Samples:
+    response = client.get("/metrics")
+    assert response.status_code == 200
+    assert response.content_type == "text/plain; version=0.0.4; charset=utf-8"
+    return parsed(response.text)
+
+
+def test_plugin_is_installed() -> None:
+    infos = {info.name: info for info in Plugins().listing()}
+    assert infos["metrics"].distribution == "mastaba-metrics"
+    assert infos["metrics"].provides == ("service metrics", "middleware")
+
+
+def test_without_the_service_nothing_is_wrapped(
+    write: Callable[..., Path], open_client: Callable[[Path], Client], tmp_path: Path
+) -> None:
+    site = open_client(tiny_installation(tmp_path / "other", services=["tms"])).application.site
+    assert site.plugins.middleware(site) == []
+    assert site.catalogue.storages.measured is None
+
+
+def test_requests_by_service_operation_and_status(client: Client) -> None:
+    size = 0
+    for path in (TILE, TILE, KVP, "/tms/1.0.0/nowhere/4/9/5.jpeg", "/elsewhere", "/"):
+        for _ in range(2):
+            body = client.get(path).data
+            size += len(body) if path == TILE else 0
+    samples = samples_of(client)
+    tiles = {"service": "tms", "operation": "gettile"}
+    assert value(samples, "mastaba_requests_total", **tiles, status="200") == 4
+    assert value(samples, "mastaba_requests_total", **tiles, status="400") == 2
+    assert value(samples, "mastaba_response_bytes_total", **tiles) > size
+    count = {"service": "wmts", "operation": "gettile", "status": "200"}
+    assert value(samples, "mastaba_requests_total", **count) == 2
+    nothing = {"service": "none", "operation": "other", "status": "400"}
+    assert value(samples, "mastaba_requests_total", **nothing) == 2
+    root = {"service": "root", "operation": "other", "status": "200"}
+    assert value(samples, "mastaba_requests_total", **root) == 2
+
+
+def test_the_histogram_is_one(client: Client) -> None:
+    for _ in range(10):
+        client.get(TILE)
+    samples = samples_of(client)
+    name, labels = "mastaba_request_duration_seconds", {"service": "tms", "operation": "gettile"}
+    bounds = [*map(repr, BOUNDS), "+Inf"]
+    counts = [value(samples, f"{name}_bucket", **labels, le=bound) for bound in bounds]
+    assert counts == sorted(counts)
+    assert counts[-1] == value(samples, f"{name}_count", **labels) == 10
+    assert value(samples, f"{name}_sum", **labels) > 0
+
+
+def test_caches_and_storages(client: Client) -> None:
+    before = samples_of(client)
+
+    def grown(name: str, **labels: str) -> float:
+        return value(after, name, **labels) - value(before, name, **labels)
+
+    for _ in range(5):
+        assert client.get(TILE).status_code == 200
+    after = samples_of(client)
+    assert grown("mastaba_index_cache_requests_total", result="hit") == 4
+    assert grown("mastaba_index_cache_requests_total", result="miss") == 1
+    # One index and five tiles.
+    assert grown("mastaba_storage_reads_total", storage="file") == 6
+    assert grown("mastaba_storage_errors_total", storage="file") == 0
+    before = after
+    for _ in range(2):
+        assert client.get(MAP).status_code == 200
+    after = samples_of(client)
+    missed = grown("mastaba_decoded_cache_requests_total", result="miss")
+    assert missed > 0
+    assert grown("mastaba_decoded_cache_requests_total", result="hit") == missed
+    assert value(after, "mastaba_decoded_cache_bytes") > 0
+
+
+def test_errors_of_storages_are_counted_and_absence_is_none(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from mastaba.errors import ObjectNotFoundError, StorageUnavailableError
+
+    failure: list[Exception] = []
+
+    def read(*_: Any) -> None:
+        raise failure[0]
+
+    (storage,) = {
+        id(reader.storage): reader.storage
+        for readers in client.application.site.catalogue.readers.values()
+        for reader in readers.values()
+    }.values()
+    assert isinstance(storage._storage, FileStorage)
+    monkeypatch.setattr(storage, "_read", read)
+    errors = []
+    for error in (ObjectNotFoundError("x"), StorageUnavailableError("x")):
+        failure[:] = [error]
+        client.get(TILE)
+        errors.append(value(samples_of(client), "mastaba_storage_errors_total", storage="file"))
+    assert errors == [0, 1]
+
+
+def test_the_state_of_the_server(client: Client) -> None:
+    samples = samples_of(client)
+    assert value(samples, "mastaba_layers") == 9
+    assert value(samples, "mastaba_services_enabled") == 1
+    assert value(samples, "mastaba_workers") == 1
+    assert value(samples, "mastaba_reloads_total") == 0
+
+
+def test_it_answers_while_services_are_turned_off(
+    write: Callable[..., Path], open_client: Callable[[Path], Client]
+) -> None:
+    client = open_client(write(services_overrides={"enabled": False}))
+    assert client.get(TILE).status_code == 503
+    samples = samples_of(client)
+    assert value(samples, "mastaba_services_enabled") == 0
+    labels = {"service": "tms", "operation": "gettile", "status": "503"}
+    assert value(samples, "mastaba_requests_total", **labels) == 1
+
+
+def test_below_its_path_there_is_nothing(client: Client) -> None:
+    assert client.get("/metrics/x").status_code == 404
+
+
+def test_labels_stay_few_whatever_is_asked(client: Client) -> None:
+    for number in range(50):
+        client.get(f"/x{number}")
+        client.get(f"/wms?SERVICE=WMS&REQUEST=x{number}")
+        client.get(f"/tms/{number}/a")
+        client.open("/tms", method=f"M{number}")
+    keys = samples_of(client)
+    pairs = {labels for name, labels in keys if name == "mastaba_response_bytes_total"}
+    assert len(pairs) <= 4
+
+
+@pytest.mark.parametrize(
+    ("service", "below", "query", "expected"),
+    [
+        ("wms", "", "SERVICE=WMS&REQUEST=GetMap&X=1", "getmap"),
+        ("wms", "", "request=getmap", "getmap"),
+        ("wms", "", "a=b&rEqUeSt=GETFEATUREINFO", "getfeatureinfo"),
+        ("wms", "", "REQUEST=Nonsense", "other"),
+        ("wms", "", "", "other"),
+        ("wmts", "", "REQUEST=GetTile", "gettile"),
+        ("wmts", "/1.0.0/L/s/PM/4/5/9.jpeg", "", "gettile"),
+        ("wmts", "/1.0.0/L/s/PM/4/5/9/1/2.json", "", "getfeatureinfo"),
+        ("wmts", "/1.0.0/WMTSCapabilities.xml", "", "getcapabilities"),
+        ("tms", "/1.0.0/L/4/9/5.jpeg", "a=b", "gettile"),
+        ("tms", "/1.0.0/L", "", "getcapabilities"),
+        ("ogcapi", "/collections/L/map/tiles/PM/4/5/9", "f=png", "gettile"),
+        ("ogcapi", "/collections/L/styles/s/map", "", "getmap"),
+        ("ogcapi", "/collections", "", "getcapabilities"),
+        ("health", "/live", "", "other"),
+    ],
+)
+def test_operations(service: str, below: str, query: str, expected: str) -> None:
+    assert OPERATIONS[operation(service, below, query) // PAIR] == expected
+
+
+# Several worker processes
+
+
+class Server:
+    """A server with three workers over HTTP."""
+
+    def __init__(self, server_json: Path) -> None:
+        with socket.socket() as sock:
+            sock.bind(("127.0.0.1", 0))
+            self.port: int = sock.getsockname()[1]
+        document = json.loads(server_json.read_text("utf-8"))
+        document.update(workers=3, threads=2, debug=True)
+        server_json.write_text(json.dumps(document), "utf-8")
+        command = [sys.executable, "-m", "mastaba", "-f", str(server_json)]
+        self.process = subprocess.Popen([*command, "--http", f"127.0.0.1:{self.port}"])
+        self.wait_until(self._accepts)
+
+    def get(self, path: str) -> tuple[str, str]:
+        """Ask on a new connection; returns the process that answered, and the text."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
+        try:
+            connection.request("GET", path)
+            response = connection.getresponse()
+            assert response.status == 200
+            return response.getheader("X-Mastaba-Worker") or "", response.read().decode("latin-1")
+        finally:
+            connection.close()
+
+    def samples(self) -> Samples:
+        return parsed(self.get("/metrics")[1])
+
+    def tiles(self) -> float:
+        labels = {"service": "tms", "operation": "gettile", "status": "200"}
+        return value(self.samples(), "mastaba_requests_total", **labels)
+
+    def children(self) -> set[int]:
+        path = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
+        return {int(pid) for pid in path.read_text("ascii").split()}
+
+    def wait_until(self, condition: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + PATIENCE
+        while not condition():
+            assert self.process.poll() is None
+            assert time.monotonic() < deadline, "it did not come true"
+            time.sleep(0.02)
+
+    def _accepts(self) -> bool:
+        with socket.socket() as sock:
+            return sock.connect_ex(("127.0.0.1", self.port)) == 0
+
+
+@pytest.fixture
+def server(write: Callable[..., Path]) -> Iterator[Server]:
+    started = Server(write("health", "tms"))
+    yield started
+    started.process.terminate()
+    assert started.process.wait(PATIENCE) == 0
+
+
+def test_whoever_answers_reports_for_all(server: Server) -> None:
+    workers = set()
+    for _ in range(200):
+        workers.add(server.get(TILE)[0])
+    while len(workers) < 3:
+        workers.add(server.get("/healthcheck")[0])
+    reporters = set()
+    while len(reporters) < 3:
+        pid, text = server.get("/metrics")
+        reporters.add(pid)
+        labels = {"service": "tms", "operation": "gettile", "status": "200"}
+        assert value(parsed(text), "mastaba_requests_total", **labels) == 200
+    assert value(server.samples(), "mastaba_workers") == 3
+
+    # Those of the caches come from each worker once a second.
+    def looked() -> bool:
+        samples = server.samples()
+        name = "mastaba_index_cache_requests_total"
+        return value(samples, name, result="hit") + value(samples, name, result="miss") == 200
+
+    server.wait_until(looked)
+
+
+def test_counters_outlive_workers_and_reloads(server: Server) -> None:
+    for _ in range(50):
+        server.get(TILE)
+    before = server.children()
+    for pid in before:
+        os.kill(pid, signal.SIGKILL)
+    server.wait_until(lambda: len(server.children()) == 3 and not server.children() & before)
+    for _ in range(50):
+        server.get(TILE)
+    assert server.tiles() == 100
+
+    before = server.children()
+    server.process.send_signal(signal.SIGHUP)
+    server.wait_until(lambda: not server.children() & before)
+    for _ in range(50):
+        server.get(TILE)
+    assert server.tiles() == 150
+    samples = server.samples()
+    assert value(samples, "mastaba_reloads_total") == 1
+    assert value(samples, "mastaba_workers") == 3
