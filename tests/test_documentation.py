@@ -17,10 +17,10 @@ import pytest
 import yaml
 
 from mastaba import hookspecs
-from mastaba.catalogue import MapSettings
 from mastaba.config.documents import parse_document
 from mastaba.config.faults import Faults
 from mastaba.config.schema import SCHEMA_NAMES, SchemaValidator, schema
+from mastaba.model.settings import MapSettings
 from mastaba.plugins import Plugins
 
 REPOSITORY = Path(__file__).parents[1]

@@ -16,7 +16,6 @@ from typing import Any
 
 import pytest
 
-from mastaba.config.faults import Fault, Severity
 from mastaba.config.server import LoggerConfig, ServerConfig
 from mastaba.errors import ConfigurationError
 from mastaba.logs import (
@@ -26,6 +25,7 @@ from mastaba.logs import (
     configure_logging,
     log_faults,
 )
+from mastaba.model.fault import Fault, Severity
 
 LINE = re.compile(
     r"(?P<time>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6})\t(?P<pid>\d+)\t(?P<thread>\d+)\t"

@@ -34,7 +34,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from mastaba.config.faults import Fault
+    from mastaba.model.fault import Fault
 
 
 class MastabaError(Exception):

@@ -11,8 +11,8 @@ import time
 from datetime import datetime
 from typing import IO, TYPE_CHECKING, Any, Final
 
-from mastaba.config.faults import Fault, Severity
 from mastaba.errors import ConfigurationError
+from mastaba.model.fault import Fault, Severity
 
 if TYPE_CHECKING:
     from mastaba.config.server import LoggerConfig, ServerConfig

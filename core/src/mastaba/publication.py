@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 
 from mastaba.changes import Action, Change
 from mastaba.config.changes import with_layer, with_services, without_layer
-from mastaba.config.faults import Fault, Faults, Severity
+from mastaba.config.faults import Faults
 from mastaba.config.kept_layers import forget_layer, keep_layer
 from mastaba.errors import ChangeRefusedError, MastabaError
 from mastaba.logs import log_faults
+from mastaba.model.fault import Fault, Severity
 
 if TYPE_CHECKING:
     from mastaba.catalogue import Catalogue

@@ -17,29 +17,11 @@ if TYPE_CHECKING:
     from mastaba.encoding.base import Encoder
     from mastaba.http.request import Request
     from mastaba.http.response import Response
-    from mastaba.model.layer import Layer, Metadata
+    from mastaba.model.layer import Layer
+    from mastaba.model.settings import ServiceSettings
     from mastaba.plugins import Plugins
     from mastaba.render.engine import Renderer
     from mastaba.scoreboard import Scoreboard
-
-
-@dataclass(frozen=True, slots=True)
-class ServiceSettings:
-    """The section of one service in services.json.
-
-    Attributes:
-        endpoint_uri: public URL, without final slash; used in every URL of every answer.
-        root_path: internal path, ``/wmts``; empty for the service at ``/``.
-        own: the service's own settings, validated by `Service.settings_schema`.
-    """
-
-    endpoint_uri: str
-    root_path: str
-    title: str
-    abstract: str
-    keywords: tuple[str, ...] = ()
-    metadata: Metadata | None = None
-    own: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,13 +15,14 @@ import pytest
 
 from mastaba.catalogue import Catalogue
 from mastaba.commands import check
-from mastaba.config.faults import Fault, Faults
+from mastaba.config.faults import Faults
 from mastaba.config.load import load_catalogue
 from mastaba.config.server import ServerConfig, load_server
 from mastaba.environment import Environment
 from mastaba.hookspecs import hookimpl
 from mastaba.http.request import Request
 from mastaba.http.response import Response, message
+from mastaba.model.fault import Fault
 from mastaba.plugins import Plugins
 from mastaba.service import Service
 from mastaba.testing.tile_matrix_sets import web_mercator

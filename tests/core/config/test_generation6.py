@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 
 from mastaba.config.documents import DocumentReader
-from mastaba.config.faults import Faults, Severity
+from mastaba.config.faults import Faults
 from mastaba.config.generation6 import is_generation6, to_generation7
 from mastaba.config.schema import SchemaValidator
 from mastaba.config.services import ServicesConfig, load_services
 from mastaba.environment import Environment
+from mastaba.model.fault import Severity
 from mastaba.plugins import Plugins
 from mastaba.storage.path import ResourcePath
 from mastaba.storage.pool import StoragePool

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from mastaba.catalogue import MapSettings, Settings
 from mastaba.config.faults import Faults
 from mastaba.config.load import load_catalogue
 from mastaba.config.server import LoggerConfig, load_server
@@ -19,6 +18,7 @@ from mastaba.errors import ConfigurationError
 from mastaba.hookspecs import hookimpl
 from mastaba.model.bbox import BoundingBox
 from mastaba.model.layer import Attribution, FeatureInfo, Logo, Metadata
+from mastaba.model.settings import MapSettings, Settings
 from mastaba.model.tile_matrix_set import TileLimits
 from mastaba.plugins import Plugins
 

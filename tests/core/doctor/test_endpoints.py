@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from tests.core.doctor.conftest import Environ, Front, open_application
 
-from mastaba.config.faults import Fault, Severity
 from mastaba.doctor.endpoints import look_at_endpoints
 from mastaba.environment import Environment
 from mastaba.http.app import Application
+from mastaba.model.fault import Fault, Severity
 from mastaba.testing.installation import write_installation
 
 # Under this prefix the front server publishes the services.

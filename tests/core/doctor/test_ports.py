@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from tests.core.doctor.conftest import open_application
 
-from mastaba.config.faults import Severity
 from mastaba.doctor.ports import PortFinding, PortState, look_at_port
 from mastaba.http.app import Application
+from mastaba.model.fault import Severity
 from mastaba.testing.tiny_installation import tiny_installation
 from mastaba.transport.fastcgi import FastCGIServer
 from mastaba.transport.listener import open_listener

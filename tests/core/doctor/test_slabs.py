@@ -11,11 +11,11 @@ from typing import ClassVar, Self
 import pytest
 from tests.core.doctor.conftest import open_application
 
-from mastaba.config.faults import Fault, Severity
 from mastaba.doctor.slabs import SlabFindings, look_at_slabs
 from mastaba.environment import Environment
 from mastaba.errors import AccessDeniedError, StorageUnavailableError
 from mastaba.hookspecs import hookimpl
+from mastaba.model.fault import Fault, Severity
 from mastaba.plugins import Plugins
 from mastaba.storage.base import ByteRange, ObjectRead, ObjectStat, Storage
 

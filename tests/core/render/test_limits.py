@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from tests.core.render.ground import MESH_CENTRE, World, around, ramp
 
-from mastaba.catalogue import MapSettings
 from mastaba.errors import InvalidParameterError
 from mastaba.model.bbox import BoundingBox
 from mastaba.model.crs import CRS
+from mastaba.model.settings import MapSettings
 from mastaba.model.style import Palette, PaletteEntry, Style
 from mastaba.render.request import MapLayer, MapRequest
 from mastaba.storage.file import FileStorage

@@ -11,12 +11,13 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from mastaba.catalogue import Catalogue
-from mastaba.config.faults import Faults, Severity
+from mastaba.config.faults import Faults
 from mastaba.config.load import load_catalogue
 from mastaba.config.server import ServerConfig, load_server
 from mastaba.environment import Environment
 from mastaba.errors import MastabaError
 from mastaba.http.app import Application
+from mastaba.model.fault import Severity
 from mastaba.model.tile_matrix_set_link import link_to
 from mastaba.plugins import Plugins
 from mastaba.scoreboard import Scoreboard

@@ -1,41 +1,11 @@
-"""What can be wrong with a configuration, told so that it can be mended."""
+"""Collecting what is wrong with a configuration."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from enum import StrEnum
 
 from mastaba.errors import ConfigurationError
-
-
-class Severity(StrEnum):
-    """ERROR: what it concerns cannot be used. WARNING: it is used, but not as written."""
-
-    ERROR = "error"
-    WARNING = "warning"
-
-
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """One thing that is wrong.
-
-    Attributes:
-        file: the file or object at fault.
-        path: JSON path in it, such as ``$.logger.level``; ``$`` for the whole document.
-        reason: what is wrong.
-        remedy: what to do about it.
-    """
-
-    severity: Severity
-    file: str
-    path: str
-    reason: str
-    remedy: str = ""
-
-    def __str__(self) -> str:
-        remedy = f" ({self.remedy})" if self.remedy else ""
-        return f"{self.severity}: {self.file}: {self.path}: {self.reason}{remedy}"
+from mastaba.model.fault import Fault, Severity
 
 
 class Faults:

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from mastaba.catalogue import Settings
 from mastaba.config.book import Book
 from mastaba.config.documents import DocumentReader
 from mastaba.config.faults import Faults
@@ -16,6 +15,7 @@ from mastaba.config.schema import SchemaValidator
 from mastaba.config.server import ServerConfig
 from mastaba.config.styles import make_style
 from mastaba.config.tile_matrix_sets import make_tile_matrix_set
+from mastaba.model.settings import Settings
 from mastaba.model.style import Style
 from mastaba.model.tile_matrix_set import TileMatrixSet
 from mastaba.plugins import Plugins

@@ -6,14 +6,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from mastaba.catalogue import Contact, MapSettings, Settings
 from mastaba.config.documents import DocumentReader
 from mastaba.config.faults import Faults
 from mastaba.config.generation6 import is_generation6, to_generation7
 from mastaba.config.schema import SchemaValidator, json_path
 from mastaba.model.crs import Equivalences, is_known_crs
 from mastaba.model.layer import Metadata
-from mastaba.service import ServiceSettings
+from mastaba.model.settings import Contact, MapSettings, ServiceSettings, Settings
 from mastaba.storage.path import ResourcePath
 
 if TYPE_CHECKING:

@@ -14,10 +14,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote, urlsplit
 
-from mastaba.config.faults import Fault, Severity
 from mastaba.doctor.answer import Answer, ask_inside
 from mastaba.doctor.fetch import UnreachableError, get
 from mastaba.environment import Environment
+from mastaba.model.fault import Fault, Severity
 
 if TYPE_CHECKING:
     from wsgiref.types import WSGIApplication

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
-from mastaba.config.faults import Fault, Severity
 from mastaba.doctor.answer import ask_inside
 from mastaba.doctor.fastcgi import NoFastCGIError, connect, get
+from mastaba.model.fault import Fault, Severity
 
 if TYPE_CHECKING:
     from wsgiref.types import WSGIApplication

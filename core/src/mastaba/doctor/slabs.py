@@ -9,7 +9,6 @@ from functools import partial
 from typing import Final
 
 from mastaba.catalogue import Catalogue
-from mastaba.config.faults import Fault, Severity
 from mastaba.doctor.samples import slab_count, slab_positions, tiles_of
 from mastaba.doctor.vector import check_vector_tile
 from mastaba.errors import (
@@ -19,6 +18,7 @@ from mastaba.errors import (
     SlabFormatError,
     StorageError,
 )
+from mastaba.model.fault import Fault, Severity
 from mastaba.model.layer import Layer
 from mastaba.model.pyramid import Level
 from mastaba.slab.codecs import TileDecoder

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from threadpoolctl import ThreadpoolController
 
 from mastaba import trace
-from mastaba.catalogue import Catalogue, MapSettings
+from mastaba.catalogue import Catalogue
 from mastaba.errors import InvalidParameterError
 from mastaba.model.crs import CRS
 from mastaba.model.layer import Layer
+from mastaba.model.settings import MapSettings
 from mastaba.render.compose import merge
 from mastaba.render.layer_map import Extent
 from mastaba.render.limits import check_size

@@ -11,11 +11,11 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from mastaba.catalogue import MapSettings
 from mastaba.model.bbox import BoundingBox
 from mastaba.model.crs import CRS
 from mastaba.model.layer import Layer
 from mastaba.model.pyramid import Level, Pyramid
+from mastaba.model.settings import MapSettings
 from mastaba.render.kernels import AxisWeights, Taps
 from mastaba.render.limits import check_window
 from mastaba.render.mosaic import LevelPixels, Mosaic, Window

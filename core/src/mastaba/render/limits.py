@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from mastaba.catalogue import MapSettings
 from mastaba.errors import InvalidParameterError
+from mastaba.model.settings import MapSettings
 from mastaba.render.mosaic import Window
 from mastaba.render.request import MapRequest
 

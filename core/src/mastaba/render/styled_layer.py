@@ -8,9 +8,9 @@ from typing import Final
 
 import numpy as np
 
-from mastaba.catalogue import MapSettings
 from mastaba.model.bbox import BoundingBox
 from mastaba.model.layer import Layer
+from mastaba.model.settings import MapSettings
 from mastaba.model.style import Style
 from mastaba.render.layer_map import Extent, LayerMap
 from mastaba.render.mosaic import LevelPixels

@@ -8,11 +8,13 @@ from typing import Any, ClassVar
 
 from mastaba.changes import Action, Change
 from mastaba.config.documents import parse_document
-from mastaba.config.faults import Fault, Faults, Severity
+from mastaba.config.faults import Faults
 from mastaba.errors import ChangeRefusedError, ConfigurationError
 from mastaba.http.request import Request
 from mastaba.http.response import Response, message
-from mastaba.service import Service, ServiceSettings, Site
+from mastaba.model.fault import Fault, Severity
+from mastaba.model.settings import ServiceSettings
+from mastaba.service import Service, Site
 from mastaba_admin.errors import NotAuthorizedError, error_response
 from mastaba_admin.routes import Operation, route
 from mastaba_admin.secret import Secret

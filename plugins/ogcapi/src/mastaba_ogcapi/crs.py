@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from mastaba.catalogue import Settings
 from mastaba.errors import InvalidParameterError
 from mastaba.http.request import printable
 from mastaba.model.bbox import BoundingBox
 from mastaba.model.crs import CRS, UnknownCRSError
 from mastaba.model.layer import Layer
+from mastaba.model.settings import Settings
 
 CRS84: Final = "CRS:84"
 CRS84_URI: Final = "https://www.opengis.net/def/crs/OGC/1.3/CRS84"

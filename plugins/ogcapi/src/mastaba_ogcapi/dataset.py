@@ -17,10 +17,11 @@ from mastaba_ogcapi.registered import registered_name
 
 if TYPE_CHECKING:
     from mastaba.model.layer import Layer
+    from mastaba.model.settings import ServiceSettings
     from mastaba.model.style import Style
     from mastaba.model.tile_matrix_set import TileLimits, TileMatrixSet
     from mastaba.model.tile_matrix_set_link import TileMatrixSetLink
-    from mastaba.service import ServiceSettings, Site
+    from mastaba.service import Site
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,11 +13,11 @@ from typing import Final
 
 import numpy as np
 
-from mastaba.catalogue import MapSettings
 from mastaba.errors import InvalidParameterError
 from mastaba.model.bbox import WORLD, BoundingBox
 from mastaba.model.crs import CRS, WGS84, transform_points
 from mastaba.model.layer import Layer
+from mastaba.model.settings import MapSettings
 from mastaba.model.tile_matrix_set import PIXEL_SIZE
 from mastaba.render.positions import is_plausible
 from mastaba_ogcapi.params import Interval

@@ -18,7 +18,7 @@ from mastaba_ogcapi.maparea import Area, level_factor
 from mastaba_ogcapi.mapplace import MapPlace, wanted_size
 
 if TYPE_CHECKING:
-    from mastaba.catalogue import MapSettings
+    from mastaba.model.settings import MapSettings
     from mastaba.model.style import Style
     from mastaba_ogcapi.dataset import Collection, Dataset
 

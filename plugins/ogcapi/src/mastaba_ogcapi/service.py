@@ -7,7 +7,8 @@ from typing import Any, ClassVar, Final
 
 from mastaba.http.request import Request
 from mastaba.http.response import Document, Response
-from mastaba.service import RootEntry, Service, ServiceSettings, Site
+from mastaba.model.settings import ServiceSettings
+from mastaba.service import RootEntry, Service, Site
 from mastaba_ogcapi import pages, params
 from mastaba_ogcapi.collections import collections_document, meeting
 from mastaba_ogcapi.dataset import Dataset

@@ -21,7 +21,8 @@ from mastaba_tms.tilemapservice import tile_map_service
 if TYPE_CHECKING:
     from mastaba.http.request import Request
     from mastaba.http.response import Response
-    from mastaba.service import ServiceSettings, Site
+    from mastaba.model.settings import ServiceSettings
+    from mastaba.service import Site
 
 _LAYER_DOCUMENTS: Final[Mapping[str, Callable[..., Document]]] = {
     "": tile_map,

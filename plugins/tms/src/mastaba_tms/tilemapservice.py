@@ -11,10 +11,9 @@ from mastaba_tms.addresses import VERSION, layer_href
 from mastaba_tms.xml import add, add_keywords, add_metadata, add_text, document
 
 if TYPE_CHECKING:
-    from mastaba.catalogue import Settings
     from mastaba.http.response import Document
     from mastaba.model.layer import Layer
-    from mastaba.service import ServiceSettings
+    from mastaba.model.settings import ServiceSettings, Settings
 
 
 def tile_map_service(

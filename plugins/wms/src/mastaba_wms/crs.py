@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from mastaba.catalogue import Settings
 from mastaba.model.crs import CRS, UnknownCRSError
 from mastaba.model.layer import Layer
+from mastaba.model.settings import Settings
 
 # The same coordinates but for the order in which they are written.
 _TWINS = {"CRS:84": "EPSG:4326", "EPSG:4326": "CRS:84"}

@@ -16,10 +16,9 @@ from mastaba_wms.params import Exceptions
 from mastaba_wms.versions import Version, negotiated
 
 if TYPE_CHECKING:
-    from mastaba.catalogue import Contact, Settings
     from mastaba.http.request import Request
     from mastaba.http.response import Response
-    from mastaba.service import ServiceSettings
+    from mastaba.model.settings import Contact, ServiceSettings, Settings
     from mastaba_wms.crs import CRSOffer
     from mastaba_wms.published import PublishedLayer
 

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from mastaba.catalogue import MapSettings
 from mastaba.encoding.base import Encoder
 from mastaba.errors import (
     InvalidParameterError,
@@ -15,6 +14,7 @@ from mastaba.errors import (
 )
 from mastaba.http.request import printable
 from mastaba.model.crs import CRS
+from mastaba.model.settings import MapSettings
 from mastaba.render.request import Background, MapLayer, MapRequest
 from mastaba_wms import params
 from mastaba_wms.errors import UnsupportedCRSError

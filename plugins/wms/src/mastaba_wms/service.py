@@ -12,7 +12,8 @@ from mastaba.http.app import public_message
 from mastaba.http.request import Request
 from mastaba.http.response import Response
 from mastaba.model.layer import Layer
-from mastaba.service import RootEntry, Service, ServiceSettings, Site
+from mastaba.model.settings import ServiceSettings
+from mastaba.service import RootEntry, Service, Site
 from mastaba_wms import params, post
 from mastaba_wms.crs import CRSOffer
 from mastaba_wms.errors import error_response

@@ -15,11 +15,11 @@ from mastaba_wmts.contents import contents, keywords
 from mastaba_wmts.params import VERSION, CapabilitiesRequest
 
 if TYPE_CHECKING:
-    from mastaba.catalogue import Catalogue, Contact
+    from mastaba.catalogue import Catalogue
     from mastaba.http.request import Request
     from mastaba.http.response import Response
     from mastaba.model.layer import Layer
-    from mastaba.service import ServiceSettings
+    from mastaba.model.settings import Contact, ServiceSettings
 
 # Sections and INSPIRE make 34 different documents, of which clients ask for two or three. Those
 # asked for last are kept; the parts they are made of always are.

@@ -9,7 +9,8 @@ from mastaba.errors import UnknownPathError
 from mastaba.http.request import Request
 from mastaba.http.response import Response, preferred_media_type
 from mastaba.model.layer import Layer
-from mastaba.service import RootEntry, Service, ServiceSettings, Site
+from mastaba.model.settings import ServiceSettings
+from mastaba.service import RootEntry, Service, Site
 from mastaba_wmts import params, post, rest
 from mastaba_wmts.errors import BindingError, NotAcceptableError, error_response
 from mastaba_wmts.getcapabilities import GetCapabilities
