@@ -142,7 +142,10 @@ def test_mistakes_of_front_servers(
 def test_the_prefix_is_shown_when_it_is_not_stripped(publish: Publish, front: Front) -> None:
     application = publish()
     front.change = _nothing
-    assert f"perhaps it is {PREFIX}/wmts" in look(application)["wmts"].remedy
+    for name, fault in look(application).items():
+        assert "a path that no service has" in fault.reason
+        path = "/healthcheck" if name == "health" else f"/{name}"
+        assert f"perhaps it is {PREFIX}{path}" in fault.remedy
 
 
 def test_mistakes_are_errors_also_when_the_port_is_free(publish: Publish, front: Front) -> None:

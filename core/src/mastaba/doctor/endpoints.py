@@ -144,9 +144,10 @@ def _examined(
             else "start the server, then check again"
         )
         return [fault(f"the front server of {probe.url} answers {found.status}", remedy)]
-    likely = [
-        mistake for mistake in _mistakes(site, application, probe) if found.resembles(mistake[2])
-    ]
+    # Many mistakes end at no service at all: only the last of them is said to do so.
+    *specific, no_service = _mistakes(site, application, probe)
+    likely = [mistake for mistake in specific if not mistake[2].resembles(no_service[2])]
+    likely = [mistake for mistake in (*likely, no_service) if found.resembles(mistake[2])]
     if likely:
         # The very same words decide between mistakes that lead to documents of one kind.
         same = (mistake for mistake in likely if mistake[2].body == found.body)
