@@ -38,7 +38,7 @@ def test_no_request_fails_and_all_answers_are_as_described(address: str) -> None
 
         @given(case=operation.as_strategy())
         @settings(
-            max_examples=15,
+            max_examples=40,
             derandomize=True,
             deadline=None,
             database=None,

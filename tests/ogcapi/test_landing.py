@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -78,6 +79,12 @@ def test_extent_is_the_union_and_crs_begins_with_crs84(rich: Client) -> None:
     assert "https://www.opengis.net/def/crs/EPSG/0/3035" in content["crs"]
 
 
+def test_landing_page_has_no_tilesets_of_the_dataset(rich: Client) -> None:
+    """T-4: that class is not declared, its resource does not exist."""
+    assert not [rel for rel in by_rel(rich.get("/ogcapi").get_json()) if "tilesets-" in rel]
+    assert rich.get("/ogcapi/map/tiles").status_code == 404
+
+
 def test_conformance_names_what_works(rich: Client) -> None:
     """T-3, P-1."""
     classes = rich.get("/ogcapi/conformance").get_json()["conformsTo"]
@@ -152,3 +159,25 @@ def test_installation_without_layers_answers(tmp_path: Path, open_client: Any) -
             assert client.get(f"/ogcapi{path}?f={kind}").status_code == 200, path
     assert client.get("/ogcapi/map").status_code == 404
     assert "/map" not in client.get("/ogcapi/api").get_json()["paths"]
+    classes = client.get("/ogcapi/conformance").get_json()["conformsTo"]
+    assert f"{TILES}/core" in classes
+    for absent in (f"{TILES}/mvt", f"{TILES}/png", f"https://{MAPS}/dataset-map"):
+        assert absent not in classes
+
+
+def test_section_of_the_older_service_serves_this_one(tmp_path: Path, open_client: Any) -> None:
+    """services-config.md section 5: a document of generation 6 has `tiles` in its place."""
+    server_json = tiny_installation(tmp_path, services=["ogcapi"])
+    older = {
+        "provider": "P",
+        "contact": {"name": "N"},
+        "tiles": {
+            "enabled": True,
+            "endpoint_uri": "http://maps.example/tiles",
+            "title": "OGC API Tiles service",
+        },
+    }
+    (tmp_path / "services.json").write_text(json.dumps(older))
+    content = open_client(server_json).get("/ogcapi").get_json()
+    assert content["title"] == "OGC API service"
+    assert content["links"][0]["href"] == "http://maps.example/ogcapi"

@@ -69,9 +69,8 @@ def test_resolution_of_the_display_chooses_the_level(tiny: Client, pixels: Any) 
         value: int(np.median(pixels(tiny.get(f"{path}&mm-per-pixel={value}"))[:, :, 2])) // 16
         for value in ("0.28", "0.14", "0.07", "5.6")
     }
-    assert levels["0.28"] == 4 or levels["0.28"] == 3
-    assert levels["0.07"] < levels["0.28"]
-    assert levels["5.6"] == 4
+    # At the standard display, a pixel of this map is as large as one of level 3.
+    assert levels == {"0.28": 3, "0.14": 2, "0.07": 2, "5.6": 4}
 
 
 def test_centre_with_the_scale_of_the_finest_level(rich: Client, pixels: Any) -> None:
@@ -327,7 +326,7 @@ def test_invalid_or_unbounded_requests_are_refused(rich: Client, fault: Any, que
 
 @pytest.mark.parametrize("mm", ["1e-300", "1e300", "4.9e-324"])
 def test_absurd_displays_draw_from_some_level(rich: Client, mm: str) -> None:
-    assert rich.get(f"{MAP}?mm-per-pixel={mm}&width=8").status_code in (200, 400)
+    assert rich.get(f"{MAP}?mm-per-pixel={mm}&width=8").status_code == 200
 
 
 def test_limits_of_source_tiles_hold(tmp_path: Path, open_client: Any, fault: Any) -> None:

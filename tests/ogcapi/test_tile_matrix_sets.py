@@ -152,6 +152,21 @@ def test_tilesets_begin_with_the_stored_one(rich: Client) -> None:
         assert links["self"]["type"] == "application/json"
 
 
+def test_lists_that_collections_lead_to_name_their_sets(rich: Client) -> None:
+    """T-6, T-7: the addresses end with /tiles, every tileset has a tileMatrixSetURI."""
+    followed = 0
+    for item in rich.get("/ogcapi/collections").get_json()["collections"]:
+        for link in item["links"]:
+            if link["rel"] in (f"{REL}/tilesets-map", f"{REL}/tilesets-vector"):
+                path, _, query = link["href"].removeprefix("http://maps.example").partition("?")
+                assert path.endswith("/tiles")
+                tilesets = rich.get(f"{path}?{query}").get_json()["tilesets"]
+                assert tilesets
+                assert all(tileset["tileMatrixSetURI"] for tileset in tilesets)
+                followed += 1
+    assert followed == 8
+
+
 @pytest.mark.parametrize(
     ("path", "template"),
     [

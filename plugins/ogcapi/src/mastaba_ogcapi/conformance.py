@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
 from mastaba_ogcapi.links import self_links
+from mastaba_ogcapi.tilesets import stored_name
 
 if TYPE_CHECKING:
     from mastaba_ogcapi.dataset import Dataset
@@ -15,9 +17,7 @@ _TILES: Final = ("core", "tileset", "tilesets-list", "geodata-tilesets", "oas30"
 _MAPS: Final = (
     "core",
     "collection-map",
-    "dataset-map",
     "styled-map",
-    "collections-selection",
     "crs",
     "spatial-subsetting",
     "scaling",
@@ -25,6 +25,7 @@ _MAPS: Final = (
     "background",
     "api-operations",
 )
+_DATASET_MAPS: Final = ("dataset-map", "collections-selection")
 _FORMATS: Final = {"png": "png", "jpeg": "jpg", "tiff": "tiff"}
 """Names of classes, and of formats."""
 
@@ -33,11 +34,13 @@ def conformance(dataset: Dataset) -> dict[str, Any]:
     """Return the classes of the standards that this installation conforms to."""
     classes = [f"http://{_SPEC}/ogcapi-common-1/1.0/conf/{name}" for name in _CORE]
     classes.append(f"http://{_SPEC}/ogcapi-common-2/1.0/conf/collections")
+    formats = {item.name for item in dataset.formats.all}
     if dataset.tiles:
-        names = [*_TILES, *_FORMATS, "mvt"]
+        names = [*_TILES, *(_classes(formats | _stored(dataset)) if dataset.raster else ())]
+        names += ["mvt"] if dataset.vector else []
         classes += [f"http://{_SPEC}/ogcapi-tiles-1/1.0/conf/{name}" for name in names]
     if dataset.maps:
-        names = [*_MAPS, *_map_formats(dataset)]
+        names = [*_MAPS, *(_DATASET_MAPS if dataset.has_dataset_map else ()), *_classes(formats)]
         names += ["tilesets"] if dataset.tiles else []
         names += ["cors"] if dataset.cors else []
         # Both spellings are looked for.
@@ -50,6 +53,10 @@ def conformance(dataset: Dataset) -> dict[str, Any]:
     return {"links": links, "conformsTo": classes}
 
 
-def _map_formats(dataset: Dataset) -> list[str]:
-    offered = {item.name for item in dataset.formats.all}
+def _classes(formats: Iterable[str]) -> list[str]:
+    offered = set(formats)
     return [name for name, short in _FORMATS.items() if short in offered]
+
+
+def _stored(dataset: Dataset) -> set[str]:
+    return {stored_name(item.layer.pyramid.format.media_type) for item in dataset.raster}

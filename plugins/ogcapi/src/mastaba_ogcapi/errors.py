@@ -16,8 +16,8 @@ from mastaba.errors import (
     TileOutOfRangeError,
     UnknownPathError,
     UnsupportedOperationError,
+    public_message,
 )
-from mastaba.http.app import public_message
 from mastaba.http.request import Request
 from mastaba.http.response import Response, message
 from mastaba_ogcapi.negotiation import JSON

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import cache
 from html import escape
 from importlib.resources import files
 from typing import TYPE_CHECKING, Final
@@ -30,6 +31,7 @@ Crumb = tuple[str, str]
 """Text and path below the API."""
 
 
+@cache
 def style_sheet() -> Document:
     """Return the one file that pages refer to."""
     content = files("mastaba_ogcapi").joinpath("static", "ogcapi.css").read_bytes()
