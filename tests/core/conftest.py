@@ -15,9 +15,10 @@ from mastaba.errors import (
     TileNotFoundError,
     TileOutOfRangeError,
     UnknownNameError,
+    public_message,
 )
 from mastaba.hookspecs import hookimpl
-from mastaba.http.app import Application, public_message
+from mastaba.http.app import Application
 from mastaba.http.request import Request
 from mastaba.http.response import Response, message
 from mastaba.http.tile_response import TilePublisher

@@ -184,3 +184,16 @@ class StorageUnavailableError(StorageError):
 
 class SlabFormatError(MastabaError):
     """The bytes of a slab are not those of a slab; the message names it."""
+
+
+def public_message(error: Exception) -> str:
+    """Return what a client may know of an error: nothing of paths, storages or the code."""
+    if isinstance(error, RequestError):
+        return str(error)
+    if isinstance(error, StorageError):
+        return "the data cannot be read at the moment"
+    if isinstance(error, SlabFormatError):
+        return "the stored data is damaged"
+    if isinstance(error, MastabaError):
+        return "the request cannot be answered"
+    return "internal error"

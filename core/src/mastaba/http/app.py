@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from mastaba.errors import MastabaError, RequestError, SlabFormatError, StorageError
+from mastaba.errors import RequestError, SlabFormatError, StorageError
 from mastaba.http.access import with_access_lines
 from mastaba.http.debug import with_debug_headers
 from mastaba.http.masking import masked
@@ -144,19 +144,6 @@ class SiteApplication:
         except Exception as second:
             logger.error("%s: no report", _described(request, service), exc_info=second)
             return _plain_error(500, "Internal issue", "Routing error")
-
-
-def public_message(error: Exception) -> str:
-    """Return what a client may know of an error: nothing of paths, storages or the code."""
-    if isinstance(error, RequestError):
-        return str(error)
-    if isinstance(error, StorageError):
-        return "the data cannot be read at the moment"
-    if isinstance(error, SlabFormatError):
-        return "the stored data is damaged"
-    if isinstance(error, MastabaError):
-        return "the request cannot be answered"
-    return "internal error"
 
 
 def _described(request: Request, service: Service) -> str:

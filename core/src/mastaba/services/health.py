@@ -6,8 +6,7 @@ import json
 from typing import Any, ClassVar, Final
 
 import mastaba
-from mastaba.errors import RequestError, UnknownPathError
-from mastaba.http.app import public_message
+from mastaba.errors import RequestError, UnknownPathError, public_message
 from mastaba.http.request import Request
 from mastaba.http.response import Response, message
 from mastaba.service import Service

@@ -9,8 +9,7 @@ from functools import cached_property
 from typing import ClassVar, Final
 from xml.sax.saxutils import quoteattr
 
-from mastaba.errors import InvalidParameterError, RequestError
-from mastaba.http.app import public_message
+from mastaba.errors import InvalidParameterError, RequestError, public_message
 from mastaba.http.request import Request
 from mastaba.http.response import Document, Response, message, preferred_media_type
 from mastaba.service import RootEntry, Service

@@ -5,8 +5,13 @@ from __future__ import annotations
 import json
 from typing import Final
 
-from mastaba.errors import ChangeRefusedError, RequestError, RequestTooLargeError, UnknownPathError
-from mastaba.http.app import public_message
+from mastaba.errors import (
+    ChangeRefusedError,
+    RequestError,
+    RequestTooLargeError,
+    UnknownPathError,
+    public_message,
+)
 from mastaba.http.response import Response, message
 
 

@@ -7,8 +7,7 @@ from itertools import accumulate, chain
 from typing import ClassVar
 
 import mastaba
-from mastaba.errors import RequestError, UnknownPathError
-from mastaba.http.app import public_message
+from mastaba.errors import RequestError, UnknownPathError, public_message
 from mastaba.http.request import Request
 from mastaba.http.response import Response, message
 from mastaba.service import Service

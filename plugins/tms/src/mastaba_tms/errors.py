@@ -10,8 +10,8 @@ from mastaba.errors import (
     StorageUnavailableError,
     TileNotFoundError,
     TileOutOfRangeError,
+    public_message,
 )
-from mastaba.http.app import public_message
 from mastaba.http.response import Response, message
 from mastaba_tms.xml import printable_xml
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
-from mastaba.errors import RequestError, UnknownPathError
-from mastaba.http.app import public_message
+from mastaba.errors import RequestError, UnknownPathError, public_message
 from mastaba.http.response import message
 from mastaba.service import Service
 from mastaba_viewer.assets import assets

@@ -17,9 +17,9 @@ from mastaba.errors import (
     UnknownPathError,
     UnsupportedFormatError,
     UnsupportedOperationError,
+    public_message,
 )
 from mastaba.featureinfo.external import UpstreamError
-from mastaba.http.app import public_message
 from mastaba.http.markup import DECLARATION, element, text
 from mastaba.http.response import Response, message
 from mastaba_wms.versions import Version

@@ -6,9 +6,8 @@ import logging
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from mastaba.errors import RequestError, UnknownPathError
+from mastaba.errors import RequestError, UnknownPathError, public_message
 from mastaba.featureinfo.external import ExternalWMS
-from mastaba.http.app import public_message
 from mastaba.http.request import Request
 from mastaba.http.response import Response
 from mastaba.model.layer import Layer

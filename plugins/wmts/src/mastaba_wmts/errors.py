@@ -20,8 +20,8 @@ from mastaba.errors import (
     TileOutOfRangeError,
     UnknownPathError,
     UnsupportedOperationError,
+    public_message,
 )
-from mastaba.http.app import public_message
 from mastaba.http.markup import DECLARATION, element, leaf
 from mastaba.http.response import Response, message
 
