@@ -259,11 +259,6 @@ def point_in(x: float, y: float, source: CRS, target: CRS, *, same: bool) -> tup
     return float(found_x[0]), float(found_y[0])
 
 
-def box_in(bbox: BoundingBox, source: CRS, target: CRS, *, same: bool) -> BoundingBox | None:
-    """Return a box in another CRS, cut where it must be; None when it has no place there."""
-    return bbox if same else _transformed(bbox, source, target)
-
-
 def _pixels(value: float, name: str, limit: int) -> int:
     if not value < limit + 0.5:
         raise InvalidParameterError(
