@@ -120,7 +120,7 @@ class SiteApplication:
         return None, path
 
     def _other_method(self, request: Request, service: Service) -> Response:
-        allowed = ", ".join(("HEAD", "OPTIONS", *service.allowed_methods))
+        allowed = ", ".join(dict.fromkeys(("HEAD", "OPTIONS", *service.allowed_methods)))
         if request.method != "OPTIONS":
             response = _plain_error(405, "Method Not Allowed", "The method is not allowed here")
             response.headers.append(("Allow", allowed))

@@ -10,6 +10,7 @@ granian's version in the metadata belongs to it.
 from __future__ import annotations
 
 import logging
+import os
 import signal
 import socket
 import sys
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _STOP_SIGNALS = (signal.SIGTERM, signal.SIGQUIT, signal.SIGINT, signal.SIGUSR1)
+_STOP = bytes(1)
 _ERROR_BODY = b"Internal Server Error\n"
 _ERROR_HEADERS = [("Content-Type", "text/plain"), ("Content-Length", str(len(_ERROR_BODY)))]
 # Granian counts connections, idle ones included, and accepts no more than this.
@@ -75,7 +77,10 @@ class HTTPServer:
         self._on_ready = on_ready
         self._linger = linger
         self._grace = grace
-        self._stop_ordered = threading.Event()
+        # A pipe and not an event: a signal that another thread receives does not wake the main
+        # thread from a lock, but it does leave its number here.
+        self._wake_read, self._wake_write = os.pipe()
+        os.set_blocking(self._wake_write, False)
 
     def run(self) -> None:
         """Serve until SIGTERM, SIGQUIT, SIGINT or SIGUSR1 arrives, then stop in order.
@@ -83,13 +88,15 @@ class HTTPServer:
         Has to be called in the main thread. Signals that the process ignores stay ignored.
         """
         handlers = {
-            number: signal.signal(number, lambda *_: self.stop())
+            number: signal.signal(number, _no_operation)
             for number in _STOP_SIGNALS
             if signal.getsignal(number) is not signal.SIG_IGN
         }
+        wakeup = signal.set_wakeup_fd(self._wake_write, warn_on_full_buffer=False)
         try:
             self.serve()
         finally:
+            signal.set_wakeup_fd(wakeup)
             for number, handler in handlers.items():
                 signal.signal(number, handler)
 
@@ -98,7 +105,7 @@ class HTTPServer:
         order_stop, stopped = _serve_granian(self._adapter, self._listener, self._threads)
         if self._on_ready is not None:
             self._on_ready()
-        self._stop_ordered.wait()
+        self._wait_for_stop()
         self._adapter.draining = True
         # Nothing sets the event: this is a sleep that leaves signals their handlers.
         threading.Event().wait(self._linger)
@@ -106,8 +113,16 @@ class HTTPServer:
         stopped.wait(self._grace)
 
     def stop(self) -> None:
-        """Order the stop, from any thread or signal handler."""
-        self._stop_ordered.set()
+        """Order the stop, from any thread."""
+        os.write(self._wake_write, _STOP)
+
+    def _wait_for_stop(self) -> None:
+        while not any(byte == 0 or byte in _STOP_SIGNALS for byte in os.read(self._wake_read, 64)):
+            pass  # a signal of somebody else's
+
+
+def _no_operation(*_: object) -> None:
+    """Make a signal wake the process instead of ending it."""
 
 
 class _Adapter:
