@@ -33,6 +33,9 @@ _STOP_SIGNALS = (signal.SIGTERM, signal.SIGQUIT, signal.SIGINT, signal.SIGUSR1)
 _STOP = bytes(1)
 _ERROR_BODY = b"Internal Server Error\n"
 _ERROR_HEADERS = [("Content-Type", "text/plain"), ("Content-Length", str(len(_ERROR_BODY)))]
+_TOO_LARGE = 413
+_MOST_DISCARDED = 16 << 20
+_PIECE = 1 << 16
 # Granian counts connections, idle ones included, and accepts no more than this.
 _MAX_CONNECTIONS = 10_000
 
@@ -121,6 +124,20 @@ class HTTPServer:
             pass  # a signal of somebody else's
 
 
+def _discard(scope: dict[str, Any]) -> None:
+    """Receive what is left of a body, up to a bound.
+
+    A front server that is still sending when the answer comes and the connection closes reports
+    a fault of ours instead of the answer.
+    """
+    stream, left = scope.get("wsgi.input"), _MOST_DISCARDED
+    while stream is not None and left > 0:
+        piece = stream.read(_PIECE)
+        if not piece:
+            return
+        left -= len(piece)
+
+
 def _no_operation(*_: object) -> None:
     """Make a signal wake the process instead of ending it."""
 
@@ -159,6 +176,8 @@ class _Adapter:
             logger.exception("the application failed")
             exchange.response_bytes(500, _ERROR_HEADERS, _ERROR_BODY)
             return 500
+        if response.status == _TOO_LARGE:
+            _discard(scope)
         headers = response.headers
         if self.draining:
             headers = [*headers, ("Connection", "close")]
