@@ -12,7 +12,7 @@ PACKAGES := core $(patsubst %/pyproject.toml,%,$(wildcard plugins/*/pyproject.to
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help install demo test live bench bench-storage soak docs check schemas clean
+.PHONY: help install demo test live bench bench-storage soak docs gallery check schemas clean
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 
@@ -39,6 +39,12 @@ bench-storage: $(TOOLS) ## measure what tiles and maps of an object storage cost
 
 soak: $(TOOLS) ## reload, kill and hammer a server for a while; watch its memory
 	$(BIN)/python -m benchmarks.soak $(ARGS)
+
+docs: $(TOOLS) ## build the documentation site into build/docs/html
+	$(BIN)/python -m scripts.docs_site $(ARGS)
+
+gallery: $(TOOLS) ## draw the pictures of docs/gallery.md anew
+	$(BIN)/python scripts/contact-sheet
 
 check: $(TOOLS) ## lint, formatting and types
 	$(BIN)/ruff check
