@@ -180,9 +180,8 @@ class LevelReader:
         width, height = self._width, self._height
         slab_col, slab_row = tile_col // width, tile_row // height
         key = (self._data, slab_col, slab_row)
-        try:
-            index = self._indices.get(key, lambda: self._load(slab_col, slab_row))
-        except ObjectNotFoundError:
+        index = self._indices.peek(key) or self.index(key)
+        if index is None:
             return None
         number = (tile_row - slab_row * height) * width + tile_col - slab_col * width
         place = index.tile(number)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, Self
 
 from mastaba.errors import ObjectNotFoundError
 
@@ -13,8 +13,10 @@ if TYPE_CHECKING:
     from mastaba.environment import Environment
 
 
-@dataclass(frozen=True, slots=True)
-class ByteRange:
+# Named tuples, since every tile makes one of each: they take half the time of a dataclass.
+
+
+class ByteRange(NamedTuple):
     """``length`` bytes from ``offset``; a range that runs past the end is cut at the end."""
 
     offset: int
@@ -36,8 +38,7 @@ class ObjectStat:
     modified: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ObjectRead:
+class ObjectRead(NamedTuple):
     """Bytes of one object, and which generation of it they belong to (see `ObjectStat`)."""
 
     data: bytes
