@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.viewer import ground
+from tests.viewer.browser import CHROMIUM, Page
 from werkzeug.serving import make_server
 from werkzeug.test import Client
 
@@ -78,3 +80,37 @@ def serving() -> Serving:
     It takes a function that writes the installation for a public address, and gives the address.
     """
     return _serving
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """Return a headless browser."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    with playwright.sync_playwright() as running:
+        opened = running.chromium.launch(
+            executable_path=str(CHROMIUM),
+            args=[
+                "--no-sandbox",
+                "--use-angle=swiftshader",
+                "--enable-unsafe-swiftshader",
+                "--disable-background-networking",
+            ],
+        )
+        yield opened
+        opened.close()
+
+
+@pytest.fixture(scope="session")
+def site(tmp_path_factory: pytest.TempPathFactory, serving: Serving) -> Iterator[str]:
+    """Return the address of a server with all services."""
+    directory = tmp_path_factory.mktemp("site")
+    with serving(lambda url: ground.install(directory, url)) as url:
+        yield url
+
+
+@pytest.fixture
+def page(browser: Any, site: str) -> Iterator[Page]:
+    """Return a page in which nothing may go wrong."""
+    opened = Page(browser, site)
+    yield opened
+    opened.close()

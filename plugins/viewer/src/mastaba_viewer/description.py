@@ -25,6 +25,8 @@ def layers_document(layers: Iterable[Layer]) -> Document:
 def layer_document(layer: Layer, site: Site) -> Document:
     """Return all that there is to know of one layer, and of the ways to get it."""
     raster, box = layer.pyramid.raster, layer.geographic_bbox
+    # Among bytes, the value for "no data" is one like the others.
+    far_off = raster.nodata if raster and layer.pyramid.format.sample == "float32" else ()
     attribution = layer.attribution
     return _json(
         {
@@ -42,7 +44,7 @@ def layer_document(layer: Layer, site: Site) -> Document:
                 {
                     "id": style.identifier,
                     "title": style.title or style.identifier,
-                    "palette": _palette(style.palette, raster.nodata if raster else ()),
+                    "palette": _palette(style.palette, far_off),
                 }
                 for style in layer.styles
             ],
@@ -71,9 +73,9 @@ def _tables(layer: Layer) -> list[dict[str, str]]:
     return [{"name": table.name, "geometry": table.geometry} for table in tables.values()]
 
 
-def _palette(palette: Palette | None, nodata: Sequence[float]) -> dict[str, Any] | None:
-    """Return the colours of a legend; an entry for "no data" would be far away from the others."""
-    entries = [entry for entry in palette.entries if entry.value not in nodata] if palette else []
+def _palette(palette: Palette | None, far_off: Sequence[float]) -> dict[str, Any] | None:
+    """Return the colours of a legend, which would have no room for values that are far off."""
+    entries = [entry for entry in palette.entries if entry.value not in far_off] if palette else []
     if palette is None or not entries:
         return None
     return {

@@ -1,11 +1,13 @@
 // Two layers on one map, with a divider between them.
 
+import { intersection } from "./addresses.js";
 import { isOffered, namesOf, nearest, styleOptions } from "./choice.js";
 import { byId, fillSelect, say } from "./dom.js";
 import { Divider } from "./divider.js";
 import { draw } from "./drawing.js";
 import { cellSizeAt } from "./grid.js";
 import { bindSkipLink, openMap, showAttribution } from "./mapview.js";
+import { boxIn, zoomsIn } from "./places.js";
 import { showReadout } from "./readout.js";
 import { comparePage, fetchLayer, fetchLayers } from "./site.js";
 import { readState, writeState } from "./viewstate.js";
@@ -90,6 +92,17 @@ class ComparePage {
     return sets.find((set) => this.sides.every((side) => side.fits(set)));
   }
 
+  /** Return where both layers are, or else where the first one is that is known. */
+  commonBox() {
+    const boxes = this.sides.map((side) => boxIn(side.layer, side.setLike(this.set))).filter(Boolean);
+    return boxes.reduce((one, other) => intersection(one, other) ?? one);
+  }
+
+  zooms() {
+    const all = this.sides.flatMap((side) => zoomsIn(side.layer, side.setLike(this.set)));
+    return [Math.min(...all), Math.max(...all)];
+  }
+
   fillLayers() {
     const [left, right] = this.sides;
     const options = this.layers.map(({ id, title }) => [id, title]);
@@ -125,7 +138,7 @@ class ComparePage {
   follow() {
     const { view, values } = readState();
     this.map?.remove();
-    this.map = openMap(this.set, view);
+    this.map = openMap(this.set, view, this.commonBox(), this.zooms());
     for (const side of this.sides) {
       const style = values[`${side.name}-style`];
       side.choose(this.set, {

@@ -2,10 +2,11 @@
 
 import { intersection, mapUrl, tileBox, tileUrl } from "./addresses.js";
 import { ElevationTiles } from "./elevationtiles.js";
-import { levelsOf, zoomOf } from "./grid.js";
+import { levelsOf } from "./grid.js";
 import { ImageTiles } from "./imagetiles.js";
-import { TiffTiles } from "./tifftiles.js";
+import { boxIn, zoomsIn } from "./places.js";
 import { StoredTiles } from "./storedtiles.js";
+import { TiffTiles } from "./tifftiles.js";
 import { VectorTiles } from "./vectortiles.js";
 
 const KINDS = { image: ImageTiles, tiff: TiffTiles, elevation: ElevationTiles, vector: VectorTiles };
@@ -46,12 +47,10 @@ function tiles(layer, choice) {
 
 function maps(layer, choice, options) {
   const { set } = choice;
-  const known = set.limits ? set : layer.sets.find(({ crs }) => crs === set.crs);
-  // In a CRS that the layer is in no set of, its place is not known.
-  const extent = known ? extentAt(known) : () => null;
+  const extent = set.limits ? extentAt(set) : () => boxIn(layer, set);
   return {
     set,
-    minZoom: Math.max(0, Math.min(coarsestZoom(layer, set), set.matrices.length - 1) - BEYOND),
+    minZoom: Math.max(0, Math.min(zoomsIn(layer, set)[0], set.matrices.length - 1) - BEYOND),
     maxZoom: set.matrices.length - 1,
     mayMiss: false,
     url(matrix, row, col) {
@@ -59,11 +58,17 @@ function maps(layer, choice, options) {
     },
     isValid(matrix, row, col) {
       if (row < 0 || row >= matrix.matrixHeight || col < 0 || col >= matrix.matrixWidth) return false;
-      const bbox = extent(matrix.cellSize);
-      return !bbox || intersection(bbox, tileBox(matrix, row, col)) !== null;
+      const box = extent(matrix.cellSize);
+      return !box || meets(box, tileBox(matrix, row, col), matrix.cellSize);
     },
     isStored: null,
   };
+}
+
+/** Tell whether boxes have more in common than an edge that is not quite the same. */
+function meets(one, other, cellSize) {
+  const common = intersection(one, other);
+  return common !== null && Math.min(common[2] - common[0], common[3] - common[1]) > cellSize / 100;
 }
 
 /** Return a function that gives the extent of the level that a map is drawn from. */
@@ -82,12 +87,4 @@ function extentAt(set) {
 
 function distance(level, cellSize) {
   return Math.abs(Math.log(level.cellSize / cellSize));
-}
-
-/** Return the zoom of the coarsest level of a layer in a set, which may be none of its own. */
-function coarsestZoom(layer, set) {
-  if (set.limits) return levelsOf(set)[0];
-  const [native] = layer.sets;
-  const { cellSize } = native.matrices[levelsOf(native)[0]];
-  return Math.ceil(zoomOf(set, (cellSize * native.metresPerUnit) / set.metresPerUnit));
 }

@@ -16,6 +16,8 @@ export function gridCrs(set) {
   });
 }
 
+const FARTHEST = 3;
+
 /**
  * A layer of tiles in the grid of its set. Subclasses give `draw(url, tile, signal, coords)`,
  * which fills a tile element and returns a promise of whether there was a tile.
@@ -35,7 +37,8 @@ export const GridTiles = L.GridLayer.extend({
       ...options,
       minNativeZoom: plan.minZoom,
       maxNativeZoom: plan.maxZoom,
-      minZoom: -20,
+      // Farther out, too many tiles would be in view.
+      minZoom: plan.minZoom - FARTHEST,
       maxZoom: 40,
       updateWhenZooming: false,
       keepBuffer: 1,

@@ -8,8 +8,9 @@ import { askElevation, askFeatures, infoSource } from "./featureinfo.js";
 import { cellSizeAt } from "./grid.js";
 import { showFeatures } from "./identified.js";
 import { showLegend, showRange } from "./legend.js";
-import { bindSkipLink, openMap, showAttribution } from "./mapview.js";
+import { bindSkipLink, openMap, outline, showAttribution } from "./mapview.js";
 import { Overlays } from "./overlays.js";
+import { zoomsIn } from "./places.js";
 import { showReadout } from "./readout.js";
 import { requestGroups } from "./requests.js";
 import { RequestList } from "./requestlist.js";
@@ -58,7 +59,7 @@ class LayerPage {
 
   showNothing() {
     const [set] = this.layer.sets;
-    this.map = openMap(set, null);
+    this.openMap(set, null);
     showFacts(this.layer, set);
     say("No service of this server gives this layer in a form that browsers show.");
   }
@@ -113,7 +114,7 @@ class LayerPage {
   open(view) {
     this.map?.remove();
     const { set } = this.choice;
-    this.map = openMap(set, view);
+    this.openMap(set, view);
     this.tiles = null;
     showFacts(this.layer, set);
     this.updateReadout = showReadout(this.map, set, byId("readout"), (latlng) => this.elevationAt(latlng));
@@ -121,6 +122,11 @@ class LayerPage {
     this.map.on("click", ({ latlng }) => this.identify(latlng));
     this.overlays.open(this.map, set);
     this.redraw();
+  }
+
+  openMap(set, view) {
+    this.map = openMap(set, view, set.bbox, zoomsIn(this.layer, set));
+    outline(this.map, set.bbox);
   }
 
   redraw() {

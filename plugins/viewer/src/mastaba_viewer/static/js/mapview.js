@@ -3,17 +3,19 @@
 /* global L */
 
 import { byId, element, link } from "./dom.js";
-import { levelsOf, zoomOf } from "./grid.js";
+import { zoomOf } from "./grid.js";
 import { gridCrs } from "./gridtiles.js";
 
 /** Zooms beyond the levels of the layer, in which tiles are stretched. */
 const COARSER = 2;
 const FINER = 3;
 
-/** Open a map of a layer in one of its sets, at a view {x, y, cellSize} or at its extent. */
-export function openMap(set, view) {
-  const zooms = levelsOf(set);
-  const [top, bottom] = [zooms[0], zooms[zooms.length - 1]];
+/**
+ * Open a map in the grid of a set, at a view {x, y, cellSize} or, without one, at a box.
+ *
+ * @param zooms of the coarsest and the finest level that there is something to see in
+ */
+export function openMap(set, view, box, [top, bottom]) {
   const map = L.map("map", {
     crs: gridCrs(set),
     minZoom: top - COARSER,
@@ -22,8 +24,6 @@ export function openMap(set, view) {
     zoomControl: false,
   });
   L.control.zoom({ position: "topright" }).addTo(map);
-  const [west, south, east, north] = set.bbox;
-  const bounds = L.latLngBounds([south, west], [north, east]);
   // Pixels of the finest level stay what they are when they are enlarged.
   map.on("zoomend", () => {
     map.getContainer().classList.toggle("crisp", map.getZoom() > bottom);
@@ -31,24 +31,31 @@ export function openMap(set, view) {
   if (view) {
     map.setView([view.y, view.x], Math.round(zoomOf(set, view.cellSize)));
   } else {
-    map.setView(bounds.getCenter(), startZoom(set, bounds, map.getSize(), top, bottom));
+    const zoom = fittingZoom(set, box, map.getSize());
+    map.setView(boundsOf(box).getCenter(), Math.min(bottom, Math.max(top, zoom)));
   }
-  L.rectangle(bounds, {
+  return map;
+}
+
+/** Draw the outline of a box. */
+export function outline(map, box) {
+  L.rectangle(boundsOf(box), {
     className: "extent",
     fill: false,
     weight: 1,
     dashArray: "4 4",
     interactive: false,
   }).addTo(map);
-  return map;
 }
 
-/** Return the zoom at which a box fits into the room, among those that the layer has tiles for. */
-function startZoom(set, bounds, room, top, bottom) {
-  const width = bounds.getEast() - bounds.getWest();
-  const height = bounds.getNorth() - bounds.getSouth();
-  const fitting = zoomOf(set, Math.max(width / room.x, height / room.y) * 1.05);
-  return Math.min(bottom, Math.max(top, Math.floor(fitting + 1e-6)));
+function boundsOf([west, south, east, north]) {
+  return L.latLngBounds([south, west], [north, east]);
+}
+
+/** Return the closest zoom at which a box fits into the room. */
+function fittingZoom(set, [west, south, east, north], room) {
+  const cellSize = Math.max((east - west) / room.x, (north - south) / room.y) * 1.05;
+  return Math.floor(zoomOf(set, cellSize) + 1e-6);
 }
 
 /** Write who made the layers shown. */

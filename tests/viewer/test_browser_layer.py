@@ -1,0 +1,365 @@
+"""The page of one layer in a real browser."""
+
+from __future__ import annotations
+
+import io
+from itertools import product
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from PIL import Image
+from tests.viewer import ground
+from tests.viewer.browser import Page, live_in_chromium
+
+pytestmark = live_in_chromium
+
+# The tile at column 9, row 5 of level 4: what the tile farthest to the north-west shows there.
+COLUMN, ROW = 9 * 256 + 100, 5 * 256 + 40
+RED, GREEN = COLUMN // 4 % 256, ROW // 4 % 256
+ALPHA = 255 if (COLUMN // 32 + ROW // 32) % 2 == 0 else 128
+
+
+def ember(value: int) -> list[int]:
+    """Return the colour of the style ember, whose first half is from 96,0,16 to 224,80,0."""
+    assert value <= 128
+    part = value / 128
+    return [
+        int(low + (high - low) * part)
+        for low, high in zip((96, 0, 16, 255), (224, 80, 0, 192), strict=True)
+    ]
+
+
+LOOKS = {"normal": [RED, RED, RED, 255], "ember": ember(RED)}
+
+
+@pytest.mark.parametrize("layer", [*ground.FORMATS, "WORLD", "GRID", "VECTOR"])
+def test_every_kind_of_layer_is_shown(page: Page, layer: str) -> None:
+    page.open(layer)
+    title = ground.HOSTILE if layer == "WORLD" else layer
+    assert page.page.locator("h1").inner_text() == title
+    assert page.page.title() == f"{title} – Map viewer"
+    assert page.tile_pixel(100, 30 if layer == "VECTOR" else 100)[3] > 0
+    assert page.page.locator("#notice").is_hidden()
+
+
+@pytest.mark.parametrize("layer", ["GREY", "LZW", "ZIP", "PACKED"])
+def test_tiff_tiles_are_decoded(page: Page, layer: str) -> None:
+    page.open(layer)
+    wanted = {
+        "GREY": [RED, RED, RED, 255],
+        "LZW": [RED, GREEN, 64, 255],
+        "ZIP": [RED, RED, RED, ALPHA],
+        "PACKED": [RED, GREEN, 64, ALPHA],
+    }[layer]
+    # A canvas keeps colours multiplied by alpha, which rounds them.
+    assert page.tile_pixel(100, 40) == pytest.approx(wanted, abs=2)
+
+
+PARTS = {
+    "tms": "/tms/1.0.0/PALETTE/4/9/5.png",
+    "wmts": "/wmts?",
+    "ogcapi-tiles": "/map/tiles/PM/4/5/9?",
+    "wms": "/wms?",
+    "ogcapi-maps": "/map?",
+}
+
+
+@pytest.mark.parametrize(
+    ("source", "style"),
+    # TMS has the default style alone.
+    [pair for pair in product(PARTS, LOOKS) if pair != ("tms", "ember")],
+)
+def test_every_source_in_every_style(page: Page, source: str, style: str) -> None:
+    page.open(f"PALETTE#source={source}&style={style}")
+    assert page.page.input_value("#source") == source
+    assert page.page.input_value("#style") == style
+    assert page.tile_pixel(100, 40) == pytest.approx(LOOKS[style], abs=3)
+    assert any(PARTS[source] in url for url in page.requests)
+
+
+def test_choice_of_style_changes_pixels(page: Page) -> None:
+    page.open("PALETTE")
+    assert page.page.input_value("#source") == "tms"
+    assert page.tile_pixel(100, 40) == LOOKS["normal"]
+    page.choose("style", "ember")
+    # TMS has the default style only, so another source has to step in.
+    assert page.page.input_value("#source") == "wmts"
+    assert page.page.locator("#hint").inner_text() == "Shown by WMTS"
+    assert page.tile_pixel(100, 40) == pytest.approx(LOOKS["ember"], abs=3)
+    assert page.page.locator("#legend .ends").inner_text().split() == ["0", "255"]
+    assert "style=ember" in page.page.url
+    page.page.reload()
+    page.settle()
+    assert page.page.input_value("#style") == "ember"
+    page.choose("source", "tms")
+    assert page.page.input_value("#style") == "normal"
+    assert page.tile_pixel(100, 40) == LOOKS["normal"]
+
+
+@pytest.mark.parametrize("source", ["wmts", "ogcapi-tiles", "wms", "ogcapi-maps"])
+def test_extra_tile_matrix_set(page: Page, source: str) -> None:
+    page.open(f"PALETTE#source={source}&style=normal")
+    page.choose("set", "4326")
+    assert page.page.input_value("#source") == source
+    assert "EPSG:4326" in page.page.locator("#readout").inner_text()
+    # The middle of the layer is at 45 degrees east.
+    red = round((45 + 180) / 360 * 4096) // 4 % 256
+    assert page.screen_pixel(0.5, 0.5) == pytest.approx([red, red, red], abs=3)
+
+
+@pytest.mark.parametrize("layer", ["WORLD", "GRID"])
+@pytest.mark.parametrize("source", ["wmts", "ogcapi-tiles", "wms", "ogcapi-maps"])
+def test_axis_order(page: Page, layer: str, source: str) -> None:
+    page.open(layer)
+    places = [(0.42, 0.45), (0.58, 0.62)]
+    stored = [page.screen_pixel(*place) for place in places]
+    assert stored[0] != stored[1]
+    page.choose("source", source)
+    for place, colour in zip(places, stored, strict=True):
+        assert page.screen_pixel(*place) == pytest.approx(colour, abs=3)
+
+
+def test_transparency_of_maps(page: Page) -> None:
+    page.open("PACKED#source=wms")
+    # The next square of the pattern is half transparent.
+    red = (COLUMN + 32) // 4 % 256
+    assert ALPHA == 255
+    assert page.tile_pixel(132, 40) == pytest.approx([red, GREEN, 64, 128], abs=2)
+    page.page.uncheck("#transparent")
+    page.settle()
+    assert "transparent=false" in page.page.url
+    on_white = [round((value + 255) / 2) for value in (red, GREEN, 64)]
+    assert page.tile_pixel(132, 40) == pytest.approx([*on_white, 255], abs=2)
+
+
+def test_format_of_maps(page: Page) -> None:
+    page.open("IMAGE#source=wms")
+    page.choose("format", "image/jpeg")
+    assert any("REQUEST=GetMap" in url and "FORMAT=image/jpeg" in url for url in page.requests)
+    page.choose("source", "ogcapi-maps")
+    assert any("/map?" in url and "f=jpeg" in url for url in page.requests)
+    assert page.tile_pixel(100, 40) == pytest.approx([RED, GREEN, 64, 255], abs=16)
+
+
+@pytest.mark.parametrize("layer", ["HEIGHT", "HEIGHT_ZIP", "HEIGHT_LZW"])
+def test_elevation_under_the_pointer(page: Page, layer: str) -> None:
+    page.open(layer)
+    place_pointer(page)
+    shown = page.page.locator("#readout b").inner_text()
+    assert shown.endswith(" m")
+    assert float(shown.removesuffix(" m")) == pytest.approx(4000 + COLUMN / 2 + ROW / 4, abs=2)
+    assert page.page.locator("#legend canvas").count() == 1
+
+
+def test_elevation_that_a_service_is_asked_for(page: Page) -> None:
+    page.open("HEIGHT#source=wms")
+    assert page.page.input_value("#style") == "tint"
+    place_pointer(page)
+    # The middle of the map is told before; the place of the pointer is asked for after a moment.
+    page.page.wait_for_function(
+        """(wanted) => {
+            const shown = document.querySelector("#readout b")?.textContent;
+            return Math.abs(Number.parseFloat(shown) - wanted) < 2;
+        }""",
+        arg=4000 + COLUMN / 2 + ROW / 4,
+    )
+    assert any("REQUEST=GetFeatureInfo" in url for url in page.requests)
+
+
+def place_pointer(page: Page) -> None:
+    """Move the pointer over the pixel that the constants are of."""
+    box = page.page.locator(".extent").bounding_box()
+    # The outline is drawn around the edge of the tiles.
+    page.page.mouse.move(round(box["x"] + 100), round(box["y"] + 40))
+
+
+def test_values_of_a_pixel(page: Page) -> None:
+    page.open("PALETTE")
+    box = page.page.locator(".extent").bounding_box()
+    page.page.mouse.click(round(box["x"] + 100), round(box["y"] + 40))
+    panel = page.page.locator("#identified")
+    panel.wait_for()
+    name, value = panel.locator("tr").first.inner_text().split("\t")
+    assert name == "pixel"
+    assert int(value) == pytest.approx(RED, abs=1)
+    panel.locator(".close").click()
+    assert panel.is_hidden()
+
+
+def test_vector_features_are_identified(page: Page) -> None:
+    page.open("VECTOR#at=5009377,5009377,9783.939621")
+    box = page.page.locator("#map").bounding_box()
+    # The corner of four tiles is in the middle of the map.
+    x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    page.page.mouse.click(x - 128, y - 128)
+    panel = page.page.locator("#identified")
+    panel.wait_for()
+    assert "(1 of 2)" in panel.inner_text()
+    page.page.mouse.click(x - 196, y - 196)
+    assert panel.locator("tr").all_inner_texts() == ["row\t5", "col\t9"]
+    page.page.mouse.click(x - 253, y - 253)
+    assert panel.is_hidden()
+
+
+def test_tiles_that_are_not_stored_are_not_asked_for(page: Page) -> None:
+    page.open("VECTOR#at=5009377,5009377,9783.939621")
+    asked = {tuple(url.split("/")[-2:]) for url in page.requests if "/tms/" in url}
+    assert asked == {(str(col), f"{row}.pbf") for row in (5, 6) for col in (9, 10)}
+    # Of OGC API, a tile that is not stored is no error.
+    page.choose("source", "ogcapi-tiles")
+    assert sum("/tiles/PM/4/" in url for url in page.requests) > 4
+    assert page.page.locator("#notice").is_hidden()
+
+
+def test_layers_over_it(page: Page) -> None:
+    page.open("IMAGE")
+    page.page.select_option("#overlay", "VECTOR")
+    page.page.wait_for_selector("canvas.leaflet-tile-loaded")
+    assert page.page.locator("img.leaflet-tile-loaded").count() > 0
+    assert page.page.locator("#overlays li").inner_text() == "VECTOR"
+    # A layer in another grid cannot be laid over this one.
+    assert page.page.locator('#overlay option[value="GRID"]').count() == 0
+    page.page.locator("#overlays .close").click()
+    assert page.page.locator("canvas.leaflet-tile").count() == 0
+    assert page.page.locator("#overlays").is_hidden()
+
+
+def test_opacity(page: Page) -> None:
+    page.open("IMAGE")
+    page.page.locator("#opacity").fill("40")
+    opacity = page.page.evaluate("document.querySelector('.leaflet-layer').style.opacity")
+    assert float(opacity) == pytest.approx(0.4)
+
+
+def test_view_is_kept_in_the_address(page: Page) -> None:
+    page.open("IMAGE")
+    page.page.locator(".leaflet-control-zoom-in").click()
+    page.page.wait_for_url("**/viewer/IMAGE#at=*,4891.969*")
+    page.settle()
+    before = page.page.url
+    page.page.reload()
+    page.settle()
+    assert page.page.url == before
+
+
+def test_attribution_is_text(page: Page) -> None:
+    page.open("GRID")
+    attribution = page.page.locator("#attribution")
+    assert attribution.inner_text() == ground.HOSTILE
+    assert attribution.locator("a, img").count() == 0
+
+
+TYPES = {
+    "TMS XYZ template": "image/png",
+    "TMS TileJSON": "application/json",
+    "TMS TileMap": "text/xml",
+    "TMS GDAL": "text/xml",
+    "WMTS KVP template": "image/png",
+    "WMTS REST template": "image/png",
+    "WMTS Capabilities": "text/xml",
+    "OGC API Tiles Tile template": "image/png",
+    "OGC API Tiles Tileset": "application/json",
+    "OGC API Tiles Collection": "application/json",
+    "WMS GetMap of this view": "image/png",
+    "WMS Capabilities": "text/xml",
+    "OGC API Maps Map of this view": "image/png",
+    "OGC API Maps Collection": "application/json",
+}
+
+
+def addresses(page: Page) -> dict[str, tuple[str, str]]:
+    """Return the text to be copied, and the address that is opened, by name."""
+    rows = page.page.locator("#requests li").all()
+    return {
+        row.locator("input").get_attribute("aria-label"): (
+            row.locator("input").input_value(),
+            row.locator("a").get_attribute("href"),
+        )
+        for row in rows
+    }
+
+
+@pytest.mark.parametrize(
+    "state", ["", "#style=ember", "#set=4326", "#source=wms&set=4326&style=ember"]
+)
+def test_request_urls_answer(page: Page, state: str) -> None:
+    page.open(f"PALETTE{state}")
+    found = addresses(page)
+    legend = {"WMS Legend": "image/png"} if "ember" in state else {}
+    assert found.keys() == TYPES.keys() | legend.keys()
+    for name, media_type in (TYPES | legend).items():
+        text, example = found[name]
+        response = page.page.request.get(example)
+        assert response.status == 200, (name, example)
+        assert response.headers["content-type"].startswith(media_type), name
+        # A template differs from its example in the tile alone.
+        assert ("{" in text) == ("template" in name)
+        if "template" not in name:
+            assert text == example
+
+
+def test_request_urls_are_for_what_is_shown(page: Page) -> None:
+    page.open("PALETTE#style=ember&set=4326")
+    found = addresses(page)
+    template = found["WMTS KVP template"][0]
+    query = parse_qs(urlsplit(template).query)
+    assert query["STYLE"] == ["ember"]
+    assert query["TILEMATRIXSET"][0].startswith("4326_")
+    assert query["TILEMATRIX"] == ["{TileMatrix}"]
+    assert "/styles/ember/map/tiles/4326/" in found["OGC API Tiles Tile template"][0]
+    query = parse_qs(urlsplit(found["WMS GetMap of this view"][0]).query)
+    assert query["CRS"] == ["EPSG:4326"]
+    south, west, north, east = map(float, query["BBOX"][0].split(","))
+    assert (west, east) == pytest.approx((22.5, 67.5))
+    assert (south, north) == pytest.approx((21.943046, 55.776573))
+    # What cannot follow says so.
+    group = page.page.locator("#requests .group").first
+    assert "style normal, PM" in group.locator("h3").inner_text()
+    assert found["TMS XYZ template"][0] == f"{page.site}/tms/1.0.0/PALETTE/{{z}}/{{x}}/{{y}}.png"
+
+
+def test_map_of_the_view_follows_the_view(page: Page) -> None:
+    page.open("IMAGE")
+    for _ in range(2):
+        page.page.locator(".leaflet-control-zoom-in").click()
+        page.page.wait_for_timeout(400)
+    url = addresses(page)["WMS GetMap of this view"][1]
+    query = parse_qs(urlsplit(url).query)
+    width, height = int(query["WIDTH"][0]), int(query["HEIGHT"][0])
+    box = page.page.locator("#map").bounding_box()
+    assert (width, height) == (round(box["width"]), round(box["height"]))
+    image = Image.open(io.BytesIO(page.page.request.get(url).body())).convert("RGB")
+    assert image.size == (width, height)
+    middle = image.getpixel((width // 2, height // 2))
+    assert page.screen_pixel(0.5, 0.5) == pytest.approx(middle, abs=8)
+
+
+def test_copying(browser: Any, site: str) -> None:
+    page = Page(browser, site, permissions=["clipboard-read", "clipboard-write"])
+    page.open("PALETTE")
+    for row in page.page.locator("#requests li").all()[:3]:
+        button = row.locator("button")
+        button.click()
+        page.page.wait_for_function(
+            "(b) => b.textContent === 'Copied'", arg=button.element_handle()
+        )
+        copied = page.page.evaluate("navigator.clipboard.readText()")
+        assert copied == row.locator("input").input_value()
+    page.close()
+
+
+def test_layer_without_a_service(page: Page) -> None:
+    # WMS alone has nothing to show of numbers without colours.
+    page.page.route(
+        "**/data/layers/HEIGHT_ZIP.json",
+        lambda route: route.fulfill(json=without_sources(route.fetch().json())),
+    )
+    page.page.goto(f"{page.site}/viewer/HEIGHT_ZIP")
+    notice = page.page.locator("#notice")
+    notice.wait_for()
+    assert "No service" in notice.inner_text()
+
+
+def without_sources(layer: dict[str, Any]) -> dict[str, Any]:
+    return layer | {"sources": []}

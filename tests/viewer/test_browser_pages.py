@@ -1,0 +1,306 @@
+"""The list, the comparison, and what all pages have in common, in a real browser."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from tests.viewer import ground
+from tests.viewer.browser import PHONE, Page, live_in_chromium
+
+pytestmark = live_in_chromium
+
+PAGES = ["", "PALETTE#source=wms", "VECTOR", "HEIGHT", "compare/PALETTE/VECTOR"]
+
+
+@pytest.fixture
+def phone(browser: Any, site: str) -> Iterator[Page]:
+    opened = Page(browser, site, PHONE, has_touch=True)
+    yield opened
+    opened.close()
+
+
+def open_any(page: Page, path: str) -> None:
+    """Open a page that may have no tiles."""
+    if path:
+        page.open(path)
+    else:
+        page.page.goto(f"{page.site}/viewer")
+        page.page.wait_for_load_state("networkidle")
+
+
+def test_list_has_a_picture_of_every_layer(page: Page) -> None:
+    open_any(page, "")
+    cards = page.page.locator(".card")
+    assert cards.count() == len(ground.FORMATS) + 3
+    cards.last.scroll_into_view_if_needed()
+    page.page.wait_for_function(
+        """() => [...document.querySelectorAll(".picture > *")].every((picture) =>
+            picture.classList.contains("painted") || (picture.complete && picture.naturalWidth))"""
+    )
+    assert page.page.locator(".picture > *").count() == cards.count()
+    painted = page.page.evaluate(
+        """() => [...document.querySelectorAll("canvas.painted")].map((canvas) => {
+            const [, , , alpha] = canvas.getContext("2d").getImageData(30, 24, 1, 1).data;
+            return [JSON.parse(canvas.dataset.tile).draws, alpha > 0];
+        })"""
+    )
+    assert sorted(painted) == [["elevation", True], ["elevation", True], ["vector", True]]
+
+
+def test_pictures_out_of_sight_are_not_asked_for(browser: Any, site: str) -> None:
+    page = Page(browser, site, (PHONE[0], 300))
+    open_any(page, "")
+    tiles = [url for url in page.requests if "/tms/" in url]
+    # The last layers are the vector tiles and the world; vector tiles are painted by a script.
+    assert not any("VECTOR" in url for url in tiles)
+    page.page.locator('[data-layer="VECTOR"]').scroll_into_view_if_needed()
+    page.page.wait_for_selector('[data-layer="VECTOR"] canvas.painted')
+    assert sum("/tms/1.0.0/VECTOR/" in url for url in page.requests) == 1
+    page.close()
+
+
+def test_search(page: Page) -> None:
+    open_any(page, "")
+    page.page.fill("#search", "height zip")
+    assert page.page.locator(".card:visible").count() == 1
+    assert page.page.locator("#count").inner_text() == "1 layer"
+    page.page.fill("#search", "nothing like it")
+    assert page.page.locator("#empty").is_visible()
+    page.page.fill("#search", "")
+    assert page.page.locator(".card:visible").count() == len(ground.FORMATS) + 3
+
+
+def test_card_leads_to_the_layer_and_back(page: Page) -> None:
+    open_any(page, "")
+    page.page.locator('[data-layer="GRID"]').click()
+    page.settle()
+    assert page.page.url.startswith(f"{page.site}/viewer/GRID#at=")
+    page.page.locator(".home").click()
+    page.page.wait_for_selector(".card")
+    assert page.page.url == f"{page.site}/viewer"
+
+
+@pytest.mark.parametrize("link", ["#GREY", "#GREY/4/0/0"])
+def test_older_links_to_a_layer(page: Page, link: str) -> None:
+    page.page.goto(f"{page.site}/viewer{link}")
+    page.page.wait_for_url("**/viewer/GREY*")
+    page.settle()
+
+
+@pytest.mark.parametrize("path", ["", "WORLD", "compare/WORLD/GRID"])
+def test_hostile_titles_do_no_harm(page: Page, path: str) -> None:
+    open_any(page, path)
+    assert page.page.title() != "hacked"
+    assert page.page.locator('img[src="x"]').count() == 0
+    assert ground.HOSTILE in page.page.locator("body").inner_text()
+
+
+def is_grey(colour: tuple[int, ...]) -> bool:
+    return max(colour) - min(colour) <= 4
+
+
+def is_ember(colour: tuple[int, ...]) -> bool:
+    return colour[0] > colour[2] + 60
+
+
+def test_swipe(page: Page) -> None:
+    page.open("compare/PALETTE/PALETTE")
+    page.page.select_option("#right .choose-style", "ember")
+    page.settle()
+    assert "right-style=ember" in page.page.url
+    assert is_grey(page.screen_pixel(0.45, 0.4))
+    assert is_ember(page.screen_pixel(0.55, 0.4))
+    stage = page.page.locator("#stage").bounding_box()
+    middle = stage["y"] + stage["height"] / 2
+
+    def drag_to(part: float) -> None:
+        box = page.page.locator("#divider").bounding_box()
+        page.page.mouse.move(box["x"] + box["width"] / 2, middle)
+        page.page.mouse.down()
+        page.page.mouse.move(stage["x"] + part * stage["width"], middle + 20, steps=4)
+        page.page.mouse.up()
+
+    drag_to(0.42)
+    assert is_ember(page.screen_pixel(0.45, 0.4))
+    assert "split=0.42" in page.page.url
+    drag_to(0.6)
+    assert is_grey(page.screen_pixel(0.55, 0.4))
+    # The divider stays where it is when the map moves below it.
+    page.page.locator(".leaflet-control-zoom-in").click()
+    page.page.wait_for_timeout(400)
+    page.settle()
+    assert is_grey(page.screen_pixel(0.58, 0.4))
+    assert is_ember(page.screen_pixel(0.62, 0.4))
+    page.page.reload()
+    page.settle()
+    assert is_grey(page.screen_pixel(0.58, 0.4))
+    assert is_ember(page.screen_pixel(0.62, 0.4))
+
+
+def test_swipe_by_keys(page: Page) -> None:
+    page.open("compare/PALETTE/PALETTE#right-style=ember")
+    divider = page.page.locator("#divider")
+    divider.focus()
+    for key, value in {
+        "ArrowLeft": 48,
+        "ArrowRight": 50,
+        "PageDown": 40,
+        "PageUp": 50,
+        "End": 100,
+        "Home": 0,
+    }.items():
+        page.page.keyboard.press(key)
+        assert divider.get_attribute("aria-valuenow") == str(value)
+        assert is_ember(page.screen_pixel(0.44, 0.4)) is (value < 44)
+    assert "split=0" in page.page.url
+
+
+def test_swipe_by_touch(phone: Page) -> None:
+    phone.open("compare/PALETTE/PALETTE#right-style=ember")
+    assert is_grey(phone.screen_pixel(0.4, 0.4))
+    phone.page.evaluate(
+        """() => {
+            const divider = document.getElementById("divider");
+            divider.setPointerCapture = () => {};
+            divider.hasPointerCapture = () => true;
+            const { width } = document.getElementById("stage").getBoundingClientRect();
+            const send = (type, clientX) => divider.dispatchEvent(new PointerEvent(type, {
+                pointerId: 1, pointerType: "touch", clientX, bubbles: true, cancelable: true }));
+            send("pointerdown", width / 2);
+            send("pointermove", width / 4);
+        }"""
+    )
+    assert is_ember(phone.screen_pixel(0.4, 0.4))
+
+
+def test_comparing_layers_in_different_grids(page: Page) -> None:
+    page.open("compare/IMAGE/WORLD")
+    assert page.page.input_value("#left .choose-source") == "tms"
+    assert page.page.input_value("#right .choose-source") == "wms"
+    # The middle is at 45 degrees east; the red of the world is the quarter of 512 columns.
+    x = 0.6
+    degrees = 45 + (x - 0.5) * 1280 * 360 / 4096
+    red = round((degrees + 180) / 360 * 512) / 4
+    found = page.screen_pixel(x, 0.4)
+    assert found[0] == pytest.approx(red, abs=3)
+    assert found[2] == 0
+    assert page.screen_pixel(0.45, 0.4)[2] == pytest.approx(64, abs=16)
+
+
+def test_choosing_other_layers_to_compare(page: Page) -> None:
+    page.open("compare/IMAGE/GREY")
+    page.page.select_option("#left .choose-layer", "LZW")
+    page.page.wait_for_url("**/viewer/compare/LZW/GREY*")
+    page.settle()
+    page.page.locator("#swap").click()
+    page.page.wait_for_url("**/viewer/compare/GREY/LZW*")
+    page.settle()
+    assert page.page.title() == "GREY | LZW – Map viewer"
+
+
+def test_from_a_layer_to_the_comparison(page: Page) -> None:
+    page.open("IMAGE#at=4000000,4500000,9783.939621")
+    page.page.select_option("#compare", "LZW")
+    page.page.locator("#compare-go").click()
+    page.page.wait_for_url("**/viewer/compare/IMAGE/LZW#at=4000000,4500000,9783.9*")
+    page.settle()
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_pages_fit_a_phone(phone: Page, path: str) -> None:
+    open_any(phone, path)
+    assert phone.overflow() == 0
+    if path:
+        box = phone.page.locator("#map").bounding_box()
+        assert box["width"] >= PHONE[0] - 2
+        assert box["height"] > 300
+        assert box["y"] + box["height"] <= PHONE[1]
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_every_control_has_a_name(page: Page, path: str) -> None:
+    open_any(page, path)
+    nameless = page.page.evaluate(
+        """() => [...document.querySelectorAll("a, button, input, select, [tabindex='0']")]
+            .filter((control) => control.offsetParent !== null)
+            .filter((control) => !(control.getAttribute("aria-label") || control.textContent.trim()
+                || control.title || control.labels?.length))
+            .map((control) => control.outerHTML)"""
+    )
+    assert nameless == []
+    assert page.page.locator("h1").count() == 1
+    assert page.page.locator("main").count() == 1
+
+
+def test_keyboard_reaches_the_map(page: Page) -> None:
+    page.open("IMAGE")
+    page.page.keyboard.press("Tab")
+    assert page.page.evaluate("document.activeElement.id") == "skip"
+    page.page.keyboard.press("Enter")
+    assert page.page.evaluate("document.activeElement.id") == "map"
+    before = page.page.url
+    page.page.keyboard.press("ArrowRight")
+    page.page.wait_for_function("(before) => location.href !== before", arg=before)
+
+
+def test_focus_follows_the_panel(page: Page) -> None:
+    page.open("PALETTE#source=wms")
+    order = []
+    for _ in range(10):
+        page.page.keyboard.press("Tab")
+        order.append(page.page.evaluate("document.activeElement.id"))
+    assert order == [
+        "skip",
+        "",  # back to the list
+        "source",
+        "set",
+        "style",
+        "format",
+        "transparent",
+        "opacity",
+        "overlay",
+        "compare",
+    ]
+
+
+CONTRAST = """() => {
+    const parse = (text) => text.match(/[\\d.]+/g).map(Number);
+    const luminance = (rgb) => {
+        const [r, g, b] = rgb.slice(0, 3).map((value) => {
+            const part = value / 255;
+            return part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4;
+        });
+        return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+    };
+    const ground = (element) => {
+        for (let at = element; at; at = at.parentElement) {
+            const colour = parse(getComputedStyle(at).backgroundColor);
+            if (colour.length < 4 || colour[3] === 1) return colour;
+        }
+        return [255, 255, 255];
+    };
+    const found = [];
+    for (const element of document.querySelectorAll("body *")) {
+        const own = [...element.childNodes].some((node) => node.nodeType === 3 && node.data.trim());
+        if (!own && !element.matches("input[type=text], input[type=search], select")) continue;
+        if (element.offsetParent === null || element.closest(".leaflet-disabled")) continue;
+        const [one, other] = [luminance(parse(getComputedStyle(element).color)),
+            luminance(ground(element))].sort();
+        const ratio = (other + 0.05) / (one + 0.05);
+        if (ratio < 4.5) found.push([ratio.toFixed(2), element.outerHTML.slice(0, 120)]);
+    }
+    return found;
+}"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("path", PAGES)
+def test_contrast(browser: Any, site: str, scheme: str, path: str) -> None:
+    page = Page(browser, site, color_scheme=scheme)
+    open_any(page, path)
+    background = page.page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert (int(background.split("(")[1].split(",")[0]) < 128) is (scheme == "dark")
+    assert page.page.evaluate(CONTRAST) == []
+    page.close()
