@@ -20,7 +20,6 @@ from mastaba.http.request import Request
 from mastaba.http.response import Response, content_disposition
 from mastaba.http.tile_response import check_limits
 from mastaba.model.crs import CRS
-from mastaba.model.format import Codec
 from mastaba.model.layer import Layer
 from mastaba.model.style import Style
 from mastaba.model.tile_matrix_set import TileLimits, TileMatrix
@@ -73,8 +72,7 @@ class DerivedTilePublisher:
         self._missing_status = layer.missing_tile_status or missing_status
         self._media_type = tile_format.media_type
         self._encoder, self._options = tile_encoder(tile_format)
-        indexed = tile_format.codec is Codec.PNG and raster.channels == 1
-        self._palette = style.palette if style and indexed else None
+        self._palette = style.palette if style and layer.pyramid.takes_palettes else None
         self._headers = [("Content-Type", tile_format.media_type)]
         if layer.cache_control:
             self._headers.append(("Cache-Control", layer.cache_control))

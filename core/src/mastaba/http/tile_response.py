@@ -18,7 +18,6 @@ from mastaba.errors import (
 from mastaba.http.conditional import etag_matches, last_modified, not_modified_since
 from mastaba.http.request import Request
 from mastaba.http.response import Response, accepts_coding, content_disposition
-from mastaba.model.format import Codec
 from mastaba.model.layer import Layer
 from mastaba.model.style import Palette, Style
 from mastaba.model.tile_matrix_set import TileLimits
@@ -171,10 +170,7 @@ def _is_fresh(environ: dict[str, str], tile: StoredTile, headers: list[tuple[str
 
 def _palette(layer: Layer, style: Style | None) -> Palette | None:
     """Return the palette that goes into the tiles: of a style on one-channel PNG."""
-    raster = layer.pyramid.raster
-    if style is None or raster is None or raster.channels != 1:
-        return None
-    return style.palette if layer.pyramid.format.codec is Codec.PNG else None
+    return style.palette if style and layer.pyramid.takes_palettes else None
 
 
 def _delivery(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from mastaba.model.format import TileFormat
+from mastaba.model.format import Codec, TileFormat
 from mastaba.model.tile_matrix_set import TileLimits, TileMatrix, TileMatrixSet
 
 
@@ -85,3 +85,9 @@ class Pyramid:
     @property
     def coarsest(self) -> Level:
         return next(iter(self.levels.values()))
+
+    @property
+    def takes_palettes(self) -> bool:
+        """Whether a palette can be put into the stored tiles: into one-channel PNG only."""
+        raster = self.raster
+        return self.format.codec is Codec.PNG and raster is not None and raster.channels == 1

@@ -14,7 +14,7 @@ from mastaba.errors import TileOutOfRangeError, UnknownNameError
 from mastaba.http.request import Request, printable
 from mastaba.http.response import Response
 from mastaba.http.tile_response import TilePublisher, check_limits
-from mastaba.model.format import Codec
+from mastaba.http.tile_styles import DEFAULT_STYLE, publishers_by_style
 from mastaba_ogcapi.errors import NotAcceptableError
 from mastaba_ogcapi.negotiation import ANYTHING, normalized, preferred
 from mastaba_ogcapi.params import tile_index
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
     Publisher = TilePublisher | DerivedTilePublisher
 
-DEFAULT_STYLE: Final = ""
 MISSING: Final = 204
 """Status of a tile inside the limits that nobody stored (OGC API Tiles, requirement tc-error)."""
 
@@ -259,21 +258,8 @@ def _matrices(layer: Layer, offered: OfferedSet, dataset: Dataset) -> dict[str, 
                 DerivedTilePublisher, site, layer, offered.link, name, missing_status=MISSING
             )
         matrix = offered.tile_matrix_set.matrices[name]
-        found[name] = MatrixTiles(offered, matrix, limits, _by_style(layer, publisher))
+        publishers: dict[str, Publisher] = publishers_by_style(
+            layer, layer.default_style, publisher
+        )
+        found[name] = MatrixTiles(offered, matrix, limits, publishers)
     return found
-
-
-def _by_style(layer: Layer, publisher: Callable[[Style | None], Publisher]) -> dict[str, Publisher]:
-    """Return the publishers of one matrix: one for each palette, one for all other styles."""
-    plain = publisher(None)
-    raster = layer.pyramid.raster
-    with_palettes = (
-        raster is not None and raster.channels == 1 and layer.pyramid.format.codec is Codec.PNG
-    )
-    publishers = {
-        style.identifier: publisher(style) if with_palettes and style.palette else plain
-        for style in reversed(layer.styles)  # of two styles with one name, the first counts
-    }
-    default = layer.default_style
-    publishers[DEFAULT_STYLE] = publishers[default.identifier] if default else plain
-    return publishers

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from mastaba.http.markup import coordinate, decimal, element, leaf, optional_leaf, text
+from mastaba.http.tile_styles import listed_styles
 from mastaba.model.bbox import BoundingBox
 from mastaba.model.layer import Layer
 from mastaba.model.style import Legend, Style
@@ -14,7 +15,6 @@ from mastaba.model.tile_matrix_set import TileLimits, TileMatrix, TileMatrixSet
 from mastaba.model.tile_matrix_set_link import TileMatrixSetLink, links
 from mastaba_wmts import rest
 from mastaba_wmts.params import INFO_EXTENSIONS, INFO_FORMATS
-from mastaba_wmts.styles import listed_styles
 
 _SAME_SCALE: Final = 1e-6
 

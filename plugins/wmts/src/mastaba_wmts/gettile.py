@@ -6,9 +6,9 @@ wrong is sorted out apart, where time does not count.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from mastaba.errors import (
     MissingParameterError,
@@ -19,20 +19,18 @@ from mastaba.errors import (
 from mastaba.http.request import Request, printable
 from mastaba.http.response import Response
 from mastaba.http.tile_response import TilePublisher, check_limits
+from mastaba.http.tile_styles import listed_styles, publishers_by_style
 from mastaba.model.layer import Layer
 from mastaba.model.style import Style
 from mastaba.model.tile_matrix_set import TileLimits, TileMatrixSet
 from mastaba.model.tile_matrix_set_link import links
 from mastaba_wmts.params import TileRequest, tile_index
-from mastaba_wmts.styles import listed_styles, takes_palettes
 
 if TYPE_CHECKING:
     from mastaba.http.derived_tile import DerivedTilePublisher
     from mastaba.service import Site
 
     Publisher = TilePublisher | DerivedTilePublisher
-
-_DEFAULT_STYLE: Final = ""
 
 
 class _MatrixTiles(NamedTuple):
@@ -170,9 +168,11 @@ class GetTile:
 
 def _stored_tiles(layer: Layer, site: Site) -> _SetTiles:
     """Return the tiles of the set that a layer is stored in."""
+    default = _default_style(layer)
     matrices = {
         name: _MatrixTiles(
-            reader.level.limits, _by_style(layer, partial(TilePublisher, layer, reader))
+            reader.level.limits,
+            publishers_by_style(layer, default, partial(TilePublisher, layer, reader)),
         )
         for name, reader in site.catalogue.readers[layer.id].items()
     }
@@ -184,11 +184,15 @@ def _derived_tiles(layer: Layer, site: Site) -> dict[str, _SetTiles]:
     # A server of stored tiles alone needs nothing of what maps are made with.
     from mastaba.http.derived_tile import DerivedTilePublisher
 
+    default = _default_style(layer)
     found: dict[str, _SetTiles] = {}
     for link in links(layer):
         matrices = {
             name: _MatrixTiles(
-                limits, _by_style(layer, partial(DerivedTilePublisher, site, layer, link, name))
+                limits,
+                publishers_by_style(
+                    layer, default, partial(DerivedTilePublisher, site, layer, link, name)
+                ),
             )
             for name, limits in link.limits.items()
         }
@@ -197,17 +201,9 @@ def _derived_tiles(layer: Layer, site: Site) -> dict[str, _SetTiles]:
     return found
 
 
-def _by_style(layer: Layer, publisher: Callable[[Style | None], Publisher]) -> dict[str, Publisher]:
-    """Return the publishers of one matrix: one for each palette, one for all other styles."""
-    plain = publisher(None)
-    with_palettes = takes_palettes(layer)
-    publishers = {
-        style.identifier: publisher(style) if with_palettes and style.palette else plain
-        for style in reversed(layer.styles)  # of two styles with one name, the first counts
-    }
-    default = listed_styles(layer)
-    publishers[_DEFAULT_STYLE] = publishers[default[0].identifier] if default else plain
-    return publishers
+def _default_style(layer: Layer) -> Style | None:
+    """Return the style that capabilities list first; vector layers have none."""
+    return next(iter(listed_styles(layer)), None)
 
 
 def _unknown_set(wanted: TileRequest) -> Exception:
