@@ -23,6 +23,8 @@ from mastaba.model.bbox import WORLD, BoundingBox
 Floats = npt.NDArray[np.float64]
 
 _CODE = re.compile(r"[A-Za-z]{1,16}:[A-Za-z0-9_.]{1,64}")
+# The same coordinates but for the order in which they are written.
+_TWINS: Final = {"CRS:84": "EPSG:4326", "EPSG:4326": "CRS:84"}
 _METRES_PER_DEGREE: Final = 6378137.0 * math.pi / 180.0
 _POINTS_PER_EDGE: Final = 256
 # The others have no place on a map: heights alone, or x, y and z from the centre of the Earth.
@@ -227,16 +229,18 @@ class Equivalences:
     def equal(self, one: str, other: str) -> bool:
         """Tell whether two codes denote the same coordinates, in x, y order."""
         one, other = one.upper(), other.upper()
-        return (
-            one == other
-            or other in self._equal.get(one, ())
-            or {one, other} == {"CRS:84", "EPSG:4326"}
-        )
+        return one == other or other in self._equal.get(one, ()) or _TWINS.get(one) == other
 
     def declared(self, code: str) -> list[str]:
         """Return the codes declared equal to ``code``, sorted, without itself."""
         code = code.upper()
         return sorted(self._equal.get(code, set()) - {code})
+
+    def equivalents(self, code: str) -> list[str]:
+        """Return every code equal to ``code`` without itself, the one in other axis order first."""
+        code = code.upper()
+        twin = [_TWINS[code]] if code in _TWINS else []
+        return list(dict.fromkeys((*twin, *self.declared(code))))
 
 
 WGS84: Final = CRS.from_code("CRS:84")

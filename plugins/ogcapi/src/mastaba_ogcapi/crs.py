@@ -1,4 +1,4 @@
-"""CRSs in requests and documents (ogcapi.md section 2), and in which ones maps are offered.
+"""CRSs in requests and documents (ogcapi.md section 2).
 
 Codes are ``AUTHORITY:CODE`` in upper case, ``CRS:84`` for longitude and latitude on WGS 84.
 """
@@ -11,9 +11,7 @@ from typing import Final
 from mastaba.errors import InvalidParameterError
 from mastaba.http.request import printable
 from mastaba.model.bbox import BoundingBox
-from mastaba.model.crs import CRS, UnknownCRSError
-from mastaba.model.layer import Layer
-from mastaba.model.settings import Settings
+from mastaba.model.crs import CRS
 
 CRS84: Final = "CRS:84"
 CRS84_URI: Final = "https://www.opengis.net/def/crs/OGC/1.3/CRS84"
@@ -25,8 +23,6 @@ _IGNF_REGISTER: Final = "registre.ign.fr/ign/IGNF/crs/IGNF/"
 _URN: Final = "urn:ogc:def:crs:"
 _SCHEMES: Final = ("http://", "https://")
 _MAX_LENGTH: Final = 200
-# The same coordinates but for the order in which they are written.
-_TWINS: Final = {"CRS:84": "EPSG:4326", "EPSG:4326": "CRS:84"}
 
 
 def crs_uri(code: str) -> str:
@@ -84,41 +80,6 @@ def _joined(authority: str, number: str) -> str | None:
     return CRS84 if code == "OGC:CRS84" else code
 
 
-class CRSOffer:
-    """In which CRSs maps are offered. Made once for a configuration.
-
-    Attributes:
-        shared: codes that all collections are offered in, ``CRS:84`` first; empty without
-            reprojection.
-    """
-
-    def __init__(self, settings: Settings) -> None:
-        self._equivalences = settings.equivalences
-        self._reprojection = settings.map.reprojection
-        found: dict[str, None] = {}
-        if self._reprojection:
-            for code in (CRS84, *map(str.upper, settings.map.crs)):
-                found.update(dict.fromkeys((code, *self._equals(code))))
-        self.shared = tuple(found)
-
-    def of(self, layer: Layer) -> tuple[str, ...]:
-        """Return the codes of a layer: native, CRS:84, extra ones, global ones."""
-        native = layer.pyramid.tile_matrix_set.crs.code.upper()
-        found = dict.fromkeys((native, *self._equals(native)))
-        if self._reprojection:
-            extra = (code for code in map(str.upper, layer.extra_crs) if _meets(code, layer))
-            found = dict.fromkeys((native, CRS84, *found, *extra, *self.shared))
-        return tuple(found)
-
-    def equal(self, one: str, other: str) -> bool:
-        """Tell whether two codes denote the same coordinates, in x, y order."""
-        return self._equivalences.equal(one, other)
-
-    def _equals(self, code: str) -> list[str]:
-        twin = [_TWINS[code]] if code in _TWINS else []
-        return [*twin, *self._equivalences.declared(code)]
-
-
 def offered_crs(text: str, offered: Iterable[str], parameter: str) -> CRS:
     """Return the CRS that a parameter names.
 
@@ -151,12 +112,3 @@ def ordered_axes(crs: CRS) -> list[str]:
     """Return the names of the axes in the order of the CRS."""
     axes = ["Lon", "Lat"] if crs.is_geographic else ["E", "N"]
     return axes[::-1] if crs.northing_first else axes
-
-
-def _meets(code: str, layer: Layer) -> bool:
-    """Tell whether the area of use of a CRS has something in common with a layer."""
-    try:
-        area = CRS.from_code(code).area_of_use
-    except UnknownCRSError:
-        return False
-    return area.intersection(layer.geographic_bbox) is not None

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 from mastaba.errors import InvalidParameterError, UnknownNameError, UnknownPathError
 from mastaba.http.request import printable
+from mastaba.model.crs_offer import CRSOffer
 from mastaba.model.tile_matrix_set_link import links
-from mastaba_ogcapi.crs import CRSOffer
+from mastaba_ogcapi.crs import CRS84
 from mastaba_ogcapi.formats import MapFormat, MapFormats
 from mastaba_ogcapi.registered import registered_name
 
@@ -63,7 +64,7 @@ class Collection:
     @cached_property
     def crs(self) -> tuple[str, ...]:
         """Codes of the CRSs that maps are offered in, the native one first."""
-        return self._dataset.crs_offer.of(self.layer)
+        return self._dataset.crs_of(self.layer)
 
     @cached_property
     def sets(self) -> tuple[OfferedSet, ...]:
@@ -119,6 +120,8 @@ class Dataset:
     Attributes:
         uri: public URL of the API.
         tiles, maps: which of the two families are offered.
+        shared_crs: codes that all collections are offered in, ``CRS:84`` first; empty without
+            reprojection.
         collections: by identifier, in their order.
     """
 
@@ -130,8 +133,15 @@ class Dataset:
         self.maps: bool = settings.own.get("maps", True)
         self.cors: bool = bool(settings.own.get("cors", False) or site.catalogue.settings.cors)
         self.formats = MapFormats(site)
-        self.crs_offer = CRSOffer(site.catalogue.settings)
+        self._crs_offer = CRSOffer(site.catalogue.settings)
+        shared = self._crs_offer.shared
+        self.shared_crs = tuple(dict.fromkeys((CRS84, *shared))) if shared else ()
         self.collections = {layer.id: Collection(layer, self) for layer in layers}
+
+    def crs_of(self, layer: Layer) -> tuple[str, ...]:
+        """Return the codes that maps of a layer are offered in: native, CRS:84, further ones."""
+        own = self._crs_offer.of(layer).own
+        return tuple(dict.fromkeys((own[0], *self.shared_crs[:1], *own, *self.shared_crs)))
 
     def collection(self, identifier: str) -> Collection:
         """Return a collection.
@@ -194,7 +204,7 @@ class Dataset:
         Without reprojection only those that share a CRS with the first one can be drawn together.
         """
         chosen = list(self.pictures)
-        if chosen and not self.crs_offer.shared:
+        if chosen and not self.shared_crs:
             code = chosen[0].crs[0]
             chosen = [item for item in chosen if code in item.crs]
         return tuple(chosen[: self.site.catalogue.settings.map.max_layers])
@@ -202,8 +212,8 @@ class Dataset:
     @cached_property
     def dataset_crs(self) -> tuple[str, ...]:
         """Codes of the CRSs of the map of the dataset, the default first."""
-        if self.crs_offer.shared:
-            return self.crs_offer.shared
+        if self.shared_crs:
+            return self.shared_crs
         return self.default_collections[0].crs if self.default_collections else ()
 
     @cached_property

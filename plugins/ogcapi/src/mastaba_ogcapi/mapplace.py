@@ -97,7 +97,7 @@ class MapPlace:
         crs: CRS,
         offered: Sequence[str],
     ) -> None:
-        self._equal = dataset.crs_offer.equal
+        self._equal = dataset.site.catalogue.settings.equivalences.equal
         self._layers = [item.layer for item in collections]
         self._crs = crs
         # Coordinates may be given in degrees even where maps cannot be had in them.

@@ -18,8 +18,8 @@ from mastaba_wms.versions import Version, negotiated
 if TYPE_CHECKING:
     from mastaba.http.request import Request
     from mastaba.http.response import Response
+    from mastaba.model.crs_offer import CRSOffer
     from mastaba.model.settings import Contact, ServiceSettings, Settings
-    from mastaba_wms.crs import CRSOffer
     from mastaba_wms.published import PublishedLayer
 
 _DEFAULT_ROOT: Final = "WMS layers"

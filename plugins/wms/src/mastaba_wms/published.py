@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from mastaba.http.request import printable
+from mastaba.model.crs_offer import CRSOffer, LayerCRS
 from mastaba.model.layer import Layer
 from mastaba.model.style import Style
-from mastaba_wms.crs import CRSOffer, LayerCRS
 from mastaba_wms.errors import LayerNotDefinedError, StyleNotDefinedError
 
 

@@ -10,11 +10,11 @@ from mastaba.errors import RequestError, UnknownPathError, public_message
 from mastaba.featureinfo.external import ExternalWMS
 from mastaba.http.request import Request
 from mastaba.http.response import Response
+from mastaba.model.crs_offer import CRSOffer
 from mastaba.model.layer import Layer
 from mastaba.model.settings import ServiceSettings
 from mastaba.service import RootEntry, Service, Site
 from mastaba_wms import params, post
-from mastaba_wms.crs import CRSOffer
 from mastaba_wms.errors import error_response
 from mastaba_wms.getcapabilities import GetCapabilities, Offer
 from mastaba_wms.getfeatureinfo import GetFeatureInfo
