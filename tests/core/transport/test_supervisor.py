@@ -64,11 +64,15 @@ def load():
     return Served()
 
 class Served(Generation):
+    def __init__(self):
+        # Decided before the fork: a worker of the first generation may come late to this.
+        self.lazy = (home / "lazy").exists()
+
     def serve(self, link):
         if (home / "fatal").exists():
             os._exit(3)
         say(f"worker {link.index if link else 0}")
-        while (home / "lazy").exists():
+        while self.lazy and (home / "lazy").exists():
             time.sleep(0.01)
         FastCGIServer(
             application,
