@@ -70,6 +70,9 @@ class Service(ABC):
     wants_measurements: ClassVar[bool] = False
     """Whether it reports what is counted of storages, which costs a little with each read."""
 
+    draws_maps: ClassVar[bool] = False
+    """Whether its ordinary requests need the rendering engine, which then is loaded at start."""
+
     settings_schema: ClassVar[Mapping[str, Any]] = {}
     """JSON Schema ``properties`` of the settings that only this service has."""
 
@@ -169,6 +172,14 @@ class Site:
             site.renderer = self.renderer.of(catalogue)
         site.open_services()
         return site
+
+    def load_for_workers(self) -> None:
+        """Load, before workers are forked, what all of them would load for themselves.
+
+        They then share its memory, and the first map of each does not wait.
+        """
+        if any(service.draws_maps for service in self.services.values()):
+            _ = self.renderer
 
     @cached_property
     def renderer(self) -> Renderer:

@@ -105,6 +105,7 @@ class SiteGeneration(Generation):
     def __init__(
         self, site: Site, server: ServerConfig, sock: socket.socket, handover: Handover | None
     ) -> None:
+        site.load_for_workers()
         self._application = Application(site)
         self._publication = Publication(self._application, server)
         self._scoreboard = site.scoreboard

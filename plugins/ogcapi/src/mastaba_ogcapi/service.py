@@ -31,6 +31,7 @@ class OGCAPIService(Service):
 
     name = "ogcapi"
     title = "OGC API service"
+    draws_maps = True
     allowed_methods: ClassVar[tuple[str, ...]] = ("GET", "OPTIONS")
     settings_schema: ClassVar[Mapping[str, Any]] = {
         "tiles": {"type": "boolean", "default": True, "description": "Whether tiles are offered."},

@@ -36,6 +36,7 @@ class WMSService(Service):
 
     name = "wms"
     title = "WMS service"
+    draws_maps = True
     allowed_methods: ClassVar[tuple[str, ...]] = ("GET", "POST")
     settings_schema: ClassVar[Mapping[str, Any]] = {
         "name": {
