@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import io
 import json
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -15,39 +14,20 @@ import numpy.typing as npt
 import pytest
 from openapi_schema_validator import OAS30Validator
 from PIL import Image
-from werkzeug.serving import make_server
 from werkzeug.test import Client, TestResponse
 
-from mastaba.http.app import Application
 from mastaba.testing.installation import layer_document, write_installation
 from mastaba.testing.pyramids import LevelPlan, write_pyramid
 from mastaba.testing.tile_matrix_sets import geographic, synthetic, web_mercator
 from mastaba.testing.tiny_installation import tiny_installation, tiny_integer_tile
-from mastaba.wsgi import create_application
 
 PUBLIC_URL = "http://maps.example"
 ROOT = f"{PUBLIC_URL}/ogcapi"
-SHARED_DATA = Path(__file__).parents[3] / "shared" / "data"
 
 OpenClient = Callable[[Path], Client]
 Serving = Callable[[Callable[[str], Path]], AbstractContextManager[str]]
 ReadPixels = Callable[[TestResponse], npt.NDArray[Any]]
 Validate = Callable[[str, Any], None]
-
-
-@pytest.fixture(scope="session")
-def open_client() -> Iterator[OpenClient]:
-    """Return a function that opens the installation of a server.json."""
-    applications: list[Application] = []
-
-    def open_it(server_json: Path) -> Client:
-        application = create_application(str(server_json))
-        applications.append(application)
-        return Client(application)
-
-    yield open_it
-    for application in applications:
-        application.site.catalogue.storages.close()
 
 
 @pytest.fixture(scope="session")
@@ -229,21 +209,6 @@ def _mvt(level: str, row: int, col: int) -> bytes:
 
 
 @pytest.fixture(scope="session")
-def shared_data() -> Path:
-    """Return the folder with real pyramids, answers and schemas."""
-    if not SHARED_DATA.is_dir():
-        pytest.skip(f"the shared data is not at {SHARED_DATA}")
-    return SHARED_DATA
-
-
-@pytest.fixture
-def alps(shared_data: Path, monkeypatch: pytest.MonkeyPatch, open_client: OpenClient) -> Client:
-    """Return a client of the real pyramids; their paths are relative to their folder."""
-    monkeypatch.chdir(shared_data / "alps")
-    return open_client(Path("conf/server.json"))
-
-
-@pytest.fixture(scope="session")
 def validate(shared_data: Path) -> Validate:
     """Return a function that validates a document with a schema of OGC API Maps or Tiles."""
     folder = shared_data / "schemas" / "ogcapi"
@@ -298,39 +263,3 @@ def fault() -> Callable[[TestResponse], tuple[int, str]]:
         return response.status_code, content["type"]
 
     return read
-
-
-class _Late:
-    """An application known only after the address that it announces."""
-
-    application: Any = None
-
-    def __call__(self, environ: Any, start_response: Any) -> Any:
-        return self.application(environ, start_response)
-
-
-@pytest.fixture(scope="session")
-def serving() -> Serving:
-    """Return a context manager that serves an installation over HTTP.
-
-    It takes a function that writes the installation for a public address, and gives the address
-    of its OGC API.
-    """
-    return _serving
-
-
-@contextmanager
-def _serving(install_at: Callable[[str], Path]) -> Iterator[str]:
-    late = _Late()
-    server = make_server("127.0.0.1", 0, late, threaded=True)
-    url = f"http://127.0.0.1:{server.server_port}"
-    late.application = create_application(str(install_at(url)))
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
-        yield f"{url}/ogcapi"
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
-        late.application.site.catalogue.storages.close()

@@ -24,7 +24,7 @@ def address(serving: Any, rich_path: Callable[[str], Path]) -> Any:
     if shutil.which("gdalinfo") is None or "OGCAPI" not in _run(["gdalinfo", "--formats"]):
         pytest.skip("GDAL with its driver for OGC API is not installed")
     with serving(rich_path) as url:
-        yield url
+        yield f"{url}/ogcapi"
 
 
 def _run(command: list[str], folder: Path | None = None) -> str:

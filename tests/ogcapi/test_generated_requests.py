@@ -16,7 +16,7 @@ schemathesis = pytest.importorskip("schemathesis")
 @pytest.fixture(scope="module")
 def address(serving: Any, rich_path: Callable[[str], Path]) -> Any:
     with serving(rich_path) as url:
-        yield url
+        yield f"{url}/ogcapi"
 
 
 def test_no_request_fails_and_all_answers_are_as_described(address: str) -> None:

@@ -183,7 +183,7 @@ def test_gdal_reads_the_right_pixels(tmp_path: Path, serving: Serving, y_origin:
         )
 
     with serving(install_at) as url:
-        description = fetch(f"{url}/RGB_PNG/gdal.xml", tmp_path / "layer.xml")
+        description = fetch(f"{url}/tms/1.0.0/RGB_PNG/gdal.xml", tmp_path / "layer.xml")
         # Across the corner of four tiles of level 4.
         left, top = 10 * 256 - 100, 6 * 256 - 50
         found = translate(description, tmp_path / "out.png", "-srcwin", left, top, 200, 100)
@@ -201,7 +201,7 @@ def test_gdal_opens_the_address(tmp_path: Path, serving: Serving) -> None:
     with serving(lambda url: tiny_installation(tmp_path, public_url=url, services=["tms"])) as url:
         information = json.loads(
             subprocess.run(
-                ["gdalinfo", "-json", f"{url}/RGB_PNG/gdal.xml"],
+                ["gdalinfo", "-json", f"{url}/tms/1.0.0/RGB_PNG/gdal.xml"],
                 check=True,
                 capture_output=True,
                 timeout=120,
@@ -217,7 +217,7 @@ def test_gdal_opens_the_address(tmp_path: Path, serving: Serving) -> None:
 @pytest.mark.live
 def test_gdal_reads_a_coarser_level(tmp_path: Path, serving: Serving) -> None:
     with serving(lambda url: tiny_installation(tmp_path, public_url=url, services=["tms"])) as url:
-        description = fetch(f"{url}/RGB_PNG/gdal.xml", tmp_path / "layer.xml")
+        description = fetch(f"{url}/tms/1.0.0/RGB_PNG/gdal.xml", tmp_path / "layer.xml")
         window = ("-srcwin", 8 * 256, 4 * 256, 1024, 1024)
         found = translate(description, tmp_path / "out.png", *window, "-outsize", 512, 512)
     tile = tiny_integer_tile(3)
@@ -228,7 +228,7 @@ def test_gdal_reads_a_coarser_level(tmp_path: Path, serving: Serving) -> None:
 @pytest.mark.live
 def test_gdal_places_a_partial_quadtree(tmp_path: Path, serving: Serving) -> None:
     with serving(lambda url: install(tmp_path, PARTIAL, PARTIAL_LEVELS, url)) as url:
-        description = fetch(f"{url}/P/gdal.xml", tmp_path / "layer.xml")
+        description = fetch(f"{url}/tms/1.0.0/P/gdal.xml", tmp_path / "layer.xml")
         # By ground coordinates: the second tile of the second row of the finest level.
         span = 256 * 1024
         corners = (span, 12000000 - span, 2 * span, 12000000 - 2 * span)

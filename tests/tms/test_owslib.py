@@ -37,7 +37,7 @@ def service(tmp_path_factory: pytest.TempPathFactory, serving: Serving) -> Itera
         serving(lambda url: tiny_installation(directory, public_url=url, services=["tms"])) as url,
     ):
         patch.setenv("NO_PROXY", "127.0.0.1")
-        yield TileMapService(url)
+        yield TileMapService(f"{url}/tms/1.0.0")
 
 
 def test_service(service: Any) -> None:

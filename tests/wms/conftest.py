@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -15,18 +14,15 @@ import pytest
 from lxml import etree
 from numpy.typing import NDArray
 from PIL import Image
-from werkzeug.serving import make_server
 from werkzeug.test import Client, TestResponse
 
-from mastaba.http.app import Application
 from mastaba.testing.installation import layer_document, write_installation
 from mastaba.testing.pyramids import LevelPlan, write_pyramid
+from mastaba.testing.serving import running
 from mastaba.testing.tile_matrix_sets import geographic, web_mercator
 from mastaba.testing.tiny_installation import tiny_float_tile, tiny_integer_tile
-from mastaba.wsgi import create_application
 
 PUBLIC_URL = "http://maps.example"
-SHARED_DATA = Path(__file__).parents[3] / "shared" / "data"
 NAMESPACES = {
     "wms": "http://www.opengis.net/wms",
     "ogc": "http://www.opengis.net/ogc",
@@ -55,21 +51,6 @@ STEPS = [
     {"value": value, "red": red, "green": green, "blue": 0, "alpha": alpha}
     for value, red, green, alpha in ((0, 0, 128, 0), (3000, 255, 255, 128), (4500, 255, 0, 255))
 ]
-
-
-@pytest.fixture(scope="session")
-def open_client() -> Iterator[OpenClient]:
-    """Return a function that opens the installation of a server.json."""
-    applications: list[Application] = []
-
-    def open_it(server_json: Path) -> Client:
-        application = create_application(str(server_json))
-        applications.append(application)
-        return Client(application)
-
-    yield open_it
-    for application in applications:
-        application.site.catalogue.storages.close()
 
 
 def install(directory: Path, public_url: str = PUBLIC_URL, **services: Any) -> Path:
@@ -200,30 +181,9 @@ def client(tmp_path_factory: pytest.TempPathFactory, open_client: OpenClient) ->
 
 
 @pytest.fixture(scope="session")
-def serving() -> Callable[[Path], AbstractContextManager[str]]:
-    """Return a function that serves an installation made for a URL over HTTP."""
-
-    @contextmanager
-    def serve(directory: Path) -> Iterator[str]:
-        made: dict[str, Application] = {}
-
-        def late(environ: Any, start_response: Any) -> Any:
-            return made["application"](environ, start_response)
-
-        server = make_server("127.0.0.1", 0, late, threaded=True)
-        url = f"http://127.0.0.1:{server.server_port}"
-        made["application"] = create_application(str(install(directory, url)))
-        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-        thread.start()
-        try:
-            yield url
-        finally:
-            server.shutdown()
-            thread.join()
-            server.server_close()
-            made["application"].site.catalogue.storages.close()
-
-    return serve
+def install_at() -> Callable[[Path, str], Path]:
+    """Return a function that writes the installation of most tests for a public address."""
+    return install
 
 
 @pytest.fixture
@@ -247,24 +207,10 @@ def upstream(monkeypatch: pytest.MonkeyPatch) -> Upstream:
                 pass
 
         server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-        thread.start()
-        try:
+        with running(server):
             yield f"http://127.0.0.1:{server.server_port}"
-        finally:
-            server.shutdown()
-            thread.join()
-            server.server_close()
 
     return serve
-
-
-@pytest.fixture(scope="session")
-def shared_data() -> Path:
-    """Return the folder with real pyramids, schemas and answers of another server."""
-    if not SHARED_DATA.is_dir():
-        pytest.skip(f"the shared data is not at {SHARED_DATA}")
-    return SHARED_DATA
 
 
 @pytest.fixture(scope="session")

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
@@ -17,15 +18,19 @@ import pytest
 from owslib.wms import WebMapService
 from PIL import Image
 
-Serving = Callable[[Path], AbstractContextManager[str]]
+Serving = Callable[[Callable[[str], Path]], AbstractContextManager[str]]
 ENVIRONMENT = {"PATH": "/usr/bin:/bin", "NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1"}
 """Of GDAL's commands: no proxy between."""
 BOX = (2600000.0, 3000000.0, 3400000.0, 3600000.0)
 
 
 @pytest.fixture(scope="module")
-def url(tmp_path_factory: pytest.TempPathFactory, serving: Serving) -> Iterator[str]:
-    with serving(tmp_path_factory.mktemp("served")) as root:
+def url(
+    tmp_path_factory: pytest.TempPathFactory,
+    serving: Serving,
+    install_at: Callable[[Path, str], Path],
+) -> Iterator[str]:
+    with serving(partial(install_at, tmp_path_factory.mktemp("served"))) as root:
         yield f"{root}/wms"
 
 

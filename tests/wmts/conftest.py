@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,15 +11,12 @@ import pytest
 from lxml import etree
 from werkzeug.test import Client, TestResponse
 
-from mastaba.http.app import Application
 from mastaba.testing.installation import layer_document, write_installation
 from mastaba.testing.pyramids import LevelPlan, write_pyramid
 from mastaba.testing.tile_matrix_sets import geographic, web_mercator
 from mastaba.testing.tiny_installation import tiny_installation
-from mastaba.wsgi import create_application
 
 PUBLIC_URL = "http://maps.example"
-SHARED_DATA = Path(__file__).parents[3] / "shared" / "data"
 NAMESPACES = {
     "wmts": "http://www.opengis.net/wmts/1.0",
     "ows": "http://www.opengis.net/ows/1.1",
@@ -28,21 +25,6 @@ NAMESPACES = {
 
 OpenClient = Callable[[Path], Client]
 Find = Callable[..., list[Any]]
-
-
-@pytest.fixture(scope="module")
-def open_client() -> Iterator[OpenClient]:
-    """Return a function that opens the installation of a server.json."""
-    applications: list[Application] = []
-
-    def open_it(server_json: Path) -> Client:
-        application = create_application(str(server_json))
-        applications.append(application)
-        return Client(application)
-
-    yield open_it
-    for application in applications:
-        application.site.catalogue.storages.close()
 
 
 @pytest.fixture(scope="module")
@@ -137,21 +119,6 @@ def rich_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def rich(rich_path: Path, open_client: OpenClient) -> Client:
     return open_client(rich_path)
-
-
-@pytest.fixture(scope="session")
-def shared_data() -> Path:
-    """Return the folder with real pyramids and answers of another server."""
-    if not SHARED_DATA.is_dir():
-        pytest.skip(f"the shared data is not at {SHARED_DATA}")
-    return SHARED_DATA
-
-
-@pytest.fixture
-def alps(shared_data: Path, monkeypatch: pytest.MonkeyPatch, open_client: OpenClient) -> Client:
-    """Return a client of the real pyramids; their paths are relative to their folder."""
-    monkeypatch.chdir(shared_data / "alps")
-    return open_client(Path("conf/server.json"))
 
 
 @pytest.fixture

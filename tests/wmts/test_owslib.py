@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import io
-import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
-from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 import pytest
 from owslib.util import ServiceException
@@ -14,36 +13,18 @@ from owslib.wmts import WebMapTileService
 from PIL import Image
 
 from mastaba.testing.tiny_installation import tiny_installation
-from mastaba.wsgi import create_application
 
-
-class _QuietHandler(WSGIRequestHandler):
-    def log_message(self, format: str, *args: object) -> None:
-        pass
+Serving = Callable[[Callable[[str], Path]], AbstractContextManager[str]]
 
 
 @pytest.fixture(scope="module")
-def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def url(tmp_path_factory: pytest.TempPathFactory, serving: Serving) -> Iterator[str]:
     """Return the address of a WMTS that listens on a free port of this machine."""
-    server: WSGIServer = make_server(
-        "127.0.0.1", 0, lambda environ, start_response: [b""], handler_class=_QuietHandler
-    )
-    public_url = f"http://127.0.0.1:{server.server_port}"
-    application = create_application(
-        str(
-            tiny_installation(
-                tmp_path_factory.mktemp("owslib"), services=["wmts"], public_url=public_url
-            )
-        )
-    )
-    server.set_app(application)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    yield f"{public_url}/wmts"
-    server.shutdown()
-    thread.join()
-    server.server_close()
-    application.site.catalogue.storages.close()
+    directory = tmp_path_factory.mktemp("owslib")
+    with serving(
+        lambda url: tiny_installation(directory, public_url=url, services=["wmts"])
+    ) as url:
+        yield f"{url}/wmts"
 
 
 def test_owslib_reads_the_capabilities(url: str) -> None:
