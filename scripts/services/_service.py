@@ -26,7 +26,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 RUN = REPOSITORY / ".run"
 
 
-class Failure(Exception):
+class ServiceError(Exception):
     """Told to the user in one line."""
 
 
@@ -47,7 +47,7 @@ class Service:
 
     def create(self) -> None:
         if self._file.exists():
-            raise Failure(f"{self.folder} is in use: run down first")
+            raise ServiceError(f"{self.folder} is in use: run down first")
         self.folder.mkdir(parents=True, exist_ok=True)
         self._save()
 
@@ -77,12 +77,12 @@ class Service:
         """Wait until a process is ready.
 
         Raises:
-            Failure: it ended, or is not ready in time; with the end of its log.
+            ServiceError: it ended, or is not ready in time; with the end of its log.
         """
         end = time.monotonic() + seconds
         while not condition():
             if not self._alive(name) or time.monotonic() > end:
-                raise Failure(f"{name} did not become ready:\n{self._tail(name)}")
+                raise ServiceError(f"{name} did not become ready:\n{self._tail(name)}")
             time.sleep(0.05)
 
     def down(self) -> None:
@@ -121,11 +121,11 @@ def _started(pid: int) -> str | None:
     return None if fields[0] == "Z" else fields[19]
 
 
-def run(*command: object, stdin: str | None = None, environment: Mapping[str, str] = {}) -> str:  # noqa: B006
+def run(*command: object, stdin: str | None = None, environment: Mapping[str, str] = {}) -> str:
     """Run a command to its end and return its output.
 
     Raises:
-        Failure: it fails; with its output.
+        ServiceError: it fails; with its output.
     """
     done = subprocess.run(
         [str(part) for part in command],
@@ -137,7 +137,7 @@ def run(*command: object, stdin: str | None = None, environment: Mapping[str, st
     )
     if done.returncode:
         shown = shlex.join(map(str, command))
-        raise Failure(f"{shown} failed:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
+        raise ServiceError(f"{shown} failed:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
     return done.stdout
 
 
@@ -178,7 +178,9 @@ def install_packages(wanted: Mapping[str, str]) -> None:
     if not missing:
         return
     if not shutil.which("apt-get"):
-        raise Failure(f"missing: {', '.join(missing)} (Debian packages); there is no apt-get here")
+        raise ServiceError(
+            f"missing: {', '.join(missing)} (Debian packages); there is no apt-get here"
+        )
     root = [] if os.geteuid() == 0 else ["sudo", "-n"]
     policy = Path("/usr/sbin/policy-rc.d")
     made = not policy.exists()
@@ -232,6 +234,6 @@ def main(
                 print(f"export {variable}={shlex.quote(value)}")
         else:
             down(service)
-    except Failure as failure:
+    except ServiceError as failure:
         print(failure, file=sys.stderr)
         sys.exit(1)
