@@ -27,6 +27,12 @@ def address(serving: Any, rich_path: Callable[[str], Path]) -> Any:
         yield f"{url}/ogcapi"
 
 
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep the cache of GDAL out of the working directory."""
+    monkeypatch.setitem(ENVIRONMENT, "GDAL_DEFAULT_WMS_CACHE_PATH", str(tmp_path / "gdalwmscache"))
+
+
 def _run(command: list[str], folder: Path | None = None) -> str:
     done = subprocess.run(
         command, capture_output=True, text=True, check=False, env=ENVIRONMENT, cwd=folder

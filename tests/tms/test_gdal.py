@@ -25,8 +25,6 @@ from mastaba.testing.tiny_installation import tiny_installation, tiny_integer_ti
 OpenClient = Callable[[Path], Client]
 Serving = Callable[[Callable[[str], Path]], AbstractContextManager[str]]
 HALF = 20037508.3427892
-ENVIRONMENT = {"PATH": "/usr/bin:/bin", "NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1"}
-"""Of GDAL's commands: no proxy between."""
 
 
 def test_document(tiny: Client) -> None:
@@ -152,7 +150,9 @@ def install(
 # ---------------------------------------------------------------- with GDAL itself
 
 
-def translate(description: Path, target: Path, *arguments: object) -> Any:
+def translate(
+    environment: dict[str, str], description: Path, target: Path, *arguments: object
+) -> Any:
     """Let GDAL make a PNG of a part of the layer and return its pixels."""
     if shutil.which("gdal_translate") is None:
         pytest.skip("gdal_translate is not installed")
@@ -161,7 +161,7 @@ def translate(description: Path, target: Path, *arguments: object) -> Any:
         check=True,
         capture_output=True,
         timeout=120,
-        env=ENVIRONMENT,
+        env=environment,
     )
     return np.asarray(Image.open(target))
 
@@ -175,7 +175,9 @@ def fetch(url: str, path: Path) -> Path:
 
 @pytest.mark.live
 @pytest.mark.parametrize("y_origin", ["top", "bottom"])
-def test_gdal_reads_the_right_pixels(tmp_path: Path, serving: Serving, y_origin: str) -> None:
+def test_gdal_reads_the_right_pixels(
+    tmp_path: Path, serving: Serving, gdal_environment: dict[str, str], y_origin: str
+) -> None:
     def install_at(url: str) -> Path:
         overrides = {"tms": {"y_origin": y_origin}}
         return tiny_installation(
@@ -186,7 +188,9 @@ def test_gdal_reads_the_right_pixels(tmp_path: Path, serving: Serving, y_origin:
         description = fetch(f"{url}/tms/1.0.0/RGB_PNG/gdal.xml", tmp_path / "layer.xml")
         # Across the corner of four tiles of level 4.
         left, top = 10 * 256 - 100, 6 * 256 - 50
-        found = translate(description, tmp_path / "out.png", "-srcwin", left, top, 200, 100)
+        found = translate(
+            gdal_environment, description, tmp_path / "out.png", "-srcwin", left, top, 200, 100
+        )
     tile = tiny_integer_tile(3)
     rows = [np.hstack([np.asarray(tile("4", row, col)) for col in (9, 10)]) for row in (5, 6)]
     whole = np.vstack(rows)
@@ -195,7 +199,9 @@ def test_gdal_reads_the_right_pixels(tmp_path: Path, serving: Serving, y_origin:
 
 
 @pytest.mark.live
-def test_gdal_opens_the_address(tmp_path: Path, serving: Serving) -> None:
+def test_gdal_opens_the_address(
+    tmp_path: Path, serving: Serving, gdal_environment: dict[str, str]
+) -> None:
     if shutil.which("gdalinfo") is None:
         pytest.skip("gdalinfo is not installed")
     with serving(lambda url: tiny_installation(tmp_path, public_url=url, services=["tms"])) as url:
@@ -205,7 +211,7 @@ def test_gdal_opens_the_address(tmp_path: Path, serving: Serving) -> None:
                 check=True,
                 capture_output=True,
                 timeout=120,
-                env=ENVIRONMENT,
+                env=gdal_environment,
             ).stdout
         )
     assert information["driverShortName"] == "WMS"
@@ -215,22 +221,28 @@ def test_gdal_opens_the_address(tmp_path: Path, serving: Serving) -> None:
 
 
 @pytest.mark.live
-def test_gdal_reads_a_coarser_level(tmp_path: Path, serving: Serving) -> None:
+def test_gdal_reads_a_coarser_level(
+    tmp_path: Path, serving: Serving, gdal_environment: dict[str, str]
+) -> None:
     with serving(lambda url: tiny_installation(tmp_path, public_url=url, services=["tms"])) as url:
         description = fetch(f"{url}/tms/1.0.0/RGB_PNG/gdal.xml", tmp_path / "layer.xml")
         window = ("-srcwin", 8 * 256, 4 * 256, 1024, 1024)
-        found = translate(description, tmp_path / "out.png", *window, "-outsize", 512, 512)
+        found = translate(
+            gdal_environment, description, tmp_path / "out.png", *window, "-outsize", 512, 512
+        )
     tile = tiny_integer_tile(3)
     rows = [np.hstack([np.asarray(tile("3", row, col)) for col in (4, 5)]) for row in (2, 3)]
     assert np.array_equal(found, np.vstack(rows))
 
 
 @pytest.mark.live
-def test_gdal_places_a_partial_quadtree(tmp_path: Path, serving: Serving) -> None:
+def test_gdal_places_a_partial_quadtree(
+    tmp_path: Path, serving: Serving, gdal_environment: dict[str, str]
+) -> None:
     with serving(lambda url: install(tmp_path, PARTIAL, PARTIAL_LEVELS, url)) as url:
         description = fetch(f"{url}/tms/1.0.0/P/gdal.xml", tmp_path / "layer.xml")
         # By ground coordinates: the second tile of the second row of the finest level.
         span = 256 * 1024
         corners = (span, 12000000 - span, 2 * span, 12000000 - 2 * span)
-        found = translate(description, tmp_path / "out.png", "-projwin", *corners)
+        found = translate(gdal_environment, description, tmp_path / "out.png", "-projwin", *corners)
     assert np.array_equal(found, np.asarray(tiny_integer_tile(3)("0", 1, 1)))

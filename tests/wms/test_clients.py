@@ -19,8 +19,6 @@ from owslib.wms import WebMapService
 from PIL import Image
 
 Serving = Callable[[Callable[[str], Path]], AbstractContextManager[str]]
-ENVIRONMENT = {"PATH": "/usr/bin:/bin", "NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1"}
-"""Of GDAL's commands: no proxy between."""
 BOX = (2600000.0, 3000000.0, 3400000.0, 3600000.0)
 
 
@@ -104,11 +102,11 @@ def test_owslib_asks_for_feature_info(url: str, version: str) -> None:
     assert answer.read().decode() == ",".join(map(str, expected))
 
 
-def gdal(command: str, *arguments: object) -> str:
+def gdal(environment: dict[str, str], command: str, *arguments: object) -> str:
     if shutil.which(command) is None:
         pytest.skip(f"{command} is not installed")
     done = subprocess.run(
-        [command, *map(str, arguments)], capture_output=True, text=True, env=ENVIRONMENT
+        [command, *map(str, arguments)], capture_output=True, text=True, env=environment
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -116,10 +114,13 @@ def gdal(command: str, *arguments: object) -> str:
 
 @pytest.mark.live
 @pytest.mark.parametrize("version", ["1.3.0", "1.1.1"])
-def test_gdal_lists_the_layers(url: str, version: str) -> None:
+def test_gdal_lists_the_layers(url: str, gdal_environment: dict[str, str], version: str) -> None:
     listed = json.loads(
         gdal(
-            "gdalinfo", "-json", f"WMS:{url}?SERVICE=WMS&REQUEST=GetCapabilities&VERSION={version}"
+            gdal_environment,
+            "gdalinfo",
+            "-json",
+            f"WMS:{url}?SERVICE=WMS&REQUEST=GetCapabilities&VERSION={version}",
         )
     )
     titles = [value for key, value in listed["metadata"]["SUBDATASETS"].items() if "DESC" in key]
@@ -129,7 +130,9 @@ def test_gdal_lists_the_layers(url: str, version: str) -> None:
 @pytest.mark.live
 @pytest.mark.parametrize(("version", "word"), [("1.3.0", "CRS"), ("1.1.1", "SRS")])
 @pytest.mark.parametrize("crs", ["EPSG:3857", "EPSG:4326"])
-def test_gdal_draws_a_map(tmp_path: Path, url: str, version: str, word: str, crs: str) -> None:
+def test_gdal_draws_a_map(
+    tmp_path: Path, url: str, gdal_environment: dict[str, str], version: str, word: str, crs: str
+) -> None:
     box = BOX if crs == "EPSG:3857" else (20.0, 10.0, 70.0, 40.0)
     order = "yxYX" if (version, crs) == ("1.3.0", "EPSG:4326") else "xyXY"
     description = tmp_path / "map.xml"
@@ -149,7 +152,7 @@ def test_gdal_draws_a_map(tmp_path: Path, url: str, version: str, word: str, crs
           <BlockSizeX>80</BlockSizeX><BlockSizeY>60</BlockSizeY><OverviewCount>0</OverviewCount>
         </GDAL_WMS>"""
     )
-    gdal("gdal_translate", "-q", "-of", "PNG", description, tmp_path / "map.png")
+    gdal(gdal_environment, "gdal_translate", "-q", "-of", "PNG", description, tmp_path / "map.png")
     with Image.open(tmp_path / "map.png") as picture:
         pixels = np.asarray(picture)
     assert pixels.shape == (60, 80, 3)
