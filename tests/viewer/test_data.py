@@ -11,10 +11,13 @@ import pytest
 from tests.viewer import ground
 from werkzeug.test import Client
 
+from mastaba.model.pyramid import Level
+from mastaba.model.tile_matrix_set import TileMatrix
 from mastaba.testing.installation import layer_document, write_installation
 from mastaba.testing.pyramids import LevelPlan, write_pyramid
 from mastaba.testing.tile_matrix_sets import geographic, web_mercator
 from mastaba.testing.tiny_installation import tiny_installation, tiny_integer_tile
+from mastaba_viewer.grids import block_size
 
 OpenClient = Callable[[Path], Client]
 FRONT = "http://maps.example/front"
@@ -373,6 +376,15 @@ def test_stored_tiles(everything: Client) -> None:
         for col in range(8, 12):
             tile = everything.get(f"/tms/1.0.0/VECTOR/4/{col}/{row}.pbf")
             assert (tile.status_code == 200) is ground.is_stored(row, col)
+
+
+@pytest.mark.parametrize(
+    ("slab", "block"),
+    [((1, 1), (4, 4)), ((3, 2), (4, 6)), ((16, 8), (8, 16)), ((4096, 100), (64, 64))],
+)
+def test_blocks_are_slabs_of_a_fair_size(slab: tuple[int, int], block: tuple[int, int]) -> None:
+    matrix = TileMatrix("0", 1.0, 0.0, 0.0, 256, 256, 4096, 4096)
+    assert block_size(Level(matrix, *slab, matrix.all_tiles)) == block
 
 
 def test_tiles_outside_the_limits_are_not_looked_up(tiny: Client) -> None:

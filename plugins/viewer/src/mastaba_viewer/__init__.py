@@ -1,6 +1,6 @@
-"""Map preview pages for Mastaba: every published layer on a slippy map.
+"""Map preview pages for Mastaba: the published layers as each of its services gives them.
 
-The page works without a network: the map library comes with a Python package, the rest are
+The pages work without a network: the map library comes with a Python package, the rest are
 files of this one.
 """
 

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 _SMALLEST_BLOCK: Final = 4
 """Tiles; slabs may be as small as one tile, which is too little for a question."""
 
+_LARGEST_BLOCK: Final = 64
+"""Tiles; what a question costs must not depend on how large a slab somebody made."""
+
 
 def extra_links(layer: Layer, site: Site) -> list[TileMatrixSetLink]:
     """Return what is offered of other sets than the one that the layer is stored in."""
@@ -43,12 +46,13 @@ def published_names(layer: Layer, site: Site) -> dict[str, str]:
 
 
 def block_size(level: Level) -> tuple[int, int]:
-    """Return rows and columns of tiles that are looked up at once: a slab, or some small ones."""
+    """Return rows and columns of tiles that are looked up at once: mostly those of a slab."""
 
-    def whole_slabs(size: int) -> int:
-        return size * -(-_SMALLEST_BLOCK // size)
+    def block(size: int) -> int:
+        whole_slabs = size * -(-_SMALLEST_BLOCK // size)
+        return min(whole_slabs, _LARGEST_BLOCK)
 
-    return whole_slabs(level.tiles_per_height), whole_slabs(level.tiles_per_width)
+    return block(level.tiles_per_height), block(level.tiles_per_width)
 
 
 def grids(layer: Layer, site: Site) -> list[dict[str, Any]]:

@@ -24,13 +24,13 @@ export function showReadout(map, set, output, elevationAt) {
     const place = latlng ?? map.getCenter();
     const elevation = elevationAt(place);
     const isKnown = typeof elevation !== "function";
-    output.replaceChildren(...describe(map, set, place, isKnown ? elevation : null));
+    output.replaceChildren(...describe(map, set, place, isKnown ? elevation : null, !latlng));
     if (isKnown) return;
     timer = setTimeout(async () => {
       question = new AbortController();
       const { signal } = question;
       const value = await elevation(signal).catch(() => null);
-      if (!signal.aborted) output.replaceChildren(...describe(map, set, place, value));
+      if (!signal.aborted) output.replaceChildren(...describe(map, set, place, value, !latlng));
     }, REST);
   };
   const move = (event) => {
@@ -50,8 +50,9 @@ export function showReadout(map, set, output, elevationAt) {
   return update;
 }
 
-function describe(map, set, latlng, elevation) {
+function describe(map, set, latlng, elevation, isMiddle) {
   const parts = [];
+  if (isMiddle) parts.push(piece("span", "centre"));
   if (elevation !== null) parts.push(piece("b", `${elevation.toFixed(2)} m`));
   parts.push(piece("i", place(set, latlng)));
   const zoom = map.getZoom();
@@ -66,6 +67,7 @@ function place(set, { lng: x, lat: y }) {
   if (set.geographic) return `${y.toFixed(5)}, ${x.toFixed(5)}`;
   if (set.crs !== "EPSG:3857") return `${x.toFixed(1)}  ${y.toFixed(1)}`;
   const longitude = (x / EARTH_RADIUS) * (180 / Math.PI);
+  if (Math.abs(longitude) > 180) return `${x.toFixed(0)}  ${y.toFixed(0)}`;
   const latitude = Math.atan(Math.sinh(y / EARTH_RADIUS)) * (180 / Math.PI);
   return `${latitude.toFixed(5)}, ${longitude.toFixed(5)}`;
 }
