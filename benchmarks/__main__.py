@@ -6,11 +6,14 @@ import argparse
 import json
 import sys
 import tempfile
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
 from benchmarks.classes import CLASSES, RequestClass, from_file, from_installation
 from benchmarks.demo import demo_installation
+from benchmarks.maps import MAP_CLASSES, MapInstallation, map_classes, with_map_layers
+from benchmarks.mapserver import mapserver
 from benchmarks.measure import Result, measure
 from benchmarks.report import machine, table
 from benchmarks.servers import (
@@ -22,6 +25,9 @@ from benchmarks.servers import (
     require_programs,
 )
 
+_GROUPS = {"tiles": CLASSES, "maps": MAP_CLASSES}
+_SERVERS = {"fastcgi": fastcgi_behind_nginx, "http": plain_http}
+
 
 def main() -> int:
     """Measure and print; 1 when nothing could be measured or an answer was wrong."""
@@ -29,9 +35,15 @@ def main() -> int:
     try:
         require_programs()
         server_json = arguments.server_json or demo_installation()
-        classes = _classes(arguments, server_json)
-        with tempfile.TemporaryDirectory(prefix="mastaba-bench-") as folder:
-            results = _run(arguments, server_json, classes, Path(folder))
+        names = [part for name in arguments.classes for part in _GROUPS.get(name, (name,))]
+        with tempfile.TemporaryDirectory(prefix="mastaba-bench-") as name:
+            folder = Path(name)
+            maps = None
+            if not arguments.requests and any(name in MAP_CLASSES for name in names):
+                maps = with_map_layers(server_json, folder / "maps")
+                server_json = maps.server_json
+            classes = _classes(arguments, server_json, names, maps)
+            results = _run(arguments, server_json, classes, maps, folder)
     except Missing as missing:
         sys.stderr.write(f"benchmarks: {missing}\n")
         return 1
@@ -44,28 +56,51 @@ def main() -> int:
     return 1 if any(result.errors for result in results) else 0
 
 
-def _classes(arguments: argparse.Namespace, server_json: Path) -> list[RequestClass]:
+def _classes(
+    arguments: argparse.Namespace,
+    server_json: Path,
+    names: Sequence[str],
+    maps: MapInstallation | None,
+) -> list[RequestClass]:
     if arguments.requests:
         return [from_file(arguments.requests)]
-    return from_installation(
-        server_json,
-        names=arguments.classes,
-        media_type=arguments.format,
-        count=arguments.count,
-        seed=arguments.seed,
-    )
+    classes: list[RequestClass] = []
+    tile_names = [name for name in names if name in CLASSES]
+    if tile_names:
+        classes += from_installation(
+            server_json,
+            names=tile_names,
+            media_type=arguments.format,
+            count=arguments.count,
+            seed=arguments.seed,
+        )
+    if maps is not None:
+        map_names = [name for name in names if name in MAP_CLASSES]
+        classes += map_classes(
+            maps, names=map_names, count=arguments.map_count, seed=arguments.seed
+        )
+    return classes
 
 
 def _run(
-    arguments: argparse.Namespace, server_json: Path, classes: list[RequestClass], folder: Path
+    arguments: argparse.Namespace,
+    server_json: Path,
+    classes: list[RequestClass],
+    maps: MapInstallation | None,
+    folder: Path,
 ) -> list[Result]:
     targets: list[Target] = []
     pids = dict(_pair(text) for text in arguments.peer_pid)
     try:
-        for start in (fastcgi_behind_nginx, plain_http):
+        for name in arguments.servers:
+            start = _SERVERS[name]
             targets.append(
                 start(server_json, folder, workers=arguments.workers, threads=arguments.threads)
             )
+        if arguments.with_mapserver:
+            if maps is None:
+                raise Missing("--with-mapserver compares maps only: add --classes maps")
+            targets.append(mapserver(maps, folder / "mapserver", workers=arguments.workers))
         for name, template in map(_pair, arguments.peer):
             targets.append(peer(name, template, int(pids[name]) if name in pids else None))
         return measure(
@@ -93,9 +128,27 @@ def _parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("--server-json", type=Path, metavar="FILE", help="installation (default: the demo's)")
     add("--requests", type=Path, metavar="FILE", help="one path a line, instead of the classes")
-    add("--classes", nargs="+", choices=CLASSES, default=list(CLASSES), metavar="CLASS")
+    choices = [*_GROUPS, *CLASSES, *MAP_CLASSES]
+    add(
+        "--classes",
+        nargs="+",
+        choices=choices,
+        default=["tiles"],
+        metavar="CLASS",
+        help=f"of {', '.join(choices)} (default: tiles)",
+    )
+    add(
+        "--servers",
+        nargs="+",
+        choices=_SERVERS,
+        default=list(_SERVERS),
+        metavar="SERVER",
+        help="of fastcgi, http (default: both)",
+    )
+    add("--with-mapserver", action="store_true", help="measure maps of MapServer as well")
     add("--format", default="image/jpeg", help="media type of the tiles asked for")
     add("--count", type=int, default=2000, help="different tiles in each class")
+    add("--map-count", type=int, default=300, help="different maps in each class")
     add("--seed", type=int, default=1, help="of the choice of tiles")
     add("--workers", type=int, default=2, help="worker processes of the server")
     add("--threads", type=int, default=1, help="threads of each worker process")

@@ -44,6 +44,9 @@ class RequestClass:
         tiles: what the paths ask for, when they ask for tiles.
         status: of a right answer.
         conditional: whether the ETag of the first answer is sent along.
+        layer: what maps are asked of; empty when the requests are no maps.
+        media_type: what the Content-Type of a right answer starts with: some servers report
+            errors with the status 200.
     """
 
     title: str
@@ -51,6 +54,8 @@ class RequestClass:
     tiles: Sequence[Tile] = field(default=())
     status: int = 200
     conditional: bool = False
+    layer: str = ""
+    media_type: str = ""
 
 
 def from_file(file: Path) -> RequestClass:
@@ -70,17 +75,27 @@ def from_installation(
     Raises:
         Missing: the installation has no tile of this media type.
     """
+    catalogue = load(server_json)
+    tiles = list(_tiles(catalogue, media_type, count, random.Random(seed)))
+    if not tiles:
+        raise Missing(f"{server_json} has no tile of the type {media_type}")
+    roots = {name: settings.root_path for name, settings in catalogue.services.items()}
+    return [_class(name, roots, tiles) for name in names if _service(name) in roots]
+
+
+def load(server_json: Path) -> Catalogue:
+    """Return what an installation publishes.
+
+    Raises:
+        Missing: it cannot be loaded.
+    """
     plugins = Plugins()
     faults = Faults()
     server = read_server_config(str(server_json), plugins, faults)
     catalogue = load_catalogue(server, plugins, Environment(), faults)
     if catalogue is None:
         raise Missing("; ".join(map(str, faults.errors)))
-    tiles = list(_tiles(catalogue, media_type, count, random.Random(seed)))
-    if not tiles:
-        raise Missing(f"{server_json} has no tile of the type {media_type}")
-    roots = {name: settings.root_path for name, settings in catalogue.services.items()}
-    return [_class(name, roots, tiles) for name in names if _service(name) in roots]
+    return catalogue
 
 
 def _service(name: str) -> str:

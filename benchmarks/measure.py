@@ -1,18 +1,21 @@
-"""Drives servers with wrk and counts the CPU time that they spend meanwhile."""
+"""Drives servers and counts the CPU time that they spend meanwhile."""
 
 from __future__ import annotations
 
 import http.client
+import itertools
 import json
 import statistics
 import subprocess
 import sys
+import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from benchmarks.classes import RequestClass
+from benchmarks.client import ask
 from benchmarks.processes import cpu_seconds, memory_bytes
 from benchmarks.servers import Missing, Target, tile_path
 
@@ -81,19 +84,28 @@ def measure(
         plans = [
             _prepare(target, request_class, folder / f"requests-{number}-{index}.txt")
             for index, target in enumerate(targets)
-            if target.template is None or (request_class.tiles and not request_class.conditional)
+            if _serves(target, request_class)
         ]
+        run = _maps if request_class.layer else _wrk
         for plan in plans:
-            _wrk(plan, connections, _WARM_UP)
+            run(plan, connections, _WARM_UP)
         runs: list[list[_Run]] = [[] for _ in plans]
         for turn in range(rounds):
             for index, plan in enumerate(plans):
                 sys.stderr.write(
                     f"{request_class.title}, {plan.target.name}, round {turn + 1} of {rounds}\n"
                 )
-                runs[index].append(_wrk(plan, connections, seconds))
+                runs[index].append(run(plan, connections, seconds))
         results.extend(_result(plan, done) for plan, done in zip(plans, runs, strict=True))
     return results
+
+
+def _serves(target: Target, request_class: RequestClass) -> bool:
+    if target.layers is not None:
+        return request_class.layer in target.layers
+    if target.template is not None:
+        return bool(request_class.tiles) and not request_class.conditional
+    return True
 
 
 def _prepare(target: Target, request_class: RequestClass, file: Path) -> _Plan:
@@ -106,10 +118,10 @@ def _prepare(target: Target, request_class: RequestClass, file: Path) -> _Plan:
     lines: list[str] = []
     sizes: list[int] = []
     for path in paths:
-        status, etag, body = _ask(connection, path, None)
+        status, etag, media_type, body = _ask(connection, path, None)
         if request_class.conditional and etag:
-            status, _, body = _ask(connection, path, etag)
-        if status != request_class.status:
+            status, _, media_type, body = _ask(connection, path, etag)
+        if status != request_class.status or not media_type.startswith(request_class.media_type):
             text = body[:500].decode("utf-8", "replace")
             raise Missing(f"{target.name}: {path}: status {status}\n{text}")
         sizes.append(len(body))
@@ -121,11 +133,12 @@ def _prepare(target: Target, request_class: RequestClass, file: Path) -> _Plan:
 
 def _ask(
     connection: http.client.HTTPConnection, path: str, etag: str | None
-) -> tuple[int, str, bytes]:
+) -> tuple[int, str, str, bytes]:
     connection.request("GET", path, headers={"If-None-Match": etag} if etag else {})
     response = connection.getresponse()
     body = response.read()
-    return response.status, response.headers.get("ETag") or "", body
+    headers = response.headers
+    return response.status, headers.get("ETag") or "", headers.get("Content-Type") or "", body
 
 
 def _wrk(plan: _Plan, connections: int, seconds: float) -> _Run:
@@ -148,6 +161,34 @@ def _wrk(plan: _Plan, connections: int, seconds: float) -> _Run:
         told["longest"],
         cpu,
         told["errors"],
+    )
+
+
+def _maps(plan: _Plan, connections: int, seconds: float) -> _Run:
+    """Ask for maps until the time is over, and wait for those under way."""
+    pid = plan.target.pid
+    before = cpu_seconds(pid) if pid is not None else None
+    deadline = time.monotonic() + seconds
+    answers = ask(
+        plan.target.address,
+        itertools.cycle(plan.request_class.paths),
+        connections=connections,
+        go_on=lambda: time.monotonic() < deadline,
+        media_type=plan.request_class.media_type,
+    )
+    if answers.first_error:
+        sys.stderr.write(f"{plan.target.name}: {answers.first_error}\n")
+    count = len(answers.latencies)
+    cpu = None
+    if pid is not None and before is not None and count:
+        cpu = (cpu_seconds(pid) - before) / count * 1e6
+    return _Run(
+        count / answers.elapsed,
+        answers.percentile(0.5) * 1e6,
+        answers.percentile(0.99) * 1e6,
+        max(answers.latencies, default=0.0) * 1e6,
+        cpu,
+        answers.errors,
     )
 
 

@@ -22,21 +22,21 @@ from urllib.parse import quote, urlsplit
 _START_TIMEOUT = 60.0
 
 _NGINX_CONF = """
-worker_processes 1; daemon off; pid {folder}/nginx.pid; error_log {folder}/nginx.log warn; {user}
+worker_processes 1; daemon off; pid {folder}/{name}.pid; error_log {folder}/{name}.log warn; {user}
 events {{ worker_connections 512; }}
 http {{
   access_log off;
   client_body_temp_path {folder}/body; proxy_temp_path {folder}/proxy;
   fastcgi_temp_path {folder}/fastcgi; uwsgi_temp_path {folder}/uwsgi; scgi_temp_path {folder}/scgi;
   keepalive_requests 100000000;
-  upstream mastaba {{
-    server unix:{socket}; keepalive 16; keepalive_requests 100000000;
+  upstream server {{
+    server unix:{socket}; {keepalive}
   }}
   server {{
     listen 127.0.0.1:{port};
     location / {{
-      fastcgi_pass mastaba;
-      fastcgi_keep_conn on;
+      fastcgi_pass server;
+      fastcgi_keep_conn {keep};
       fastcgi_buffers 16 64k;
       fastcgi_param SCRIPT_NAME $uri;
       fastcgi_param QUERY_STRING $query_string;
@@ -53,6 +53,9 @@ http {{
 """
 
 
+_KEEPALIVE = "keepalive 16; keepalive_requests 100000000;"
+
+
 class Missing(Exception):  # noqa: N818 - not an error of the program
     """Something that the measurement needs is not there."""
 
@@ -65,12 +68,14 @@ class Target:
         name: in the table.
         address: ``http://host:port``.
         template: form of its tile requests, when it is not that of ours.
+        layers: those that it serves maps of, when it serves nothing else.
         pid: process whose CPU time, with that of its descendants, is counted; None for none.
     """
 
     name: str
     address: str
     template: str | None = None
+    layers: frozenset[str] | None = None
     pid: int | None = None
     processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
@@ -87,7 +92,7 @@ class Target:
 
 def require_programs() -> None:
     """Raise `Missing` unless wrk and nginx are there."""
-    missing = [name for name in ("wrk", "nginx") if _program(name) is None]
+    missing = [name for name in ("wrk", "nginx") if find_program(name) is None]
     if missing:
         raise Missing(f"install {' and '.join(missing)} (scripts/install-debian-packages)")
 
@@ -98,20 +103,40 @@ def fastcgi_behind_nginx(server_json: Path, folder: Path, *, workers: int, threa
     target = Target("nginx + FastCGI", f"http://127.0.0.1:{free_port()}")
     changed = _changed(server_json, folder / "fastcgi.json", str(path), workers, threads)
     try:
-        server = _start(target, _mastaba(changed), folder / "fastcgi.log")
+        server = start_process(target, _mastaba(changed), folder / "fastcgi.log")
         target.pid = server.pid
-        _wait_for(path.exists, server, folder / "fastcgi.log")
-        conf = folder / "nginx.conf"
-        user = f"user {pwd.getpwuid(0).pw_name};" if os.geteuid() == 0 else ""
-        port = urlsplit(target.address).port
-        conf.write_text(_NGINX_CONF.format(folder=folder, socket=path, port=port, user=user))
-        log = folder / "nginx.log"
-        nginx = _start(target, [_program("nginx") or "nginx", "-e", str(log), "-c", str(conf)], log)
-        _wait_for(lambda: _answers(target.address), nginx, log)
+        wait_for(path.exists, server, folder / "fastcgi.log")
+        nginx_before(target, path, folder, "nginx", keep=True)
     except BaseException:
         target.stop()
         raise
     return target
+
+
+def nginx_before(target: Target, path: Path, folder: Path, name: str, *, keep: bool) -> None:
+    """Start nginx at the address of a target, before the FastCGI server on a Unix socket.
+
+    Args:
+        name: of the files in the folder.
+        keep: whether connections to the server are kept. A server that answers one connection at
+            a time leaves the others waiting for ever behind one that is kept.
+    """
+    log = folder / f"{name}.log"
+    conf = folder / f"{name}.conf"
+    conf.write_text(
+        _NGINX_CONF.format(
+            folder=folder,
+            name=name,
+            socket=path,
+            port=urlsplit(target.address).port,
+            user=f"user {pwd.getpwuid(0).pw_name};" if os.geteuid() == 0 else "",
+            keep="on" if keep else "off",
+            keepalive=_KEEPALIVE if keep else "",
+        )
+    )
+    command = [find_program("nginx") or "nginx", "-e", str(log), "-c", str(conf)]
+    nginx = start_process(target, command, log)
+    wait_for(lambda: _answers(target.address), nginx, log)
 
 
 def plain_http(server_json: Path, folder: Path, *, workers: int, threads: int) -> Target:
@@ -121,9 +146,9 @@ def plain_http(server_json: Path, folder: Path, *, workers: int, threads: int) -
     changed = _changed(server_json, folder / "http.json", "127.0.0.1:0", workers, threads)
     log = folder / "http.log"
     try:
-        server = _start(target, [*_mastaba(changed), "--http", f"127.0.0.1:{port}"], log)
+        server = start_process(target, [*_mastaba(changed), "--http", f"127.0.0.1:{port}"], log)
         target.pid = server.pid
-        _wait_for(lambda: _answers(target.address), server, log)
+        wait_for(lambda: _answers(target.address), server, log)
     except BaseException:
         target.stop()
         raise
@@ -141,7 +166,7 @@ def peer(name: str, url: str, pid: int | None) -> Target:
     if not _answers(address):
         raise Missing(f"{name} does not answer at {address}")
     has_fields = "{" in url
-    return Target(name, address, url[len(address) :] if has_fields else None, pid)
+    return Target(name, address, url[len(address) :] if has_fields else None, pid=pid)
 
 
 def tile_path(template: str, fields: dict[str, object]) -> str:
@@ -179,17 +204,25 @@ def _changed(original: Path, copy: Path, port: str, workers: int, threads: int) 
     return copy
 
 
-def _start(target: Target, command: list[str], log: Path) -> subprocess.Popen[bytes]:
+def start_process(
+    target: Target, command: list[str], log: Path, stdin: int = subprocess.DEVNULL
+) -> subprocess.Popen[bytes]:
+    """Start what belongs to a target, in a process group of its own."""
     stream: IO[bytes]
     with log.open("ab") as stream:
         process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=stream, stderr=stream, process_group=0
+            command, stdin=stdin, stdout=stream, stderr=stream, process_group=0
         )
     target.processes.append(process)
     return process
 
 
-def _wait_for(ready: Callable[[], bool], process: subprocess.Popen[bytes], log: Path) -> None:
+def wait_for(ready: Callable[[], bool], process: subprocess.Popen[bytes], log: Path) -> None:
+    """Wait until a process is ready.
+
+    Raises:
+        Missing: it ends, or takes too long; with its log.
+    """
     deadline = time.monotonic() + _START_TIMEOUT
     while not ready():
         if process.poll() is not None or time.monotonic() > deadline:
@@ -210,5 +243,6 @@ def _answers(address: str) -> bool:
     return True
 
 
-def _program(name: str) -> str | None:
+def find_program(name: str) -> str | None:
+    """Return the path of a program, which may be one of those for administrators."""
     return shutil.which(name) or shutil.which(name, path="/usr/sbin:/sbin")

@@ -1,0 +1,94 @@
+"""A client for answers that take milliseconds: every request that it begins, it also ends.
+
+wrk hangs up on what is under way when its time is over. The server has worked for it all the
+same, which with slow answers is a good part of the processor time of a run.
+"""
+
+from __future__ import annotations
+
+import http.client
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from urllib.parse import urlsplit
+
+_PATIENCE = 120.0
+
+
+@dataclass
+class Answers:
+    """What came back.
+
+    Attributes:
+        latencies: seconds, of right answers.
+        errors: answers of a status from 400 on or of another media type, broken connections.
+        first_error: what the first of them was.
+        elapsed: seconds from the first request to the last answer.
+    """
+
+    latencies: list[float] = field(default_factory=list)
+    errors: int = 0
+    first_error: str = ""
+    elapsed: float = 0.0
+
+    def percentile(self, part: float) -> float:
+        """Return the latency, seconds, below which this part of the answers is."""
+        ordered = sorted(self.latencies)
+        return ordered[min(len(ordered) - 1, int(part * len(ordered)))] if ordered else 0.0
+
+
+def ask(
+    address: str,
+    paths: Iterator[str],
+    *,
+    connections: int,
+    go_on: Callable[[], bool] = lambda: True,
+    media_type: str = "",
+) -> Answers:
+    """Ask for paths over kept connections until there are no more, or `go_on` says no."""
+    answers = Answers()
+    lock = threading.Lock()
+    host = urlsplit(address).netloc
+
+    def work() -> None:
+        connection = http.client.HTTPConnection(host, timeout=_PATIENCE)
+        while go_on():
+            with lock:
+                path = next(paths, None)
+            if path is None:
+                break
+            started = time.perf_counter()
+            error = _fault(connection, path, media_type)
+            taken = time.perf_counter() - started
+            with lock:
+                if error:
+                    answers.errors += 1
+                    answers.first_error = answers.first_error or f"{path}: {error}"
+                else:
+                    answers.latencies.append(taken)
+        connection.close()
+
+    threads = [threading.Thread(target=work) for _ in range(connections)]
+    started = time.perf_counter()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    answers.elapsed = time.perf_counter() - started
+    return answers
+
+
+def _fault(connection: http.client.HTTPConnection, path: str, media_type: str) -> str:
+    """Ask, and return what is wrong with the answer; an empty text when nothing is."""
+    try:
+        connection.request("GET", path)
+        response = connection.getresponse()
+        body = response.read()
+    except (OSError, http.client.HTTPException) as error:
+        connection.close()
+        return repr(error)
+    got = response.headers.get("Content-Type") or ""
+    if response.status < 400 and got.startswith(media_type):
+        return ""
+    return f"status {response.status}, {got}: {body[:200].decode('utf-8', 'replace')}"
