@@ -197,22 +197,19 @@ def box_around(
     return BoundingBox(cx - width / 2, cy - height / 2, cx + width / 2, cy + height / 2)
 
 
-def pixel_size(source: Source, crs: CRS, stretch: float = _STRETCH) -> float:
-    """Return the size, in units of a CRS, of what covers ``stretch`` pixels of the region.
-
-    In degrees it is that of the equator, as a client that draws square degrees asks for it: away
-    from the equator, such pixels are higher than wide in Web Mercator.
-    """
-    size = stretch * source.cell_size
-    if crs.is_geographic:
-        return size / crs.metres_per_unit
-    return size if crs == source.crs else size * math.cos(math.radians(_middle(source)[1]))
+def units_of(source: CRS, target: CRS) -> float:
+    """Return how many units of one CRS are one unit of another, on the equator."""
+    return source.metres_per_unit / target.metres_per_unit
 
 
 def _extents(
     source: Source, crs: CRS, kind: _Kind, count: int, generator: random.Random
 ) -> Iterator[BoundingBox]:
-    size = pixel_size(source, crs)
+    # Degrees are those of the equator, as a client that draws square degrees asks for them: away
+    # from it, such pixels are higher than wide in Web Mercator.
+    size = _STRETCH * source.cell_size * units_of(source.crs, crs)
+    if not crs.is_geographic and crs != source.crs:
+        size *= math.cos(math.radians(_middle(source)[1]))
     width, height = kind.width * size, kind.height * size
     region = source.region
     middle_x, middle_y = (region.xmin + region.xmax) / 2, (region.ymin + region.ymax) / 2
