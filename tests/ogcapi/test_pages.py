@@ -161,4 +161,4 @@ def test_viewer_is_linked_where_it_is_enabled(tmp_path: Path, open_client: Any) 
     assert "http://maps.example/viewer" in [node.get("href") for node in tree.iterfind(".//a")]
     content = client.get("/ogcapi/collections/RGB_PNG").get_json()
     (link,) = (item for item in content["links"] if item["rel"] == "preview")
-    assert link["href"] == "http://maps.example/viewer#RGB_PNG"
+    assert link["href"] == "http://maps.example/viewer/RGB_PNG"

@@ -75,7 +75,7 @@ def _links(dataset: Dataset, collection: Collection) -> list[Link]:
         links.append(link(f"{href}/styles?f=json", f"{REL}/styles", JSON, "Styles"))
     viewer = dataset.site.services.get("viewer")
     if viewer is not None:
-        page = f"{viewer.settings.endpoint_uri}#{quote(layer.id, safe='')}"
+        page = f"{viewer.settings.endpoint_uri}/{quote(layer.id, safe='')}"
         links.append(link(page, "preview", HTML, "On a map"))
     # Links as existing servers write them, for clients that look for no others.
     if tilesets:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mastaba.model.format import Codec
-
 if TYPE_CHECKING:
     from mastaba.model.layer import Layer
     from mastaba.model.style import Style
@@ -33,18 +31,6 @@ def format_label(layer: Layer) -> str:
     if tile_format.sample == "float32":
         return "Elevation"
     return tile_format.media_type.removeprefix("image/").upper()
-
-
-def shows_in_stored_tiles(layer: Layer, style: Style) -> bool:
-    """Tell whether stored tiles look as a style says, though they are sent unchanged.
-
-    Of one-channel PNG the palette is exchanged, which is a part of the file and not of the pixels.
-    """
-    raster, codec = layer.pyramid.raster, layer.pyramid.format.codec
-    takes_palettes = codec is Codec.PNG and raster is not None and raster.channels == 1
-    return style.is_identity or (
-        takes_palettes and style.palette is not None and not style.processing
-    )
 
 
 def is_picture(layer: Layer, style: Style | None) -> bool:

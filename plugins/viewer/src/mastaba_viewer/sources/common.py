@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, urlencode
 
+from mastaba.model.crs_offer import CRSOffer
+
 if TYPE_CHECKING:
     from mastaba.model.layer import Layer
     from mastaba.service import Service, Site
 
-_TWINS: Final = {"CRS:84": "EPSG:4326", "EPSG:4326": "CRS:84"}
 _SHOWN: Final = ("image/png", "image/jpeg", "image/webp")
 
 
@@ -57,13 +58,9 @@ def map_formats(site: Site) -> list[str]:
 
 def map_crs(layer: Layer, site: Site) -> list[str]:
     """Return the codes of the CRSs that maps of a layer may be asked for in, its own first."""
-    settings = site.catalogue.settings
+    offer = CRSOffer(site.catalogue.settings)
     native = layer.pyramid.tile_matrix_set.crs.code.upper()
-    codes = [native, *_twin(native), *settings.equivalences.declared(native)]
-    if settings.map.reprojection:
-        for code in (*map(str.upper, layer.extra_crs), *map(str.upper, settings.map.crs)):
-            codes += [code, *_twin(code)]
-    return list(dict.fromkeys(codes))
+    return list(dict.fromkeys((native, *offer.of(layer).own, *offer.shared)))
 
 
 def map_limits(site: Site) -> dict[str, Any]:
@@ -75,7 +72,3 @@ def map_limits(site: Site) -> dict[str, Any]:
         "tilesX": settings.max_tiles_x,
         "tilesY": settings.max_tiles_y,
     }
-
-
-def _twin(code: str) -> list[str]:
-    return [_TWINS[code]] if code in _TWINS else []

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from mastaba.http.tile_styles import shows_in_stored_tiles
 from mastaba_viewer.grids import plain_names
-from mastaba_viewer.kinds import is_picture, kind, shows_in_stored_tiles
+from mastaba_viewer.kinds import is_picture, kind
 from mastaba_viewer.sources.common import (
     data_formats,
     document,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from mastaba_viewer.kinds import kind, shows_in_stored_tiles
+from mastaba.http.tile_styles import shows_in_stored_tiles
+from mastaba_viewer.kinds import kind
 from mastaba_viewer.sources.common import document, publisher, segment
 
 if TYPE_CHECKING:
