@@ -16,8 +16,13 @@ import pytest
 # "broken" exists, hangs when "hang" exists, and makes workers that die when "fatal" exists, that
 # are never ready when "lazy" exists.
 SERVER = """
-import logging, os, sys, threading, time
+import logging, os, signal, sys, threading, time
 from pathlib import Path
+
+# A shell that runs the tests in the background leaves these ignored.
+for number in (signal.SIGINT, signal.SIGQUIT):
+    signal.signal(number, signal.SIG_DFL)
+
 from mastaba.transport.fastcgi import FastCGIServer
 from mastaba.transport.handover import Handover
 from mastaba.transport.listener import open_listener
