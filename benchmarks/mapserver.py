@@ -65,8 +65,9 @@ _LAYER = """
   END
 """
 # A FastCGI process takes its connections from a socket that it finds as its standard input. The
-# shell waits for the processes, so that they are its descendants; and ends them with itself.
-_LAUNCH = "exec 3<&0; trap 'trap - TERM; kill 0' TERM; {starts} wait"
+# shell waits for the processes, so that they are its descendants; and ends them with itself: they
+# put off SIGTERM until the next request.
+_LAUNCH = "exec 3<&0; trap 'kill -KILL 0' TERM; {starts} wait"
 
 
 def mapserver(installation: MapInstallation, folder: Path, *, workers: int) -> Target:
