@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from mastaba import trace
 from mastaba.changes import Change
 from mastaba.errors import ChangeRefusedError, MastabaError, PluginError
+from mastaba.memory import keep_freed_memory
 
 if TYPE_CHECKING:
     from mastaba.catalogue import Catalogue
@@ -179,6 +180,7 @@ class Site:
         They then share its memory, and the first map of each does not wait.
         """
         if any(service.draws_maps for service in self.services.values()):
+            keep_freed_memory()
             _ = self.renderer
 
     @cached_property

@@ -129,7 +129,7 @@ def as_picture(image: MapImage, background: Background, *, alpha_possible: bool)
     else:
         flat = colours.copy()
     if valid is not None:
-        flat[~valid] = ground
+        np.copyto(flat, ground, where=~valid[:, :, np.newaxis])
     return flat
 
 
