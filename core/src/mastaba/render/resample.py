@@ -83,9 +83,13 @@ def _blocks(axis: AxisWeights, size: int) -> tuple[list[int], Float32]:
         where a last run that is shorter is filled up.
     """
     count, taps = axis.weights.shape
-    missing = -count % _BLOCK
-    first = np.pad(axis.first, (0, missing), mode="edge").reshape(-1, _BLOCK)
-    weights = np.pad(axis.weights, ((0, missing), (0, 0))).reshape(-1, _BLOCK, taps)
+    filled = count + -count % _BLOCK
+    first = np.full(filled, axis.first[-1])
+    first[:count] = axis.first
+    first = first.reshape(-1, _BLOCK)
+    weights = np.zeros((filled, taps), np.float32)
+    weights[:count] = axis.weights
+    weights = weights.reshape(-1, _BLOCK, taps)
     low = first.min(axis=1)
     width = int((first.max(axis=1) - low).max()) + taps
     # All runs are given the same width; at the end of the source they begin a little earlier.
