@@ -101,7 +101,7 @@ def _blocks(axis: AxisWeights, size: int) -> tuple[list[int], Float32]:
 
 
 def to_bytes(values: Float32) -> npt.NDArray[np.uint8]:
-    """Return values rounded half up and cut to 0 to 255."""
-    shifted = values + np.float32(0.5)
-    np.clip(shifted, 0.0, 255.0, out=shifted)
-    return shifted.astype(np.uint8)
+    """Return values rounded half up and cut to 0 to 255. The values given are used up."""
+    np.add(values, np.float32(0.5), out=values)
+    np.clip(values, 0.0, 255.0, out=values)
+    return values.astype(np.uint8)

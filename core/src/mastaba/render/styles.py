@@ -122,7 +122,7 @@ def apply_colorize(settings: Mapping[str, Any], pixels: Pixels) -> Bytes:
     """
     source = np.array(settings.get("source", (255, 255, 255)), np.int16)
     destination = np.array(settings.get("destination", (255, 255, 255, 0)), np.uint8)
-    colours = pixels if pixels.dtype == np.uint8 else to_bytes(pixels)
+    colours = pixels if pixels.dtype == np.uint8 else to_bytes(pixels.copy())
     distances = np.abs(colours.astype(np.int16) - source)
     matching = (distances <= settings.get("tolerance", 0)).all(axis=2)
     result = np.full((*matching.shape, len(destination)), 255, np.uint8)
