@@ -18,7 +18,6 @@ import pytest
 from werkzeug.test import Client
 
 from mastaba.testing.tiny_installation import tiny_installation
-from mastaba.wsgi import create_application
 
 SECRET = "swordfish"
 HEADERS = {"X-Mastaba-Secret": SECRET}
@@ -52,20 +51,6 @@ def installation(tmp_path: Path) -> Callable[..., Path]:
         )
 
     return write
-
-
-@pytest.fixture
-def open_client() -> Iterator[Callable[[Path], Client]]:
-    opened: list[Any] = []
-
-    def open_it(server_json: Path) -> Client:
-        application = create_application(str(server_json))
-        opened.append(application)
-        return Client(application)
-
-    yield open_it
-    for application in opened:
-        application.site.catalogue.storages.close()
 
 
 @pytest.fixture

@@ -21,7 +21,6 @@ from werkzeug.test import Client
 from mastaba.plugins import Plugins
 from mastaba.storage.file import FileStorage
 from mastaba.testing.tiny_installation import tiny_installation
-from mastaba.wsgi import create_application
 from mastaba_metrics.operations import OPERATIONS, PAIR, operation
 from mastaba_metrics.table import BOUNDS
 
@@ -62,20 +61,6 @@ def write(tmp_path: Path) -> Callable[..., Path]:
         return tiny_installation(tmp_path / "installation", services=names, **options)
 
     return write_it
-
-
-@pytest.fixture
-def open_client() -> Iterator[Callable[[Path], Client]]:
-    opened: list[Any] = []
-
-    def open_it(server_json: Path) -> Client:
-        application = create_application(str(server_json))
-        opened.append(application)
-        return Client(application)
-
-    yield open_it
-    for application in opened:
-        application.site.catalogue.storages.close()
 
 
 @pytest.fixture

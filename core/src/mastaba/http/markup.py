@@ -14,9 +14,14 @@ _ILLEGAL = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 DECLARATION: Final = '<?xml version="1.0" encoding="UTF-8"?>\n'
 
 
+def legal(value: str, substitute: str) -> str:
+    """Return a text with each character that is illegal in XML 1.0 replaced."""
+    return _ILLEGAL.sub(substitute, value)
+
+
 def text(value: str) -> str:
     """Return a text as XML content or attribute value; characters illegal in XML become U+FFFD."""
-    return escape(_ILLEGAL.sub("\ufffd", value))
+    return escape(legal(value, "\ufffd"))
 
 
 def element(name: str, *content: str, attributes: Mapping[str, str] | None = None) -> str:

@@ -99,10 +99,6 @@ class Renderer:
             layer.check(limits)
         return PreparedMap(layers)
 
-    def check(self, request: MapRequest) -> None:
-        """Refuse what `prepare` refuses."""
-        self.prepare(request)
-
     def render(self, request: MapRequest) -> MapImage:
         """Prepare and draw. Raises what both raise."""
         return self.prepare(request).draw()

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable
 from functools import cached_property
 from typing import ClassVar, Final
 from xml.sax.saxutils import quoteattr
 
 from mastaba.errors import InvalidParameterError, RequestError, public_message
+from mastaba.http.markup import legal
 from mastaba.http.request import Request
 from mastaba.http.response import Document, Response, message, preferred_media_type
 from mastaba.service import RootEntry, Service
 
 _XML: Final = "application/xml"
 _JSON: Final = "application/json"
-_NOT_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 class RootService(Service):
@@ -86,7 +85,7 @@ def services_xml(lines: Iterable[tuple[str, RootEntry]]) -> str:
 
 
 def _attribute(text: str) -> str:
-    return quoteattr(_NOT_XML.sub("_", text))
+    return quoteattr(legal(text, "_"))
 
 
 def _wants_json(request: Request) -> bool:

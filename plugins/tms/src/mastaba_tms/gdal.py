@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 from lxml import etree
 
 from mastaba.errors import UnsupportedOperationError
+from mastaba.http.markup import coordinate
 from mastaba_tms.addresses import tile_template
-from mastaba_tms.xml import add, decimal, document
+from mastaba_tms.xml import add, document
 
 if TYPE_CHECKING:
     from mastaba.http.response import Document
@@ -39,10 +40,10 @@ def gdal_description(layer: Layer, endpoint_uri: str, *, from_bottom: bool) -> D
     window = add(root, "DataWindow")
     right = matrix.origin_x + span * matrix.tile_width * matrix.cell_size
     bottom = matrix.origin_y - span * matrix.tile_height * matrix.cell_size
-    add(window, "UpperLeftX", decimal(matrix.origin_x))
-    add(window, "UpperLeftY", decimal(matrix.origin_y))
-    add(window, "LowerRightX", decimal(right))
-    add(window, "LowerRightY", decimal(bottom))
+    add(window, "UpperLeftX", coordinate(matrix.origin_x))
+    add(window, "UpperLeftY", coordinate(matrix.origin_y))
+    add(window, "LowerRightX", coordinate(right))
+    add(window, "LowerRightY", coordinate(bottom))
     add(window, "TileLevel", matrix.id)
     add(window, "TileCountX", "1")
     add(window, "TileCountY", "1")

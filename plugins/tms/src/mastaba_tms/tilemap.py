@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 from lxml import etree
 
+from mastaba.http.markup import coordinate
 from mastaba_tms.addresses import VERSION, level_href, service_href
 from mastaba_tms.numbering import row_limits
-from mastaba_tms.xml import add, add_keywords, add_metadata, add_text, decimal, document
+from mastaba_tms.xml import add, add_keywords, add_metadata, add_text, document
 
 if TYPE_CHECKING:
     from mastaba.http.response import Document
@@ -38,14 +39,14 @@ def tile_map(layer: Layer, endpoint_uri: str, *, from_bottom: bool) -> Document:
     add(
         root,
         "BoundingBox",
-        minx=decimal(bbox.xmin),
-        miny=decimal(bbox.ymin),
-        maxx=decimal(bbox.xmax),
-        maxy=decimal(bbox.ymax),
+        minx=coordinate(bbox.xmin),
+        miny=coordinate(bbox.ymin),
+        maxx=coordinate(bbox.xmax),
+        maxy=coordinate(bbox.ymax),
     )
     finest = layer.pyramid.finest.matrix
     whole = finest.bbox_of(finest.all_tiles)
-    add(root, "Origin", x=decimal(whole.xmin), y=decimal(whole.ymin))
+    add(root, "Origin", x=coordinate(whole.xmin), y=coordinate(whole.ymin))
     add(
         root,
         "TileFormat",
@@ -66,7 +67,7 @@ def tile_map(layer: Layer, endpoint_uri: str, *, from_bottom: bool) -> Document:
             maxrow=str(max_row),
             mincol=str(level.limits.min_col),
             maxcol=str(level.limits.max_col),
-            units_per_pixel=decimal(level.matrix.cell_size),
+            units_per_pixel=coordinate(level.matrix.cell_size),
             order=str(order),
         )
     return document(root)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
-from decimal import Decimal
 from typing import TYPE_CHECKING, Final
 
 from lxml import etree
 
+from mastaba.http.markup import legal
 from mastaba.http.response import Document
 
 if TYPE_CHECKING:
@@ -16,12 +15,10 @@ if TYPE_CHECKING:
 
 MEDIA_TYPE: Final = "text/xml"
 
-_NOT_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-
 
 def printable_xml(text: str) -> str:
     """Return text with each character that XML 1.0 forbids replaced by ``_``."""
-    return _NOT_XML.sub("_", text)
+    return legal(text, "_")
 
 
 def add(
@@ -69,11 +66,3 @@ def document(root: etree._Element, *, declared: bool = True) -> Document:
     """
     text = etree.tostring(root, xml_declaration=declared, encoding="UTF-8", pretty_print=True)
     return Document(text, MEDIA_TYPE)
-
-
-def decimal(value: float) -> str:
-    """Write a number without exponent and with at most 15 significant digits."""
-    text = f"{value:.15g}"
-    if "e" in text:
-        text = f"{Decimal(text):f}"
-    return "0" if text == "-0" else text
