@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from mastaba.catalogue import Catalogue
 from mastaba.config.faults import Faults
 from mastaba.config.load import load_catalogue
-from mastaba.config.server import ServerConfig, load_server
+from mastaba.config.server import ServerConfig, load_server, missing_port
 from mastaba.environment import Environment
 from mastaba.errors import MastabaError
 from mastaba.http.app import Application
@@ -44,9 +44,7 @@ def run(arguments: argparse.Namespace, plugins: Plugins) -> int:
     layers, examined = 0, None
     if server is not None:
         if server.port is None:
-            faults.error(
-                server.file, "$.port", "is missing", 'add the key "port", such as "127.0.0.1:9000"'
-            )
+            faults.extend([missing_port(server)])
         catalogue = load_catalogue(server, plugins, Environment(), faults)
         if catalogue is not None:
             layers = len(catalogue.layers)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from mastaba.changes import Change
 from mastaba.config.faults import Faults
-from mastaba.config.server import ServerConfig
+from mastaba.config.server import ServerConfig, missing_port
 from mastaba.errors import ConfigurationError, ListenError, PluginError
 from mastaba.http.app import Application
 from mastaba.logs import configure_logging, log_faults
@@ -171,11 +171,7 @@ def _listener(http: str | None, inherited: socket.socket | None, server: ServerC
     if inherited is not None:
         return Listener(inherited, "the socket of the front server")
     if server.port is None:
-        faults = Faults()
-        faults.error(
-            server.file, "$.port", "is missing", 'add the key "port", such as "127.0.0.1:9000"'
-        )
-        raise ConfigurationError(faults.errors)
+        raise ConfigurationError([missing_port(server)])
     return open_listener(server.port, server.backlog)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from mastaba.config.documents import parse_document
 from mastaba.config.faults import Faults
 from mastaba.config.schema import SchemaValidator
+from mastaba.model.fault import Fault, Severity
 from mastaba.plugins import Plugins
 
 
@@ -65,6 +66,17 @@ class ServerConfig:
     @property
     def worker_count(self) -> int:
         return self.workers or len(os.sched_getaffinity(0))
+
+
+def missing_port(server: ServerConfig) -> Fault:
+    """Return the fault of a file without ``port``, where nothing else says where to listen."""
+    return Fault(
+        Severity.ERROR,
+        server.file,
+        "$.port",
+        "is missing",
+        'add the key "port", such as "127.0.0.1:9000"',
+    )
 
 
 def load_server(file: str, plugins: Plugins, faults: Faults) -> ServerConfig | None:
