@@ -42,7 +42,8 @@ LIBRARIES = {
     "pyproj": {"mastaba.model.crs", "mastaba.encoding.geotiff"},
     "werkzeug": {"mastaba.http", "mastaba.doctor"},
     "urllib3": {"mastaba.storage.http"},
-    "numba": {"mastaba.render.accelerated"},
+    "numba": {"mastaba.render.compiled"},
+    "llvmlite": {"mastaba.render.compiled"},
     "simplejpeg": {"mastaba.encoding.jpeg", "mastaba.slab.codecs"},
     "pytest": {"mastaba.testing"},
 }

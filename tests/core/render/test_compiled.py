@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 from tests.core.render.ground import KERNELS, MESH_CENTRE, World, around
 
 from mastaba.model.style import Palette, PaletteEntry
-from mastaba.render import styles, warp
-from mastaba.render.kernels import Taps
+from mastaba.render import compiled, warp
+from mastaba.render.compose import flatten_in_numpy
+from mastaba.render.kernels import AxisWeights, Taps
+from mastaba.render.request import Pixels
+from mastaba.render.resample import resample, resample_in_numpy
 from mastaba.render.styles import apply_palette
 
-pytestmark = pytest.mark.skipif(not warp.HAS_COMPILER, reason="numba is not installed")
+pytestmark = pytest.mark.skipif(not compiled.AVAILABLE, reason="numba is not installed")
 
 
 @pytest.mark.parametrize("scale", [0.3, 1.3, 3.3])
@@ -27,16 +34,16 @@ def test_maps_across_crss(
     bbox = around(crs, 97 * 280 * scale, 83 * 280 * scale, east)
     for name in ("noise", "speckle"):
         layer = replace(mesh.layer(name), resampling=kernel)
-        compiled = mesh.draw(layer, bbox, crs, (97, 83))
+        quick = mesh.draw(layer, bbox, crs, (97, 83))
         with monkeypatch.context() as patch:
-            patch.setattr(warp, "HAS_COMPILER", False)
+            patch.setattr(compiled, "AVAILABLE", False)
             plain = mesh.draw(layer, bbox, crs, (97, 83))
-        assert compiled.valid is not None
+        assert quick.valid is not None
         assert plain.valid is not None
-        assert 0.2 < compiled.valid.mean() < 0.9
-        assert (compiled.valid != plain.valid).mean() < 1e-3
-        both = compiled.valid & plain.valid
-        difference = np.abs(compiled.pixels[both].astype(np.float64) - plain.pixels[both])
+        assert 0.2 < quick.valid.mean() < 0.9
+        assert (quick.valid != plain.valid).mean() < 1e-3
+        both = quick.valid & plain.valid
+        difference = np.abs(quick.pixels[both].astype(np.float64) - plain.pixels[both])
         # Positions are added up in another order: a few are cut to another 1/1024 of a pixel.
         assert np.quantile(difference, 0.99) < (1e-2 if name == "noise" else 1)
         assert (difference > 2.5).mean() < 2e-3
@@ -64,11 +71,11 @@ def test_pixels_without_position_are_left_out(mesh: World, monkeypatch: pytest.M
         assert np.array_equal(np.isfinite(cut.spread(cut.rows)), expected[first : last + 1])
     linear = warp.stencil(Taps.of("linear", 1.0))
     brighter = np.maximum(pixels, 1)
-    compiled = warp.warp(brighter, positions, linear, linear)
-    monkeypatch.setattr(warp, "HAS_COMPILER", False)
+    quick = warp.warp(brighter, positions, linear, linear)
+    monkeypatch.setattr(compiled, "AVAILABLE", False)
     plain = warp.warp(brighter, positions, linear, linear)
-    assert np.abs(compiled - plain).max() < 1.1
-    for image in (compiled, plain):
+    assert np.abs(quick.astype(np.int16) - plain).max() <= 1
+    for image in (quick, plain):
         assert np.array_equal((image > 0).any(axis=2), expected)
 
 
@@ -88,13 +95,101 @@ def test_palettes(monkeypatch: pytest.MonkeyPatch, rgb: bool, alpha: bool) -> No
         Palette(entries[:1], rgb_continuous=rgb, alpha_continuous=alpha),
         Palette(entries[:2], rgb_continuous=rgb, alpha_continuous=alpha, no_alpha=True),
     ):
-        compiled = apply_palette(palette, pixels)
+        quick = apply_palette(palette, pixels)
         with monkeypatch.context() as patch:
-            patch.setattr(styles, "HAS_COMPILER", False)
+            patch.setattr(compiled, "AVAILABLE", False)
             plain = apply_palette(palette, pixels)
-        assert np.array_equal(compiled, plain)
+        assert np.array_equal(quick, plain)
         expected = [palette.colour(float(value)) for value in pixels[5:8].ravel()]
-        shape = (3, 48, compiled.shape[2])
+        shape = (3, 48, quick.shape[2])
         assert np.array_equal(
-            compiled[5:8], np.array(expected, np.uint8)[:, : shape[2]].reshape(shape)
+            quick[5:8], np.array(expected, np.uint8)[:, : shape[2]].reshape(shape)
         )
+
+
+@pytest.mark.parametrize("channels", [1, 2, 3, 4])
+@pytest.mark.parametrize("dtype", [np.uint8, np.float32])
+@pytest.mark.parametrize("kernel", [kernel for kernel in KERNELS if kernel != "nn"])
+def test_images_of_any_channels(kernel: str, dtype: type[np.generic], channels: int) -> None:
+    random = np.random.default_rng(2)
+    for ratio_x, ratio_y in ((0.5, 0.75), (1.25, 1.0), (2.625, 1.875)):
+        across, down = Taps.of(kernel, ratio_x), Taps.of(kernel, ratio_y)
+        columns, rows = reach(across, ratio_x, 31), reach(down, ratio_y, 27)
+        straight = AxisWeights.at(down, rows), AxisWeights.at(across, columns)
+        size = straight[0].span[1], straight[1].span[1]
+        pixels = random.integers(0, 256, (*size, channels)).astype(dtype)
+        agree(resample(pixels, *straight), resample_in_numpy(pixels, *straight))
+        # The same positions, as a grid of four corners
+        grid = np.meshgrid(columns[[0, -1]], rows[[0, -1]])
+        curved = warp.CurvedPositions(
+            np.array([0.0, 30.0]), np.array([0.0, 26.0]), *grid, ratio_x, ratio_y
+        )
+        stencils = warp.stencil(down), warp.stencil(across)
+        quick = warp.warp(pixels, curved, *stencils)
+        agree(quick, warp.warp_in_numpy(pixels, curved, *stencils))
+        # Positions of a warp are cut to 1/1024 of a pixel, which noise shows best.
+        assert np.abs(quick - resample(pixels, *straight).astype(np.float64)).max() < 2.0
+
+
+def reach(taps: Taps, ratio: float, count: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    """Return positions of which the first takes the first pixel, none near a 1/1024 of a pixel."""
+    return taps.radius - 1 + 1 / 64 + 1 / 2048 + np.arange(count) * ratio
+
+
+def agree(quick: Pixels, plain: Pixels) -> None:
+    assert quick.dtype == plain.dtype
+    assert quick.shape == plain.shape
+    difference = np.abs(quick.astype(np.float64) - plain)
+    if quick.dtype == np.uint8:
+        assert difference.max() <= 1
+        assert (difference > 0).mean() < 1e-2
+    else:
+        assert difference.max() < 1e-3
+
+
+def test_what_lies_outside_of_an_image_is_not_read() -> None:
+    pixels = np.zeros((8, 8, 3), np.uint8)
+    taps = Taps.of("linear", 1.0)
+    inside = AxisWeights.at(taps, np.array([1.25, 2.25]))
+    for place in (-1.5, 7.5):
+        outside = AxisWeights.at(taps, np.array([1.25, place]))
+        for axes in ((inside, outside), (outside, inside)):
+            with pytest.raises(IndexError):
+                resample(pixels, *axes)
+        inner = np.full((2, 2), 1.5)
+        grid = np.array([[1.5, place], [1.5, place]])
+        for columns, rows in ((grid, inner), (inner, grid), (grid, grid)):
+            end = np.array([0.0, 1.0])
+            curved = warp.CurvedPositions(end, end, columns, rows, 1.0, 1.0)
+            with pytest.raises(IndexError):
+                warp.warp(pixels, curved, warp.stencil(taps), warp.stencil(taps))
+
+
+def test_backgrounds() -> None:
+    random = np.random.default_rng(3)
+    for channels, ground in ((4, (12, 200, 255)), (2, (77,)), (2, (12, 200, 255))):
+        pixels = random.integers(0, 256, (40, 50, channels)).astype(np.uint8)
+        pixels[0, :2, -1] = 0, 255
+        behind = np.array(ground, np.uint8)
+        flat = compiled.flatten(pixels, behind)
+        assert np.array_equal(flat, flatten_in_numpy(pixels, behind))
+        assert flat[0, 0].tolist() == list(ground)
+        assert set(flat[0, 1].tolist()) == set(pixels[0, 1, :-1].tolist())
+
+
+def test_a_program_that_may_write_nowhere_compiles_anew(tmp_path: Path) -> None:
+    program = "import mastaba.render.compiled as it; print(it.AVAILABLE)"
+    nowhere = {
+        "NUMBA_CACHE_DIR": str(tmp_path / "file" / "folder"),
+        "NUMBA_CACHE_LOCATOR_CLASSES": "UserProvidedCacheLocator",
+    }
+    (tmp_path / "file").touch()
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env=os.environ | nowhere,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == "True\n"
+    assert done.stderr.count("NUMBA_CACHE_DIR") == 1

@@ -8,6 +8,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from mastaba.render import compiled
 from mastaba.render.request import WHITE, Background, MapImage, Mask, Pixels
 
 Bytes = npt.NDArray[np.uint8]
@@ -118,19 +119,37 @@ def as_picture(image: MapImage, background: Background, *, alpha_possible: bool)
     has_alpha = channels in (2, 4)
     if valid is None and not has_alpha:
         return pixels
-    colours = pixels[:, :, :-1] if has_alpha else pixels
-    if colours.shape[2] == 1 and not red == green == blue:
-        colours = np.repeat(colours, 3, axis=2)
-    ground = np.array([red, green, blue][: colours.shape[2]], np.uint8)
+    is_grey = channels < 3 and red == green == blue
+    ground = np.array([red] if is_grey else [red, green, blue], np.uint8)
     if has_alpha:
-        alpha = pixels[:, :, -1:].astype(np.int32)
-        mixed = colours.astype(np.int32) * alpha + ground.astype(np.int32) * (255 - alpha) + 127
-        flat = (mixed // 255).astype(np.uint8)
+        flat = _flattened(pixels, ground)
     else:
-        flat = colours.copy()
+        flat = np.repeat(pixels, 3, axis=2) if len(ground) > channels else pixels.copy()
     if valid is not None:
         np.copyto(flat, ground, where=~valid[:, :, np.newaxis])
     return flat
+
+
+def _flattened(pixels: Bytes, ground: Bytes) -> Bytes:
+    if not compiled.AVAILABLE:
+        return flatten_in_numpy(pixels, ground)
+    flat: Bytes = compiled.flatten(np.ascontiguousarray(pixels), ground)
+    return flat
+
+
+def flatten_in_numpy(pixels: Bytes, ground: Bytes) -> Bytes:
+    """Return pixels with alpha on a background.
+
+    Args:
+        pixels: shape (height, width, 2 or 4 channels), the last one alpha.
+        ground: shape (1,) or (3,), the colour behind; grey pixels take part in all three.
+
+    Returns:
+        shape (height, width, as many channels as the background).
+    """
+    alpha = pixels[:, :, -1:].astype(np.int32)
+    mixed = pixels[:, :, :-1].astype(np.int32) * alpha + ground.astype(np.int32) * (255 - alpha)
+    return ((mixed + 127) // 255).astype(np.uint8)
 
 
 def _with_alpha(pixels: Bytes, valid: Mask | None) -> Bytes:

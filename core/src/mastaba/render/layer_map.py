@@ -32,7 +32,7 @@ from mastaba.render.positions import (
     tiles_around,
 )
 from mastaba.render.request import MapImage, Mask, Pixels
-from mastaba.render.resample import resample, to_bytes
+from mastaba.render.resample import resample
 from mastaba.render.warp import stencil, warp
 
 Float32 = npt.NDArray[np.float32]
@@ -190,14 +190,14 @@ class LayerMap:
             vertical = vertical.shifted(window.top)
             horizontal = horizontal.shifted(window.left)
 
-            def sample(pixels: Pixels) -> Float32:
+            def sample(pixels: Pixels) -> Pixels:
                 return resample(pixels, vertical, horizontal)
         else:
             across, down = self._taps(positions)
             row_stencil, column_stencil = stencil(down), stencil(across)
             shifted = positions.cut(rows.start, rows.stop - 1).shifted(window.top, window.left)
 
-            def sample(pixels: Pixels) -> Float32:
+            def sample(pixels: Pixels) -> Pixels:
                 return warp(pixels, shifted, row_stencil, column_stencil)
 
         pixels, valid = self._sampled(mosaic, sample)
@@ -207,7 +207,7 @@ class LayerMap:
         return pixels, valid
 
     def _sampled(
-        self, mosaic: Mosaic, sample: Callable[[Pixels], Float32]
+        self, mosaic: Mosaic, sample: Callable[[Pixels], Pixels]
     ) -> tuple[Pixels, Mask | None]:
         """Return pixels at the positions of the map, and where they are data.
 
@@ -215,7 +215,7 @@ class LayerMap:
         colour. In both cases a pixel is data when at least half of its weights are.
         """
         if not self._is_float:
-            pixels = to_bytes(sample(mosaic.pixels))
+            pixels = sample(mosaic.pixels)
             if mosaic.valid is None:
                 return pixels, None
             return pixels, _valid(sample(_as_pixels(mosaic.valid)))

@@ -1,9 +1,4 @@
-"""Separable resampling of whole images (resampling.md section 5.4).
-
-Both axes are done as products of small matrices: eight output rows at a time need few source
-rows, and products of that size run at the full speed of the linear algebra library, an order of
-magnitude faster than adding up one tap after the other in numpy.
-"""
+"""Separable resampling of whole images (resampling.md section 5.4)."""
 
 from __future__ import annotations
 
@@ -12,6 +7,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from mastaba.render import compiled
 from mastaba.render.kernels import AxisWeights
 from mastaba.render.request import Pixels
 
@@ -20,24 +16,41 @@ Float32 = npt.NDArray[np.float32]
 _BLOCK: Final = 8
 
 
-def resample(pixels: Pixels, rows: AxisWeights, columns: AxisWeights) -> Float32:
+def resample(pixels: Pixels, rows: AxisWeights, columns: AxisWeights) -> Pixels:
     """Return the image at other positions.
 
     Args:
-        pixels: shape (height, width, channels); the weights count from its first row and column,
-            and stay inside.
+        pixels: uint8 or float32, shape (height, width, channels); the weights count from its
+            first row and column, and stay inside.
         rows, columns: weights for each output row and column.
 
     Returns:
-        float32, shape (output rows, output columns, channels).
+        sample type of ``pixels``, shape (output rows, output columns, channels). Bytes are
+        rounded half up.
     """
     if rows.weights.shape[1] == 1 and columns.weights.shape[1] == 1:
-        picked = pixels[rows.first[:, np.newaxis], columns.first[np.newaxis, :]]
-        return picked.astype(np.float32, copy=False)
+        picked: Pixels = pixels[rows.first[:, np.newaxis], columns.first[np.newaxis, :]]
+        return picked
+    if not compiled.AVAILABLE:
+        return resample_in_numpy(pixels, rows, columns)
+    result: Pixels = compiled.resample(
+        np.ascontiguousarray(pixels), rows.first, rows.weights, columns.first, columns.weights
+    )
+    return result
+
+
+def resample_in_numpy(pixels: Pixels, rows: AxisWeights, columns: AxisWeights) -> Pixels:
+    """Do what `resample` does, by products of small matrices.
+
+    Eight output rows at a time need few source rows, and products of that size run at the full
+    speed of the linear algebra library, an order of magnitude faster than adding up one tap
+    after the other in numpy.
+    """
     height, width, channels = pixels.shape
     source = pixels.astype(np.float32, copy=False).reshape(height, width * channels)
     tall = _combine_rows(source, rows)
-    return _combine_columns(tall, columns, channels)
+    result = _combine_columns(tall, columns, channels)
+    return to_bytes(result) if pixels.dtype == np.uint8 else result
 
 
 def _combine_rows(source: Float32, rows: AxisWeights) -> Float32:

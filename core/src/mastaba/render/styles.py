@@ -10,12 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from mastaba.model.style import Palette
+from mastaba.render import compiled
 from mastaba.render.request import Pixels
 from mastaba.render.resample import to_bytes
-from mastaba.render.warp import HAS_COMPILER
-
-if HAS_COMPILER:
-    from mastaba.render import accelerated
 
 Bytes = npt.NDArray[np.uint8]
 Floats = npt.NDArray[np.float64]
@@ -58,7 +55,7 @@ def _entries(palette: Palette) -> tuple[Floats, Floats]:
 def _colours(palette: Palette, values: npt.NDArray[Any]) -> Bytes:
     steps, entries = _entries(palette)
     flat = np.ascontiguousarray(values, np.float32).reshape(-1)
-    find = accelerated.colours if HAS_COMPILER else colours_in_numpy
+    find = compiled.colours if compiled.AVAILABLE else colours_in_numpy
     found: Bytes = find(flat, steps, entries, palette.rgb_continuous, palette.alpha_continuous)
     return found.reshape(*values.shape, 4)
 

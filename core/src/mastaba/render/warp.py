@@ -8,17 +8,11 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from mastaba.render import compiled
 from mastaba.render.kernels import Taps
 from mastaba.render.positions import FRACTIONS, CurvedPositions
 from mastaba.render.request import Pixels
-
-try:
-    from mastaba.render import accelerated
-except ImportError:
-    # numba is an optional extra: it makes maps across CRSs several times faster, not different.
-    HAS_COMPILER = False
-else:
-    HAS_COMPILER = True
+from mastaba.render.resample import to_bytes
 
 Float32 = npt.NDArray[np.float32]
 
@@ -49,39 +43,39 @@ def stencil(taps: Taps) -> Stencil:
 
 def warp(
     pixels: Pixels, positions: CurvedPositions, vertical: Stencil, horizontal: Stencil
-) -> Float32:
+) -> Pixels:
     """Return the image at other positions.
 
     Args:
-        pixels: shape (height, width, channels); the positions count from its first row and
-            column, and all taps lie inside.
+        pixels: uint8 or float32, shape (height, width, channels); the positions count from its
+            first row and column, and all taps lie inside.
         positions: of the output; rounded down to 1/1024 of a source pixel.
 
     Returns:
-        float32, shape (output rows, output columns, channels); 0 where a pixel has no position.
+        sample type of ``pixels``, shape (output rows, output columns, channels); 0 where a pixel
+        has no position. Bytes are rounded half up.
     """
-    source = np.ascontiguousarray(pixels, np.float32)
-    if HAS_COMPILER:
-        result: Float32 = accelerated.warp(
-            source,
-            positions.across,
-            positions.down,
-            positions.columns,
-            positions.rows,
-            vertical.first,
-            vertical.weights,
-            horizontal.first,
-            horizontal.weights,
-        )
-        return result
-    return warp_in_numpy(source, positions, vertical, horizontal)
+    if not compiled.AVAILABLE:
+        return warp_in_numpy(pixels, positions, vertical, horizontal)
+    result: Pixels = compiled.warp(
+        np.ascontiguousarray(pixels),
+        positions.across,
+        positions.down,
+        positions.columns,
+        positions.rows,
+        vertical.first,
+        vertical.weights,
+        horizontal.first,
+        horizontal.weights,
+    )
+    return result
 
 
 def warp_in_numpy(
-    source: Float32, positions: CurvedPositions, vertical: Stencil, horizontal: Stencil
-) -> Float32:
+    pixels: Pixels, positions: CurvedPositions, vertical: Stencil, horizontal: Stencil
+) -> Pixels:
     """Do what `warp` does, one tap after the other."""
-    height, width, channels = source.shape
+    height, width, channels = pixels.shape
     lines, columns = positions.spread(positions.rows), positions.spread(positions.columns)
     placed = np.isfinite(lines) & np.isfinite(columns)
     # A pixel without position is computed like the first that has one, and cleared at the end.
@@ -92,7 +86,7 @@ def warp_in_numpy(
     row_part, column_part = row & _MASK, column & _MASK
     origin = ((row >> _SHIFT) + vertical.first[row_part]) * width
     origin += (column >> _SHIFT) + horizontal.first[column_part]
-    flat = source.reshape(height * width, channels)
+    flat = pixels.astype(np.float32, copy=False).reshape(height * width, channels)
     result = np.zeros((*origin.shape, channels), np.float32)
     for i in range(vertical.weights.shape[1]):
         line = np.zeros_like(result)
@@ -101,4 +95,4 @@ def warp_in_numpy(
             line += flat[origin + (i * width + j)] * weight[:, :, np.newaxis]
         result += line * vertical.weights[:, i][row_part][:, :, np.newaxis]
     result[~placed] = 0.0
-    return result
+    return to_bytes(result) if pixels.dtype == np.uint8 else result

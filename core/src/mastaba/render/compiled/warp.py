@@ -1,0 +1,170 @@
+"""Resampling at positions of any transformation."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from numba import float32, float64, int32, int64, uint8
+
+from mastaba.render.compiled import float4
+from mastaba.render.compiled.compiler import compiled, given, part
+from mastaba.render.compiled.lines import SLACK, finish
+
+Float32 = npt.NDArray[np.float32]
+Float64 = npt.NDArray[np.float64]
+Int32 = npt.NDArray[np.int32]
+
+_ARGUMENTS = (
+    *[given(float64, 1)] * 2,
+    *[given(float64, 2)] * 2,
+    *[given(int32, 1), given(float32, 2)] * 2,
+)
+
+
+@part
+def _last_pixel(
+    samples: Any,
+    shape: tuple[int, int, int],
+    row_weights: Float32,
+    column_weights: Float32,
+    channel: int,
+) -> np.float32:
+    """Return one channel of what the last taps of the image give."""
+    height, width, channels = shape
+    total = float32(0)
+    for y in range(len(row_weights)):
+        begin = (height - len(row_weights) + y) * width + width - len(column_weights)
+        line = float32(0)
+        for x in range(len(column_weights)):
+            line += column_weights[x] * samples[(begin + x) * channels + channel]
+        total += row_weights[y] * line
+    return total
+
+
+@part
+def _first_tap(position: float, first: Int32) -> Any:
+    fixed = int64(math.floor(position * 1024))
+    return (fixed >> 10) + first[fixed & 1023]
+
+
+@part
+def _line(
+    samples: Any,
+    shape: tuple[int, int, int],
+    across: Float64,
+    columns: Float64,
+    rows: Float64,
+    row_first: Int32,
+    row_weights: Float32,
+    column_first: Int32,
+    column_weights: Float32,
+    line: Float32,
+) -> None:
+    """Write a row of the map.
+
+    Args:
+        samples: flat, of an image of this shape.
+        across: columns of the map, ascending.
+        columns, rows: positions at these; between two of them, positions run evenly.
+    """
+    height, width, channels = shape
+    row_taps, column_taps = np.uintp(row_weights.shape[1]), np.uintp(column_weights.shape[1])
+    last_top, last_left = height - row_weights.shape[1], width - column_weights.shape[1]
+    for cell in range(max(1, len(across) - 1)):
+        next_cell = min(cell + 1, len(across) - 1)
+        start = int(across[cell])
+        stop = int(across[next_cell]) + (1 if next_cell == len(across) - 1 else 0)
+        column, row = columns[cell], rows[cell]
+        column_step, row_step = 0.0, 0.0
+        if next_cell > cell:
+            run = across[next_cell] - across[cell]
+            column_step = (columns[next_cell] - column) / run
+            row_step = (rows[next_cell] - row) / run
+        if not math.isfinite(column + row + column_step + row_step):
+            line[start * channels : stop * channels] = 0
+            continue
+        # No taps are farther out than those at the ends of a straight line.
+        end = stop - start - 1
+        tops = _first_tap(row, row_first), _first_tap(row + end * row_step, row_first)
+        lefts = (
+            _first_tap(column, column_first),
+            _first_tap(column + end * column_step, column_first),
+        )
+        lowest, rightmost = max(tops), max(lefts)
+        if min(tops) < 0 or lowest > last_top or min(lefts) < 0 or rightmost > last_left:
+            raise IndexError("a position outside of the image")
+        meets_end = lowest == last_top and rightmost == last_left
+        for j in range(start, stop):
+            fixed_row = int64(math.floor((row + (j - start) * row_step) * 1024))
+            fixed_column = int64(math.floor((column + (j - start) * column_step) * 1024))
+            row_part, column_part = np.uintp(fixed_row & 1023), np.uintp(fixed_column & 1023)
+            top = (fixed_row >> 10) + row_first[row_part]
+            left = (fixed_column >> 10) + column_first[column_part]
+            if meets_end and top == last_top and left == last_left:
+                # Behind the last pixel of an image there is nothing that could be taken along.
+                for channel in range(channels):
+                    line[j * channels + channel] = _last_pixel(
+                        samples, shape, row_weights[row_part], column_weights[column_part], channel
+                    )
+                continue
+            begin = np.uintp((top * width + left) * channels)
+            total = float4.zeros()
+            for y in range(row_taps):
+                place = begin
+                sum_across = float4.zeros()
+                for x in range(column_taps):
+                    weight = column_weights[column_part, x]
+                    pixel = float4.load(samples, place)
+                    sum_across = float4.add_weighted(sum_across, weight, pixel)
+                    place += np.uintp(channels)
+                total = float4.add_weighted(total, row_weights[row_part, y], sum_across)
+                begin += np.uintp(width * channels)
+            float4.store(line, np.uintp(j * channels), total)
+
+
+@compiled(
+    uint8[:, :, ::1](given(uint8, 3), *_ARGUMENTS),
+    float32[:, :, ::1](given(float32, 3), *_ARGUMENTS),
+)  # type: ignore[untyped-decorator]
+def warp(
+    pixels: Any,
+    across: Float64,
+    down: Float64,
+    grid_columns: Float64,
+    grid_rows: Float64,
+    row_first: Int32,
+    row_weights: Float32,
+    column_first: Int32,
+    column_weights: Float32,
+) -> Any:
+    """Do what `mastaba.render.warp.warp_in_numpy` does."""
+    width, height = int(across[-1]) + 1, int(down[-1]) + 1
+    channels = pixels.shape[2]
+    samples = pixels.reshape(-1)
+    line = np.zeros(width * channels + SLACK, np.float32)
+    result = np.empty((height, width * channels), pixels.dtype)
+    above = 0
+    for i in range(height):
+        while above < len(down) - 2 and i >= down[above + 1]:
+            above += 1
+        below = min(above + 1, len(down) - 1)
+        part_below = 0.0
+        if below > above:
+            part_below = (i - down[above]) / (down[below] - down[above])
+        _line(
+            samples,
+            pixels.shape,
+            across,
+            grid_columns[above] * (1 - part_below) + grid_columns[below] * part_below,
+            grid_rows[above] * (1 - part_below) + grid_rows[below] * part_below,
+            row_first,
+            row_weights,
+            column_first,
+            column_weights,
+            line,
+        )
+        finish(line, result[i])
+    return result.reshape(height, width, channels)
