@@ -12,7 +12,7 @@ PACKAGES := core $(patsubst %/pyproject.toml,%,$(wildcard plugins/*/pyproject.to
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help install demo test live bench bench-storage soak docs gallery check schemas clean
+.PHONY: help install demo test live bench bench-storage bench-memory soak docs gallery check schemas clean
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 
@@ -36,6 +36,9 @@ bench: $(TOOLS) ## measure requests per second, latency and CPU (ARGS="--help" t
 
 bench-storage: $(TOOLS) ## measure what tiles and maps of an object storage cost
 	$(BIN)/python -m benchmarks.storage $(ARGS)
+
+bench-memory: $(TOOLS) ## watch memory over thousands of different maps
+	$(BIN)/python -m benchmarks.leak $(ARGS)
 
 soak: $(TOOLS) ## reload, kill and hammer a server for a while; watch its memory
 	$(BIN)/python -m benchmarks.soak $(ARGS)

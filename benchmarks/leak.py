@@ -18,7 +18,7 @@ from benchmarks.classes import load
 from benchmarks.client import ask
 from benchmarks.demo import demo_installation
 from benchmarks.maps import box_around, get_map, units_of, with_map_layers
-from benchmarks.processes import cpu_seconds, memory_bytes
+from benchmarks.processes import cpu_seconds, memory_of
 from benchmarks.servers import Missing, Target, fastcgi_behind_nginx, require_programs
 from mastaba.model.crs import CRS
 from mastaba.model.layer import Layer
@@ -65,8 +65,9 @@ def _watch(target: Target, paths: Iterator[str], options: argparse.Namespace) ->
     print(
         f"{'requests':>10}{'Pss MiB':>10}{'Rss MiB':>10}{'CPU ms':>10}{'p50 ms':>10}{'errors':>10}"
     )
-    sizes = [memory_bytes(pid)[0] / _MIB]
-    print(f"{0:>10}{sizes[0]:>10.1f}{memory_bytes(pid)[1] / _MIB:>10.1f}", flush=True)
+    memory = memory_of(pid)
+    sizes = [memory.divided / _MIB]
+    print(f"{0:>10}{sizes[0]:>10.1f}{memory.resident / _MIB:>10.1f}", flush=True)
     errors = done = 0
     while done < options.requests:
         count = min(options.every, options.requests - done)
@@ -79,11 +80,12 @@ def _watch(target: Target, paths: Iterator[str], options: argparse.Namespace) ->
         if answers.first_error and not errors:
             sys.stderr.write(f"{answers.first_error}\n")
         errors += answers.errors
-        divided, resident = (size / _MIB for size in memory_bytes(pid))
-        sizes.append(divided)
+        memory = memory_of(pid)
+        sizes.append(memory.divided / _MIB)
         middle = answers.percentile(0.5) * 1000
         print(
-            f"{done:>10}{divided:>10.1f}{resident:>10.1f}{cpu:>10.2f}{middle:>10.1f}{errors:>10}",
+            f"{done:>10}{sizes[-1]:>10.1f}{memory.resident / _MIB:>10.1f}"
+            f"{cpu:>10.2f}{middle:>10.1f}{errors:>10}",
             flush=True,
         )
     half = sizes[len(sizes) // 2 :]

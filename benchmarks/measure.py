@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from benchmarks.classes import RequestClass
 from benchmarks.client import ask
-from benchmarks.processes import cpu_seconds, memory_bytes
+from benchmarks.processes import cpu_seconds, memory_of
 from benchmarks.servers import Missing, Target, tile_path
 
 _SCRIPT = Path(__file__).with_name("requests.lua")
@@ -195,7 +195,7 @@ def _maps(plan: _Plan, connections: int, seconds: float) -> _Run:
 def _result(plan: _Plan, runs: Sequence[_Run]) -> Result:
     pid = plan.target.pid
     cpu = [run.cpu for run in runs if run.cpu is not None]
-    memory = memory_bytes(pid) if pid is not None else None
+    memory = memory_of(pid) if pid is not None else None
     return Result(
         plan.request_class.title,
         plan.target.name,
@@ -205,8 +205,8 @@ def _result(plan: _Plan, runs: Sequence[_Run]) -> Result:
         _median(run.p99 for run in runs),
         max(run.longest for run in runs),
         _median(cpu) if cpu else None,
-        memory[0] if memory else None,
-        memory[1] if memory else None,
+        memory.divided if memory else None,
+        memory.resident if memory else None,
         sum(run.errors for run in runs),
     )
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 _TICKS = os.sysconf("SC_CLK_TCK")
+_SIZES = ("Pss", "Rss", "Pss_Anon")
 
 
 def cpu_seconds(pid: int) -> float:
@@ -14,9 +17,25 @@ def cpu_seconds(pid: int) -> float:
     return sum(sum(map(int, fields[11:15])) for _, fields in _family(pid)) / _TICKS
 
 
-def memory_bytes(pid: int) -> tuple[int, int]:
-    """Return what a process and its descendants occupy: shared pages divided, and counted anew."""
-    divided = resident = 0
+@dataclass(frozen=True)
+class Memory:
+    """What some processes occupy, bytes.
+
+    Attributes:
+        divided: each page divided by the processes that share it, other programs included.
+        resident: shared pages counted in each process.
+        own: pages that belong to no file, divided: what the processes wrote themselves. Other
+            programs that run meanwhile do not change it.
+    """
+
+    divided: int
+    resident: int
+    own: int
+
+
+def memory_of(pid: int) -> Memory:
+    """Return what a process and its descendants occupy."""
+    sums = Counter[str]()
     for member, _ in _family(pid):
         try:
             text = Path(f"/proc/{member}/smaps_rollup").read_text(encoding="ascii")
@@ -24,11 +43,9 @@ def memory_bytes(pid: int) -> tuple[int, int]:
             continue
         for line in text.splitlines():
             name, _, rest = line.partition(":")
-            if name == "Pss":
-                divided += int(rest.split()[0]) * 1024
-            elif name == "Rss":
-                resident += int(rest.split()[0]) * 1024
-    return divided, resident
+            if name in _SIZES:
+                sums[name] += int(rest.split()[0]) * 1024
+    return Memory(*(sums[name] for name in _SIZES))
 
 
 def _family(pid: int) -> Iterator[tuple[int, list[str]]]:

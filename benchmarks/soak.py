@@ -3,7 +3,9 @@
 1. Reloads: each configuration writes its number in several places of a document. Every answer has
    to be complete, and of one configuration; a faulty configuration must not be noticed at all.
 2. Killed workers: only the requests that the victim was at may fail.
-3. Memory: of all processes, before and after many reloads and requests.
+3. Memory: of all processes, each shared page counted once (Pss), which many reloads and requests
+   must not change; beside it what they have written themselves (own), and shared pages counted in
+   each (Rss). Other programs that use the same libraries meanwhile take a part of Pss.
 """
 
 from __future__ import annotations
@@ -26,7 +28,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from benchmarks.processes import memory_bytes
+from benchmarks.client import ask
+from benchmarks.processes import memory_of
 from benchmarks.servers import Missing, Target, fastcgi_behind_nginx, require_programs
 from mastaba.testing.tiny_installation import tiny_installation
 
@@ -40,8 +43,9 @@ _MARK = re.compile(rb"Configuration (\d+)\b")
 _PATIENCE = 60.0
 _MIB = 1024**2
 
-MemoryRow = tuple[int, int, float, float, float]
-"""Reloads and requests so far; memory with shared pages divided, and not; that of the parent."""
+_STEPS = 5
+_FLAT = 0.05
+"""Part by which memory may differ from the middle between its lowest and highest."""
 
 
 class Stuck(Exception):  # noqa: N818 - a finding, not an error of the program
@@ -56,6 +60,7 @@ class Tally:
     broken: int = 0
     mixed: int = 0
     wrong: int = 0
+    seconds: float = 0.0
     generations: set[int] = field(default_factory=set)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -112,9 +117,11 @@ class Clients:
     def asking(self) -> Iterator[Tally]:
         for thread in self._threads:
             thread.start()
+        started = time.monotonic()
         try:
             yield self.tally
         finally:
+            self.tally.seconds = time.monotonic() - started
             self._done.set()
             for thread in self._threads:
                 thread.join()
@@ -220,20 +227,17 @@ def _run(folder: Path, options: argparse.Namespace) -> int:
     try:
         server = Server(target, folder / "fastcgi.log", installation)
         reloads = _reloads(server, options)
+        _print_tally(f"{options.reloads} reloads, every third of them faulty", reloads)
         kills = _kills(server, options)
-        memory = _memory(server, options)
+        _print_tally(f"{options.kills} workers killed", kills)
+        is_flat = _memory(server, options)
     finally:
         target.stop()
-    _print_tally(f"{options.reloads} reloads, every third of them faulty", reloads)
-    _print_tally(f"{options.kills} workers killed", kills)
-    print(f"\nMemory over {options.memory_reloads} reloads and {options.requests} requests")
-    print(f"{'reloads':>10}{'requests':>10}{'Pss MiB':>10}{'Rss MiB':>10}{'parent MiB':>12}")
-    for row in memory:
-        print(f"{row[0]:>10}{row[1]:>10}{row[2]:>10.1f}{row[3]:>10.1f}{row[4]:>12.1f}")
     # What the victim of a kill was at is lost: nginx says so with 502.
     lost = kills.failures - kills.statuses[502]
-    print(f"\n{'failed' if reloads.failures or lost else 'passed'}")
-    return 1 if reloads.failures or lost else 0
+    passed = is_flat and not reloads.failures and not lost
+    print(f"\n{'passed' if passed else 'failed'}")
+    return 0 if passed else 1
 
 
 def _reloads(server: Server, options: argparse.Namespace) -> Tally:
@@ -267,34 +271,41 @@ def _kills(server: Server, options: argparse.Namespace) -> Tally:
     return tally
 
 
-def _memory(
-    server: Server, options: argparse.Namespace
-) -> list[tuple[int, int, float, float, float]]:
-    rows: list[MemoryRow] = []
-    steps = 4
-    for step in range(steps + 1):
+def _memory(server: Server, options: argparse.Namespace) -> bool:
+    """Print the memory after each step; tell whether it was flat and all answers were right."""
+    print(f"\nMemory over {options.memory_reloads} reloads and {options.requests} requests")
+    print(f"{'reloads':>10}{'requests':>10}{'own MiB':>10}{'Pss MiB':>10}{'Rss MiB':>10}")
+    sizes: list[float] = []
+    errors = 0
+    for step in range(_STEPS):
         if step:
-            for number in range(options.memory_reloads // steps):
+            for number in range(options.memory_reloads // (_STEPS - 1)):
                 server.reload(1000 * step + number)
-        for number in range(options.requests // (steps + 1)):
-            server.get(_MAP.format(number) if number % 10 == 0 else _TILE)
-        divided, resident = memory_bytes(server.pid)
-        done = options.memory_reloads // steps * step
-        asked = options.requests // (steps + 1) * (step + 1)
-        rows.append((done, asked, divided / _MIB, resident / _MIB, _resident(server.pid) / _MIB))
-    return rows
-
-
-def _resident(pid: int) -> int:
-    pages = Path(f"/proc/{pid}/statm").read_text("ascii").split()[1]
-    return int(pages) * os.sysconf("SC_PAGE_SIZE")
+        count = options.requests // _STEPS
+        paths = (_MAP.format(n) if n % 10 == 0 else _TILE for n in range(count))
+        answers = ask(
+            server.target.address, paths, connections=options.clients, media_type="image/"
+        )
+        errors += answers.errors
+        memory = memory_of(server.pid)
+        sizes.append(memory.divided / _MIB)
+        print(
+            f"{options.memory_reloads // (_STEPS - 1) * step:>10}{count * (step + 1):>10}"
+            f"{memory.own / _MIB:>10.1f}{sizes[-1]:>10.1f}{memory.resident / _MIB:>10.1f}",
+            flush=True,
+        )
+    middle = (min(sizes) + max(sizes)) / 2
+    deviation = (max(sizes) - middle) / middle
+    print(f"  wrong answers {errors}; {middle:.1f} MiB ± {deviation:.1%}")
+    return not errors and deviation <= _FLAT
 
 
 def _print_tally(title: str, tally: Tally) -> None:
     statuses = ", ".join(f"{status}: {count}" for status, count in sorted(tally.statuses.items()))
-    print(f"\n{title}")
+    print(f"\n{title}", flush=True)
     for name, value in (
         ("requests", tally.requests),
+        ("requests per second", round(tally.requests / tally.seconds)),
         ("by status", statuses),
         ("connections broken", tally.broken),
         ("answers of two configurations", tally.mixed),

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from tests.live.client import ask
-from tests.live.fronts import MODULES, Front
+from tests.live.fronts import Front, apache_with, nginx_with
 from tests.live.installations import (
     TILE,
     make_installation,
@@ -22,14 +22,11 @@ from tests.live.installations import (
     stored_tile,
 )
 from tests.live.processes import (
-    WEB_USER,
     Mastaba,
     changed,
     free_port,
     is_root,
-    program,
     public_folder,
-    render,
 )
 
 from mastaba.cli import main
@@ -37,47 +34,6 @@ from mastaba.cli import main
 pytestmark = pytest.mark.live
 
 SOCKET = "/run/mastaba/mastaba.sock"
-
-_NGINX = """
-daemon off;
-worker_processes 1;
-@user@
-pid @folder@/nginx.pid;
-error_log @folder@/nginx-error.log notice;
-events { worker_connections 256; }
-http {
-  access_log off;
-  client_body_temp_path @folder@/nginx-body;
-  fastcgi_temp_path @folder@/nginx-fastcgi;
-  proxy_temp_path @folder@/nginx-proxy;
-  scgi_temp_path @folder@/nginx-scgi;
-  uwsgi_temp_path @folder@/nginx-uwsgi;
-  include @sample@;
-}
-"""
-
-_APACHE = """
-ServerRoot @folder@
-PidFile @folder@/apache.pid
-DefaultRuntimeDir @folder@
-Mutex file:@folder@/ipc default
-ErrorLog /dev/stderr
-LogLevel warn
-ServerName 127.0.0.1
-DocumentRoot @folder@/htdocs
-@user@
-LoadModule mpm_event_module @modules@/mod_mpm_event.so
-LoadModule authz_core_module @modules@/mod_authz_core.so
-LoadModule env_module @modules@/mod_env.so
-@loaded@
-Listen 127.0.0.1:@port@
-<Directory />
-  Require all granted
-</Directory>
-FcgidIPCDir @folder@/ipc
-FcgidProcessTableFile @folder@/ipc/table
-Include @sample@
-"""
 
 
 class Installed:
@@ -121,41 +77,14 @@ def _sample(path: Path, folder: Path, replaced: dict[str, str]) -> Path:
 
 
 def _nginx(folder: Path, deploy: Path, port: int, sock: str) -> Front:
-    binary = program("nginx", "nginx")
     replaced = {"listen 80;": f"listen 127.0.0.1:{port};", SOCKET: sock}
     sample = _sample(deploy / "nginx" / "mastaba.conf", folder, replaced)
-    user = f"user {WEB_USER};" if is_root() else ""
-    conf = folder / "nginx.conf"
-    values = {"folder": folder, "user": user, "sample": sample}
-    conf.write_text(render(_NGINX, values), encoding="utf-8")
-    command = [binary, "-e", folder / "nginx-error.log", "-c", conf]
-    return Front("nginx", command, folder, [port])
+    return nginx_with(folder, f"include {sample};", [port])
 
 
 def _apache(folder: Path, sample: Path, port: int, modules: tuple[str, ...]) -> Front:
-    binary = program("apache2", "apache2")
-    if not all((MODULES / f"mod_{name}.so").exists() for name in modules):
-        pytest.skip("install the Debian package libapache2-mod-fcgid (make live)")
-    (folder / "htdocs").mkdir()
-    runtime = folder / "ipc"
-    runtime.mkdir()
-    user = ""
-    if is_root():
-        user = f"User {WEB_USER}\nGroup {WEB_USER}"
-        runtime.chmod(0o777)
-    # The wrapper speaks of mod_fcgid, which the sample need not use.
-    loaded = "\n".join(f"LoadModule {name}_module {MODULES}/mod_{name}.so" for name in modules)
-    conf = folder / "httpd.conf"
-    values = {
-        "user": user,
-        "modules": MODULES,
-        "loaded": loaded,
-        "port": port,
-        "sample": sample,
-        "folder": folder,
-    }
-    conf.write_text(render(_APACHE, values), encoding="utf-8")
-    return Front("apache", [binary, "-D", "FOREGROUND", "-f", conf], folder, [port])
+    content = f"Listen 127.0.0.1:{port}\nInclude {sample}"
+    return apache_with(folder, content, [port], modules=modules)
 
 
 @pytest.fixture(scope="module", params=["nginx", "apache-proxy", "apache-fcgid"])
@@ -178,7 +107,7 @@ def installed(request: pytest.FixtureRequest, deploy: Path) -> Iterator[Installe
                 "FcgidMinProcessesPerClass 4": "FcgidMinProcessesPerClass 1",
             }
             sample = _sample(deploy / "apache" / "mastaba-fcgid.conf", folder, replaced)
-            stack.enter_context(_apache(folder, sample, port, ("rewrite", "fcgid")))
+            stack.enter_context(_apache(folder, sample, port, ("rewrite",)))
         else:
             stack.enter_context(Mastaba(file, folder))
             if request.param == "nginx":
@@ -186,7 +115,7 @@ def installed(request: pytest.FixtureRequest, deploy: Path) -> Iterator[Installe
             else:
                 replaced = {**virtual, SOCKET: sock}
                 sample = _sample(deploy / "apache" / "mastaba-proxy.conf", folder, replaced)
-                stack.enter_context(_apache(folder, sample, port, ("proxy", "proxy_fcgi", "fcgid")))
+                stack.enter_context(_apache(folder, sample, port, ("proxy", "proxy_fcgi")))
         has_daemon = request.param != "apache-fcgid"
         yield Installed(url, folder / "installation", file, has_daemon=has_daemon)
 

@@ -19,13 +19,12 @@ error_log @folder@/nginx-error.log notice;
 events { worker_connections 512; }
 http {
   access_log off;
-  client_max_body_size 20m;
   client_body_temp_path @folder@/nginx-body;
   fastcgi_temp_path @folder@/nginx-fastcgi;
   proxy_temp_path @folder@/nginx-proxy;
   scgi_temp_path @folder@/nginx-scgi;
   uwsgi_temp_path @folder@/nginx-uwsgi;
-@servers@
+@content@
 }
 """
 
@@ -33,6 +32,7 @@ _NGINX_SERVER = """
   upstream backend@number@ { server @backend@; @keepalive@ }
   server {
     listen 127.0.0.1:@port@;
+    client_max_body_size 20m;
     location / {
 @location@
     }
@@ -51,10 +51,18 @@ DocumentRoot @folder@/htdocs
 @user@
 LoadModule mpm_event_module @modules@/mod_mpm_event.so
 LoadModule authz_core_module @modules@/mod_authz_core.so
-LoadModule proxy_module @modules@/mod_proxy.so
-LoadModule proxy_fcgi_module @modules@/mod_proxy_fcgi.so
-LoadModule fcgid_module @modules@/mod_fcgid.so
 LoadModule env_module @modules@/mod_env.so
+LoadModule fcgid_module @modules@/mod_fcgid.so
+@loaded@
+FcgidIPCDir @folder@/apache-ipc
+FcgidProcessTableFile @folder@/apache-ipc/table
+<Directory />
+  Require all granted
+</Directory>
+@content@
+"""
+
+_APACHE_LIMITS = """
 StartServers 1
 ServerLimit 2
 ThreadsPerChild 32
@@ -62,17 +70,11 @@ MaxRequestWorkers 64
 MinSpareThreads 16
 MaxSpareThreads 64
 AllowEncodedSlashes NoDecode
-FcgidIPCDir @folder@/apache-ipc
-FcgidProcessTableFile @folder@/apache-ipc/table
 FcgidMaxProcesses 2
 FcgidMaxProcessesPerClass 2
 FcgidConnectTimeout 30
 FcgidIOTimeout 60
 FcgidMaxRequestLen 20971520
-<Directory />
-  Require all granted
-</Directory>
-@hosts@
 """
 
 _APACHE_HOST = """
@@ -125,7 +127,6 @@ def nginx(
     folder: Path, ways: Sequence[tuple[str, bool, str]], ports: Sequence[int] | None = None
 ) -> Front:
     """Start nginx with an address for each way, at these ports or any."""
-    binary = program("nginx", "nginx")
     ports = ports or [free_port() for _ in ways]
     servers = []
     for number, (port, (backend, keep, location)) in enumerate(zip(ports, ways, strict=True)):
@@ -137,9 +138,15 @@ def nginx(
             "number": number,
         }
         servers.append(render(_NGINX_SERVER, values))
+    return nginx_with(folder, "".join(servers), ports)
+
+
+def nginx_with(folder: Path, content: str, ports: Sequence[int]) -> Front:
+    """Start nginx with this content of its ``http`` block, which listens at these ports."""
+    binary = program("nginx", "nginx")
     user = f"user {WEB_USER};" if is_root() else ""
     conf = folder / "nginx.conf"
-    values = {"servers": "".join(servers), "user": user, "folder": folder}
+    values = {"content": content, "user": user, "folder": folder}
     conf.write_text(render(_NGINX, values), encoding="utf-8")
     command = [binary, "-e", folder / "nginx-error.log", "-c", conf]
     return Front("nginx", command, folder, ports)
@@ -165,22 +172,38 @@ def proxy_fcgi(port: str) -> str:
 
 def apache(folder: Path, ways: Sequence[str]) -> Front:
     """Start Apache with an address for each way, in a new folder."""
+    folder.mkdir(parents=True)
+    ports = [free_port() for _ in ways]
+    hosts = [
+        render(_APACHE_HOST, {"directives": way, "port": port})
+        for port, way in zip(ports, ways, strict=True)
+    ]
+    content = _APACHE_LIMITS + "".join(hosts)
+    return apache_with(folder, content, ports, modules=("proxy", "proxy_fcgi"))
+
+
+def apache_with(
+    folder: Path, content: str, ports: Sequence[int], *, modules: Sequence[str]
+) -> Front:
+    """Start Apache with mod_fcgid, some more modules, and directives that listen at these ports."""
     binary = program("apache2", "apache2")
-    if not (MODULES / "mod_fcgid.so").exists():
+    if not all((MODULES / f"mod_{name}.so").exists() for name in ("fcgid", *modules)):
         pytest.skip("install the Debian package libapache2-mod-fcgid (make live)")
-    (folder / "htdocs").mkdir(parents=True)
+    (folder / "htdocs").mkdir()
     runtime = folder / "apache-ipc"
     runtime.mkdir()
     user = ""
     if is_root():
         user = f"User {WEB_USER}\nGroup {WEB_USER}"
         runtime.chmod(0o777)
-    ports = [free_port() for _ in ways]
-    hosts = [
-        render(_APACHE_HOST, {"directives": way, "port": port})
-        for port, way in zip(ports, ways, strict=True)
-    ]
+    loaded = "\n".join(f"LoadModule {name}_module {MODULES}/mod_{name}.so" for name in modules)
     conf = folder / "httpd.conf"
-    values = {"hosts": "".join(hosts), "user": user, "modules": MODULES, "folder": folder}
+    values = {
+        "content": content,
+        "loaded": loaded,
+        "user": user,
+        "modules": MODULES,
+        "folder": folder,
+    }
     conf.write_text(render(_APACHE, values), encoding="utf-8")
     return Front(folder.name, [binary, "-D", "FOREGROUND", "-f", conf], folder, ports)

@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.core.transport.running import RunningService
 
 # Answers with its process and all values that were put. A value "refused" is refused by the
 # supervisor, "fragile" cannot be followed by the workers of which the file "fragile" names the
@@ -81,21 +82,11 @@ with open_listener(str(home / "socket")) as listener:
 """
 
 
-class Service:
-    def __init__(self, spawn: Any, protocol: Any, home: Path, workers: int, options: str) -> None:
-        self.home = home
+class Service(RunningService):
+    def __init__(self, process: Any, protocol: Any, home: Path, workers: int) -> None:
+        super().__init__(process, protocol, home)
         self.workers = workers
-        self._protocol = protocol
-        self._clients: list[Any] = []
-        self.process = spawn(SERVER, str(home), str(workers), options)
         assert self.process.line() == "up"
-
-    def connect(self) -> Any:
-        sock = socket.socket(socket.AF_UNIX)
-        sock.connect(str(self.home / "socket"))
-        client = self._protocol.Client(sock)
-        self._clients.append(client)
-        return client
 
     def connect_to_all(self) -> dict[int, Any]:
         """A kept connection to each worker, by index."""
@@ -105,14 +96,6 @@ class Service:
             found.setdefault(ask(client)["index"], client)
         return found
 
-    def children(self) -> set[int]:
-        path = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
-        return {int(pid) for pid in path.read_text().split()}
-
-    def tear_down(self) -> None:
-        for client in self._clients:
-            client.close()
-
 
 def ask(client: Any, query: str = "", **change: Any) -> Any:
     params = {"QUERY_STRING": query or (json.dumps(change) if change else "")}
@@ -121,16 +104,13 @@ def ask(client: Any, query: str = "", **change: Any) -> Any:
 
 @pytest.fixture
 def run(spawn: Any, protocol: Any, tmp_path: Path) -> Iterator[Callable[..., Service]]:
-    services: list[Service] = []
+    with ExitStack() as stack:
 
-    def start(workers: int = 3, options: str = "{}") -> Service:
-        service = Service(spawn, protocol, tmp_path, workers, options)
-        services.append(service)
-        return service
+        def start(workers: int = 3, options: str = "{}") -> Service:
+            process = spawn(SERVER, str(tmp_path), str(workers), options)
+            return stack.enter_context(closing(Service(process, protocol, tmp_path, workers)))
 
-    yield start
-    for service in services:
-        service.tear_down()
+        yield start
 
 
 def test_all_workers_have_a_change_before_the_answer(run: Any) -> None:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import threading
 import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.core.transport.running import RunningService
 
 # A FastCGI server that answers with its generation and process. The reload fails when the file
 # "broken" exists, hangs when "hang" exists, and makes workers that die when "fatal" exists, that
@@ -93,14 +95,9 @@ with open_listener(str(home / "socket")) as listener:
 """
 
 
-class Service:
-    """A running server and what is needed to ask it."""
-
-    def __init__(self, spawn: Any, protocol: Any, home: Path, workers: int, options: str) -> None:
-        self.home = home
-        self._protocol = protocol
-        self._clients: list[Any] = []
-        self.process = spawn(SERVER, str(home), str(workers), options)
+class Service(RunningService):
+    def __init__(self, process: Any, protocol: Any, home: Path, workers: int) -> None:
+        super().__init__(process, protocol, home)
         self.await_line("loaded 1")
         for _ in range(max(1, workers)):
             assert self.process.line().startswith("worker ")
@@ -109,13 +106,6 @@ class Service:
         while not (line := self.process.line()).startswith(start):
             assert line, f"the server ended before it said {start!r}"
         return line
-
-    def connect(self) -> Any:
-        sock = socket.socket(socket.AF_UNIX)
-        sock.connect(str(self.home / "socket"))
-        client = self._protocol.Client(sock)
-        self._clients.append(client)
-        return client
 
     def ask(self) -> tuple[int, int]:
         """Generation and process that answer on a new connection."""
@@ -130,27 +120,16 @@ class Service:
         while self.ask()[0] != generation:
             time.sleep(0.01)
 
-    def children(self) -> set[int]:
-        path = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
-        return {int(pid) for pid in path.read_text().split()}
-
-    def tear_down(self) -> None:
-        for client in self._clients:
-            client.close()
-
 
 @pytest.fixture
-def run(spawn: Any, protocol: Any, tmp_path: Path) -> Any:
-    services: list[Service] = []
+def run(spawn: Any, protocol: Any, tmp_path: Path) -> Iterator[Callable[..., Service]]:
+    with ExitStack() as stack:
 
-    def start(workers: int = 2, options: str = "{}") -> Service:
-        service = Service(spawn, protocol, tmp_path, workers, options)
-        services.append(service)
-        return service
+        def start(workers: int = 2, options: str = "{}") -> Service:
+            process = spawn(SERVER, str(tmp_path), str(workers), options)
+            return stack.enter_context(closing(Service(process, protocol, tmp_path, workers)))
 
-    yield start
-    for service in services:
-        service.tear_down()
+        yield start
 
 
 def is_alive(pid: int) -> bool:

@@ -22,6 +22,7 @@ from flup.server.fcgi_base import BaseFCGIServer
 
 from mastaba.transport.connection import FastCGIConnection
 from mastaba.transport.params import ParamsDecoder
+from mastaba.transport.wakeup import woken_by
 
 if TYPE_CHECKING:
     from wsgiref.types import WSGIApplication
@@ -121,20 +122,10 @@ class FastCGIServer(BaseFCGIServer):  # type: ignore[misc]
 
         Has to be called in the main thread. Signals that the process ignores stay ignored.
         """
-        # The byte arrives at once, even while the main thread is deep in a C function, where a
-        # Python handler would have to wait.
-        wakeup = signal.set_wakeup_fd(self._wake_write, warn_on_full_buffer=False)
-        handlers = {
-            number: signal.signal(number, _no_operation)
-            for number in (*_STOP_SIGNALS, _RETIRE_SIGNAL)
-            if signal.getsignal(number) is not signal.SIG_IGN
-        }
         try:
-            self.serve()
+            with woken_by((*_STOP_SIGNALS, _RETIRE_SIGNAL), self._wake_write):
+                self.serve()
         finally:
-            for number, handler in handlers.items():
-                signal.signal(number, handler)
-            signal.set_wakeup_fd(wakeup)
             self.close()
 
     def serve(self) -> None:
@@ -286,12 +277,15 @@ class FastCGIServer(BaseFCGIServer):  # type: ignore[misc]
         """Move to the end of the queue of processes that wait for connections.
 
         The kernel always wakes the first in the queue. Without this, a front server that opens
-        its kept connections one by one would hand all of them to the same process.
+        its kept connections one by one would hand all of them to the same process, and so would
+        a worker that retires.
         """
         with self._lock:
             if not self.draining:
-                self._epoll.unregister(self._listener)
-                self._epoll.register(self._listener, _LISTEN)
+                for source in (self._listener, self._handover):
+                    if source is not None:
+                        self._epoll.unregister(source)
+                        self._epoll.register(source, _LISTEN)
 
     def _relieve(self, error: OSError) -> None:
         """Descriptors have run out: give up an idle kept connection for a new one."""
@@ -404,7 +398,3 @@ def _base_environ(*, multithread: bool, multiprocess: bool) -> dict[str, Any]:
         "wsgi.multiprocess": multiprocess,
         "wsgi.run_once": False,
     }
-
-
-def _no_operation(*_: object) -> None:
-    """Make a signal wake the process instead of ending it."""

@@ -22,6 +22,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from granian.http import HTTP1Settings
 
+from mastaba.transport.wakeup import woken_by
+
 if TYPE_CHECKING:
     from wsgiref.types import WSGIApplication
 
@@ -90,18 +92,8 @@ class HTTPServer:
 
         Has to be called in the main thread. Signals that the process ignores stay ignored.
         """
-        handlers = {
-            number: signal.signal(number, _no_operation)
-            for number in _STOP_SIGNALS
-            if signal.getsignal(number) is not signal.SIG_IGN
-        }
-        wakeup = signal.set_wakeup_fd(self._wake_write, warn_on_full_buffer=False)
-        try:
+        with woken_by(_STOP_SIGNALS, self._wake_write):
             self.serve()
-        finally:
-            signal.set_wakeup_fd(wakeup)
-            for number, handler in handlers.items():
-                signal.signal(number, handler)
 
     def serve(self) -> None:
         """Serve until ``stop`` is called; returns when all is answered or the grace is over."""
@@ -136,10 +128,6 @@ def _discard(scope: dict[str, Any]) -> None:
         if not piece:
             return
         left -= len(piece)
-
-
-def _no_operation(*_: object) -> None:
-    """Make a signal wake the process instead of ending it."""
 
 
 class _Adapter:
