@@ -9,7 +9,7 @@ from typing import Final
 _M_TRIM_THRESHOLD: Final = -1
 _M_MMAP_THRESHOLD: Final = -3
 _M_ARENA_MAX: Final = -8
-_KEPT: Final = 32 * 1024**2
+_KEPT: Final = 8 * 1024**2
 
 
 def keep_freed_memory() -> None:

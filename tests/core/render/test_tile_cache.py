@@ -23,9 +23,9 @@ def test_tiles_used_longest_ago_make_room() -> None:
     cache.put("d", tile(30))
     assert cache.get("b") is None
     assert all(cache.get(key) is not None for key in "acd")
-    assert cache.nbytes == 90
+    assert cache.used == 90
     cache.put("e", tile(100))
-    assert cache.nbytes == 100
+    assert cache.used == 100
     assert all(cache.get(key) is None for key in "acd")
 
 
@@ -41,7 +41,7 @@ def test_nothing_is_kept_without_size() -> None:
     cache = TileCache(0)
     cache.put("a", tile(1))
     assert cache.get("a") is None
-    assert cache.nbytes == 0
+    assert cache.used == 0
 
 
 def test_tile_kept_anew_counts_once() -> None:
@@ -49,7 +49,7 @@ def test_tile_kept_anew_counts_once() -> None:
     cache.put("a", tile(60))
     replacement = tile(50)
     cache.put("a", replacement)
-    assert cache.nbytes == 50
+    assert cache.used == 50
     assert cache.get("a") is replacement
 
 
@@ -72,8 +72,8 @@ def test_size_holds_with_many_threads() -> None:
             key = int(random.integers(40))
             if cache.get(key) is None:
                 cache.put(key, tile(10 + key))
-            if cache.nbytes < 0:
-                failures.append(cache.nbytes)
+            if cache.used < 0:
+                failures.append(cache.used)
 
     threads = [threading.Thread(target=work, args=(seed,)) for seed in range(8)]
     for thread in threads:
@@ -82,7 +82,7 @@ def test_size_holds_with_many_threads() -> None:
         thread.join()
     assert not failures
     kept = [found for found in map(cache.get, range(40)) if found is not None]
-    assert cache.nbytes == sum(found.nbytes for found in kept) <= 1000
+    assert cache.used == sum(found.nbytes for found in kept) <= 1000
 
 
 def test_maps_take_known_tiles_from_the_cache(mesh: World) -> None:

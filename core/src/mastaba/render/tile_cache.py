@@ -57,8 +57,3 @@ class TileCache:
             while self._used > self._size:
                 _, dropped = self._tiles.popitem(last=False)
                 self._used -= dropped.nbytes
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the tiles kept."""
-        return self._used
