@@ -109,6 +109,40 @@ def test_requests_run_in_parallel_in_threads(serve: Any, protocol: Any) -> None:
     assert [client.answer().body for client in clients] == [b"ok", b"ok"]
 
 
+def test_threads_that_rest_are_back_when_a_request_takes_long(serve: Any, protocol: Any) -> None:
+    gate = Gate()
+    served = serve(gate, threads=3)
+    done = threading.Event()
+    counts = [0] * 6
+
+    def ask(number: int) -> None:
+        client = served.connect()
+        while not done.is_set():
+            assert client.ask().body == b"ok"
+            counts[number] += 1
+
+    clients = [threading.Thread(target=ask, args=(number,)) for number in range(len(counts))]
+    for thread in clients:
+        thread.start()
+    held = []
+    # One thread after the other is taken away, all but one: each time, the rest serves all.
+    for _ in range(3):
+        target = [count + 200 for count in counts]
+        while any(count < wanted for count, wanted in zip(counts, target, strict=True)):
+            assert all(thread.is_alive() for thread in clients)
+            time.sleep(0.001)
+        if len(held) < 2:
+            held.append(served.connect())
+            held[-1].send(protocol.request({"PATH_INFO": "/wait"}))
+            gate.entered.acquire()
+    done.set()
+    for thread in clients:
+        thread.join()
+    gate.opened.set()
+    for client in held:
+        assert client.answer().body == b"ok"
+
+
 def test_many_clients_at_once(serve: Any) -> None:
     served = serve(small, threads=4)
     failures: list[object] = []

@@ -16,6 +16,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from flup.server.fcgi_base import BaseFCGIServer
@@ -43,6 +44,11 @@ _RETIRE = bytes([_RETIRE_SIGNAL])
 _EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 # How many events one thread takes when there is no other thread that could take some of them.
 _BATCH = 16
+# A request that takes longer, seconds, keeps others waiting.
+_QUICK = 0.001
+# A thread rests for so many seconds, and again while the others answer so many requests meanwhile.
+_REST = 0.005
+_MANY = 10
 _DRAIN_POLL = 0.02
 _SWEEP_PERIOD = 1.0
 _MAX_UNCLAIMED = 64
@@ -101,6 +107,8 @@ class FastCGIServer(BaseFCGIServer):  # type: ignore[misc]
         self._on_ready = on_ready
         self._handover = handover
         self._retiring = False
+        self._answered = 0
+        self._resting = 0
         self._linger = linger
         self._grace = grace
         self._connections: dict[int, FastCGIConnection] = {}
@@ -194,6 +202,7 @@ class FastCGIServer(BaseFCGIServer):  # type: ignore[misc]
                 timeout = _SWEEP_PERIOD if timeout is None else timeout
             try:
                 for descriptor, events in poll(timeout, batch):
+                    answered, started = self._answered, perf_counter()
                     connection = connections.get(descriptor)
                     if connection is not None:
                         if events & _HANGUP:
@@ -205,10 +214,33 @@ class FastCGIServer(BaseFCGIServer):  # type: ignore[misc]
                         self._take_over()
                     elif descriptor == self._wake_read:
                         self._wake()
+                    if self._threads > 1 and perf_counter() - started < _QUICK:
+                        if self._answered != answered:
+                            self._rest()
+                        self._answered += 1
             except Exception:
                 # A thread less would be a lasting loss.
                 logger.exception("a fault of the FastCGI server")
                 time.sleep(_DRAIN_POLL)
+
+    def _rest(self) -> None:
+        """Leave the next requests to the threads that are quick enough without this one.
+
+        Threads that answer requests in some dozen microseconds hinder each other more than they
+        help: at every system call one waits for the interpreter that the other one has just
+        taken. One thread always stays; when it meets a request that takes long, another one is
+        back within milliseconds, and stays as long as that lasts.
+        """
+        with self._lock:
+            if self._resting == self._threads - 1:
+                return
+            self._resting += 1
+        answered = -_MANY
+        while not self.draining and self._answered - answered >= _MANY:
+            answered = self._answered
+            time.sleep(_REST)
+        with self._lock:
+            self._resting -= 1
 
     def _serve(self, connection: FastCGIConnection) -> None:
         """Let a connection do what it can, unless another thread is at it already."""
