@@ -12,7 +12,7 @@ PACKAGES := core $(patsubst %/pyproject.toml,%,$(wildcard plugins/*/pyproject.to
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help install demo test live bench bench-storage bench-memory soak docs gallery check schemas clean
+.PHONY: help install demo test live bench bench-storage bench-memory bench-start soak docs gallery check schemas clean
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 
@@ -39,6 +39,9 @@ bench-storage: $(TOOLS) ## measure what tiles and maps of an object storage cost
 
 bench-memory: $(TOOLS) ## watch memory over thousands of different maps
 	$(BIN)/python -m benchmarks.leak $(ARGS)
+
+bench-start: $(TOOLS) ## measure the start and the first documents with many layers
+	$(BIN)/python -m benchmarks.start $(ARGS)
 
 soak: $(TOOLS) ## reload, kill and hammer a server for a while; watch its memory
 	$(BIN)/python -m benchmarks.soak $(ARGS)

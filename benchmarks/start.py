@@ -1,0 +1,102 @@
+"""Start and first answers with many layers: ``python -m benchmarks.start --layers 40 1000``."""
+
+from __future__ import annotations
+
+import argparse
+import http.client
+import shutil
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from benchmarks.processes import memory_of
+from benchmarks.servers import Missing, plain_http
+from mastaba.testing.installation import layer_document, write_installation
+from mastaba.testing.tiny_installation import tiny_installation
+
+_CAPABILITIES = {
+    "WMS": "/wms?SERVICE=WMS&VERSION=1.3.0&REQUEST=GetCapabilities",
+    "WMTS": "/wmts?SERVICE=WMTS&VERSION=1.0.0&REQUEST=GetCapabilities",
+    "TMS": "/tms/1.0.0/",
+}
+_AGAIN = 20
+_MIB = 1024**2
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Print the table."""
+    options = _parser().parse_args(argv)
+    names = "".join(f"{name + ' ms':>10}{'again':>8}" for name in _CAPABILITIES)
+    print(f"{'layers':>8}{'start s':>10}{names}{'Pss MiB':>10}", flush=True)
+    try:
+        with tempfile.TemporaryDirectory(prefix="mastaba-start-") as name:
+            folder = Path(name)
+            for count in options.layers:
+                server_json = _installation(folder / str(count), count)
+                rows = [_measure(server_json, folder) for _ in range(options.rounds)]
+                start, *rest, memory = (
+                    statistics.median(column) for column in zip(*rows, strict=True)
+                )
+                times = "".join(f"{rest[i]:>10.1f}{rest[i + 1]:>8.1f}" for i in range(0, 6, 2))
+                print(f"{count:>8}{start:>10.2f}{times}{memory:>10.1f}", flush=True)
+    except Missing as missing:
+        sys.stderr.write(f"start: {missing}\n")
+        return 1
+    return 0
+
+
+def _installation(folder: Path, count: int) -> Path:
+    """Write an installation of so many raster layers, each with a pyramid descriptor of its own."""
+    tiny_installation(folder / "tiny")
+    pyramids = folder / "tiny" / "pyramids"
+    originals = sorted(path for path in pyramids.glob("*.json") if path.stem != "VECTOR")
+    layers = {}
+    for number in range(count):
+        original = originals[number % len(originals)]
+        descriptor = pyramids / f"{original.stem}_{number}.json"
+        shutil.copyfile(original, descriptor)
+        layers[f"LAYER_{number}"] = layer_document(descriptor)
+    return write_installation(folder, layers=layers)
+
+
+def _measure(server_json: Path, folder: Path) -> list[float]:
+    """Return seconds to the first answer; milliseconds of documents, first and again; MiB."""
+    started = time.perf_counter()
+    target = plain_http(server_json, folder, workers=1, threads=1)
+    try:
+        row = [time.perf_counter() - started]
+        connection = http.client.HTTPConnection(urlsplit(target.address).netloc, timeout=60)
+        for path in _CAPABILITIES.values():
+            first = _taken(connection, path)
+            again = statistics.median(_taken(connection, path) for _ in range(_AGAIN))
+            row += [first * 1000, again * 1000]
+        connection.close()
+        assert target.pid is not None
+        return [*row, memory_of(target.pid).divided / _MIB]
+    finally:
+        target.stop()
+
+
+def _taken(connection: http.client.HTTPConnection, path: str) -> float:
+    started = time.perf_counter()
+    connection.request("GET", path)
+    response = connection.getresponse()
+    response.read()
+    if response.status != http.client.OK:
+        raise Missing(f"{path} is answered with status {response.status}")
+    return time.perf_counter() - started
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.start", description=__doc__)
+    parser.add_argument("--layers", type=int, nargs="+", default=[40, 1000], help="how many")
+    parser.add_argument("--rounds", type=int, default=3, help="starts, of which medians are told")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())
