@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import signal
+import socket
 from collections.abc import Iterator
 from typing import Any
 
@@ -194,3 +195,36 @@ def test_a_killed_worker_is_replaced(site: Site) -> None:
     os.kill(pid, signal.SIGKILL)
     for _ in range(10):
         assert int(site.ask("GET", "/pid")[1]) != pid
+
+
+STOPPING = """
+import socket
+from mastaba.transport.http import HTTPServer
+from mastaba.transport.listener import open_listener
+
+def application(environ, start_response):
+    start_response("200 OK", [("Content-Length", "0")])
+    return []
+
+with open_listener("127.0.0.1:0") as listener:
+    print(listener.socket.getsockname()[1], flush=True)
+    HTTPServer(application, listener.socket, linger=5.0).run()
+"""
+
+
+def test_a_stopping_process_leaves_new_connections_to_others(spawn: Any) -> None:
+    process = spawn(STOPPING)
+    port = int(process.line())
+    kept = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    closing = None
+    while closing != "close":
+        kept.request("GET", "/")
+        answer = kept.getresponse()
+        answer.read()
+        process.send(signal.SIGTERM)
+        closing = answer.getheader("Connection")
+    kept.close()
+    with socket.create_connection(("127.0.0.1", port), 0.5) as late:
+        late.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+        with pytest.raises(TimeoutError):
+            late.recv(1)

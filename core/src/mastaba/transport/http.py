@@ -97,10 +97,14 @@ class HTTPServer:
 
     def serve(self) -> None:
         """Serve until ``stop`` is called; returns when all is answered or the grace is over."""
-        order_stop, stopped = _serve_granian(self._adapter, self._listener, self._threads)
+        accepting = self._listener.dup().detach()  # granian closes it
+        order_stop, stopped = _serve_granian(
+            self._adapter, accepting, self._listener.family == socket.AF_UNIX, self._threads
+        )
         if self._on_ready is not None:
             self._on_ready()
         self._wait_for_stop()
+        _accept_no_more(accepting)
         self._adapter.draining = True
         # Nothing sets the event: this is a sleep that leaves signals their handlers.
         threading.Event().wait(self._linger)
@@ -114,6 +118,19 @@ class HTTPServer:
     def _wait_for_stop(self) -> None:
         while not any(byte == 0 or byte in _STOP_SIGNALS for byte in os.read(self._wake_read, 64)):
             pass  # a signal of somebody else's
+
+
+def _accept_no_more(descriptor: int) -> None:
+    """Put a socket to which nobody connects in the place of a listening one.
+
+    Granian accepts until it stops, and then drops what it has accepted but not read yet. From now
+    on connections are left to the other processes, and those accepted have time to be read.
+    """
+    with socket.socket(socket.AF_UNIX) as stand_in:
+        stand_in.bind("")  # an abstract name that the kernel chooses
+        stand_in.listen(0)
+        stand_in.setblocking(False)
+        os.dup2(stand_in.fileno(), descriptor, inheritable=False)
 
 
 def _discard(scope: dict[str, Any]) -> None:
@@ -242,7 +259,7 @@ def _started(result: Iterable[bytes]) -> _Started:
 
 
 def _serve_granian(
-    adapter: _Adapter, sock: socket.socket, threads: int
+    adapter: _Adapter, listener: int, is_unix: bool, threads: int
 ) -> tuple[Callable[[], None], threading.Event]:
     """Start granian's worker; returns how to stop it, and the event of its end."""
     # The stubs of these modules are older than the modules.
@@ -250,13 +267,12 @@ def _serve_granian(
     futures: Any = import_module("granian._futures")
     loops: Any = import_module("granian._loops").loops
 
-    is_unix = sock.family == socket.AF_UNIX
     stop = compiled.WorkerSignal()
     stopped = threading.Event()
     stop.add_cb(stopped.set)
     worker = compiled.WSGIWorker(
         1,  # its number among the workers, for logs
-        (None, compiled.SocketHolder(sock.fileno(), is_unix, socket.SOMAXCONN)),
+        (None, compiled.SocketHolder(listener, is_unix, socket.SOMAXCONN)),
         None,  # no channel for metrics
         1,  # threads of the compiled part
         512,  # limit of its threads for blocking calls
