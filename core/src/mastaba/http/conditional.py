@@ -19,7 +19,10 @@ def not_modified_since(if_modified_since: str | None, modified: float | None) ->
     """Tell whether an If-Modified-Since header is met by a time in Unix seconds."""
     if not if_modified_since or modified is None:
         return False
-    since = parse_date(if_modified_since)
+    try:
+        since = parse_date(if_modified_since)
+    except OverflowError:  # a year, or an offset, beyond all calendars
+        return False
     return since is not None and int(modified) <= since.timestamp()
 
 
