@@ -44,3 +44,17 @@ def test_a_png_that_claims_to_be_huge() -> None:
     payload += struct.pack(">I", zlib.crc32(ihdr)) + bytes(64)
     with pytest.raises(SlabFormatError):
         decoder("TIFF_PNG_UINT8").decode(payload)
+
+
+@pytest.mark.parametrize("name", [name for name in RASTER if "JPG" in name])
+def test_a_jpeg_of_another_size_is_not_decoded(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    payload = encode_tile(name, np.zeros((SIDE, SIDE, 3), np.uint8))
+    frame = payload.index(b"\xff\xc0") + 5
+    huge = payload[:frame] + struct.pack(">HH", 65500, 65500) + payload[frame + 4 :]
+
+    def decode_jpeg(*_arguments: object, **_options: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr("simplejpeg.decode_jpeg", decode_jpeg)
+    with pytest.raises(SlabFormatError):
+        decoder(name).decode(huge)

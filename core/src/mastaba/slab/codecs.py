@@ -90,7 +90,7 @@ class TileDecoder:
             case Codec.ZIP:
                 return self._from_samples(_inflate(payload, self.nbytes))
             case Codec.JPEG:
-                return self._checked(simplejpeg.decode_jpeg(payload, fastdct=False))
+                return self._jpeg(payload)
             case Codec.PNG:
                 return self._png(payload)
             case _:
@@ -111,6 +111,13 @@ class TileDecoder:
         if pixels.shape != self._shape:
             raise SlabFormatError(f"a tile has the shape {pixels.shape} instead of {self._shape}")
         return pixels.astype(self._dtype, copy=False)
+
+    def _jpeg(self, payload: bytes) -> Pixels:
+        # Asked first: of few bytes, a JPEG can claim to have gigabytes of pixels.
+        height, width, *_ = simplejpeg.decode_jpeg_header(payload)
+        if (height, width) != self._shape[:2]:
+            raise SlabFormatError(f"a tile has {(width, height)} pixels")
+        return self._checked(simplejpeg.decode_jpeg(payload, fastdct=False))
 
     def _png(self, payload: bytes) -> Pixels:
         """Decode a PNG; quickly when it has no row filters, as slab writers make it."""
