@@ -37,7 +37,9 @@ _OVERLOADED: Final = (408, 429, 502, 503, 504)
 """Statuses by which a server, or a gateway before it, says that it cannot do more."""
 
 _MAX_ERROR_BODY: Final = 64 * 1024
-_CONTENT_RANGE: Final = re.compile(r"bytes (\d+)-(\d+)/(\d+|\*)")
+# Longer numbers are sizes of nothing, and Python refuses to convert the longest of them.
+_CONTENT_RANGE: Final = re.compile(r"bytes ([0-9]{1,19})-([0-9]{1,19})/([0-9]{1,19}|\*)")
+_SIZE: Final = re.compile(r"[0-9]{1,19}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +204,7 @@ class HTTPStorage(Storage):
     def stat(self, key: str) -> ObjectStat:
         answer = self._ask("HEAD", key, {})
         size = answer.headers.get("Content-Length", "")
-        if not size.isdecimal():
+        if not _SIZE.fullmatch(size):
             raise self._error(StorageUnavailableError, key, "its size is not told")
         return ObjectStat(int(size), self._version(answer, key, None), _modified(answer))
 
@@ -286,5 +288,5 @@ def _range_header(byte_range: ByteRange) -> str:
 def _modified(answer: HTTPAnswer) -> float | None:
     try:
         return parsedate_to_datetime(answer.headers.get("Last-Modified", "")).timestamp()
-    except ValueError:
+    except (ValueError, OverflowError):
         return None

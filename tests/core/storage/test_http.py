@@ -1,0 +1,58 @@
+"""Headers of answers that no store in its right mind sends."""
+
+from __future__ import annotations
+
+from typing import Self
+
+import pytest
+
+from mastaba.environment import Environment
+from mastaba.errors import StorageUnavailableError
+from mastaba.storage.base import ByteRange
+from mastaba.storage.http import HTTPAnswer, HTTPClient, HTTPStorage
+
+LONG = "9" * 5000
+
+
+class OneAnswer(HTTPStorage):
+    """Gets the same answer to each request."""
+
+    name = "one"
+    container_field = None
+
+    def __init__(self, answer: HTTPAnswer) -> None:
+        super().__init__("box", HTTPClient("http://127.0.0.1:1", 1))
+        self._answer = answer
+
+    @classmethod
+    def open(cls, container: str, environment: Environment) -> Self:
+        raise NotImplementedError
+
+    def send(
+        self, method: str, key: str, headers: dict[str, str], limit: int | None = None
+    ) -> HTTPAnswer:
+        return self._answer
+
+
+@pytest.mark.parametrize(
+    "header",
+    [f"bytes 0-3/{LONG}", f"bytes 0-{LONG}/4", f"bytes {LONG}-3/4", "bytes 3-0/4", "bytes", ""],
+)
+def test_range_that_is_none_is_no_answer(header: str) -> None:
+    storage = OneAnswer(HTTPAnswer(206, {"Content-Range": header}, b"1234"))
+    with pytest.raises(StorageUnavailableError):
+        storage.read("key", ByteRange(0, 4))
+
+
+@pytest.mark.parametrize("size", [LONG, "-1", "1_0", "²", ""])
+def test_size_that_is_none_is_no_answer(size: str) -> None:
+    with pytest.raises(StorageUnavailableError):
+        OneAnswer(HTTPAnswer(200, {"Content-Length": size}, b"")).stat("key")
+
+
+@pytest.mark.parametrize(
+    "date", ["", "yesterday", "Wed, 21 Oct 99999999999 07:28:00 GMT", "\udcff"]
+)
+def test_date_that_is_none_is_not_known(date: str) -> None:
+    answer = HTTPAnswer(200, {"Last-Modified": date}, b"1234")
+    assert OneAnswer(answer).read("key").modified is None
