@@ -84,7 +84,8 @@ class Server:
         command = [sys.executable, "-m", "mastaba", "-f", str(server_json)]
         self.process = subprocess.Popen([*command, "--http", f"127.0.0.1:{self.port}"])
         deadline = time.monotonic() + PATIENCE
-        while not self._accepts():
+        # The socket listens before there is a worker.
+        while not self._accepts() or len(self.children()) < workers:
             assert self.process.poll() is None
             assert time.monotonic() < deadline
             time.sleep(0.02)
