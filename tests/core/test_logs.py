@@ -151,7 +151,49 @@ def test_log_directory_that_goes_away_does_not_end_a_request(
 
     handler.emit(make_record("lost", created=float(handler._start + 100)))
     handler.close()
-    assert "FileNotFoundError" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert "cannot write the log" in told
+    assert "Traceback" not in told
+
+
+def test_log_that_cannot_begin_a_new_file_goes_on_in_the_old_one(tmp_path: Path) -> None:
+    directory = tmp_path / "logs"
+    directory.mkdir()
+    handler = RollingFileHandler(str(directory / "log"), 60)
+    directory.rename(tmp_path / "moved")
+
+    handler.emit(make_record("late", created=float(handler._start + 100)))
+    handler.close()
+    assert [file.read_text() for file in (tmp_path / "moved").iterdir()] == ["late\n"]
+
+
+@pytest.mark.usefixtures("own_logging")
+def test_static_file_that_is_renamed_is_opened_anew(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    configure_logging(make_server(output="static_file", file_prefix=str(path)))
+    logging.getLogger("mastaba").error("before")
+    path.rename(tmp_path / "log.1")
+    logging.getLogger("mastaba").error("after")
+
+    assert path.read_text().endswith("\tafter\n")
+    assert (tmp_path / "log.1").read_text().endswith("\tbefore\n")
+
+
+@pytest.mark.usefixtures("own_logging")
+def test_static_file_whose_directory_goes_away_does_not_end_a_request(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    directory = tmp_path / "logs"
+    directory.mkdir()
+    configure_logging(make_server(output="static_file", file_prefix=str(directory / "log")))
+    directory.rename(tmp_path / "moved")
+    for _ in range(3):
+        logging.getLogger("mastaba").error("lost")
+
+    assert capsys.readouterr().err.count("cannot write the log") == 1
+    directory.mkdir()
+    logging.getLogger("mastaba").error("found")
+    assert (directory / "log").read_text().endswith("\tfound\n")
 
 
 @pytest.mark.usefixtures("own_logging")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import os
@@ -9,6 +10,7 @@ import sys
 import threading
 import time
 from datetime import datetime
+from logging.handlers import WatchedFileHandler
 from typing import IO, TYPE_CHECKING, Any, Final
 
 from mastaba.errors import ConfigurationError
@@ -24,6 +26,7 @@ _LEVELS: Final = {
     "info": logging.INFO,
     "debug": logging.DEBUG,
 }
+_SILENCE: Final = 60.0
 _WORDS: Final = {logging.CRITICAL: "fatal", logging.WARNING: "warning"}
 
 
@@ -34,12 +37,11 @@ class LineFormatter(logging.Formatter):
         text = record.getMessage()
         if record.exc_info:
             text += "\n" + self.formatException(record.exc_info)
-        if not text.isprintable():
-            text = "".join(
-                c if c.isprintable() else c.encode("unicode_escape").decode() for c in text
-            )
         return "\t".join(
-            (_time(record), str(record.process), str(record.thread), _severity(record), text)
+            (
+                *(_time(record), str(record.process), str(record.thread), _severity(record)),
+                escaped(text),
+            )
         )
 
 
@@ -64,6 +66,13 @@ class JSONFormatter(logging.Formatter):
         return json.dumps(entry)
 
 
+def escaped(text: str) -> str:
+    """Return a text on one line, with its control characters escaped."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
 def _time(record: logging.LogRecord) -> str:
     return datetime.fromtimestamp(record.created).isoformat(timespec="microseconds")
 
@@ -72,7 +81,35 @@ def _severity(record: logging.LogRecord) -> str:
     return _WORDS.get(record.levelno, record.levelname.lower())
 
 
-class RollingFileHandler(logging.Handler):
+class _Handler(logging.Handler):
+    """Tells in one line, and not too often, that the log cannot be written."""
+
+    _silent_until = 0.0
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - of the library
+        if record.created < self._silent_until:
+            return
+        self._silent_until = record.created + _SILENCE
+        with contextlib.suppress(OSError, ValueError, AttributeError):
+            sys.stderr.write(f"mastaba: cannot write the log: {sys.exc_info()[1]}\n")
+
+
+class _StreamHandler(_Handler, logging.StreamHandler[IO[str]]):
+    """Writes to standard output."""
+
+
+class _StaticFileHandler(_Handler, WatchedFileHandler):
+    """Writes to one file; one that was renamed or removed is opened anew."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            super().emit(record)
+        except OSError:
+            # The handler of the library lets a file that cannot be opened again end a request.
+            self.handleError(record)
+
+
+class RollingFileHandler(_Handler):
     """Begins a new file ``<prefix>-YYYY-MM-DD-HH-MM-SS.log`` after each period.
 
     The periods are counted from the start of the first process, so that all workers write to
@@ -114,7 +151,15 @@ class RollingFileHandler(logging.Handler):
     def _roll(self, now: float) -> None:
         begin = self._start + max(0, int(now - self._start)) // self._period * self._period
         name = time.strftime("%Y-%m-%d-%H-%M-%S", time.localtime(begin))
-        stream = open(f"{self._prefix}-{name}.log", "a", encoding="utf-8")  # noqa: SIM115
+        try:
+            stream = open(f"{self._prefix}-{name}.log", "a", encoding="utf-8")  # noqa: SIM115
+        except OSError:
+            if self._stream is None:
+                raise
+            # Better the old file than none.
+            self._until = now + _SILENCE
+            self.handleError(logging.makeLogRecord({"created": now}))
+            return
         if self._stream is not None:
             self._stream.close()
         self._stream = stream
@@ -166,9 +211,9 @@ def log_faults(faults: tuple[Fault, ...]) -> None:
 
 def _handler(config: LoggerConfig) -> logging.Handler:
     if config.output == "standard_output":
-        return logging.StreamHandler(sys.stdout)
+        return _StreamHandler(sys.stdout)
     if config.output == "static_file":
-        return logging.FileHandler(os.path.abspath(config.file_prefix), encoding="utf-8")
+        return _StaticFileHandler(os.path.abspath(config.file_prefix), encoding="utf-8")
     return RollingFileHandler(config.file_prefix, config.file_period)
 
 
