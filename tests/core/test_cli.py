@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -151,11 +152,79 @@ def run(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGQUIT])
+def test_stop_that_is_ordered_during_the_start_is_in_order(number: int, hanging_start: Any) -> None:
+    hanging_start.send_signal(number)
+    assert hanging_start.wait(30) == 0
+    assert "Traceback" not in hanging_start.stderr.read()
+
+
+def test_reload_that_is_ordered_during_the_start_comes_after_it(
+    hanging_start: Any, server_json: Path, tmp_path: Path
+) -> None:
+    hanging_start.send_signal(signal.SIGHUP)
+    edit(server_json, lambda d: d.update(port=str(tmp_path / "socket"), workers=1))
+    with hanging_start.pipe as pipe:
+        pipe.write(server_json.read_text("utf-8"))
+    # Opens when the server reads the file a second time.
+    with open(tmp_path / "server.json", "w", encoding="utf-8"):
+        assert hanging_start.poll() is None
+
+
+@pytest.fixture
+def hanging_start(tmp_path: Path) -> Iterator[Any]:
+    """A server that waits for the end of its server.json, the attribute ``pipe``."""
+    path = tmp_path / "server.json"
+    os.mkfifo(path)
+    program = (
+        "import signal, sys\n"
+        # A shell that runs the tests in the background leaves these ignored.
+        "for number in (signal.SIGINT, signal.SIGQUIT):\n"
+        "    signal.signal(number, signal.SIG_DFL)\n"
+        "from mastaba.cli import main\n"
+        "sys.exit(main(sys.argv[1:]))"
+    )
+    command = [sys.executable, "-c", program, "-f", str(path)]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        # Returns when the server has opened the other end.
+        with open(path, "w", encoding="utf-8") as process.pipe:  # type: ignore[attr-defined]
+            yield process
+        process.kill()
+
+
+def test_reader_that_has_seen_enough_is_no_fault(tmp_path: Path) -> None:
+    command = f"{sys.executable} -m mastaba schema services | head -n 1"
+    done = subprocess.run(["/bin/sh", "-c", command], capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("{\n", "")
+
+
+def test_output_is_possible_in_any_encoding(tmp_path: Path) -> None:
+    old = tmp_path / "old.json"
+    old.write_text('{"provider": "Établissement × 2", "contact": {}}', "utf-8")
+    done = run("convert-services", str(old), PYTHONIOENCODING="ascii")
+    assert done.returncode == 0
+    assert json.loads(done.stdout)["global"]["provider"] == "Établissement × 2"
+    done = run("check", "-f", "é\x1b[31m.json", PYTHONIOENCODING="ascii")
+    assert done.stdout.startswith(r"error: \xe9\x1b[31m.json: $")
+    assert done.stderr == ""
+
+
+def test_endless_file_is_refused() -> None:
+    done = run("check", "-f", "/dev/zero")
+    assert done.returncode == 1
+    assert "larger than 64 MiB" in done.stdout
+
+
 def test_absent_server_json_ends_the_start_with_status_1(tmp_path: Path) -> None:
     ended = run("-f", str(tmp_path / "no.json"))
     assert ended.returncode == 1
     assert "no.json" in ended.stderr
     assert "Traceback" not in ended.stderr
+
+
+def test_reason_is_told_once_before_there_is_a_log() -> None:
+    done = run("-f", "nowhere.json")
+    assert done.stderr.count("nowhere.json") == 1
 
 
 def test_every_fault_ends_the_start_and_is_on_stderr(server_json: Path) -> None:

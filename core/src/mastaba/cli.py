@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import io
+import os
 import sys
 from collections.abc import Sequence
 from typing import NoReturn
@@ -15,6 +17,7 @@ from mastaba.errors import PluginError
 from mastaba.plugins import Plugins
 
 _DEFAULT_FILE = "../config/server.json"
+_INTERRUPTED = 130
 
 
 class _Parser(argparse.ArgumentParser):
@@ -27,6 +30,25 @@ class _Parser(argparse.ArgumentParser):
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit status."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # Names in files may hold what the terminal cannot show.
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        status = _run(argv)
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        sys.stderr.write("\nmastaba: interrupted\n")
+        return _INTERRUPTED
+    except BrokenPipeError:
+        # The reader, such as ``head``, has seen enough. Python flushes once more at its end.
+        with open(os.devnull, "w", encoding="utf-8") as nothing:
+            os.dup2(nothing.fileno(), sys.stdout.fileno())
+        return 1
+    return status
+
+
+def _run(argv: Sequence[str] | None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     blocked = Environment().items("BLOCKED_PLUGINS")
     blocked += _parser(None).parse_known_args(_before_command(arguments))[0].block
@@ -62,7 +84,10 @@ def _parser(installed: Plugins | None) -> argparse.ArgumentParser:
         "server.json, or HTTP with --http.",
         allow_abbrev=False,
     )
-    parser.add_argument("-f", dest="file", default=_DEFAULT_FILE, metavar="SERVER_JSON")
+    file_help = f"configuration, {_DEFAULT_FILE} by default"
+    parser.add_argument(
+        "-f", dest="file", default=_DEFAULT_FILE, metavar="SERVER_JSON", help=file_help
+    )
     parser.add_argument("--http", metavar="HOST:PORT", help="serve HTTP instead of FastCGI")
     parser.add_argument(
         "--block",
@@ -82,7 +107,9 @@ def _parser(installed: Plugins | None) -> argparse.ArgumentParser:
     parser.set_defaults(run=lambda parsed: serve.run(parsed, installed))
     checking = commands.add_parser("check", help="report every fault of a configuration")
     # Without a default of its own, which would replace what stands before the command.
-    checking.add_argument("-f", dest="file", default=argparse.SUPPRESS, metavar="SERVER_JSON")
+    checking.add_argument(
+        "-f", dest="file", default=argparse.SUPPRESS, metavar="SERVER_JSON", help=file_help
+    )
     checking.add_argument(
         "--deep",
         action="store_true",

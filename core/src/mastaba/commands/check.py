@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 import time
@@ -11,12 +10,14 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from mastaba.catalogue import Catalogue
+from mastaba.commands.output import print_json
 from mastaba.config.faults import Faults
 from mastaba.config.load import load_catalogue
 from mastaba.config.server import ServerConfig, load_server, missing_port
 from mastaba.environment import Environment
 from mastaba.errors import MastabaError
 from mastaba.http.app import Application
+from mastaba.logs import escaped
 from mastaba.model.fault import Severity
 from mastaba.model.tile_matrix_set_link import link_to
 from mastaba.plugins import Plugins
@@ -103,10 +104,10 @@ def _examined(server: ServerConfig, site: Site, samples: int, faults: Faults) ->
 
 def _print_text(faults: Faults, layers: int, examined: Examined | None) -> None:
     for fault in faults.all:
-        print(f"{fault.severity}: {fault.file}: {fault.path}")
-        print(f"    {fault.reason}")
+        print(escaped(f"{fault.severity}: {fault.file}: {fault.path}"))
+        print(f"    {escaped(fault.reason)}")
         if fault.remedy:
-            print(f"    to do: {fault.remedy}")
+            print(f"    to do: {escaped(fault.remedy)}")
     if examined is not None:
         port = f"the port is {examined.port}" if examined.port else "no port"
         print(
@@ -128,7 +129,7 @@ def _print_json(file: str, faults: Faults, layers: int, examined: Examined | Non
     }
     if examined is not None:
         document["examined"] = asdict(examined)
-    print(json.dumps(document, indent=2, ensure_ascii=False))
+    print_json(document)
 
 
 def _counts(faults: Faults) -> tuple[int, int]:

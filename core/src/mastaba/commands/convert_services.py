@@ -5,12 +5,13 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from pathlib import Path
 from typing import Any
 
-from mastaba.config.documents import parse_document
+from mastaba.commands.output import print_json
+from mastaba.config.documents import parse_document, read_local_text
 from mastaba.config.faults import Faults
 from mastaba.config.generation6 import to_generation7
+from mastaba.logs import escaped
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -23,16 +24,15 @@ def run(arguments: argparse.Namespace) -> int:
     document = _read(arguments.old, faults)
     if document is None:
         for fault in faults.all:
-            sys.stderr.write(f"mastaba: {fault}\n")
+            sys.stderr.write(escaped(f"mastaba: {fault}") + "\n")
         return 1
     converted, notes = to_generation7(document)
-    text = json.dumps(converted, indent=2, ensure_ascii=False) + "\n"
     if arguments.new is None:
-        sys.stdout.write(text)
+        print_json(converted)
     else:
         try:
             with open(arguments.new, "x", encoding="utf-8") as stream:
-                stream.write(text)
+                stream.write(json.dumps(converted, indent=2, ensure_ascii=False) + "\n")
         except FileExistsError:
             return _fail(f"{arguments.new} exists already: name another file, or remove it")
         except OSError as error:
@@ -44,9 +44,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _read(file: str, faults: Faults) -> dict[str, Any] | None:
     try:
-        text = Path(file).read_text(encoding="utf-8-sig")
+        text = read_local_text(file)
     except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "is not UTF-8 text"
+        reason = error.strerror if isinstance(error, OSError) else str(error)
         faults.error(file, "$", f"cannot be read: {reason}", "name a services.json")
         return None
     document = parse_document(text, file, faults)

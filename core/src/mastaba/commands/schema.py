@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import json
 
+from mastaba.commands.output import print_json
 from mastaba.config.schema import schema
 from mastaba.plugins import Plugins
 
 
 def run(arguments: argparse.Namespace, plugins: Plugins) -> int:
     """Print the schema, with the settings of every plugin that is installed."""
-    print(json.dumps(schema(arguments.name, plugins), indent=2, ensure_ascii=False))
+    print_json(schema(arguments.name, plugins))
     return 0

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import itertools
 import logging
 import random
+import signal
 import socket
 import sys
-from collections.abc import Callable, Iterable
+import threading
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from mastaba.changes import Change
@@ -16,7 +19,7 @@ from mastaba.config.faults import Faults
 from mastaba.config.server import ServerConfig, missing_port
 from mastaba.errors import ConfigurationError, ListenError, PluginError
 from mastaba.http.app import Application
-from mastaba.logs import configure_logging, log_faults
+from mastaba.logs import configure_logging, escaped, log_faults
 from mastaba.plugins import Plugins
 from mastaba.publication import Publication
 from mastaba.scoreboard import Scoreboard
@@ -32,12 +35,14 @@ from mastaba.transport.listener import (
     open_listener,
 )
 from mastaba.transport.notify import Notifier
-from mastaba.transport.supervisor import Generation, Supervisor
+from mastaba.transport.supervisor import STOP_SIGNALS, Generation, Supervisor
 
 if TYPE_CHECKING:
     from wsgiref.types import WSGIApplication
 
 logger = logging.getLogger("mastaba")
+# What is said before there is a log is printed by the command itself, once.
+logger.addHandler(logging.NullHandler())
 
 
 def run(arguments: argparse.Namespace, plugins: Plugins) -> int:
@@ -45,6 +50,40 @@ def run(arguments: argparse.Namespace, plugins: Plugins) -> int:
 
     0 after an ordered stop, 1 when the start fails: every reason is on standard error.
     """
+    with _early_signals() as hangups:
+        return _run(arguments, plugins, lambda: bool(hangups))
+
+
+@contextlib.contextmanager
+def _early_signals() -> Iterator[list[int]]:
+    """Collect each SIGHUP, and end with status 0 when a stop is ordered.
+
+    Service managers send them at any time; by default either is an abnormal end. Once there is a
+    supervisor, it handles them.
+    """
+    hangups: list[int] = []
+    if threading.current_thread() is not threading.main_thread():
+        yield hangups
+        return
+    chosen: dict[int, Callable[[int, object], None]] = dict.fromkeys(STOP_SIGNALS, _end)
+    chosen[signal.SIGHUP] = lambda number, _: hangups.append(number)
+    handlers = {
+        number: signal.signal(number, handler)
+        for number, handler in chosen.items()
+        if signal.getsignal(number) is not signal.SIG_IGN
+    }
+    try:
+        yield hangups
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+
+
+def _end(_number: int, _frame: object) -> None:
+    raise SystemExit(0)
+
+
+def _run(arguments: argparse.Namespace, plugins: Plugins, is_reload_due: Callable[[], bool]) -> int:
     faults = Faults()
     try:
         server = read_server_config(arguments.file, plugins, faults)
@@ -85,6 +124,7 @@ def run(arguments: argparse.Namespace, plugins: Plugins) -> int:
             workers=processes,
             reload=reload,
             notifier=Notifier.from_environment(),
+            is_reload_due=is_reload_due,
         )
         if arguments.http:
             sys.stderr.write(f"mastaba serves http://{arguments.http}/\n")
@@ -214,6 +254,6 @@ def _reloaded(
 
 def _fail(*reasons: object) -> int:
     for reason in reasons:
-        sys.stderr.write(f"mastaba: {reason}\n")
+        sys.stderr.write(escaped(f"mastaba: {reason}") + "\n")
     logger.critical("the server does not start: %s", "; ".join(map(str, reasons)))
     return 1

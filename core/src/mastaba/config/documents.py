@@ -15,12 +15,30 @@ from mastaba.storage.path import ResourcePath
 from mastaba.storage.pool import StoragePool
 
 _MAX_SIZE: Final = 64 * 1024 * 1024
+_TOO_LARGE: Final = "is larger than 64 MiB"
 _MAX_DEPTH: Final = 64
 _LARGEST: Final = sys.float_info.max
 _MAX_DIGITS: Final = 1000
 _SURROGATES: Final = re.compile("[\ud800-\udfff]")
 _TOO_DEEP: Final = f"is nested deeper than {_MAX_DEPTH} levels"
 _YAML_LOADER: Final[type] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+def read_local_text(file: str) -> str:
+    """Return the text of a local file.
+
+    Raises:
+        OSError: it cannot be read.
+        ValueError: it is no UTF-8 text, or larger than 64 MiB; the message says so.
+    """
+    with open(file, "rb") as stream:
+        data = stream.read(_MAX_SIZE + 1)
+    if len(data) > _MAX_SIZE:
+        raise ValueError(_TOO_LARGE)
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"is not UTF-8 text (byte {error.start})") from error
 
 
 class DocumentReader:
@@ -43,7 +61,7 @@ class DocumentReader:
             self._faults.error(str(path), "$", str(error), "make it readable for the server")
             return None
         if len(data) > _MAX_SIZE:
-            self._faults.error(str(path), "$", "is larger than 64 MiB")
+            self._faults.error(str(path), "$", _TOO_LARGE)
             return None
         try:
             return data.decode("utf-8-sig")

@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from typing import Any
 
-from mastaba.config.documents import parse_document
+from mastaba.config.documents import parse_document, read_local_text
 from mastaba.config.faults import Faults
 from mastaba.config.schema import SchemaValidator
 from mastaba.model.fault import Fault, Severity
@@ -82,10 +82,9 @@ def missing_port(server: ServerConfig) -> Fault:
 def load_server(file: str, plugins: Plugins, faults: Faults) -> ServerConfig | None:
     """Read server.json, always a local file; None after noting what is wrong."""
     try:
-        with open(file, encoding="utf-8-sig") as stream:
-            text = stream.read()
+        text = read_local_text(file)
     except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "is not UTF-8 text"
+        reason = error.strerror if isinstance(error, OSError) else str(error)
         faults.error(file, "$", f"cannot be read: {reason}", "name a readable file with -f")
         return None
     document = parse_document(text, file, faults)

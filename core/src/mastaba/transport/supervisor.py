@@ -21,9 +21,9 @@ from mastaba.transport.notify import Notifier
 
 logger = logging.getLogger(__name__)
 
-_STOP_SIGNALS = (signal.SIGQUIT, signal.SIGTERM, signal.SIGINT)
+STOP_SIGNALS = (signal.SIGQUIT, signal.SIGTERM, signal.SIGINT)
 # SIGUSR1 is for the workers; the parent must not die of one that was meant for them.
-_SIGNALS = (*_STOP_SIGNALS, signal.SIGHUP, signal.SIGCHLD, signal.SIGUSR1)
+_SIGNALS = (*STOP_SIGNALS, signal.SIGHUP, signal.SIGCHLD, signal.SIGUSR1)
 # A worker that lived for this long was healthy: its successor starts at once.
 _HEALTHY_AGE = 5.0
 _FIRST_DELAY = 0.1
@@ -105,6 +105,7 @@ class Supervisor:
     :param stop_timeout: bound of an ordered stop in seconds.
     :param start_timeout: seconds in which the workers of a next generation have to be ready.
     :param notifier: tells the service manager what the parent is doing.
+    :param is_reload_due: whether a SIGHUP came before there was somebody to handle it.
     """
 
     def __init__(
@@ -116,6 +117,7 @@ class Supervisor:
         stop_timeout: float = 30.0,
         start_timeout: float = 60.0,
         notifier: Notifier | None = None,
+        is_reload_due: Callable[[], bool] = bool,
     ) -> None:
         self._generation = generation
         self._trial: _Trial | None = None
@@ -134,6 +136,7 @@ class Supervisor:
         self._failures = 0
         self._not_before = 0.0
         self._reload_wanted = False
+        self._is_reload_due = is_reload_due
         self._interruptible = False
         self._lifeline = -1, -1
         self._wakeup = -1, -1
@@ -158,6 +161,7 @@ class Supervisor:
             os.set_blocking(descriptor, False)
         wakeup = signal.set_wakeup_fd(self._wakeup[1], warn_on_full_buffer=False)
         handlers = {number: signal.signal(number, self._handle) for number in _SIGNALS}
+        self._reload_wanted = self._is_reload_due()
         try:
             with contextlib.suppress(_StopOrdered):
                 self._loop()
@@ -173,7 +177,7 @@ class Supervisor:
     def _handle(self, number: int, _frame: object) -> None:
         # The pipe does the work. Only what reads a configuration must not hold up a stop: its
         # storage may hang.
-        if self._interruptible and number in _STOP_SIGNALS:
+        if self._interruptible and number in STOP_SIGNALS:
             self._interruptible = False
             raise _StopOrdered
 
@@ -188,7 +192,7 @@ class Supervisor:
     def _loop(self) -> None:
         while True:
             numbers = self._wait(self._fill())
-            if not numbers.isdisjoint(_STOP_SIGNALS):
+            if not numbers.isdisjoint(STOP_SIGNALS):
                 return
             self._reap()
             self._settle_trial()
