@@ -165,6 +165,42 @@ def test_what_lies_outside_of_an_image_is_not_read() -> None:
                 warp.warp(pixels, curved, warp.stencil(taps), warp.stencil(taps))
 
 
+_BEFORE_A_GUARDED_PAGE = """
+import ctypes, mmap
+import numpy as np
+from mastaba.render import warp
+from mastaba.render.kernels import Taps
+
+size = mmap.PAGESIZE
+memory = mmap.mmap(-1, 2 * size)
+address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+guard = ctypes.c_void_p(address + size)
+assert ctypes.CDLL(None).mprotect(guard, ctypes.c_size_t(size), 0) == 0
+for dtype in (np.uint8, np.float32):
+    for channels in (1, 2, 3, 4):
+        for shape in ((7, 9), (7, 2), (2, 9)):
+            count = shape[0] * shape[1] * channels
+            start = size - count * np.dtype(dtype).itemsize
+            pixels = np.frombuffer(memory, dtype, count, start).reshape(*shape, channels)
+            pixels[:] = np.arange(count).reshape(pixels.shape) % 251
+            taps = Taps.of("linear", 1.0)
+            across, down = (np.arange(float(side - 1)) for side in shape[::-1])
+            columns, rows = np.meshgrid(across + 0.25, down + 0.25)
+            positions = warp.CurvedPositions(across, down, columns, rows, 1.0, 1.0)
+            given = pixels, positions, warp.stencil(taps), warp.stencil(taps)
+            difference = warp.warp(*given) - warp.warp_in_numpy(*given).astype(float)
+            assert np.abs(difference).max() <= (1 if dtype == np.uint8 else 1e-3)
+print("read")
+"""
+
+
+def test_memory_behind_an_image_is_not_read() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _BEFORE_A_GUARDED_PAGE], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (0, "read\n"), done.stderr
+
+
 def test_backgrounds() -> None:
     random = np.random.default_rng(3)
     for channels, ground in ((4, (12, 200, 255)), (2, (77,)), (2, (12, 200, 255))):

@@ -25,21 +25,20 @@ _ARGUMENTS = (
 
 
 @part
-def _last_pixel(
+def _single_sample(
     samples: Any,
-    shape: tuple[int, int, int],
+    begin: int,
+    row_size: int,
+    channels: int,
     row_weights: Float32,
     column_weights: Float32,
-    channel: int,
 ) -> np.float32:
-    """Return one channel of what the last taps of the image give."""
-    height, width, channels = shape
+    """Return one channel of what the taps from ``begin`` on give."""
     total = float32(0)
     for y in range(len(row_weights)):
-        begin = (height - len(row_weights) + y) * width + width - len(column_weights)
         line = float32(0)
         for x in range(len(column_weights)):
-            line += column_weights[x] * samples[(begin + x) * channels + channel]
+            line += column_weights[x] * samples[begin + y * row_size + x * channels]
         total += row_weights[y] * line
     return total
 
@@ -73,6 +72,8 @@ def _line(
     height, width, channels = shape
     row_taps, column_taps = np.uintp(row_weights.shape[1]), np.uintp(column_weights.shape[1])
     last_top, last_left = height - row_weights.shape[1], width - column_weights.shape[1]
+    # The last taps of a pixel may begin here, for four numbers to lie inside the image.
+    last_begin = (last_top * width + last_left + 1) * channels - 4
     for cell in range(max(1, len(across) - 1)):
         next_cell = min(cell + 1, len(across) - 1)
         start = int(across[cell])
@@ -96,21 +97,27 @@ def _line(
         lowest, rightmost = max(tops), max(lefts)
         if min(tops) < 0 or lowest > last_top or min(lefts) < 0 or rightmost > last_left:
             raise IndexError("a position outside of the image")
-        meets_end = lowest == last_top and rightmost == last_left
+        meets_end = (lowest * width + rightmost) * channels > last_begin
         for j in range(start, stop):
             fixed_row = int64(math.floor((row + (j - start) * row_step) * 1024))
             fixed_column = int64(math.floor((column + (j - start) * column_step) * 1024))
             row_part, column_part = np.uintp(fixed_row & 1023), np.uintp(fixed_column & 1023)
             top = (fixed_row >> 10) + row_first[row_part]
             left = (fixed_column >> 10) + column_first[column_part]
-            if meets_end and top == last_top and left == last_left:
-                # Behind the last pixel of an image there is nothing that could be taken along.
+            corner = (top * width + left) * channels
+            if meets_end and corner > last_begin:
+                # Behind the last pixels of an image there is nothing that could be taken along.
                 for channel in range(channels):
-                    line[j * channels + channel] = _last_pixel(
-                        samples, shape, row_weights[row_part], column_weights[column_part], channel
+                    line[j * channels + channel] = _single_sample(
+                        samples,
+                        corner + channel,
+                        width * channels,
+                        channels,
+                        row_weights[row_part],
+                        column_weights[column_part],
                     )
                 continue
-            begin = np.uintp((top * width + left) * channels)
+            begin = np.uintp(corner)
             total = float4.zeros()
             for y in range(row_taps):
                 place = begin
