@@ -69,12 +69,15 @@ def test_two_layers_of_all_channel_counts(bottom: int, top: int, holes: bool) ->
     expected = reference(images)
     assert merged.pixels.dtype == np.uint8
     assert merged.pixels.shape == expected.shape
-    assert np.abs(merged.pixels - np.floor(expected)).max() <= 1
+    data = np.ones(SHAPE, np.bool_) if merged.valid is None else merged.valid
+    difference = merged.pixels[data].astype(np.float64) - expected[data]
+    assert np.abs(merged.pixels[data] - np.floor(expected[data])).max() <= 1
     # Cut, not rounded
-    assert -0.6 < (merged.pixels - expected).mean() <= 0.0
+    assert -0.6 < difference.mean() <= 0.0
     if holes:
         assert merged.valid is not None
         assert np.array_equal(merged.valid, images[0].valid | images[1].valid)
+        assert (merged.pixels[~data] == merged.nodata).all()
     else:
         assert merged.valid is None
 
@@ -82,10 +85,40 @@ def test_two_layers_of_all_channel_counts(bottom: int, top: int, holes: bool) ->
 def test_three_layers_and_the_order() -> None:
     images = [an_image(channels, seed, holes=True) for seed, channels in enumerate((3, 4, 2))]
     merged = merge(images)
-    assert np.abs(merged.pixels - np.floor(reference(images))).max() <= 1
+    data = merged.valid
+    assert data is not None
+    assert np.abs(merged.pixels - np.floor(reference(images)))[data].max() <= 1
     turned = merge(images[::-1])
-    assert np.abs(turned.pixels - np.floor(reference(images[::-1]))).max() <= 1
+    assert np.abs(turned.pixels - np.floor(reference(images[::-1])))[data].max() <= 1
     assert not np.array_equal(merged.pixels, turned.pixels)
+
+
+@pytest.mark.parametrize(
+    ("bottom", "top", "expected"),
+    [
+        ((200,), (1, 2), (200, 0)),
+        ((200,), (1, 2, 3), (200, 200, 200)),
+        ((200,), (1, 2, 3, 4), (200, 200, 200, 0)),
+        ((200, 90), (1, 2, 3), (200, 200, 200)),
+        ((200, 90), (1, 2, 3, 4), (200, 200, 200, 90)),
+        ((10, 20, 30), (1,), (10, 20, 30)),
+        ((10, 20, 30), (1, 2, 3, 4), (10, 20, 30, 0)),
+    ],
+)
+def test_where_no_layer_has_data_is_nodata_of_the_bottom_one(
+    bottom: tuple[int, ...], top: tuple[int, ...], expected: tuple[int, ...]
+) -> None:
+    valid = np.zeros(SHAPE, np.bool_)
+    valid[:5] = True
+    images = [
+        MapImage(np.full((*SHAPE, len(nodata)), nodata, np.uint8), valid, tuple(map(float, nodata)))
+        for nodata in (bottom, top)
+    ]
+    merged = merge(images)
+    assert merged.nodata == expected
+    data = as_data(merged, Background())
+    assert (data[5:] == expected).all()
+    assert (data[:5] != expected).any()
 
 
 def test_one_layer_is_left_as_it_is() -> None:

@@ -42,12 +42,22 @@ def merge(images: Sequence[MapImage]) -> MapImage:
         colour += (above - colour) * weight
         alpha = total
     valid = _any_valid([image.valid for image in images])
-    return MapImage(
-        _joined(colour, alpha, channels),
-        valid,
-        bottom.nodata + (0.0,) * (channels - len(bottom.nodata)),
-        any(image.encodes_numbers for image in images),
-    )
+    pixels, nodata = _joined(colour, alpha, channels), _nodata(bottom.nodata, channels)
+    if valid is not None:
+        pixels[~valid] = nodata
+    return MapImage(pixels, valid, nodata, any(image.encodes_numbers for image in images))
+
+
+def _nodata(values: tuple[float, ...], channels: int) -> tuple[float, ...]:
+    """Return a nodata colour with more channels; transparent where it gains alpha."""
+    if channels == len(values):
+        return values
+    has_alpha = len(values) in (2, 4)
+    colour = values[:-1] if has_alpha else values
+    alpha = values[-1:] if has_alpha else (0.0,)
+    if channels > 2:
+        colour = colour if len(colour) > 1 else colour * 3
+    return (colour + alpha)[:channels]
 
 
 def _merge_values(images: Sequence[MapImage], channels: int) -> MapImage:
