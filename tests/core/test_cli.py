@@ -57,6 +57,8 @@ def test_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
         ["--verbose"],
         ["server.json"],
         ["--http"],
+        ["--http", ""],
+        ["--http", "localhost"],
         ["--htt", "127.0.0.1:0"],
         ["check", "-f"],
         ["check", "extra"],

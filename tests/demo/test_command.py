@@ -1,4 +1,5 @@
 import json
+import socket
 from io import StringIO
 from pathlib import Path
 
@@ -64,7 +65,17 @@ def test_a_directory_that_cannot_be_made_is_reported(
 ) -> None:
     (tmp_path / "file").touch()
     assert mastaba.cli.main(["demo", str(tmp_path / "file" / "demo")]) == 1
-    assert "mastaba demo: " in capsys.readouterr().err
+    assert f"mastaba demo: cannot write {tmp_path / 'file' / 'demo'}: " in capsys.readouterr().err
+
+
+def test_an_address_in_use_is_told_before_the_work(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        assert mastaba.cli.main(["demo", str(tmp_path / "demo"), "--http", address]) == 1
+    assert f"cannot listen on '{address}'" in capsys.readouterr().err
+    assert not (tmp_path / "demo").exists()
 
 
 def test_an_interrupt_ends_the_command(

@@ -66,6 +66,18 @@ def _run(argv: Sequence[str] | None) -> int:
     return status
 
 
+def http_address(text: str) -> str:
+    """Return the value of an option ``--http``: HOST:PORT, or the path of a Unix socket.
+
+    Raises:
+        argparse.ArgumentTypeError: it is neither.
+    """
+    # A word is a forgotten port more often than a socket in the working directory.
+    if ":" not in text and "/" not in text:
+        raise argparse.ArgumentTypeError(f"{text!r} is not of the form HOST:PORT")
+    return text
+
+
 def _before_command(arguments: list[str]) -> list[str]:
     """Return the options ``--block NAME``: they decide which commands exist at all."""
     return [
@@ -88,7 +100,9 @@ def _parser(installed: Plugins | None) -> argparse.ArgumentParser:
     parser.add_argument(
         "-f", dest="file", default=_DEFAULT_FILE, metavar="SERVER_JSON", help=file_help
     )
-    parser.add_argument("--http", metavar="HOST:PORT", help="serve HTTP instead of FastCGI")
+    parser.add_argument(
+        "--http", type=http_address, metavar="HOST:PORT", help="serve HTTP instead of FastCGI"
+    )
     parser.add_argument(
         "--block",
         action="append",

@@ -127,7 +127,9 @@ def _run(arguments: argparse.Namespace, plugins: Plugins, is_reload_due: Callabl
             is_reload_due=is_reload_due,
         )
         if arguments.http:
-            sys.stderr.write(f"mastaba serves http://{arguments.http}/\n")
+            is_path = ":" not in arguments.http
+            shown = f"HTTP on {arguments.http}" if is_path else f"http://{arguments.http}/"
+            sys.stderr.write(f"mastaba serves {shown}\n")
         logger.info("%d layers served on %s", len(site.catalogue.layers), listener.address)
         return supervisor.run()
 

@@ -28,8 +28,11 @@ def add_parser(subparsers: _SubParsersAction[ArgumentParser]) -> None:
         metavar="DIRECTORY",
         help="where the world is kept, ./demo-data by default",
     )
+    from mastaba.cli import http_address
+
     parser.add_argument(
         "--http",
+        type=http_address,
         default=_ADDRESS,
         metavar="HOST:PORT",
         help=f"address to serve on, {_ADDRESS} by default",
@@ -45,6 +48,8 @@ def run(arguments: argparse.Namespace) -> int:
     130 when the generation is interrupted.
     """
     # Not at the top: every start of the command line would load the generator.
+    from mastaba.errors import ListenError
+    from mastaba.transport.listener import open_listener
     from mastaba_demo.generation import generate
     from mastaba_demo.installation import PYRAMIDS, write_demo_installation
     from mastaba_demo.progress import ProgressBar
@@ -52,14 +57,21 @@ def run(arguments: argparse.Namespace) -> int:
 
     directory: Path = arguments.directory
     try:
+        if not arguments.no_serve:
+            # Before the work of a minute, which would be in vain.
+            open_listener(arguments.http).close()
         directory.mkdir(parents=True, exist_ok=True)
         generate(directory / PYRAMIDS, Settings(), ProgressBar("Making a world", sys.stderr))
         server_json = write_demo_installation(directory, f"http://{arguments.http}")
     except KeyboardInterrupt:
         sys.stderr.write("\nInterrupted: nothing was left behind.\n")
         return 130
+    except ListenError as error:
+        sys.stderr.write(f"mastaba demo: {error}; name another address with --http\n")
+        return 1
     except OSError as error:
-        sys.stderr.write(f"mastaba demo: {error}\n")
+        reason = f"cannot write {directory}: {error.strerror or error}"
+        sys.stderr.write(f"mastaba demo: {reason}; name another directory\n")
         return 1
     if arguments.no_serve:
         sys.stdout.write(f"{server_json}\n")
