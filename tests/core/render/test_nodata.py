@@ -67,6 +67,27 @@ def test_floats_are_data_or_nodata_and_nothing_between(
     assert (image.pixels[~image.valid] == -99999).all()
 
 
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("crs", CRSS)
+def test_values_that_are_no_numbers_are_no_data(world: World, crs: str, kernel: str) -> None:
+    def spoilt(level: str, row: int, col: int) -> np.ndarray:
+        pixels = np.full((48, 64, 1), 100, np.float32)
+        pixels[10:14, 10:14] = np.nan
+        pixels[20:24, 20:24] = np.inf
+        pixels[30:34, 30:34] = -np.inf
+        return pixels
+
+    world.add("spoilt", spoilt, of_position=False)
+    layer = replace(world.layer("spoilt"), resampling=kernel)
+    side = 30000.0 if crs == "EPSG:3857" else 21000.0
+    box = (side / 77000, side / 111000) if crs == "EPSG:4326" else (side, side)
+    image = world.draw(layer, around(crs, *box, MESH_CENTRE), crs, (75, 75))
+    assert image.valid is not None
+    assert 0.9 < image.valid.mean() < 1.0
+    assert np.abs(image.pixels[image.valid] - 100).max() < 1e-2
+    assert (image.pixels[~image.valid] == -99999).all()
+
+
 def weights_inside(positions: np.ndarray, edge: float) -> np.ndarray:
     """Return the part of a linear kernel over pixels from ``edge`` on, which sums to 1."""
     low = np.floor(positions)

@@ -173,13 +173,23 @@ class LevelPixels:
                 found[position] = tile
         payloads = read_located([stored for _, stored in wanted])
         decoded = _decode_all(self._decoder, payloads)
-        for (position, stored), tile in zip(wanted, decoded, strict=True):
+        for (position, stored), raw in zip(wanted, decoded, strict=True):
+            tile = self._finite(raw) if self._is_float and raw is not None else raw
             found[position] = tile
             # Where the storage knows no generations, a kept tile could be out of date.
             if tile is not None and stored.version is not None:
                 # The identity after the read: the slab may have been replaced meanwhile.
                 self._cache.put(stored.identity, tile)
         return found
+
+    def _finite(self, tile: Pixels) -> Pixels:
+        """Return a tile with nodata in place of NaN and infinities, which kernels would spread."""
+        finite = np.isfinite(tile)
+        if finite.all():
+            return tile
+        nodata = np.array(self._nodata, np.float32)
+        cleaned: Pixels = np.where(finite.all(axis=2, keepdims=True), tile, nodata)
+        return cleaned
 
     def _overlap(self, place: tuple[int, int], window: Window) -> tuple[slice, slice, slice, slice]:
         """Return rows and columns of the window that a tile covers, and those of the tile."""
