@@ -10,6 +10,9 @@ from typing import Any
 
 import pytest
 
+from mastaba.transport.fastcgi import FastCGIServer
+from mastaba.transport.listener import open_listener
+
 
 def small(environ: dict[str, Any], start_response: Any) -> list[bytes]:
     start_response("200 OK", [("Content-Length", "2")])
@@ -303,3 +306,10 @@ def test_stop_sends_large_answers_to_their_end(serve: Any, protocol: Any) -> Non
     client._buffer = first
     assert len(client.answer().body) == 20_000_000
     served.join()
+
+
+def test_threads_that_are_woken_by_one_signal_are_no_fault() -> None:
+    with open_listener("127.0.0.1:0") as listener:
+        server = FastCGIServer(lambda environ, start: [], listener.socket, threads=2)
+        server._wake()  # of the thread that comes second: nothing is left to read
+        assert not server.draining

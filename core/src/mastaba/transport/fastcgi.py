@@ -364,7 +364,10 @@ class FastCGIServer(BaseFCGIServer):  # type: ignore[misc]
         if self.draining:
             time.sleep(_DRAIN_POLL / 4)
             return
-        received = os.read(self._wake_read, 64)
+        try:
+            received = os.read(self._wake_read, 64)
+        except BlockingIOError:
+            return  # another thread, which was woken as well, has read it
         if _STOP in received or any(number in received for number in _STOP_SIGNALS):
             self._begin_stop(retiring=False)
         elif _RETIRE in received:
