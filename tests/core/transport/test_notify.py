@@ -38,6 +38,8 @@ class Served(Generation):
         ).run()
 
 def reload():
+    while (home / "slow").exists():
+        time.sleep(0.01)
     if (home / "broken").exists():
         raise ValueError("broken")
     return Served()
@@ -116,6 +118,24 @@ def test_signs_of_life(manager: Manager, spawn: Callable[..., Any], tmp_path: Pa
     seen = [next(iter(manager.states())) for _ in range(10)]
     assert seen.count("WATCHDOG") >= 9
     assert set(seen) <= {"WATCHDOG", "READY"}
+    process.send(signal.SIGTERM)
+    assert process.wait() == 0
+
+
+def test_signs_of_life_while_a_configuration_is_read(
+    manager: Manager, spawn: Callable[..., Any], tmp_path: Path
+) -> None:
+    process = spawn(SERVER, str(tmp_path), "20000")
+    while "READY" not in manager.states():
+        pass
+    (tmp_path / "slow").touch()
+    process.send(signal.SIGHUP)
+    while "RELOADING" not in manager.states():
+        pass
+    assert [*manager.states(), *manager.states(), *manager.states()] == ["WATCHDOG"] * 3
+    (tmp_path / "slow").unlink()
+    while "READY" not in manager.states():
+        pass
     process.send(signal.SIGTERM)
     assert process.wait() == 0
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
+import threading
 import time
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Iterator, Mapping, MutableMapping
 
 
 class Notifier:
@@ -60,6 +61,31 @@ class Notifier:
         if self._period is not None and time.monotonic() >= self._next:
             self._next = time.monotonic() + self._period
             self._send("WATCHDOG=1")
+
+    @contextlib.contextmanager
+    def kept_alive(self) -> Iterator[None]:
+        """Say so all the time while something runs that may take longer than the watchdog waits.
+
+        A storage that is slow when a configuration is read must not end a server that works.
+        """
+        if self._period is None:
+            yield
+            return
+        over = threading.Event()
+        period = self._period
+
+        def say() -> None:
+            self._send("WATCHDOG=1")
+            while not over.wait(period):
+                self._send("WATCHDOG=1")
+
+        thread = threading.Thread(target=say, daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            thread.join()
 
     def _send(self, state: str) -> None:
         if self._address is None:

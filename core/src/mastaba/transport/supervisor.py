@@ -185,7 +185,8 @@ class Supervisor:
     def _interrupted_by_stop(self) -> Iterator[None]:
         self._interruptible = True
         try:
-            yield
+            with self._notifier.kept_alive():
+                yield
         finally:
             self._interruptible = False
 
