@@ -22,8 +22,6 @@ def units(deploy: Path, tmp_path: Path) -> list[Path]:
     text = service.read_text("utf-8")
     assert "ExecStart=/opt/mastaba/bin/mastaba " in text
     text = text.replace("/opt/mastaba/bin/mastaba", str(Path(sys.executable).resolve()))
-    # In a container there are neither manual pages nor their reader.
-    text = "".join(line for line in text.splitlines(True) if not line.startswith("Documentation"))
     service.write_text(text, encoding="utf-8")
     return [service, tmp_path / "mastaba.socket"]
 
