@@ -75,7 +75,7 @@ def test_without_a_prefix(publish: Publish, front: Front) -> None:
 
 
 def test_every_installed_service_answers_as_itself(publish: Publish) -> None:
-    application = publish(services=("wms", "wmts", "tms", "viewer", "health"))
+    application = publish(services=("wms", "wmts", "tms", "viewer", "health", "metrics"))
     assert {"wms", "viewer"} <= set(application.site.services)
     assert look(application) == {}
 
