@@ -110,6 +110,18 @@ def test_broken_links_are_refused(tmp_path: Path) -> None:
         stage(repository, tmp_path / "out", {})
 
 
+def test_a_link_to_a_schema_leads_to_the_page_made_of_it(tmp_path: Path) -> None:
+    repository = _repository(tmp_path / "repository", "[keys](../config/server.schema.json)")
+    stage(repository, tmp_path / "out", {"configuration/server.md": "# server.json\n"})
+    assert (tmp_path / "out" / "index.md").read_text() == "[keys](configuration/server.md)"
+
+
+def test_a_link_to_a_page_that_only_the_site_has_is_refused(tmp_path: Path) -> None:
+    repository = _repository(tmp_path / "repository", "[commands](commands.md)")
+    with pytest.raises(BrokenLinkError, match=r"commands\.md"):
+        stage(repository, tmp_path / "out", {"commands.md": "# Commands\n"})
+
+
 @pytest.mark.skipif(
     any(importlib.util.find_spec(name) is None for name in NEEDED),
     reason="the dependency group docs is not installed",

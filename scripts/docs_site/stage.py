@@ -32,9 +32,11 @@ def stage(repository: Path, folder: Path, generated: Mapping[str, str]) -> None:
     places = {repository / source: place for source, place in pages.items()}
     for path in (repository / "docs" / "images").iterdir():
         places[path] = f"images/{path.name}"
-    for place in (*generated, *pages.values()):
-        # Pages of docs/ link to all others as if they lay in docs/, too.
-        places.setdefault(repository / "docs" / place, place)
+    # Links lead to files of the repository, which is read without the site as well: for a page
+    # that is made of a schema they name the schema.
+    for place in generated:
+        if place.startswith("configuration/"):
+            places[repository / "config" / f"{Path(place).stem}.schema.json"] = place
     # What other pages call the project is its front page here.
     for name in ("README.md", "core", "core/README.md"):
         places[repository / name] = "index.md"
