@@ -230,6 +230,18 @@ def test_full_services_file_is_read(installation: Any) -> None:
     assert dict(sample.own) == {"depth": 3}
 
 
+@pytest.mark.parametrize("uri", ["http://[", "http://a\n", "http://a\r\nX: y", "http://a/\0"])
+def test_address_that_cannot_be_written_is_refused(uri: str, installation: Any) -> None:
+    installation.documents[SERVICES] = {"sample": {"enabled": True, "endpoint_uri": uri}}
+    assert faults_of(installation) == [(SERVICES, "$.sample.endpoint_uri")]
+
+
+@pytest.mark.parametrize("value", ["max-age=1\n", "a\r\nb"])
+def test_line_break_does_not_come_into_a_header(value: str, installation: Any) -> None:
+    installation.documents[LAYER]["cache_control"] = value
+    assert (LAYER, "$.cache_control") in faults_of(installation)
+
+
 def test_enabled_service_gets_the_defaults(installation: Any) -> None:
     installation.documents[SERVICES] = {"sample": {"enabled": True}, "health": {"enabled": True}}
     services = installation.catalogue().services

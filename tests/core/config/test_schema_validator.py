@@ -23,8 +23,8 @@ FILES = {
 }
 # What is put in place of each value of a document in turn.
 INTRUDERS: list[Any] = [
-    None, True, False, 0, 1, -1, 2.0, 2.5, 1e300, 300, "", "x", "a<b", "\n", [], ["x"], [1], {},
-    {"x": 1},
+    None, True, False, 0, 1, -1, 2.0, 2.5, 1e300, 300, "", "x", "a<b", "\n", "x\n", "\x7f", [],
+    ["x"], [1], {}, {"x": 1},
 ]  # fmt: skip
 
 

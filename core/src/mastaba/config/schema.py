@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import copy
 import json
+import re
 from collections.abc import Iterator
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final
 
 import jsonschema_rs
-from jsonschema import Draft202012Validator
+from jsonschema import Draft202012Validator, ValidationError
+from jsonschema.validators import extend
 
 from mastaba.config.faults import Faults
 
@@ -70,6 +72,20 @@ def schema(name: str, plugins: Plugins) -> dict[str, Any]:
     return document
 
 
+def _pattern(
+    _validator: object, pattern: str, instance: object, _schema: object
+) -> Iterator[ValidationError]:
+    # To JSON Schema $ is the end of a text, to Python also the place before a last line feed,
+    # which then would end up in a header of HTTP.
+    if isinstance(instance, str) and not re.search(re.sub(r"\$$", r"\\Z", pattern), instance):
+        yield ValidationError(f"{instance!r} does not match {pattern!r}")
+
+
+_Validator: Final[Any] = extend(  # type: ignore[no-untyped-call]
+    Draft202012Validator, {"pattern": _pattern}
+)
+
+
 class SchemaValidator:
     """Validates documents of one kind.
 
@@ -82,7 +98,7 @@ class SchemaValidator:
         self._schema = _bounded(schema(name, plugins))
         # jsonschema takes milliseconds for a pyramid descriptor, which is seconds for a thousand
         # layers. It words the faults; whether there are any is told a hundred times faster.
-        self._validator = Draft202012Validator(self._schema)
+        self._validator = _Validator(self._schema)
         self._quick = jsonschema_rs.Draft202012Validator(self._schema)
 
     def validate(self, document: Any, file: str, faults: Faults) -> dict[str, Any] | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from mastaba.config.documents import DocumentReader
 from mastaba.config.faults import Faults
@@ -114,6 +115,8 @@ def _services(
             found[name] = _service_settings(service, section)
     places: dict[str, str] = {}
     for name, settings in found.items():
+        if not _is_address(settings.endpoint_uri):
+            faults.error(file, f"$.{name}.endpoint_uri", "is no address", "correct it")
         if plugins.services[name].is_fallback:
             continue
         other = places.setdefault(settings.root_path, name)
@@ -125,6 +128,14 @@ def _services(
                 "give each service a root path of its own",
             )
     return found
+
+
+def _is_address(uri: str) -> bool:
+    try:
+        urlsplit(uri)
+    except ValueError:  # a bracket that is not closed, for one
+        return False
+    return True
 
 
 def _service_settings(service: type[Service], section: dict[str, Any]) -> ServiceSettings:

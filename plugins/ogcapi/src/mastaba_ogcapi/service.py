@@ -46,6 +46,7 @@ class OGCAPIService(Service):
         "cors": {
             "type": ["boolean", "string"],
             "default": False,
+            "pattern": "^[!-~]*$",
             "description": "Origins whose pages may read the answers: true for every one, a text "
             "for that one. Leave it off where a front server adds the header.",
         },
