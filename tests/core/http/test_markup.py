@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from lxml import etree
 
-from mastaba.http.markup import coordinate, decimal, element, leaf, optional_leaf, text
+from mastaba.http.markup import anchor, coordinate, decimal, element, leaf, optional_leaf, text
 
 
 @pytest.mark.parametrize(
@@ -58,3 +58,14 @@ def test_empty_elements_are_closed_or_left_out() -> None:
     assert element("a") == "<a/>"
     assert leaf("a", "") == "<a/>"
     assert optional_leaf("a", "") == ""
+
+
+def test_link_is_escaped() -> None:
+    assert anchor("http://a/?b&c", "<x>") == '<a href="http://a/?b&amp;c">&lt;x&gt;</a>'
+
+
+@pytest.mark.parametrize(
+    "href", ["javascript:alert(1)", " JavaScript:1", "java\nscript:1", "http://["]
+)
+def test_address_that_is_a_script_or_none_is_no_link(href: str) -> None:
+    assert anchor(href, "<x>") == "&lt;x&gt;"

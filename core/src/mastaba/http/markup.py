@@ -1,4 +1,4 @@
-"""XML text, written piece by piece: capabilities and exception reports need nothing more."""
+"""XML and HTML, written piece by piece: capabilities and exception reports need nothing more."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ from collections.abc import Mapping
 from decimal import Decimal
 from html import escape
 from typing import Final
+from urllib.parse import urlsplit
 
 # What XML 1.0 section 2.2 leaves out; a title in a JSON file can hold any character.
 _ILLEGAL = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+_SCHEMES: Final = ("", "http", "https", "mailto")
 
 DECLARATION: Final = '<?xml version="1.0" encoding="UTF-8"?>\n'
 
@@ -47,6 +50,18 @@ def leaf(name: str, value: str) -> str:
 def optional_leaf(name: str, value: str) -> str:
     """Return an element around a plain text, or nothing when the text is empty."""
     return leaf(name, value) if value else ""
+
+
+def anchor(href: str, title: str) -> str:
+    """Return a link in HTML; an address that a browser would run as a script becomes plain text."""
+    return f'<a href="{escape(href)}">{escape(title)}</a>' if _is_harmless(href) else escape(title)
+
+
+def _is_harmless(href: str) -> bool:
+    try:
+        return urlsplit(href).scheme.lower() in _SCHEMES
+    except ValueError:  # a bracket that is not closed, for one
+        return False
 
 
 def decimal(value: float) -> str:

@@ -9,6 +9,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, urlsplit
 
+from mastaba.http.markup import anchor
 from mastaba.http.response import Document
 
 if TYPE_CHECKING:
@@ -84,14 +85,6 @@ def page(
         f"<main>\n<h1>{escape(title)}</h1>\n{body}\n</main>\n"
         f"<footer><p>{footer}</p></footer>\n</body>\n</html>\n"
     )
-
-
-def anchor(href: str, text: str) -> str:
-    """Return a link; an address that a browser would run as a script becomes plain text."""
-    scheme = urlsplit(href).scheme.lower() if ":" in href else ""
-    if scheme not in ("", "http", "https", "mailto"):
-        return escape(text)
-    return f'<a href="{escape(href)}">{escape(text)}</a>'
 
 
 def paragraph(text: str, css_class: str = "") -> str:

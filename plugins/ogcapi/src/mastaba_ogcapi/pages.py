@@ -7,9 +7,9 @@ from html import escape
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
+from mastaba.http.markup import anchor
 from mastaba_ogcapi.html import (
     Crumb,
-    anchor,
     base_path,
     facts,
     heading,

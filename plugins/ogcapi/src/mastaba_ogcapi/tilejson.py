@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from html import escape
 from typing import TYPE_CHECKING, Any
 
+from mastaba.http.markup import anchor
 from mastaba_ogcapi.crs import rounded
 from mastaba_ogcapi.tilesets import item_links
 
@@ -40,8 +40,7 @@ def tilejson(tiles: Tiles, offered: OfferedSet) -> dict[str, Any]:
         "vector_layers": _vector_layers(tiles),
     }
     if layer.attribution:
-        url, title = escape(layer.attribution.url), escape(layer.attribution.title)
-        document["attribution"] = f'<a href="{url}">{title}</a>'
+        document["attribution"] = anchor(layer.attribution.url, layer.attribution.title)
     return document
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from html import escape
 from typing import TYPE_CHECKING, Any, Final
 
+from mastaba.http.markup import anchor
 from mastaba.http.response import Document
 from mastaba_tms.addresses import tile_template
 
@@ -48,8 +48,7 @@ def metadata(layer: Layer, endpoint_uri: str, *, from_bottom: bool) -> Document:
     if any(level != str(zoom) for level, zoom in zooms.items()):
         document["levels"] = list(layer.pyramid.tile_matrix_set.matrices)
     if layer.attribution:
-        url, title = escape(layer.attribution.url), escape(layer.attribution.title)
-        document["attribution"] = f'<a href="{url}">{title}</a>'
+        document["attribution"] = anchor(layer.attribution.url, layer.attribution.title)
     return Document(json.dumps(document, ensure_ascii=False), "application/json")
 
 
