@@ -126,6 +126,8 @@ def style_of(*values: float, continuous: bool) -> Style:
         (0,),
         (0, 1),
         (-1e30, 0, 1e30),
+        (0, 1e308),
+        (-1.7e308, 0, 1.7e308),
         (0, 1e-9, 2e-9),
         (0, 1, 2, 3, 1000),
         tuple(range(24)),

@@ -94,8 +94,9 @@ def _plan(style: Style, symbol: Symbol) -> _Plan:
         ramp = max(symbol.height, (count - 1) * _LABEL_DISTANCE)
         low, high = entries[0].value, entries[-1].value
         chosen = [entries[round(i * (len(entries) - 1) / max(1, count - 1))] for i in range(count)]
-        span = high - low or 1.0
-        spread = [_MARGIN + ramp * (high - entry.value) / span for entry in chosen]
+        # Halves, since the difference of two large numbers may be infinite.
+        span = high / 2 - low / 2 or 1.0
+        spread = [_MARGIN + ramp * ((high / 2 - entry.value / 2) / span) for entry in chosen]
         labels = tuple(_apart([(_number(e.value), y) for e, y in zip(chosen, spread, strict=True)]))
         return _Plan(_wide(symbol, labels), ramp + 2 * _MARGIN, labels, ramp=ramp)
     height = symbol.height + 2
@@ -127,7 +128,8 @@ def _wide(symbol: Symbol, labels: Sequence[tuple[str, float]]) -> int:
 def _draw_ramp(image: Image.Image, palette: Palette, plan: _Plan, left: int, right: int) -> None:
     low, high = palette.entries[0].value, palette.entries[-1].value
     for y in range(plan.ramp):
-        value = high - (y + 0.5) / plan.ramp * (high - low)
+        share = (y + 0.5) / plan.ramp
+        value = high * (1 - share) + low * share
         red, green, blue, alpha = palette.colour(value)
         top = _MARGIN + y
         _fill(image, (red, green, blue, max(alpha, 0)), left, top, right, top + 1)
