@@ -20,7 +20,8 @@ from tests.core.render.ground import (
 
 from mastaba.model.bbox import BoundingBox
 from mastaba.model.crs import CRS
-from mastaba.render.positions import tiles_around
+from mastaba.render import positions
+from mastaba.render.positions import CurvedPositions, other_crs_positions, tiles_around
 
 NODATA = -99999
 
@@ -129,6 +130,34 @@ def test_polar_map_has_a_hole_around_the_pole(globe: World) -> None:
     # All but a pixel just on the antimeridian, half of which is beyond either edge.
     assert image.valid[latitude < 84.5].mean() > 0.99
     assert np.quantile(np.abs(image.pixels - expected)[image.valid], 0.99) < 10
+
+
+@pytest.mark.parametrize("crs", ["EPSG:3413", "EPSG:3031", "EPSG:3995"])
+def test_around_a_pole_only_uneven_parts_take_many_points(
+    globe: World, monkeypatch: pytest.MonkeyPatch, crs: str
+) -> None:
+    transformed = 0
+    transform_points = positions.transform_points
+
+    def counting(source: CRS, target: CRS, x: Floats, y: Floats) -> tuple[Floats, Floats]:
+        nonlocal transformed
+        transformed += x.size
+        return transform_points(source, target, x, y)
+
+    monkeypatch.setattr(positions, "transform_points", counting)
+    matrix = globe.layer("values").pyramid.finest.matrix
+    bbox, size = BoundingBox(-3e6, -2.9e6, 3.1e6, 3e6), 1600
+    mercator = CRS.from_code("EPSG:3857")
+    found = other_crs_positions(bbox, CRS.from_code(crs), size, size, matrix, mercator)
+    assert isinstance(found, CurvedPositions)
+    assert transformed < size * size / 2
+    assert len(found.across) * len(found.down) < size * size / 4
+    x, y = transform(crs, "EPSG:3857", *pixel_centres(bbox, (size, size)))
+    turn = tiles_around(matrix, mercator) * matrix.tile_width
+    wide = found.spread(found.columns) - ((x - matrix.origin_x) / matrix.cell_size - 0.5)
+    high = found.spread(found.rows) - ((matrix.origin_y - y) / matrix.cell_size - 0.5)
+    wide -= turn * np.round(wide / turn)
+    assert max(np.abs(wide).max(), np.abs(high).max()) < max(0.25, found.ratio_x / 2)
 
 
 def test_antimeridian_is_the_end_of_degrees(globe: World) -> None:

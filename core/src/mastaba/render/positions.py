@@ -208,8 +208,7 @@ def other_crs_positions(
         return np.where(found, columns, np.nan), np.where(found, rows, np.nan)
 
     turn = float(tiles_around(matrix, source) * matrix.tile_width)
-    step = _GRID_STEP
-    across, down = _grid(width, step), _grid(height, step)
+    across, down = _grid(width, _GRID_STEP), _grid(height, _GRID_STEP)
     columns, rows = place(across, down)
     if np.isfinite(columns).all() and _is_straight(columns, rows):
         # One row and one column say all, so that nothing has to be interpolated.
@@ -219,12 +218,16 @@ def other_crs_positions(
             ratio_x = _ratio(all_columns[-1:] - all_columns[:1], across)
             ratio_y = _ratio(all_rows[-1:] - all_rows[:1], down)
             return StraightPositions(_cut(all_columns), _cut(all_rows), ratio_x, ratio_y)
-    while step > 1:
-        middles = place(_middles(across), _middles(down))
-        if _is_even(columns, rows, *middles, step, turn):
+    allowed = _UNEVEN * max(1.0, _scale(across, columns, 1), _scale(down, rows, 0))
+    while len(across) < width or len(down) < height:
+        middle_columns, middle_rows = place(_middles(across), _middles(down))
+        uneven = _uneven(columns, middle_columns, allowed, turn)
+        uneven |= _uneven(rows, middle_rows, allowed)
+        wide, high = np.nonzero(uneven)[::-1]
+        finer = _refined(across, wide), _refined(down, high)
+        if len(finer[0]) == len(across) and len(finer[1]) == len(down):
             break
-        step //= 2
-        across, down = _grid(width, step), _grid(height, step)
+        across, down = finer
         columns, rows = place(across, down)
     if not np.isfinite(columns).any():
         return None
@@ -234,13 +237,14 @@ def other_crs_positions(
 
 
 def _unrolled(columns: Floats, turn: float) -> Floats:
-    """Return columns without leaps of a full turn, where that brings them closer together."""
+    """Return columns without leaps of a full turn inside rows, unless that spreads them."""
     if not turn or np.ptp(columns) <= turn / 2:
         return columns
     unrolled = np.unwrap(columns, period=turn, axis=1)
     first = unrolled[:, 0]
     unrolled = unrolled + (np.unwrap(first, period=turn) - first)[:, np.newaxis]
-    return unrolled if np.ptp(unrolled) < np.ptp(columns) else columns
+    # Around a pole, a leap remains: better between two rows than across the whole map.
+    return unrolled if np.ptp(unrolled) <= max(turn, float(np.ptp(columns))) else columns
 
 
 def _grid(size: int, step: int) -> Floats:
@@ -252,34 +256,38 @@ def _middles(points: Floats) -> Floats:
     return points if len(points) == 1 else (points[1:] + points[:-1]) / 2
 
 
-def _is_even(
-    columns: Floats,
-    rows: Floats,
-    middle_columns: Floats,
-    middle_rows: Floats,
-    step: int,
-    turn: float,
-) -> bool:
-    """Tell whether the positions in the middle of all grid cells are the means of their corners.
+def _refined(points: Floats, intervals: npt.NDArray[np.int64]) -> Floats:
+    """Return grid points with one more in the middle of some intervals, but those of a pixel."""
+    if len(points) == 1:
+        return points
+    halved = np.floor(_middles(points)[intervals])
+    return np.unique(np.concatenate([points, halved]))
 
-    Where the map shrinks, an error counts in pixels of the map.
+
+def _scale(points: Floats, values: Floats, axis: int) -> float:
+    """Return how many source pixels a pixel of the map is."""
+    steps = np.abs(np.diff(values, axis=axis))
+    steps = (steps.T if axis == 0 else steps) / np.diff(points)
+    steps = steps[np.isfinite(steps)]
+    # The median: a leap at the antimeridian is no scale of the map.
+    return float(np.median(steps)) if steps.size else 0.0
+
+
+def _uneven(
+    values: Floats, middles: Floats, allowed: float, turn: float = 0.0
+) -> npt.NDArray[np.bool_]:
+    """Tell in which cells of the grid the middle is not the mean of the corners.
+
+    Where the map shrinks, an error counts in pixels of the map. Cells of which a part has no
+    place are uneven.
     """
-    pixel = 1.0
-    for values, axis in ((columns, 1), (rows, 0)):
-        steps = np.abs(np.diff(values, axis=axis))
-        steps = steps[np.isfinite(steps)]
-        if steps.size:
-            # The median: a leap at the antimeridian is no scale of the map.
-            pixel = max(pixel, float(np.median(steps)) / step)
-    for values, middles in ((columns, middle_columns), (rows, middle_rows)):
-        means = _averaged(_averaged(values, 0), 1)
-        errors = means - middles
-        if values is columns and turn:
-            errors -= turn * np.round(errors / turn)
-        is_off = np.abs(errors) > _UNEVEN * pixel
-        if (is_off | (np.isfinite(means) != np.isfinite(middles))).any():
-            return False
-    return True
+    errors = _averaged(_averaged(values, 0), 1) - middles
+    if turn:
+        errors -= turn * np.round(errors / turn)
+    has_place = np.isfinite(values).astype(np.float64)
+    share = _averaged(_averaged(has_place, 0), 1) + np.isfinite(middles)
+    uneven: npt.NDArray[np.bool_] = (np.abs(errors) > allowed) | ((share > 0.0) & (share < 2.0))
+    return uneven
 
 
 def _averaged(values: Floats, axis: int) -> Floats:
