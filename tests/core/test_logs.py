@@ -238,9 +238,12 @@ def test_log_goes_to_standard_output(capsys: pytest.CaptureFixture[str]) -> None
 
 @pytest.mark.usefixtures("own_logging")
 @pytest.mark.parametrize("output", ["static_file", "rolling_file"])
-def test_log_that_cannot_be_written_is_a_fault_of_its_setting(output: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["no/log", "\0"])
+def test_log_that_cannot_be_written_is_a_fault_of_its_setting(
+    output: str, name: str, tmp_path: Path
+) -> None:
     with pytest.raises(ConfigurationError) as caught:
-        configure_logging(make_server(output=output, file_prefix=str(tmp_path / "no/log")))
+        configure_logging(make_server(output=output, file_prefix=str(tmp_path / name)))
 
     (fault,) = caught.value.faults
     assert (fault.file, fault.path) == ("server.json", "$.logger.file_prefix")

@@ -174,14 +174,15 @@ def configure_logging(server: ServerConfig) -> None:
     """
     try:
         handler = _handler(server.logger)
-    except OSError as error:
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
         raise ConfigurationError(
             [
                 Fault(
                     Severity.ERROR,
                     server.file,
                     "$.logger.file_prefix",
-                    f"cannot write {server.logger.file_prefix}: {error.strerror}",
+                    f"cannot write {server.logger.file_prefix}: {reason}",
                     "name a place where the server may write, or log to standard_output",
                 )
             ]

@@ -23,11 +23,12 @@ def kept_layers(directory: str, faults: Faults) -> dict[str, ResourcePath]:
         names = sorted(os.listdir(directory))
     except FileNotFoundError:
         return {}
-    except OSError as error:
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
         faults.warning(
             directory,
             "$",
-            f"its layers cannot be read: {error.strerror}",
+            f"its layers cannot be read: {reason}",
             "make it readable for the server",
         )
         return {}
