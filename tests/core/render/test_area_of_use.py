@@ -19,7 +19,7 @@ from tests.core.render.ground import (
 )
 
 from mastaba.model.bbox import BoundingBox
-from mastaba.model.crs import CRS
+from mastaba.model.crs import CRS, transform_points
 from mastaba.render import positions
 from mastaba.render.positions import CurvedPositions, other_crs_positions, tiles_around
 
@@ -137,7 +137,6 @@ def test_around_a_pole_only_uneven_parts_take_many_points(
     globe: World, monkeypatch: pytest.MonkeyPatch, crs: str
 ) -> None:
     transformed = 0
-    transform_points = positions.transform_points
 
     def counting(source: CRS, target: CRS, x: Floats, y: Floats) -> tuple[Floats, Floats]:
         nonlocal transformed
