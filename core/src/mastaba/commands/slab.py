@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from pathlib import Path
 from typing import Final
@@ -35,7 +36,9 @@ def run(arguments: argparse.Namespace, plugins: Plugins) -> int:
         if arguments.tile is not None:
             return _show_tile(report, arguments.tile, arguments.out, storage, path.key)
     except ObjectNotFoundError:
-        return _fail(f"{arguments.slab}: there is no such slab")
+        is_other = path.storage == "file" and os.path.exists(path.key)
+        reason = "it is no regular file" if is_other else "there is no such slab"
+        return _fail(f"{arguments.slab}: {reason}")
     except (MastabaError, ValueError) as error:
         return _fail(str(error))
     finally:
