@@ -8,7 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from mastaba.errors import ObjectChangedError, ObjectNotFoundError, StorageUnavailableError
+from mastaba.errors import (
+    ObjectChangedError,
+    ObjectNotFoundError,
+    StorageError,
+    StorageUnavailableError,
+)
 from mastaba.storage.base import ByteRange
 from mastaba.storage.file import FileStorage
 
@@ -157,3 +162,13 @@ def test_more_threads_than_open_files_read_right_bytes(
 
     with ThreadPoolExecutor(8) as pool:
         assert all(pool.map(read, range(1600)))
+
+
+def test_huge_file_is_not_read_whole(storage: FileStorage, tmp_path: Path) -> None:
+    path = tmp_path / "sparse"
+    with path.open("wb") as file:
+        file.truncate(1 << 40)
+
+    with pytest.raises(StorageError, match="too large"):
+        storage.read(str(path))
+    assert storage.read(str(path), ByteRange(5, 2)).data == b"\0\0"

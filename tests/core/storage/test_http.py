@@ -7,7 +7,7 @@ from typing import Self
 import pytest
 
 from mastaba.environment import Environment
-from mastaba.errors import StorageUnavailableError
+from mastaba.errors import StorageError, StorageUnavailableError
 from mastaba.storage.base import ByteRange
 from mastaba.storage.http import HTTPAnswer, HTTPClient, HTTPStorage
 
@@ -31,7 +31,8 @@ class OneAnswer(HTTPStorage):
     def send(
         self, method: str, key: str, headers: dict[str, str], limit: int | None = None
     ) -> HTTPAnswer:
-        return self._answer
+        answer = self._answer
+        return HTTPAnswer(answer.status, answer.headers, answer.body[:limit])
 
 
 @pytest.mark.parametrize(
@@ -56,3 +57,9 @@ def test_size_that_is_none_is_no_answer(size: str) -> None:
 def test_date_that_is_none_is_not_known(date: str) -> None:
     answer = HTTPAnswer(200, {"Last-Modified": date}, b"1234")
     assert OneAnswer(answer).read("key").modified is None
+
+
+def test_answer_without_end_is_not_read_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mastaba.storage.http.MAX_WHOLE", 3)
+    with pytest.raises(StorageError, match="too large"):
+        OneAnswer(HTTPAnswer(200, {}, b"1234")).read("key")

@@ -5,13 +5,16 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, NamedTuple, Self
+from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple, Self
 
 from mastaba.errors import ObjectNotFoundError
 
 if TYPE_CHECKING:
     from mastaba.environment import Environment
 
+
+MAX_WHOLE: Final = 128 * 1024 * 1024
+"""Bytes of an object that may be read whole: more than any descriptor, less than the memory."""
 
 # Named tuples, since every tile makes one of each: they take half the time of a dataclass.
 
@@ -118,6 +121,7 @@ class Storage(ABC):
             ObjectChangedError: the object is not, or no longer, of the version wanted.
             AccessDeniedError: the storage refuses.
             StorageUnavailableError: no answer, or not a complete one.
+            StorageError: it is asked for whole, and larger than `MAX_WHOLE`.
         """
 
     def read_ranges(

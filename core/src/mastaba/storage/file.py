@@ -13,9 +13,10 @@ from mastaba.errors import (
     AccessDeniedError,
     ObjectChangedError,
     ObjectNotFoundError,
+    StorageError,
     StorageUnavailableError,
 )
-from mastaba.storage.base import ByteRange, ObjectRead, ObjectStat, Storage
+from mastaba.storage.base import MAX_WHOLE, ByteRange, ObjectRead, ObjectStat, Storage
 
 if TYPE_CHECKING:
     from mastaba.environment import Environment
@@ -86,6 +87,12 @@ class FileStorage(Storage):
         for _ in range(_ATTEMPTS):
             # What is read whole, such as a descriptor, is read once: it need not stay open.
             file = self._opened(key) if byte_range is None else self._reopen(key)
+            if byte_range is None and file.size > MAX_WHOLE:
+                raise StorageError(
+                    f"the file {key} is too large to be read whole",
+                    storage=self.full_name,
+                    key=key,
+                )
             read = self._read(file, key, byte_range)
             if read is not None:
                 return read

@@ -25,7 +25,7 @@ from mastaba.errors import (
     StorageError,
     StorageUnavailableError,
 )
-from mastaba.storage.base import ByteRange, ObjectRead, ObjectStat, Storage
+from mastaba.storage.base import MAX_WHOLE, ByteRange, ObjectRead, ObjectStat, Storage
 from mastaba.storage.per_process import PerProcess
 from mastaba.storage.settings import network_timeout
 
@@ -188,7 +188,7 @@ class HTTPStorage(Storage):
             # HTTP has no empty range.
             answer = self._ask("HEAD", key, headers)
             return ObjectRead(b"", self._version(answer, key, version), _modified(answer))
-        limit = None
+        limit = MAX_WHOLE + 1
         if byte_range is not None:
             headers["Range"] = _range_header(byte_range)
             limit = byte_range.offset + byte_range.length + 1
@@ -197,6 +197,8 @@ class HTTPStorage(Storage):
             return ObjectRead(b"")
         found = self._version(answer, key, version)
         data = answer.body
+        if byte_range is None and len(data) > MAX_WHOLE:
+            raise self._error(StorageError, key, "it is too large to be read whole")
         if byte_range is not None:
             data = self._wanted_part(answer, byte_range, key)
         return ObjectRead(data, found, _modified(answer))
