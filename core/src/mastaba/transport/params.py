@@ -9,6 +9,8 @@ from mastaba.transport.records import decode_pairs
 
 _unpack_long = struct.Struct("!L").unpack_from
 _MAX_PATIENCE = 64
+# Clients choose the names of headers; a front server has some dozen parameters.
+_MAX_CHANGING = 256
 
 _Segment = tuple[bytes, int, dict[str, str] | None, str]
 """Either a run of pairs that did not change: its bytes, their number, what they mean, nothing;
@@ -77,7 +79,8 @@ class ParamsDecoder:
         decode_pairs(data, pairs)
         before = self._pairs
         changed = {name for name in pairs if before.get(name, pairs[name]) != pairs[name]}
-        self._changing |= changed
+        known = self._changing | changed
+        self._changing = known if len(known) <= _MAX_CHANGING else frozenset()
         self._pairs = pairs
         self._plan = _plan(data, self._changing)
 
