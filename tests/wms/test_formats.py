@@ -120,6 +120,15 @@ def test_background_fills_an_8_bit_tiff_only_when_given(ask: Ask, image: ReadIma
     assert (floats == NODATA).all()
 
 
+def test_jpeg_has_three_channels_even_of_a_grey_layer(ask: Ask, image: ReadImage) -> None:
+    grey = image(ask(LAYERS="grey")).astype(np.int16)
+    assert grey.shape == (256, 256, 1)
+    rgb = image(ask(LAYERS="grey", FORMAT="image/jpeg"))
+    assert rgb.shape == (256, 256, 3)
+    assert np.ptp(rgb, axis=2).max() == 0
+    assert np.abs(rgb - grey).mean() < 3
+
+
 def test_quality_of_jpeg(ask: Ask) -> None:
     def size(quality: str) -> int:
         return len(ask(FORMAT="image/jpeg", FORMAT_OPTIONS=f"quality:{quality}").data)

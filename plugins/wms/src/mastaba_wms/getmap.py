@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -16,6 +16,9 @@ from mastaba_wms.mapquery import MapQueries, MapQuery
 if TYPE_CHECKING:
     from mastaba.render.request import MapImage
     from mastaba.service import Site
+
+# Clients such as GDAL expect three channels of a JPEG, whatever the layer (wms.md section 3.4).
+_ALWAYS_RGB: Final = "jpeg"
 
 
 class GetMap:
@@ -67,6 +70,8 @@ def _encoded(query: MapQuery, image: MapImage) -> bytes:
     encoder, background = query.encoder, query.background
     if encoder.is_picture:
         pixels = as_picture(image, background, alpha_possible=encoder.holds_alpha)
+        if encoder.name == _ALWAYS_RGB and pixels.shape[2] == 1:
+            pixels = np.repeat(pixels, 3, axis=2)
     else:
         pixels = as_data(image, background)
     if not encoder.accepts(pixels.dtype, pixels.shape[2]):
