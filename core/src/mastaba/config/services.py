@@ -54,7 +54,8 @@ def load_services(
         return None
     shared = document.get("global", {})
     equivalences = _equivalences(shared.get("crs_equivalences"), reader, faults)
-    if equivalences is None:
+    services = _services(document, plugins, file, faults)
+    if equivalences is None or services is None:
         return None
     return ServicesConfig(
         settings=Settings(
@@ -71,7 +72,7 @@ def load_services(
             equivalences=equivalences,
             default_style=shared.get("default_style", "normal"),
         ),
-        services=_services(document, plugins, file, faults),
+        services=services,
     )
 
 
@@ -107,8 +108,9 @@ def _drop_foreign_sections(document: Any, plugins: Plugins, file: str, faults: F
 
 def _services(
     document: dict[str, Any], plugins: Plugins, file: str, faults: Faults
-) -> dict[str, ServiceSettings]:
+) -> dict[str, ServiceSettings] | None:
     found: dict[str, ServiceSettings] = {}
+    usable = True
     for name, service in plugins.services.items():
         section = document.get(name, {})
         if section.get("enabled", False) or service.is_fallback:
@@ -117,6 +119,7 @@ def _services(
     for name, settings in found.items():
         if not _is_address(settings.endpoint_uri):
             faults.error(file, f"$.{name}.endpoint_uri", "is no address", "correct it")
+            usable = False
         if plugins.services[name].is_fallback:
             continue
         other = places.setdefault(settings.root_path, name)
@@ -127,7 +130,7 @@ def _services(
                 f"is also the root path of {other}, which one of them answers is not certain",
                 "give each service a root path of its own",
             )
-    return found
+    return found if usable else None
 
 
 def _is_address(uri: str) -> bool:
