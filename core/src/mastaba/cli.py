@@ -78,6 +78,18 @@ def http_address(text: str) -> str:
     return text
 
 
+def require_free(address: str) -> None:
+    """Do nothing where a server could listen now.
+
+    Raises:
+        ListenError: it could not.
+    """
+    # Not at the top: commands that serve nothing need no transport.
+    from mastaba.transport.listener import open_listener
+
+    open_listener(address).close()
+
+
 def _before_command(arguments: list[str]) -> list[str]:
     """Return the options ``--block NAME``: they decide which commands exist at all."""
     return [

@@ -48,8 +48,8 @@ def run(arguments: argparse.Namespace) -> int:
     130 when the generation is interrupted.
     """
     # Not at the top: every start of the command line would load the generator.
+    from mastaba.cli import require_free
     from mastaba.errors import ListenError
-    from mastaba.transport.listener import open_listener
     from mastaba_demo.generation import generate
     from mastaba_demo.installation import PYRAMIDS, write_demo_installation
     from mastaba_demo.progress import ProgressBar
@@ -59,7 +59,7 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         if not arguments.no_serve:
             # Before the work of a minute, which would be in vain.
-            open_listener(arguments.http).close()
+            require_free(arguments.http)
         directory.mkdir(parents=True, exist_ok=True)
         generate(directory / PYRAMIDS, Settings(), ProgressBar("Making a world", sys.stderr))
         server_json = write_demo_installation(directory, f"http://{arguments.http}")
