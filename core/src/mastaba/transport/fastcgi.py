@@ -47,8 +47,8 @@ _BATCH = 16
 # A request that takes longer, seconds, keeps others waiting.
 _QUICK = 0.001
 # A thread rests for so many seconds, and again while the others answer so many requests meanwhile.
-_REST = 0.005
-_MANY = 10
+_REST = 0.002
+_MANY = 4
 _DRAIN_POLL = 0.02
 _SWEEP_PERIOD = 1.0
 _MAX_UNCLAIMED = 64
