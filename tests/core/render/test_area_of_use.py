@@ -159,6 +159,15 @@ def test_around_a_pole_only_uneven_parts_take_many_points(
     assert max(np.abs(wide).max(), np.abs(high).max()) < max(0.25, found.ratio_x / 2)
 
 
+def test_points_around_a_pole_have_a_bound(globe: World) -> None:
+    matrix = globe.layer("values").pyramid.finest.matrix
+    bbox, size = BoundingBox(-3e6, -2.9e6, 3.1e6, 3e6), 5000
+    polar, mercator = CRS.from_code("EPSG:3413"), CRS.from_code("EPSG:3857")
+    found = other_crs_positions(bbox, polar, size, size, matrix, mercator)
+    assert isinstance(found, CurvedPositions)
+    assert size * size / 256 < len(found.across) * len(found.down) <= 2**20
+
+
 def test_antimeridian_is_the_end_of_degrees(globe: World) -> None:
     bbox = BoundingBox(170, -20, 190, 20)
     image = globe.draw("values", bbox, "EPSG:4326", (100, 200))

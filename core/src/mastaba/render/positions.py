@@ -19,6 +19,8 @@ Floats = npt.NDArray[np.float64]
 _GRID_STEP: Final = 16
 # Pixels by which an interpolated position may be off.
 _UNEVEN: Final = 1.0 / 8.0
+# Of a grid, so that a large map around a pole costs no more than other large ones.
+_MOST_POINTS: Final = 1 << 20
 _ALIGNED: Final = 1.0 / 256.0
 # Positions across CRSs are cut to this part of a source pixel, so that weights come of a table.
 FRACTIONS: Final = 1024
@@ -226,6 +228,8 @@ def other_crs_positions(
         wide, high = np.nonzero(uneven)[::-1]
         finer = _refined(across, wide), _refined(down, high)
         if len(finer[0]) == len(across) and len(finer[1]) == len(down):
+            break
+        if len(finer[0]) * len(finer[1]) > _MOST_POINTS:
             break
         across, down = finer
         columns, rows = place(across, down)
