@@ -76,6 +76,18 @@ _SETTINGS: Mapping[str, Any] = {
 }
 
 
+def one_tile_pyramid(directory: Path) -> Path:
+    """Write a pyramid of one tile that holds the world, and return the path of its descriptor."""
+    return write_pyramid(
+        directory,
+        "P",
+        tile_matrix_set=web_mercator(),
+        format="TIFF_PNG_UINT8",
+        levels=[LevelPlan("0", 0, 0, 0, 0)],
+        tile=tiny_integer_tile(3),
+    )
+
+
 def install(
     directory: Path,
     url: str,

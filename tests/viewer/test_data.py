@@ -15,7 +15,7 @@ from mastaba.model.pyramid import Level
 from mastaba.model.tile_matrix_set import TileMatrix
 from mastaba.testing.installation import layer_document, write_installation
 from mastaba.testing.pyramids import LevelPlan, write_pyramid
-from mastaba.testing.tile_matrix_sets import geographic, web_mercator
+from mastaba.testing.tile_matrix_sets import geographic
 from mastaba.testing.tiny_installation import tiny_installation, tiny_integer_tile
 from mastaba_viewer.grids import block_size
 
@@ -344,14 +344,7 @@ def test_identifiers_are_encoded_and_hidden_layers_have_no_source(
 
 
 def test_layers_hidden_from_the_viewer(tmp_path: Path, open_client: OpenClient) -> None:
-    pyramid = write_pyramid(
-        tmp_path,
-        "P",
-        tile_matrix_set=web_mercator(),
-        format="TIFF_PNG_UINT8",
-        levels=[LevelPlan("0", 0, 0, 0, 0)],
-        tile=tiny_integer_tile(3),
-    )
+    pyramid = ground.one_tile_pyramid(tmp_path)
     documents = {
         "shown": layer_document(pyramid),
         "hidden": layer_document(pyramid, viewer={"enabled": False}),

@@ -9,12 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.viewer import ground
 from werkzeug.test import Client
 
 from mastaba.testing.installation import layer_document, write_installation
-from mastaba.testing.pyramids import LevelPlan, write_pyramid
-from mastaba.testing.tile_matrix_sets import web_mercator
-from mastaba.testing.tiny_installation import tiny_integer_tile
 from mastaba_viewer.assets import assets
 
 OpenClient = Callable[[Path], Client]
@@ -43,14 +41,7 @@ class Elements(HTMLParser):
 
 @pytest.fixture
 def hostile(tmp_path: Path, open_client: OpenClient) -> Client:
-    pyramid = write_pyramid(
-        tmp_path,
-        "P",
-        tile_matrix_set=web_mercator(),
-        format="TIFF_PNG_UINT8",
-        levels=[LevelPlan("0", 0, 0, 0, 0)],
-        tile=tiny_integer_tile(3),
-    )
+    pyramid = ground.one_tile_pyramid(tmp_path)
     layer = layer_document(
         pyramid,
         title=HOSTILE,
