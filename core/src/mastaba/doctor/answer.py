@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 SEEN: Final = 256 * 1024
 """Bytes of a body that are looked at."""
 
-_BEGINNING: Final = 16
+_BEGINNING: Final = 12
 _ROOT_ELEMENT: Final = re.compile(rb"<(?![?!])(?:[\w.-]+:)?([\w.-]+)")
 
 
@@ -51,7 +51,8 @@ class Answer:
         if self.media_type.endswith(("xml", "html")):
             found = _ROOT_ELEMENT.search(self.body)
             return found and found[1].lower()
-        return self.body[:_BEGINNING]  # what follows may change, as the values of metrics do
+        # What follows may change, as the first of the metrics and their values do.
+        return self.body[:_BEGINNING]
 
 
 def _json_kind(body: bytes) -> object:
