@@ -22,21 +22,6 @@ Serving = Callable[[Callable[[str], Path]], AbstractContextManager[str]]
 
 
 @pytest.fixture(scope="module")
-def open_client() -> Iterator[OpenClient]:
-    """Return a function that opens the installation of a server.json."""
-    applications = []
-
-    def open_it(server_json: Path) -> Client:
-        application = create_application(str(server_json))
-        applications.append(application)
-        return Client(application)
-
-    yield open_it
-    for application in applications:
-        application.site.catalogue.storages.close()
-
-
-@pytest.fixture(scope="module")
 def tiny(tmp_path_factory: pytest.TempPathFactory, open_client: OpenClient) -> Client:
     """Return a client of the tiny installation with the viewer and TMS."""
     directory = tmp_path_factory.mktemp("tiny")

@@ -37,6 +37,11 @@ if TYPE_CHECKING:
     from mastaba.model.fault import Fault
 
 
+def reason_of(error: Exception) -> str:
+    """Return what went wrong, without the path and the number that Python adds."""
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)
+
+
 class MastabaError(Exception):
     """Base of every error that Mastaba raises on purpose."""
 

@@ -13,7 +13,7 @@ from datetime import datetime
 from logging.handlers import WatchedFileHandler
 from typing import IO, TYPE_CHECKING, Any, Final
 
-from mastaba.errors import ConfigurationError
+from mastaba.errors import ConfigurationError, reason_of
 from mastaba.model.fault import Fault, Severity
 
 if TYPE_CHECKING:
@@ -175,7 +175,7 @@ def configure_logging(server: ServerConfig) -> None:
     try:
         handler = _handler(server.logger)
     except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else str(error)
+        reason = reason_of(error)
         raise ConfigurationError(
             [
                 Fault(

@@ -11,6 +11,7 @@ from mastaba.commands.output import print_json
 from mastaba.config.documents import parse_document, read_local_text
 from mastaba.config.faults import Faults
 from mastaba.config.generation6 import to_generation7
+from mastaba.errors import reason_of
 from mastaba.logs import escaped
 
 
@@ -46,7 +47,7 @@ def _read(file: str, faults: Faults) -> dict[str, Any] | None:
     try:
         text = read_local_text(file)
     except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else str(error)
+        reason = reason_of(error)
         faults.error(file, "$", f"cannot be read: {reason}", "name a services.json")
         return None
     document = parse_document(text, file, faults)

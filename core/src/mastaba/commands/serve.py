@@ -35,6 +35,7 @@ from mastaba.transport.listener import (
     open_listener,
 )
 from mastaba.transport.notify import Notifier
+from mastaba.transport.signals import handled_by
 from mastaba.transport.supervisor import STOP_SIGNALS, Generation, Supervisor
 
 if TYPE_CHECKING:
@@ -65,18 +66,11 @@ def _early_signals() -> Iterator[list[int]]:
     if threading.current_thread() is not threading.main_thread():
         yield hangups
         return
-    chosen: dict[int, Callable[[int, object], None]] = dict.fromkeys(STOP_SIGNALS, _end)
-    chosen[signal.SIGHUP] = lambda number, _: hangups.append(number)
-    handlers = {
-        number: signal.signal(number, handler)
-        for number, handler in chosen.items()
-        if signal.getsignal(number) is not signal.SIG_IGN
-    }
-    try:
+    handlers: dict[signal.Signals, Callable[[int, object], None]]
+    handlers = dict.fromkeys(STOP_SIGNALS, _end)
+    handlers[signal.SIGHUP] = lambda number, _: hangups.append(number)
+    with handled_by(handlers):
         yield hangups
-    finally:
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
 
 
 def _end(_number: int, _frame: object) -> None:

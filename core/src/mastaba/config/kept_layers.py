@@ -10,6 +10,7 @@ from typing import Any
 from urllib.parse import quote, unquote
 
 from mastaba.config.faults import Faults
+from mastaba.errors import reason_of
 from mastaba.storage.path import ResourcePath
 
 _SUFFIX = ".json"
@@ -24,7 +25,7 @@ def kept_layers(directory: str, faults: Faults) -> dict[str, ResourcePath]:
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else str(error)
+        reason = reason_of(error)
         faults.warning(
             directory,
             "$",

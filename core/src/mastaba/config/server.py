@@ -9,6 +9,7 @@ from typing import Any
 from mastaba.config.documents import parse_document, read_local_text
 from mastaba.config.faults import Faults
 from mastaba.config.schema import SchemaValidator
+from mastaba.errors import reason_of
 from mastaba.model.fault import Fault, Severity
 from mastaba.plugins import Plugins
 
@@ -84,7 +85,7 @@ def load_server(file: str, plugins: Plugins, faults: Faults) -> ServerConfig | N
     try:
         text = read_local_text(file)
     except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else str(error)
+        reason = reason_of(error)
         faults.error(file, "$", f"cannot be read: {reason}", "name a readable file with -f")
         return None
     document = parse_document(text, file, faults)

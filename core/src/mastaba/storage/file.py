@@ -15,6 +15,7 @@ from mastaba.errors import (
     ObjectNotFoundError,
     StorageError,
     StorageUnavailableError,
+    reason_of,
 )
 from mastaba.storage.base import MAX_WHOLE, ByteRange, ObjectRead, ObjectStat, Storage
 
@@ -163,6 +164,6 @@ class FileStorage(Storage):
     ) -> ObjectNotFoundError | AccessDeniedError | StorageUnavailableError:
         if isinstance(error, FileNotFoundError | NotADirectoryError | ValueError):
             return ObjectNotFoundError(f"no file {key}", storage=self.full_name, key=key)
-        reason = error.strerror if isinstance(error, OSError) else str(error)
+        reason = reason_of(error)
         kind = AccessDeniedError if isinstance(error, PermissionError) else StorageUnavailableError
         return kind(f"cannot read the file {key}: {reason}", storage=self.full_name, key=key)

@@ -23,7 +23,7 @@ from flup.server.fcgi_base import BaseFCGIServer
 
 from mastaba.transport.connection import FastCGIConnection
 from mastaba.transport.params import ParamsDecoder
-from mastaba.transport.wakeup import woken_by
+from mastaba.transport.signals import woken_by
 
 if TYPE_CHECKING:
     from wsgiref.types import WSGIApplication

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from granian.http import HTTP1Settings
 
-from mastaba.transport.wakeup import woken_by
+from mastaba.transport.signals import woken_by
 
 if TYPE_CHECKING:
     from wsgiref.types import WSGIApplication

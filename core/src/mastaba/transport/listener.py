@@ -10,7 +10,7 @@ from collections.abc import MutableMapping
 from types import TracebackType
 from typing import Self
 
-from mastaba.errors import ListenError
+from mastaba.errors import ListenError, reason_of
 
 _STDIN = 0
 _FIRST_ACTIVATED = 3
@@ -109,7 +109,9 @@ def activated_listener(environment: MutableMapping[str, str] = os.environ) -> Li
         sock = socket.socket(fileno=_FIRST_ACTIVATED)
         listening = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN) != 0
     except OSError as error:
-        raise ListenError(f"the service manager handed over no socket: {_reason(error)}") from error
+        raise ListenError(
+            f"the service manager handed over no socket: {reason_of(error)}"
+        ) from error
     if not listening:
         sock.detach()
         raise ListenError("the service manager handed over a socket that does not listen")
@@ -136,14 +138,14 @@ def _open_inet(port: str, backlog: int) -> Listener:
         )[0]
         sock = socket.socket(family, kind, protocol)
     except (OSError, UnicodeError) as error:
-        raise ListenError(f"cannot listen on {port!r}: {_reason(error)}") from error
+        raise ListenError(f"cannot listen on {port!r}: {reason_of(error)}") from error
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         sock.bind(address)
         _listen(sock, backlog)
     except OSError as error:
         sock.close()
-        raise ListenError(f"cannot listen on {port!r}: {_reason(error)}") from error
+        raise ListenError(f"cannot listen on {port!r}: {reason_of(error)}") from error
     return Listener(sock, port)
 
 
@@ -156,7 +158,7 @@ def _open_unix(path: str, backlog: int, mode: int) -> Listener:
         _listen(sock, backlog)
     except (OSError, ValueError) as error:
         sock.close()
-        raise ListenError(f"cannot listen on {path!r}: {_reason(error)}") from error
+        raise ListenError(f"cannot listen on {path!r}: {reason_of(error)}") from error
     return Listener(sock, path, os.path.abspath(path))
 
 
@@ -177,7 +179,7 @@ def _remove_stale(path: str) -> None:
     except BlockingIOError:
         pass  # its queue is full: very much alive
     except (OSError, ValueError) as error:
-        raise ListenError(f"cannot listen on {path!r}: {_reason(error)}") from error
+        raise ListenError(f"cannot listen on {path!r}: {reason_of(error)}") from error
     raise ListenError(f"cannot listen on {path!r}: another process listens there")
 
 
@@ -200,7 +202,3 @@ def _inode(path: str) -> tuple[int, int] | None:
     except OSError:
         return None
     return status.st_dev, status.st_ino
-
-
-def _reason(error: Exception) -> str:
-    return (error.strerror if isinstance(error, OSError) else None) or str(error)
