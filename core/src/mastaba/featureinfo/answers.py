@@ -19,8 +19,10 @@ PLAIN, XML, HTML, JSON = "text/plain", "text/xml", "text/html", "application/jso
 INFO_FORMATS: Final = (PLAIN, XML, HTML, JSON)
 """Media types that every queryable layer answers in, in the order of capabilities."""
 
-_BODY: Final = re.compile(r"<body[^>]*>(.*)</body\s*>", re.IGNORECASE | re.DOTALL)
-_PROLOGUE: Final = re.compile(r"\s*(<\?xml[^>]*\?>)?\s*")
+_BODY: Final = re.compile(r"<body", re.IGNORECASE)
+_BODY_END: Final = re.compile(r"</body", re.IGNORECASE)
+_HALVES: Final = re.compile("[\ud800-\udfff]")
+_REPLACEMENT: Final = "\ufffd"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +88,12 @@ def _json(parts: Sequence[PixelAnswer | ExternalAnswer]) -> str:
         else:
             features.extend(_features(part))
     collection = {"type": "FeatureCollection", "features": features}
-    return json.dumps(collection, separators=(",", ":"), ensure_ascii=False)
+    try:
+        written = json.dumps(collection, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    except (ValueError, RecursionError):
+        raise _not_geojson() from None
+    # JSON can name one half of a surrogate pair, UTF-8 cannot (RFC 8259 clause 8.2).
+    return _HALVES.sub(_REPLACEMENT, written)
 
 
 def _features(part: ExternalAnswer) -> list[Any]:
@@ -96,8 +103,12 @@ def _features(part: ExternalAnswer) -> list[Any]:
         document = None
     features = document.get("features") if isinstance(document, dict) else None
     if not isinstance(features, list):
-        raise UpstreamError("the server that knows the features did not answer in GeoJSON")
+        raise _not_geojson()
     return features
+
+
+def _not_geojson() -> UpstreamError:
+    return UpstreamError("the server that knows the features did not answer in GeoJSON")
 
 
 def _xml(parts: Sequence[PixelAnswer | ExternalAnswer]) -> str:
@@ -121,10 +132,11 @@ def _root_element(part: ExternalAnswer) -> str:
     """Return the root element of an XML document, fit to be put into another one."""
     parser = expat.ParserCreate()
     parser.StartDoctypeDeclHandler = _refuse
-    document = _text(part)
+    root = _text(part).lstrip()
+    if root.startswith("<?xml"):
+        # Decoded already, so the encoding in its declaration no longer counts.
+        root = root.partition("?>")[2].lstrip()
     try:
-        # Parsed as text: what its declaration says of the encoding is of no account any more.
-        root = document[_PROLOGUE.match(document).end() :]  # type: ignore[union-attr]
         parser.Parse(root, True)
     except (expat.ExpatError, ValueError):
         raise UpstreamError("the server that knows the features did not answer in XML") from None
@@ -139,9 +151,7 @@ def _html(parts: Sequence[PixelAnswer | ExternalAnswer]) -> str:
     blocks = []
     for part in parts:
         if isinstance(part, ExternalAnswer):
-            document = _text(part)
-            inside = _BODY.search(document)
-            blocks.append(inside.group(1) if inside else document)
+            blocks.append(_inside_body(_text(part)))
             continue
         heading = f"<h2>{text(part.layer)}</h2>\n" if len(parts) > 1 else ""
         items = "".join(f"<li>{text(value)}</li>" for value in part.values)
@@ -150,6 +160,14 @@ def _html(parts: Sequence[PixelAnswer | ExternalAnswer]) -> str:
         '<!DOCTYPE html>\n<html lang="en">\n<head><meta charset="UTF-8">'
         "<title>Feature info</title></head>\n<body>\n" + "\n".join(blocks) + "\n</body>\n</html>\n"
     )
+
+
+def _inside_body(document: str) -> str:
+    """Return what is inside the element ``body`` of a page; all of it when there is none."""
+    opened = _BODY.search(document)
+    start = document.find(">", opened.end()) + 1 if opened else 0
+    closed = [found.start() for found in _BODY_END.finditer(document, start)] if start else []
+    return document[start : closed[-1]] if closed else document
 
 
 def _text(part: ExternalAnswer) -> str:

@@ -11,7 +11,7 @@ from typing import Final
 from urllib.parse import parse_qsl, quote, unquote
 
 _V4: Final = re.compile(
-    r"AWS4-HMAC-SHA256 Credential=([^/]+)/([^,]+), ?SignedHeaders=([^,]+), ?Signature=(\w+)"
+    r"AWS4-HMAC-SHA256 Credential=([^/,]+)/([^,]+), ?SignedHeaders=([^,]+), ?Signature=(\w+)"
 )
 
 

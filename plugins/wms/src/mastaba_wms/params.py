@@ -49,7 +49,7 @@ _EXCEPTIONS: Final = {
 }
 _FLAGS: Final = {"true": True, "false": False}
 _INSPIRE: Final = {"true": True, "1": True, "false": False, "0": False}
-_NUMBER: Final = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_NUMBER: Final = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _COLOUR: Final = re.compile(r"(?:0[xX]|#)?([0-9A-Fa-f]{6})")
 # Longer texts are no numbers that anybody means.
 _MAX_DIGITS: Final = 9
