@@ -405,18 +405,6 @@ def test_preflight_without_the_setting_allows_nothing(open_client: Callable[...,
     assert "Access-Control" not in str(response.headers)
 
 
-def test_requests_are_logged_at_level_info_with_control_characters_for_the_formatter(
-    open_application: OpenApplication, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level(logging.INFO, "mastaba.request")
-    client = Client(open_application())
-
-    client.get("/healthcheck?a=%0Ab", headers={"X-Mastaba-Secret": "hush"})
-    assert [
-        record.getMessage() for record in caplog.records if record.name == "mastaba.request"
-    ] == ["GET /healthcheck?a=%0Ab"]
-
-
 def test_swapped_site_answers_the_next_request(
     open_application: OpenApplication, tmp_path: Path
 ) -> None:

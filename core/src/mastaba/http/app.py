@@ -57,7 +57,6 @@ class SiteApplication:
         self._site = site
         self._scoreboard = site.scoreboard
         self._cors = _cors_headers(site.catalogue.settings.cors)
-        self._log_requests = logger.isEnabledFor(logging.INFO)
         services = sorted(site.services.values(), key=_rank)
         self._routes: dict[str, Service] = {}
         for service in services:
@@ -87,8 +86,6 @@ class SiteApplication:
             path = path[:-1]
         method: str = environ["REQUEST_METHOD"]
         query: str = environ.get("QUERY_STRING", "")
-        if self._log_requests:
-            logger.info("%s %s%s%s", method, path or "/", "?" if query else "", masked(query))
         service, below = self._route(path)
         if service is None or (service.is_fallback and below):
             return _plain_error(400, "Bad Request", "Unknown request path")
