@@ -10,7 +10,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from time import perf_counter
-from typing import ParamSpec, TypeVar
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
+
+if TYPE_CHECKING:
+    from mastaba.slab.reader import LevelReader
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -23,11 +26,13 @@ class Trace:
     Attributes:
         hits, misses: of the cache of slab indices.
         steps: seconds by name of the step; a step that was taken often counts its sum.
+        tile: reader of the level, row and column of the stored tile that was asked for.
     """
 
     hits: int = 0
     misses: int = 0
     steps: dict[str, float] = field(default_factory=dict)
+    tile: tuple[LevelReader, int, int] | None = None
 
     def add(self, step: str, seconds: float) -> None:
         """Note the time of a step."""

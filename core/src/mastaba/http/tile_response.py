@@ -9,6 +9,7 @@ from __future__ import annotations
 import zlib
 from functools import lru_cache
 
+from mastaba import trace
 from mastaba.errors import (
     ObjectNotFoundError,
     SlabFormatError,
@@ -70,6 +71,9 @@ class TilePublisher:
             TileNotFoundError: nothing is stored there, and that is an error for this layer.
             SlabFormatError, StorageError: the slab cannot be read.
         """
+        notes = trace.current()
+        if notes is not None:
+            notes.tile = (self.reader, tile_row, tile_col)
         limits = self._limits
         if not (
             limits.min_row <= tile_row <= limits.max_row

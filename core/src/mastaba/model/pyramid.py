@@ -54,6 +54,7 @@ class Level:
         tiles_per_width, tiles_per_height: size of a slab, tiles.
         limits: the tiles that may exist; nothing is read outside.
         tables: of vector levels.
+        limits_from: file and key that set the limits, for operators.
     """
 
     matrix: TileMatrix
@@ -61,6 +62,7 @@ class Level:
     tiles_per_height: int
     limits: TileLimits
     tables: tuple[Table, ...] = ()
+    limits_from: str = ""
 
 
 @dataclass(frozen=True, slots=True)
