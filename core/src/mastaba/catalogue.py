@@ -28,7 +28,8 @@ class Catalogue:
         storages: open containers.
         indices: cache of slab indices.
         decoded_tiles_size: bytes of decoded tiles that each process may keep for maps.
-        configured_layers: number of layers that should be there, faulty ones included.
+        missing_layers: configured, but left out because of a fault.
+        outdated_layers: whose new version is faulty, so that their previous one is published.
     """
 
     settings: Settings
@@ -40,4 +41,5 @@ class Catalogue:
     storages: StoragePool
     indices: IndexCache
     decoded_tiles_size: int = 64 * 1024**2
-    configured_layers: int = 0
+    missing_layers: frozenset[str] = frozenset()
+    outdated_layers: frozenset[str] = frozenset()

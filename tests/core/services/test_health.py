@@ -43,7 +43,16 @@ def test_info_lists_identifiers_sorted(open_client: OpenClient) -> None:
         "layers": ["B", "a", "b"],
         "tms": ["4326", "PM"],
         "styles": ["hypso", "normal"],
+        "missing_layers": [],
+        "outdated_layers": [],
     }
+
+
+def test_info_names_layers_with_faults(open_client: OpenClient) -> None:
+    client = open_client(missing_layers=frozenset("dc"), outdated_layers=frozenset("ba"))
+    info: Any = client.get("/healthcheck/info").json
+    assert info["missing_layers"] == ["c", "d"]
+    assert info["outdated_layers"] == ["a", "b"]
 
 
 def test_threads_tells_what_each_thread_does(open_client: OpenClient) -> None:
@@ -132,7 +141,7 @@ def test_ready_without_layers_when_none_is_configured(open_client: OpenClient) -
 
 
 def test_not_ready_when_every_layer_is_faulty(open_client: OpenClient) -> None:
-    response = open_client(configured_layers=2).get("/healthcheck/ready")
+    response = open_client(missing_layers=frozenset("ab")).get("/healthcheck/ready")
     assert response.status_code == 503
     assert response.json is not None
     assert response.json["reasons"] == ["none of the layers could be loaded"]

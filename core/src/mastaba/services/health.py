@@ -63,7 +63,7 @@ class HealthService(Service):
         reasons = []
         if not catalogue.settings.enabled:
             reasons.append("the services are turned off")
-        if catalogue.configured_layers and not catalogue.layers:
+        if catalogue.missing_layers and not catalogue.layers:
             reasons.append("none of the layers could be loaded")
         suspended = {
             reader.storage.name
@@ -90,6 +90,8 @@ class HealthService(Service):
             "layers": sorted(catalogue.layers),
             "tms": sorted(catalogue.tile_matrix_sets),
             "styles": sorted(catalogue.styles),
+            "missing_layers": sorted(catalogue.missing_layers),
+            "outdated_layers": sorted(catalogue.outdated_layers),
         }
 
     def _threads(self) -> dict[str, Any]:

@@ -167,6 +167,10 @@ class LevelReader:
         # The size of a slab belongs to it, since an index is read by that size.
         self._data = f"{storage.full_name}/{layout!r}/{self._width}x{self._height}"
 
+    def moved(self, storage: Storage, indices: IndexCache) -> LevelReader:
+        """Return a reader of the same slabs over another connection and cache."""
+        return LevelReader(self.level, self._layout, storage, indices, self._open_container)
+
     def locate(self, tile_row: int, tile_col: int) -> StoredTile | None:
         """Return the tile at these indices, or None when none is stored there.
 

@@ -15,7 +15,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from mastaba.errors import ChangeRefusedError
+from mastaba.errors import ChangeRefusedError, MastabaError
 from mastaba.transport.control import Change, Channel, Coordinator, WorkerLink
 from mastaba.transport.notify import Notifier
 
@@ -140,6 +140,11 @@ class Supervisor:
         self._interruptible = False
         self._lifeline = -1, -1
         self._wakeup = -1, -1
+
+    @property
+    def generation(self) -> Generation:
+        """What is served now."""
+        return self._generation
 
     def run(self) -> int:
         """Run until an ordered stop; returns the exit status of the process, 0.
@@ -374,8 +379,10 @@ class Supervisor:
         try:
             with self._interrupted_by_stop():
                 generation = self._reload()
-        except Exception:
-            logger.exception("reload failed, the present configuration stays in use")
+        except Exception as error:
+            reason = str(error) if isinstance(error, MastabaError) else repr(error)
+            logger.error("reload failed, the present configuration stays in use: %s", reason)
+            logger.debug("reload failed", exc_info=True)
             self._notifier.ready()
             return
         self._trial = _Trial(generation, time.monotonic() + self._start_timeout)
@@ -390,6 +397,7 @@ class Supervisor:
             previous, self._generation, self._trial = self._generation, trial.generation, None
             self._failures, self._not_before = 0, 0.0
             self._retire_all(previous)
+            logger.info("reload complete, the new configuration is in use")
             self._notifier.ready()
         elif trial.ends > _TOLERATED_ENDS or time.monotonic() >= trial.deadline:
             self._trial = None
@@ -408,6 +416,7 @@ class Supervisor:
     # Stop
 
     def _stop(self) -> None:
+        logger.info("stopping: requests under way are finished")
         self._notifier.stopping()
         self._trial = None
         self._coordinator.close()
