@@ -34,7 +34,7 @@ def open_bucket(server: ObjectServer, container: str = "maps", **variables: str)
 @pytest.mark.parametrize(
     ("variables", "kind", "message"),
     [
-        ({}, AccessDeniedError, "MASTABA_S3_KEY is not set"),
+        ({}, AccessDeniedError, "MASTABA_S3_KEY and MASTABA_S3_SECRETKEY are not set"),
         ({"S3_KEY": "k"}, AccessDeniedError, "MASTABA_S3_SECRETKEY is not set"),
         ({"S3_KEY": "", "S3_SECRETKEY": SECRET}, AccessDeniedError, "MASTABA_S3_KEY is not set"),
         (

@@ -50,6 +50,20 @@ def test_parameters_do_not_leak_into_the_next_request(serve: Any) -> None:
     assert found["QUERY_STRING"] == ""
 
 
+def test_parameters_cannot_replace_what_wsgi_reserves(serve: Any) -> None:
+    def reserved(environ: dict[str, Any], start_response: Any) -> list[bytes]:
+        found = {key: value for key, value in environ.items() if key.startswith("wsgi.")}
+        found["wsgi.errors"].write("")
+        answer = repr({key: found[key] for key in ("wsgi.input_terminated", "wsgi.version")})
+        start_response("200 OK", [("Content-Length", str(len(answer)))])
+        return [answer.encode()]
+
+    names = ("wsgi.errors", "wsgi.input", "wsgi.input_terminated", "wsgi.version")
+    client = serve(reserved).connect()
+    answer = client.ask(dict.fromkeys(names, "x"))
+    assert answer.body == b"{'wsgi.input_terminated': True, 'wsgi.version': (1, 0)}"
+
+
 def test_a_connection_that_is_not_kept_is_closed(serve: Any) -> None:
     client = serve(small).connect()
     assert client.ask(keep=False).body == b"ok"

@@ -40,10 +40,14 @@ class ServicesConfig:
 
 
 def load_services(
-    path: ResourcePath, plugins: Plugins, reader: DocumentReader, faults: Faults
+    path: ResourcePath, plugins: Plugins, reader: DocumentReader, faults: Faults, named_by: str
 ) -> ServicesConfig | None:
-    """Read services.json; None after noting what is wrong."""
-    document, file = reader.document(path), str(path)
+    """Read services.json; None after noting what is wrong.
+
+    Args:
+        named_by: which key of which file names it.
+    """
+    document, file = reader.document(path, named_by), str(path)
     if document is None:
         return None
     if is_generation6(document):
@@ -53,7 +57,7 @@ def load_services(
     if document is None:
         return None
     shared = document.get("global", {})
-    equivalences = _equivalences(shared.get("crs_equivalences"), reader, faults)
+    equivalences = _equivalences(shared.get("crs_equivalences"), reader, faults, file)
     services = _services(document, plugins, file, faults)
     if equivalences is None or services is None:
         return None
@@ -222,11 +226,14 @@ def _offered_crs(
     return tuple(offered)
 
 
-def _equivalences(path: str | None, reader: DocumentReader, faults: Faults) -> Equivalences | None:
+def _equivalences(
+    path: str | None, reader: DocumentReader, faults: Faults, file: str
+) -> Equivalences | None:
     """Read the file of CRS equivalences; None after noting what is wrong."""
     if path is None:
         return Equivalences()
-    document = reader.document(ResourcePath("file", "", path))
+    named_by = f"global.crs_equivalences of {file}"
+    document = reader.document(ResourcePath("file", "", path), named_by)
     if document is None:
         return None
     if not isinstance(document, dict) or not all(

@@ -28,6 +28,10 @@ _SHORT: Final = 3
 _ENTRY: Final = struct.Struct("<HHII")
 _MAX_ENTRIES: Final = (HEADER_SIZE - 2) // _ENTRY.size
 
+_ORDINARY: Final = (
+    "it is an ordinary TIFF or GeoTIFF file, not a slab (convert it to a pyramid first)"
+)
+
 COMPRESSIONS: Final = {1: "none", 5: "LZW", 7: "JPEG", 8: "deflate", 32773: "PackBits"}
 PHOTOMETRICS: Final = {1: "grey", 2: "RGB", 6: "YCbCr"}
 
@@ -65,14 +69,14 @@ class SlabHeader:
         """
         if len(data) < HEADER_SIZE:
             raise SlabFormatError(f"it has {len(data)} bytes, a header alone has {HEADER_SIZE}")
-        if data.startswith(b"MM\0*"):
-            raise SlabFormatError("it is a big-endian TIFF file, slabs are little-endian")
+        if data.startswith((b"MM\0*", b"MM\0+", b"II+\0")):
+            raise SlabFormatError(f"{_ORDINARY}: slabs are classic little-endian TIFF")
         if not data.startswith(b"II*\0"):
             raise SlabFormatError(f"it begins with {data[:4].hex(' ')} instead of 49 49 2a 00")
         values = _values(data)
         count = values.get(_TILE_OFFSETS)
         if not count:
-            raise SlabFormatError("its header has no tile offsets (tag 324)")
+            raise SlabFormatError(f"{_ORDINARY}: it has no tile offsets (tag 324)")
         return cls(
             tile_count=count,
             width=values.get(_WIDTH),
@@ -98,6 +102,13 @@ class SlabHeader:
         return self.width // self.tile_width
 
     @property
+    def tiles_per_height(self) -> int | None:
+        """Tiles one below the other; None when the header does not tell."""
+        if not self.height or not self.tile_height:
+            return None
+        return self.height // self.tile_height
+
+    @property
     def tile_bytes(self) -> int | None:
         """Bytes of one decoded tile; None when the header does not tell."""
         sides = self.tile_width, self.tile_height, self.channels, self.bits
@@ -116,7 +127,7 @@ class SlabHeader:
             width, height, tile_width, tile_height = (int(side or 0) for side in sides)
             if width % tile_width or height % tile_height:
                 found.append(
-                    f"{width} × {height} pixels are no whole tiles of {tile_width} × {tile_height}"
+                    f"{width} × {height} pixels are not whole tiles of {tile_width} × {tile_height}"
                 )
             elif width // tile_width * (height // tile_height) != self.tile_count:
                 found.append(
@@ -132,7 +143,7 @@ def _values(data: bytes) -> Mapping[int, int]:
     """Return the first value of each entry; of the tile offsets, their number."""
     (start,) = struct.unpack_from("<I", data, 4)
     if start > HEADER_SIZE - 2:
-        raise SlabFormatError(f"its directory lies at {start}, outside the header")
+        raise SlabFormatError(f"{_ORDINARY}: its directory lies at {start}, outside the header")
     (count,) = struct.unpack_from("<H", data, start)
     if count > _MAX_ENTRIES or start + 2 + count * _ENTRY.size > HEADER_SIZE:
         raise SlabFormatError(f"its directory has {count} entries, more than the header can hold")
@@ -140,6 +151,10 @@ def _values(data: bytes) -> Mapping[int, int]:
     for position in range(start + 2, start + 2 + count * _ENTRY.size, _ENTRY.size):
         tag, kind, number, value = _ENTRY.unpack_from(data, position)
         if tag == _TILE_OFFSETS:
+            if number > 1 and value != HEADER_SIZE:
+                raise SlabFormatError(
+                    f"{_ORDINARY}: its tile offsets lie at {value}, not at {HEADER_SIZE}"
+                )
             value = number
         elif kind == _SHORT and number > 2:
             # More than two short values do not fit into the entry, which points to them.

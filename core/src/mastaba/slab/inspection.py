@@ -91,6 +91,33 @@ class SlabReport:
         return [] if self.header is None else _formats(self.header, self.contents)
 
 
+def size_mismatch(storage: Storage, key: str, width: int, height: int) -> str | None:
+    """Return how the size of a slab differs from what a descriptor says; None if it does not.
+
+    A vector slab does not say its size, so only the number of its tiles is compared.
+
+    Args:
+        width, height: of the slab, in tiles.
+
+    Raises:
+        StorageError: the slab cannot be read.
+    """
+    head = storage.read(key, ByteRange(0, HEADER_SIZE)).data
+    if len(head) < HEADER_SIZE or not head.startswith(b"II*\0"):
+        return None  # damaged, which is noticed without the header
+    try:
+        header = SlabHeader.parse(head)
+    except SlabFormatError as error:
+        return str(error)
+    wide, high = header.tiles_per_width, header.tiles_per_height
+    if wide and high:
+        if (wide, high) != (width, height):
+            return f"the slab has {wide} × {high} tiles, the descriptor says {width} × {height}"
+    elif header.tile_count != width * height:
+        return f"the slab has {header.tile_count} tiles, the descriptor says {width} × {height}"
+    return None
+
+
 def inspect_slab(storage: Storage, key: str) -> SlabReport:
     """Look into a slab, or a symbolic object; damage ends up in the report.
 

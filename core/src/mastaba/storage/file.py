@@ -42,7 +42,7 @@ class _OpenFile:
         self.descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         facts = os.fstat(self.descriptor)
         if not stat.S_ISREG(facts.st_mode):
-            raise OSError(errno.EINVAL, "it is no regular file")
+            raise OSError(errno.EINVAL, "it is not a regular file")
         self._modified_ns = facts.st_mtime_ns
         self.size = facts.st_size
         self.modified = facts.st_mtime
@@ -136,7 +136,9 @@ class FileStorage(Storage):
         except (OSError, ValueError) as error:
             raise self._translated(error, key) from error
         if not stat.S_ISREG(facts.st_mode):
-            raise ObjectNotFoundError(f"{key} is no regular file", storage=self.full_name, key=key)
+            raise ObjectNotFoundError(
+                f"{key} is not a regular file", storage=self.full_name, key=key
+            )
         return ObjectStat(facts.st_size, _version(facts), facts.st_mtime)
 
     def close(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from mastaba.environment import Environment
@@ -10,16 +11,23 @@ from mastaba.errors import AccessDeniedError
 _DEFAULT_TIMEOUT: Final = 30
 
 
-def required(environment: Environment, name: str, storage: str) -> str:
-    """Return the value of a variable without which a storage cannot be used.
+def require_set(environment: Environment, names: Sequence[str], storage: str) -> None:
+    """Do nothing when all variables are set that a storage needs.
 
     Raises:
-        AccessDeniedError: it is unset or empty; the message names it.
+        AccessDeniedError: some are unset or empty; the message names all of them.
     """
-    value = (environment.text(name) or "").strip()
-    if not value:
-        raise AccessDeniedError(f"the variable MASTABA_{name} is not set", storage=storage)
-    return value
+    unset = [f"MASTABA_{name}" for name in names if not (environment.text(name) or "").strip()]
+    if unset:
+        words = (
+            f"the variable {unset[0]} is"
+            if len(unset) == 1
+            else (f"the variables {', '.join(unset[:-1])} and {unset[-1]} are")
+        )
+        raise AccessDeniedError(
+            f"{words} not set in the environment of the server",
+            storage=storage,
+        )
 
 
 def network_timeout(environment: Environment) -> int | None:

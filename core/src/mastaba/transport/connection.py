@@ -110,6 +110,7 @@ class FastCGIConnection(Connection):  # type: ignore[misc]
         self._input = b""
         self._request: FastCGIRequest | None = None
         self._environ = {**server.environ, "wsgi.errors": self.errors}
+        self._reserved = {k: v for k, v in self._environ.items() if k.startswith("wsgi.")}
         self._closing = False
         self._discarding = False
 
@@ -233,6 +234,8 @@ class FastCGIConnection(Connection):  # type: ignore[misc]
         environ = self._environ.copy()
         # A pair may begin in one record and end in the next.
         self.server.params.decode(pairs[0] if len(pairs) == 1 else b"".join(pairs), environ)
+        # A parameter with a name that WSGI reserves must not replace what that stands for.
+        environ.update(self._reserved)
         request.pairs = []
         request.environ = environ
         request.complete = True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, Self
@@ -74,6 +75,15 @@ def connect(settings: ClusterSettings) -> Any:
         StorageError: the configuration file cannot be used.
     """
     rados = load_rados()
+    # librados would wait for somebody to write to a FIFO, and takes a missing file for empty.
+    if not os.path.isfile(settings.conffile):
+        exists = os.path.exists(settings.conffile)
+        problem = "is not a regular file" if exists else "does not exist"
+        raise StorageError(
+            f"the file {settings.conffile} {problem}: set MASTABA_CEPH_CONFFILE to the "
+            "configuration file of the cluster",
+            storage="ceph://",
+        )
     options = dict.fromkeys(_TIMEOUT_OPTIONS, str(settings.timeout))
     try:
         cluster = rados.Rados(
@@ -95,7 +105,7 @@ def connect(settings: ClusterSettings) -> Any:
     except rados.Error as error:
         raise AccessDeniedError(
             f"the cluster of {settings.conffile} cannot be entered as {settings.username} "
-            f"(MASTABA_CEPH_USERNAME): check its keyring: {error}",
+            f"(set MASTABA_CEPH_USERNAME to another user, or check its keyring): {error}",
             storage="ceph://",
         ) from error
     return cluster

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 from mastaba.environment import Environment
-from mastaba.errors import AccessDeniedError, StorageError
+from mastaba.errors import StorageError
+from mastaba.storage.settings import require_set
 
 _DEFAULT_URL = "http://localhost:9000"
 
@@ -37,9 +38,8 @@ def read_clusters(environment: Environment) -> dict[str, Cluster]:
     """
     urls = [url.rstrip("/") for url in environment.items("S3_URL")] or [_DEFAULT_URL]
     keys, secrets = environment.items("S3_KEY"), environment.items("S3_SECRETKEY")
-    for name, values in (("S3_KEY", keys), ("S3_SECRETKEY", secrets)):
-        if not values:
-            raise AccessDeniedError(f"the variable MASTABA_{name} is not set", storage="s3://")
+    # There are no default credentials; the default address is that of a local store.
+    require_set(environment, ("S3_KEY", "S3_SECRETKEY"), "s3://")
     if not len(urls) == len(keys) == len(secrets):
         raise StorageError(
             f"the variables MASTABA_S3_URL, MASTABA_S3_KEY and MASTABA_S3_SECRETKEY have "

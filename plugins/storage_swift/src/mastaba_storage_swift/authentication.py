@@ -9,7 +9,7 @@ from typing import Self
 from mastaba.environment import Environment
 from mastaba.errors import AccessDeniedError, StorageError, StorageUnavailableError
 from mastaba.storage.http import HTTPAnswer, HTTPClient
-from mastaba.storage.settings import required
+from mastaba.storage.settings import require_set
 
 _STORAGE = "swift://"
 
@@ -41,11 +41,12 @@ class Credentials:
         """
         domain = (environment.text("KEYSTONE_DOMAINID") or "").strip() or None
         account = "SWIFT_ACCOUNT" if domain is None else "KEYSTONE_PROJECTID"
+        require_set(environment, ("SWIFT_USER", "SWIFT_PASSWD", account), _STORAGE)
         return cls(
             auth_url=environment.text("SWIFT_AUTHURL") or "http://localhost:8080/auth/v1.0",
-            user=required(environment, "SWIFT_USER", _STORAGE),
-            password=required(environment, "SWIFT_PASSWD", _STORAGE),
-            account=required(environment, account, _STORAGE),
+            user=(environment.text("SWIFT_USER") or "").strip(),
+            password=(environment.text("SWIFT_PASSWD") or "").strip(),
+            account=(environment.text(account) or "").strip(),
             domain=domain,
         )
 

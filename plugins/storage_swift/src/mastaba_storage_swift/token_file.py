@@ -7,6 +7,9 @@ import logging
 import os
 import tempfile
 
+from mastaba.config.documents import read_local_text
+from mastaba.errors import reason_of
+
 logger = logging.getLogger(__name__)
 
 _HEADER = "X-Auth-Token:"
@@ -19,16 +22,16 @@ def read_token(path: str) -> str | None:
     these is logged.
     """
     try:
-        with open(path, encoding="ascii") as file:
-            line = file.readline().strip()
+        line = read_local_text(path).partition("\n")[0].strip()
     except FileNotFoundError:
         return None
-    except (OSError, UnicodeDecodeError) as error:
-        logger.warning("MASTABA_SWIFT_TOKEN_FILE: cannot read %s: %s", path, _reason(error))
+    except (OSError, ValueError) as error:
+        logger.warning("MASTABA_SWIFT_TOKEN_FILE: cannot read %s: %s", path, reason_of(error))
         return None
     token = line[len(_HEADER) :].strip() if line.lower().startswith(_HEADER.lower()) else line
     # It becomes a header of a request: nothing else may get into that.
-    return token if token and token.isprintable() and " " not in token else None
+    is_token = token.isascii() and token.isprintable() and " " not in token
+    return token if token and is_token else None
 
 
 def write_token(path: str, token: str) -> None:
@@ -40,11 +43,7 @@ def write_token(path: str, token: str) -> None:
             file.write(f"{_HEADER} {token}\n")
         os.replace(fresh, path)
     except OSError as error:
-        logger.warning("MASTABA_SWIFT_TOKEN_FILE: cannot write %s: %s", path, _reason(error))
+        logger.warning("MASTABA_SWIFT_TOKEN_FILE: cannot write %s: %s", path, reason_of(error))
         if fresh is not None:
             with contextlib.suppress(OSError):
                 os.unlink(fresh)
-
-
-def _reason(error: Exception) -> str:
-    return str(error.strerror) if isinstance(error, OSError) else "it is not ASCII text"
