@@ -170,7 +170,6 @@ FAULTS: list[tuple[dict[str, Any], str, str]] = [
     ({"STYLES": None}, "MissingParameterValue", "STYLES"),
     ({"STYLES": "no"}, "StyleNotDefined", "STYLES"),
     ({"EXCEPTIONS": "no"}, "InvalidParameterValue", "EXCEPTIONS"),
-    ({"INFO_FORMAT": None}, "MissingParameterValue", "INFO_FORMAT"),
     ({"INFO_FORMAT": "image/png"}, "InvalidFormat", "INFO_FORMAT"),
     ({"I": None}, "MissingParameterValue", "I"),
     ({"J": ""}, "MissingParameterValue", "J"),

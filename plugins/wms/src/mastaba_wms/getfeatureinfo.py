@@ -135,7 +135,8 @@ class GetFeatureInfo:
 
 
 def _info_format(parameters: Mapping[str, str]) -> str:
-    value = params.required(parameters, "INFO_FORMAT")
+    # Mandatory in 1.3.0, optional in 1.1.1. Clients of both leave it out.
+    value = parameters.get("info_format") or INFO_FORMATS[0]
     name = value.strip().lower()
     if name not in INFO_FORMATS:
         raise UnsupportedFormatError(f"there is no format {printable(value)}", "INFO_FORMAT")

@@ -123,7 +123,7 @@ class WMSService(Service):
 
     def _sheet(self, parameters: Mapping[str, str]) -> Sheet | None:
         """Return the paper for a report, or None when it has to be XML."""
-        if parameters.get("request", "").lower() != Operation.GET_MAP.lower():
+        if params.OPERATIONS.get(parameters.get("request", "").lower()) is not Operation.GET_MAP:
             return None
         try:
             sheet = self._queries.sheet(parameters)
