@@ -176,7 +176,7 @@ def test_changes_go_on_while_workers_die_and_reloads_run(
 def test_the_secret_is_not_written_anywhere(start: Any, ask: Ask, capfd: Any) -> None:
     server = start()
     answer = ask(server.connect(), "PUT", "/admin/nowhere")
-    assert answer.status == 400
+    assert answer.status == 404
     server.process.terminate()
     server.process.wait()
     written = "".join(capfd.readouterr()) + answer.text

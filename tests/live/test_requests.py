@@ -86,7 +86,7 @@ def test_missing_tile(way: Way) -> None:
 
 def test_unknown_path(way: Way) -> None:
     answer = ask(way.url, "/nowhere/at/all")
-    assert (answer.status, answer.media_type) == (400, "application/json")
+    assert (answer.status, answer.media_type) == (404, "application/json")
 
 
 @pytest.mark.parametrize("chunked", [False, True], ids=["sized", "chunked"])

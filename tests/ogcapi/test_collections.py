@@ -215,12 +215,6 @@ def test_unknown_and_hidden_collections_are_not_found(
         "/collections/a_world/tiles",
         "/collections/a_world/tiles/PM",
         "/collections/a_world/tiles/PM/0/0/0",
-        "/collections/a_world/styles/nothing/map",
-        "/collections/a_world/styles/nothing/map/tiles",
-        "/collections/a_world/styles/nothing/map/tiles/PM/0/0/0",
-        "/collections/a_world/map/tiles/4326",
-        "/collections/a_world/map/tiles/nothing/0/0/0",
-        "/collections/a_world/map/tiles/PM/nothing/0/0",
         "/collections/a_world/map/tiles/PM/0/a/0",
         "/collections/a_world/map/tiles/PM/0/0/1.5",
         "/collections/a_world/map/tiles/PM/0//0",
@@ -231,6 +225,24 @@ def test_what_does_not_belong_to_the_collection_is_an_invalid_parameter(
     rich: Client, fault: Any, path: str
 ) -> None:
     assert fault(rich.get(f"/ogcapi{path}")) == (400, "InvalidParameter")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/collections/a_world/styles/nothing/map",
+        "/collections/a_world/styles/nothing/map/tiles",
+        "/collections/a_world/styles/nothing/map/tiles/PM/0/0/0",
+        "/collections/a_world/map/tiles/4326",
+        "/collections/a_world/map/tiles/nothing/0/0/0",
+        "/collections/a_world/map/tiles/PM/nothing/0/0",
+    ],
+)
+def test_unknown_style_set_or_matrix_in_the_path_is_not_found(
+    rich: Client, fault: Any, path: str
+) -> None:
+    """RFC 9110 clause 15.5.5: the path names no resource."""
+    assert fault(rich.get(f"/ogcapi{path}")) == (404, "ResourceNotFound")
 
 
 @pytest.mark.parametrize(

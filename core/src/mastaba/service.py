@@ -65,8 +65,11 @@ class Service(ABC):
     """Whether the service answers even when services are turned off (services-config.md 1)."""
 
     is_fallback: ClassVar[bool] = False
-    """Whether it is enabled without a section in services.json, and answers for its root path
-    alone, and only where no other service does."""
+    """Whether it is enabled without a section in services.json. It then answers for
+    `fallback_paths` alone, and only where no other service does."""
+
+    fallback_paths: ClassVar[frozenset[str]] = frozenset(("",))
+    """Paths below its root path that a fallback service answers for."""
 
     wants_measurements: ClassVar[bool] = False
     """Whether it reports what is counted of storages, which costs a little with each read."""
@@ -112,6 +115,10 @@ class Service(ABC):
 
     def root_entry(self) -> RootEntry | None:
         """Return the line of this service in the list at ``/``; None when it is not listed."""
+        return None
+
+    def page_uri(self) -> str | None:
+        """Return the address of the pages that browsers are led to from ``/``; None without any."""
         return None
 
     def published_layers(self) -> list[Layer]:

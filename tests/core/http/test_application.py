@@ -115,9 +115,9 @@ def test_path_that_only_resembles_a_root_path_is_unknown(
 ) -> None:
     response = open_client(Alpha, Beta, beta={"root_path": "/beta/deep"}).get(path)
 
-    assert response.status_code == 400
+    assert response.status_code == 404
     assert response.json == {
-        "error": "Bad Request",
+        "error": "Not Found",
         "error_description": "Unknown request path",
     }
 
@@ -161,11 +161,11 @@ def test_root_path_is_literal(root_path: str, open_client: Callable[..., Client]
     client = open_client(Alpha, alpha={"root_path": root_path})
 
     assert client.get(root_path).text == "alpha|GET||"
-    assert client.get("/abc").status_code == 400
+    assert client.get("/abc").status_code == 404
 
 
 def test_disabled_service_is_unknown(open_client: Callable[..., Client]) -> None:
-    assert open_client(Alpha, alpha={"enabled": False}).get("/alpha").status_code == 400
+    assert open_client(Alpha, alpha={"enabled": False}).get("/alpha").status_code == 404
 
 
 def test_path_split_by_the_front_server_is_put_together(
@@ -425,5 +425,5 @@ def test_swapped_site_answers_the_next_request(
     assert client.get("/alpha").status_code == 200
 
     application.swap(other.site)
-    assert client.get("/alpha").status_code == 400
+    assert client.get("/alpha").status_code == 404
     assert client.get(TILE).status_code == 200

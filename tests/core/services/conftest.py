@@ -52,10 +52,17 @@ class Unlisted(_Protocol):
     name: ClassVar[str] = "unlisted"
 
 
+class Paged(_Protocol):
+    name: ClassVar[str] = "paged"
+
+    def page_uri(self) -> str:
+        return self.settings.endpoint_uri
+
+
 class _Plugin:
     @hookimpl
     def register_services(self) -> list[type[Service]]:
-        return [Late, Early, Unlisted]
+        return [Late, Early, Unlisted, Paged]
 
 
 SiteFactory = Callable[..., Site]

@@ -87,8 +87,8 @@ def test_depends_names_other_drivers_too(open_client: OpenClient) -> None:
 @pytest.mark.parametrize("path", ["/nothing", "/info/more", "//info", "/Info"])
 def test_other_paths_are_unknown(open_client: OpenClient, path: str) -> None:
     response = open_client().get(f"/healthcheck{path}")
-    assert response.status_code == 400
-    assert response.json == {"code": 400, "message": "Unknown health request path"}
+    assert response.status_code == 404
+    assert response.json == {"code": 404, "message": "Unknown health request path"}
 
 
 @pytest.mark.parametrize("path", ["", "/info", "/threads", "/depends"])

@@ -90,8 +90,8 @@ class SiteApplication:
         if self._log_requests:
             logger.info("%s %s%s%s", method, path or "/", "?" if query else "", masked(query))
         service, below = self._route(path)
-        if service is None or (service.is_fallback and below):
-            return _plain_error(400, "Bad Request", "Unknown request path")
+        if service is None or (service.is_fallback and below not in service.fallback_paths):
+            return _plain_error(404, "Not Found", "Unknown request path")
         request = Request("GET" if method == "HEAD" else method, below, query, environ)
         if not (service.always_on or self._site.catalogue.settings.enabled):
             return _plain_error(503, "Service unavailable", "The services are turned off")

@@ -44,7 +44,7 @@ class HealthService(Service):
         return message(200, json.dumps(report(), ensure_ascii=False), "application/json")
 
     def error_response(self, error: Exception, request: Request) -> Response:
-        status = 400 if isinstance(error, RequestError) else 500
+        status = 404 if isinstance(error, RequestError) else 500
         text = json.dumps({"code": status, "message": public_message(error)})
         return message(status, text, "application/json")
 

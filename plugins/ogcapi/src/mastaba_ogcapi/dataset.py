@@ -8,7 +8,7 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from mastaba.errors import InvalidParameterError, UnknownNameError, UnknownPathError
+from mastaba.errors import InvalidParameterError, UnknownPathError
 from mastaba.http.request import printable
 from mastaba.model.crs_offer import CRSOffer
 from mastaba.model.tile_matrix_set_link import links
@@ -83,7 +83,7 @@ class Collection:
         """Return a tile matrix set by one of its names.
 
         Raises:
-            UnknownNameError: the collection is not offered in it.
+            UnknownPathError: the collection is not offered in it.
         """
         # What is the own name of a set is not taken for the alias of another.
         own = (offered for offered in self.sets if offered.tile_matrix_set.id == name)
@@ -91,22 +91,19 @@ class Collection:
         found = next(own, None) or next(others, None)
         if found is not None:
             return found
-        raise UnknownNameError(
-            f"the collection is not offered in a tile matrix set {printable(name)}",
-            "tileMatrixSetId",
+        raise UnknownPathError(
+            f"the collection is not offered in a tile matrix set {printable(name)}"
         )
 
     def style(self, identifier: str) -> Style:
         """Return a style by its public name.
 
         Raises:
-            UnknownNameError: the collection has no such style.
+            UnknownPathError: the collection has no such style.
         """
         style = self.layer.style(identifier)
         if style is None:
-            raise UnknownNameError(
-                f"the collection has no style {printable(identifier)}", "styleId"
-            )
+            raise UnknownPathError(f"the collection has no style {printable(identifier)}")
         return style
 
     def natural_format(self, style: Style | None) -> MapFormat | None:

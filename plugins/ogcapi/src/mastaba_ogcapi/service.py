@@ -66,6 +66,9 @@ class OGCAPIService(Service):
         uri = self.settings.endpoint_uri
         return RootEntry(40, "OGCAPI", "1.0", uri, f"{uri}/collections?f=json", media_type=JSON)
 
+    def page_uri(self) -> str:
+        return self.settings.endpoint_uri
+
     def respond(self, request: Request) -> Response:
         """Answer a request for a tile, a map or a document.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from mastaba.errors import InvalidParameterError, UnknownNameError, UnknownPathError
+from mastaba.errors import UnknownNameError, UnknownPathError
 from mastaba.http.request import printable
 from mastaba.http.response import Document
 from mastaba.service import RootEntry, Service
@@ -63,7 +63,7 @@ class TileMapServer(Service):
         """
         parts = request.path.split("/")
         if len(parts) > 1 and parts[1] != VERSION:
-            raise InvalidParameterError(f"The version is not {VERSION}", "version")
+            raise UnknownPathError(f"The version is not {VERSION}")
         if len(parts) == 6:
             return self._get_tile.respond(request, parts[2], parts[3], parts[4], parts[5])
         key = tuple(parts[1:])

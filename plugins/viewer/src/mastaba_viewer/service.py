@@ -37,6 +37,9 @@ class Viewer(Service):
     name: ClassVar[str] = "viewer"
     title: ClassVar[str] = "Map viewer"
 
+    def page_uri(self) -> str:
+        return self.settings.endpoint_uri
+
     def respond(self, request: Request) -> Response:
         """Return a page, data or a file.
 
