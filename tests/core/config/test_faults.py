@@ -73,6 +73,8 @@ ERRORS: list[tuple[str, str, Any, str, str]] = [
     (SERVICES, "$.global.default_style", 1, "$.global.default_style", "text"),
     (SERVICES, "$.global.inspire", "no", "$.global.inspire", "true or false"),
     (SERVICES, "$.global.cors", "a\nb", "$.global.cors", "not allowed"),
+    (SERVICES, "$.global.cors", ["https://a.example", "a\nb"], "$.global.cors[1]", "not allowed"),
+    (SERVICES, "$.global.cors", [1], "$.global.cors[0]", "must be"),
     (SERVICES, "$.global.map", [], "$.global.map", "object"),
     (SERVICES, "$.global.map.reprojection", 0, "$.global.map.reprojection", "true or false"),
     (SERVICES, "$.global.map.formats", "image/png", "$.global.map.formats", "list"),

@@ -367,11 +367,40 @@ def test_cors_for_all_origins_is_on_every_answer(
     assert response.headers.getlist("Access-Control-Allow-Origin") == ["*"]
 
 
-def test_cors_for_one_origin_varies_by_origin(open_client: Callable[..., Client]) -> None:
-    response = open_client(**{"global": {"cors": "https://maps.example"}}).get(TILE)
+@pytest.mark.parametrize("cors", ["https://b.example", ["https://a.example", "https://b.example"]])
+@pytest.mark.parametrize("path", [TILE, "/", "/unknown"])
+def test_cors_for_some_origins_answers_the_one_that_asks(
+    cors: Any, path: str, open_client: Callable[..., Client]
+) -> None:
+    """Fetch standard, CORS protocol and HTTP caches: Vary also where the origin is not listed."""
+    client = open_client(**{"global": {"cors": cors}})
 
-    assert response.headers.getlist("Access-Control-Allow-Origin") == ["https://maps.example"]
-    assert "Origin" in response.headers.getlist("Vary")
+    for origin in (None, "https://c.example", "https://b.example:8443", "null", "*"):
+        response = client.get(path, headers={} if origin is None else {"Origin": origin})
+        assert "Access-Control" not in str(response.headers)
+        assert "Origin" in response.headers.getlist("Vary")
+    listed = client.get(path, headers={"Origin": "https://b.example"})
+    assert listed.headers.getlist("Access-Control-Allow-Origin") == ["https://b.example"]
+    assert "Origin" in listed.headers.getlist("Vary")
+
+
+def test_cors_list_is_on_304_and_preflight(open_client: Callable[..., Client]) -> None:
+    client = open_client(Alpha, **{"global": {"cors": ["https://a.example", "https://b.example"]}})
+    headers = {"Origin": "https://b.example", "If-None-Match": client.get(TILE).headers["ETag"]}
+
+    response = client.get(TILE, headers=headers)
+    assert response.status_code == 304
+    assert response.headers["Access-Control-Allow-Origin"] == "https://b.example"
+    headers = {"Origin": "https://b.example", "Access-Control-Request-Method": "GET"}
+    response = client.options("/alpha", headers=headers)
+    assert response.headers["Access-Control-Allow-Origin"] == "https://b.example"
+    assert "GET" in response.headers["Access-Control-Allow-Methods"]
+
+
+def test_star_in_a_list_is_every_origin(open_client: Callable[..., Client]) -> None:
+    response = open_client(**{"global": {"cors": ["https://a.example", "*"]}}).get(TILE)
+
+    assert response.headers["Access-Control-Allow-Origin"] == "*"
 
 
 def test_cors_is_on_an_answer_without_body(open_client: Callable[..., Client]) -> None:

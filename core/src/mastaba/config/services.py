@@ -68,7 +68,7 @@ def load_services(
             inspire=shared.get("inspire", False),
             map=_map_settings(shared.get("map", {}), equivalences, file, faults),
             tile_reprojection=shared.get("tile", {}).get("reprojection", False),
-            cors=shared.get("cors", False),
+            cors=_cors(shared.get("cors", False)),
             equivalences=equivalences,
             default_style=shared.get("default_style", "normal"),
         ),
@@ -162,6 +162,10 @@ def load_metadata(document: dict[str, Any]) -> Metadata:
 
 def _contact(document: dict[str, str]) -> Contact:
     return Contact(**{name: document.get(name, "") for name in Contact.__slots__})
+
+
+def _cors(setting: bool | str | list[str]) -> bool | str | tuple[str, ...]:
+    return tuple(setting) if isinstance(setting, list) else setting
 
 
 def _map_settings(

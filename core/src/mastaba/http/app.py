@@ -9,6 +9,7 @@ from typing import Any
 
 from mastaba.errors import RequestError, SlabFormatError, StorageError
 from mastaba.http.access import with_access_lines
+from mastaba.http.cors import CrossOrigin
 from mastaba.http.debug import with_debug_headers
 from mastaba.http.masking import masked
 from mastaba.http.request import Request, utf8
@@ -56,7 +57,7 @@ class SiteApplication:
     def __init__(self, site: Site) -> None:
         self._site = site
         self._scoreboard = site.scoreboard
-        self._cors = _cors_headers(site.catalogue.settings.cors)
+        self._cors = CrossOrigin(site.catalogue.settings.cors)
         self._log_requests = logger.isEnabledFor(logging.INFO)
         services = sorted(site.services.values(), key=_rank)
         self._routes: dict[str, Service] = {}
@@ -69,7 +70,7 @@ class SiteApplication:
         try:
             response = self._answer(environ)
             # A copy: a service may send the same response again.
-            headers = [*response.headers, *self._cors]
+            headers = [*response.headers, *self._cors.headers(environ)]
             body = response.body
             status = response.status
             if status not in (204, 304):
@@ -125,14 +126,7 @@ class SiteApplication:
             response = _plain_error(405, "Method Not Allowed", "The method is not allowed here")
             response.headers.append(("Allow", allowed))
             return response
-        headers = [("Allow", allowed)]
-        if self._cors and request.header("Access-Control-Request-Method"):
-            headers.append(("Access-Control-Allow-Methods", allowed))
-            wanted = request.header("Access-Control-Request-Headers")
-            if wanted:
-                headers.append(("Access-Control-Allow-Headers", "*"))
-            headers.append(("Access-Control-Max-Age", "86400"))
-        return Response(204, headers)
+        return Response(204, [("Allow", allowed), *self._cors.preflight(request.environ, allowed)])
 
     def _report(self, error: Exception, request: Request, service: Service) -> Response:
         if isinstance(error, StorageError | SlabFormatError):
@@ -155,14 +149,6 @@ def _rank(service: Service) -> int:
     if service.name == "root":  # gives way to any service that is configured at "/"
         return len(_ORDER) + 1
     return _ORDER.index(service.name) if service.name in _ORDER else len(_ORDER)
-
-
-def _cors_headers(cors: bool | str) -> list[tuple[str, str]]:
-    if not cors:
-        return []
-    if cors is True or cors == "*":
-        return [("Access-Control-Allow-Origin", "*"), ("Access-Control-Expose-Headers", "*")]
-    return [("Access-Control-Allow-Origin", cors), ("Vary", "Origin")]
 
 
 def _plain_error(status: int, error: str, description: str) -> Response:

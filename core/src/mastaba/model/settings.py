@@ -56,7 +56,7 @@ class Settings:
     Attributes:
         enabled: whether services answer at all (health and admin do in any case).
         tile_reprojection: whether layers are offered in their extra tile matrix sets.
-        cors: False, True for every origin, or the one origin that browsers may read from.
+        cors: whose pages may read answers: False for none, True for every origin, or origins.
         default_style: file id of the style for raster layers that have no usable one.
     """
 
@@ -69,7 +69,7 @@ class Settings:
     inspire: bool = False
     map: MapSettings = MapSettings()
     tile_reprojection: bool = False
-    cors: bool | str = False
+    cors: bool | str | tuple[str, ...] = False
     equivalences: Equivalences = field(default_factory=Equivalences, compare=False)
     default_style: str = "normal"
 

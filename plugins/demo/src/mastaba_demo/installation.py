@@ -101,7 +101,7 @@ def write_demo_installation(directory: Path, public_url: str) -> Path:
         },
         services=[*_ALWAYS, *(name for name in _IF_INSTALLED if name in installed)],
         public_url=public_url,
-        services_overrides={"global": {"provider": "Mastaba demo"}},
+        services_overrides={"global": {"provider": "Mastaba demo", "cors": True}},
     )
 
 

@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from mastaba.errors import InvalidParameterError, UnknownPathError
+from mastaba.http.cors import CrossOrigin
 from mastaba.http.request import printable
 from mastaba.model.crs_offer import CRSOffer
 from mastaba.model.tile_matrix_set_link import links
@@ -128,7 +129,7 @@ class Dataset:
         self.uri = settings.endpoint_uri
         self.tiles: bool = settings.own.get("tiles", True)
         self.maps: bool = settings.own.get("maps", True)
-        self.cors: bool = bool(settings.own.get("cors", False) or site.catalogue.settings.cors)
+        self.cors = CrossOrigin(site.catalogue.settings.cors or settings.own.get("cors", False))
         self.formats = MapFormats(site)
         self._crs_offer = CRSOffer(site.catalogue.settings)
         shared = self._crs_offer.shared
