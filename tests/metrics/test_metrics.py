@@ -98,11 +98,11 @@ def test_requests_by_service_operation_and_status(client: Client) -> None:
     samples = samples_of(client)
     tiles = {"service": "tms", "operation": "gettile"}
     assert value(samples, "mastaba_requests_total", **tiles, status="200") == 4
-    assert value(samples, "mastaba_requests_total", **tiles, status="400") == 2
+    assert value(samples, "mastaba_requests_total", **tiles, status="404") == 2
     assert value(samples, "mastaba_response_bytes_total", **tiles) > size
     count = {"service": "wmts", "operation": "gettile", "status": "200"}
     assert value(samples, "mastaba_requests_total", **count) == 2
-    nothing = {"service": "none", "operation": "other", "status": "400"}
+    nothing = {"service": "none", "operation": "other", "status": "404"}
     assert value(samples, "mastaba_requests_total", **nothing) == 2
     root = {"service": "root", "operation": "other", "status": "200"}
     assert value(samples, "mastaba_requests_total", **root) == 2

@@ -66,7 +66,7 @@ def test_a_line_of_json(
     assert first["process"] == os.getpid()
     assert (first["method"], first["path"], first["query"]) == ("GET", TILE, "a=b")
     assert (first["status"], first["bytes"]) == (200, size)
-    assert second["status"] == 400
+    assert second["status"] == 404
 
 
 def test_a_line_of_text(

@@ -15,7 +15,7 @@ from mastaba.model.settings import MapSettings
 from mastaba.render.compose import merge
 from mastaba.render.layer_map import Extent
 from mastaba.render.limits import check_size
-from mastaba.render.mosaic import LevelPixels
+from mastaba.render.mosaic import LevelPixels, latest
 from mastaba.render.request import MapImage, MapLayer, MapRequest
 from mastaba.render.styled_layer import StyledLayer, is_bytes
 from mastaba.render.tile_cache import TileCache
@@ -47,6 +47,10 @@ class PreparedMap:
         versions = [layer.version() for layer in self._layers]
         known = [version for version in versions if version is not None]
         return ",".join(known) if len(known) == len(versions) else None
+
+    def modified(self) -> float | None:
+        """Return when the slabs of the map were modified last; see `LevelPixels.modified`."""
+        return latest(layer.modified() for layer in self._layers)
 
     def draw(self) -> MapImage:
         """Return the pixels.

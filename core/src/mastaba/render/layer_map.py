@@ -141,6 +141,11 @@ class LayerMap:
         window = self._whole_window()
         return "" if window is None else self._level.version(window, self._around)
 
+    def modified(self) -> float | None:
+        """Return when the slabs were modified last; see `LevelPixels.modified`."""
+        window = self._whole_window()
+        return 0.0 if window is None else self._level.modified(window, self._around)
+
     def draw(self) -> MapImage:
         """Return the pixels of the extent, uint8 or float32 as the pyramid, without style.
 

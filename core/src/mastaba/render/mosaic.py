@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final
@@ -151,6 +151,22 @@ class LevelPixels:
                 parts.append(f"{stored.index.key}:{stored.version}")
         return " ".join(parts)
 
+    def modified(self, window: Window, around: int = 0) -> float | None:
+        """Return when the slabs of a window were modified last, Unix seconds.
+
+        Args:
+            around: as in `read`.
+
+        Returns:
+            0 when nothing is stored there, None when the storage does not tell.
+
+        Raises:
+            SlabFormatError, StorageError: an index cannot be read.
+        """
+        places = self._places(window.tiles(self.level), around)
+        found = locate_tiles(self._reader, _stored(places, around))
+        return latest(stored.modified for stored in found if stored is not None)
+
     def _places(self, touched: TileLimits, around: int) -> list[tuple[int, int]]:
         """Return the rows and columns of those tiles that may be stored."""
         limits = self.level.limits
@@ -252,3 +268,13 @@ def _executor() -> ThreadPoolExecutor:
                 max_workers=len(os.sched_getaffinity(0)), thread_name_prefix="decode"
             )
         return _executors[pid]
+
+
+def latest(times: Iterable[float | None]) -> float | None:
+    """Return the latest of some times, 0 without any, None when one of them is unknown."""
+    last = 0.0
+    for time in times:
+        if time is None:
+            return None
+        last = max(last, time)
+    return last

@@ -61,6 +61,10 @@ class StyledLayer:
         """Return what changes with the stored tiles; see `LayerMap.version`."""
         return self._map.version()
 
+    def modified(self) -> float | None:
+        """Return when the slabs were modified last; see `LevelPixels.modified`."""
+        return self._map.modified()
+
     def draw(self) -> MapImage:
         """Return the pixels in the style; see `LayerMap.draw`."""
         image = self._map.draw()

@@ -16,6 +16,9 @@ from mastaba.render.request import Background, MapImage, MapLayer, MapRequest
 from mastaba.render.styled_layer import is_bytes
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from mastaba.render.engine import PreparedMap
     from mastaba.service import Site
     from mastaba_ogcapi.mapquery import MapQuery
 
@@ -27,18 +30,43 @@ _OPAQUE: Final = 255
 _PARAMETERS: Final = {"BBOX": "bbox", "WIDTH": "width", "HEIGHT": "height", "LAYERS": "collections"}
 
 
-def drawn(site: Site, query: MapQuery) -> bytes:
-    """Return the encoded map.
+def prepared_maps(site: Site, query: MapQuery) -> list[PreparedMap]:
+    """Return what is to be drawn: one map, or two side by side across the antimeridian.
 
     Raises:
         InvalidParameterError: it asks for more than the limits allow, or the format cannot hold
             its pixels.
-        SlabFormatError, StorageError: the data cannot be read.
     """
     encoder = query.format.encoder
     if encoder.is_picture and not all(is_bytes(item.layer, style) for item, style in query.layers):
         raise _unfit(query)
-    image = _image(site, query)
+    layers = tuple(MapLayer(item.layer, style) for item, style in query.layers)
+    try:
+        return [
+            site.renderer.prepare(
+                MapRequest(
+                    layers, box, query.area.crs, columns, query.rows, query.resolution_factor
+                )
+            )
+            for box, columns in query.area.parts(query.columns)
+        ]
+    except InvalidParameterError as error:
+        name = _PARAMETERS.get(error.parameter or "", error.parameter)
+        raise InvalidParameterError(str(error), name) from None
+
+
+def drawn(prepared: Sequence[PreparedMap], query: MapQuery) -> bytes:
+    """Return the encoded map.
+
+    Args:
+        prepared: as `prepared_maps` returns it.
+
+    Raises:
+        UnsupportedFormatError: the format cannot hold the pixels.
+        SlabFormatError, StorageError: the data cannot be read.
+    """
+    encoder = query.format.encoder
+    image = _image(prepared)
     pixels = _picture(image, query) if encoder.is_picture else _data(image, query)
     if not encoder.accepts(pixels.dtype, pixels.shape[2]):
         raise _unfit(query)
@@ -47,21 +75,7 @@ def drawn(site: Site, query: MapQuery) -> bytes:
     return encoder.encode(raster, {})
 
 
-def _image(site: Site, query: MapQuery) -> MapImage:
-    layers = tuple(MapLayer(item.layer, style) for item, style in query.layers)
-    parts = query.area.parts(query.columns)
-    try:
-        prepared = [
-            site.renderer.prepare(
-                MapRequest(
-                    layers, box, query.area.crs, columns, query.rows, query.resolution_factor
-                )
-            )
-            for box, columns in parts
-        ]
-    except InvalidParameterError as error:
-        name = _PARAMETERS.get(error.parameter or "", error.parameter)
-        raise InvalidParameterError(str(error), name) from None
+def _image(prepared: Sequence[PreparedMap]) -> MapImage:
     images = [item.draw() for item in prepared]
     if len(images) == 1:
         return images[0]

@@ -9,11 +9,13 @@ import numpy as np
 
 from mastaba.encoding.base import Encoder, Raster
 from mastaba.errors import UnsupportedFormatError
-from mastaba.http.response import Response, content_disposition
+from mastaba.http.response import content_disposition
 from mastaba_wms import params
 from mastaba_wms.mapquery import MapQueries, MapQuery
 
 if TYPE_CHECKING:
+    from mastaba.http.request import Request
+    from mastaba.http.response import Response
     from mastaba.render.request import MapImage
     from mastaba.service import Site
 
@@ -33,8 +35,8 @@ class GetMap:
         self._site = site
         self._queries = queries
 
-    def respond(self, parameters: Mapping[str, str]) -> Response:
-        """Return a map.
+    def respond(self, request: Request, parameters: Mapping[str, str]) -> Response:
+        """Return a map, or 304 when the client has it already.
 
         Raises:
             RequestError: the request is not valid, or asks too much.
@@ -44,13 +46,24 @@ class GetMap:
         query = self._queries.read(version, parameters, self._queries.layers(parameters))
         prepared = self._site.renderer.prepare(query.map)
         _check_format(query)
-        body = _encoded(query, prepared.draw())
-        media_type = query.encoder.media_type
-        headers = [
-            ("Content-Type", media_type),
-            ("Content-Disposition", content_disposition(media_type, query.file_name)),
-        ]
-        return Response(200, headers, body)
+        # Loaded on first use, as the renderer.
+        from mastaba.http.map_response import cache_control, drawn_response, identity_of
+
+        wanted, media_type = query.map, query.encoder.media_type
+        layers = [identity_of(entry) for entry in wanted.layers]
+        place = (wanted.bbox, wanted.crs.code, wanted.width, wanted.height)
+        picture = (media_type, query.background, sorted(query.options.items()))
+        return drawn_response(
+            request,
+            [prepared],
+            (layers, place, wanted.resolution_factor, picture),
+            lambda: _encoded(query, prepared.draw()),
+            always=cache_control(entry.layer for entry in wanted.layers),
+            content=[
+                ("Content-Type", media_type),
+                ("Content-Disposition", content_disposition(media_type, query.file_name)),
+            ],
+        )
 
 
 def _check_format(query: MapQuery) -> None:

@@ -104,7 +104,7 @@ class WMSService(Service):
             parameters = request.query
         operation = params.operation(parameters)
         if operation is Operation.GET_MAP:
-            return self._get_map.respond(parameters)
+            return self._get_map.respond(request, parameters)
         if operation is Operation.GET_CAPABILITIES:
             return self._get_capabilities.respond(request, parameters)
         if operation is Operation.GET_FEATURE_INFO:
