@@ -42,7 +42,7 @@ def test_etag_tells_maps_apart(rich: Client) -> None:
         "&f=png",
         "&f=jpeg",
         "&height=77",
-        "&crs=EPSG:3857",
+        "&crs=EPSG:4326",
         "&bgcolor=red",
         "&transparent=false",
         "&void-color=0xFF0000",

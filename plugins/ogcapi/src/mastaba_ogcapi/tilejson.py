@@ -23,7 +23,8 @@ def tilejson(tiles: Tiles, offered: OfferedSet) -> dict[str, Any]:
     box = layer.geographic_bbox
     document: dict[str, Any] = {
         "tilejson": "3.0.0",
-        "name": tiles.title,
+        # As in metadata.json of TMS.
+        "name": layer.id,
         "description": layer.abstract,
         "scheme": "xyz",
         "tiles": [href],
