@@ -301,7 +301,7 @@ def test_answers_of_several_layers_are_joined(relay: Relay, info_query: MapQuery
     assert [child.tag for child in root] == ["Pixel", "{urn:r}a"]
     assert root.tag == "FeatureInfo"
     features = json.loads(answers["application/json"].data)["features"]
-    assert features[0]["properties"] == {"pixel": [value], "layer": "local"}
+    assert features[0]["properties"] == {"pixel": [int(value)], "layer": "local"}
     assert features[1:] == [{"id": 1}, {"id": 2}]
     page = answers["text/html"].text
     assert "<p>remote</p>" in page

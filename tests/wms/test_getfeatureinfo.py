@@ -102,7 +102,13 @@ def test_bodies_of_one_layer(client: Client, info_query: MapQuery) -> None:
     )
     assert json.loads(body("application/json")) == {
         "type": "FeatureCollection",
-        "features": [{"type": "Feature", "geometry": None, "properties": {"pixel": texts}}],
+        "features": [
+            {
+                "type": "Feature",
+                "geometry": {"type": "Point", "coordinates": [24.2994284354, 29.1519490823]},
+                "properties": {"pixel": [int(text) for text in texts]},
+            }
+        ],
     }
     page = html.fromstring(body("text/html").decode())
     assert page.xpath("string(body/b)") == "Pixel value :"
@@ -127,8 +133,8 @@ def test_bodies_of_several_layers(client: Client, info_query: MapQuery) -> None:
     ]
     features = json.loads(body("application/json"))["features"]
     assert [feature["properties"] for feature in features] == [
-        {"pixel": one, "layer": "grey"},
-        {"pixel": other, "layer": "ground"},
+        {"pixel": [int(text) for text in one], "layer": "grey"},
+        {"pixel": [int(text) for text in other], "layer": "ground"},
     ]
     page = html.fromstring(body("text/html").decode())
     assert page.xpath("body/h2/text()") == ["grey", "ground"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,10 @@ from numpy.typing import NDArray
 from werkzeug.test import Client, TestResponse
 
 from mastaba.model.style import Palette, PaletteEntry, Style
+from mastaba.testing.installation import layer_document, write_installation
+from mastaba.testing.pyramids import LevelPlan, write_pyramid
+from mastaba.testing.tile_matrix_sets import web_mercator
+from mastaba.testing.tiny_installation import tiny_float_tile
 from mastaba_wms.legend import Symbol, draw_legend, legend_size
 
 Fault = Callable[[TestResponse], tuple[int, str, str | None]]
@@ -110,6 +115,87 @@ def test_faults_are_reported(
     ask: Ask, fault: Fault, changes: dict[str, str], code: str, locator: str
 ) -> None:
     assert fault(ask(**changes)) == (400, code, locator)
+
+
+NODATA = -99999.0
+# As published styles have them: nodata, a transparent stop just above it, then impossible values.
+ELEVATIONS = [
+    (NODATA, 255, 255, 255, 0),
+    (-99998.1, 255, 255, 255, 0),
+    (-99998.0, 255, 0, 255, 255),
+    (-500, 0, 0, 200, 255),
+    (0, 0, 128, 0, 255),
+    (4500, 255, 255, 0, 255),
+]
+SLOPES = [(0, 0, 128, 0, 255), (30, 255, 255, 0, 255), (91, 255, 0, 0, 0)]
+
+
+def palette_style(stops: Any, **further: Any) -> dict[str, Any]:
+    names = ("value", "red", "green", "blue", "alpha")
+    return {
+        "identifier": "tints",
+        "title": "Tints",
+        "abstract": "",
+        "keywords": [],
+        "palette": {
+            "no_alpha": False,
+            "rgb_continuous": True,
+            "alpha_continuous": True,
+            "colours": [dict(zip(names, stop, strict=True)) for stop in stops],
+        },
+    } | further
+
+
+@pytest.mark.parametrize(
+    ("stops", "nodata", "further", "shown"),
+    [
+        (ELEVATIONS, NODATA, {}, ELEVATIONS[3:]),
+        (SLOPES, NODATA, {}, SLOPES),
+        (SLOPES, 0.0, {}, SLOPES[1:]),
+        # No slope at all is data, although its nodata value is the same.
+        (SLOPES, NODATA, {"pente": {"slope_nodata": 0}}, SLOPES),
+        (SLOPES, NODATA, {"pente": {"slope_nodata": 91}}, SLOPES[:2]),
+        (ELEVATIONS[:2], NODATA, {}, ELEVATIONS[:2]),
+    ],
+)
+def test_legend_leaves_out_the_stops_at_nodata(
+    tmp_path: Path,
+    open_client: Any,
+    find: Any,
+    image: ReadImage,
+    stops: Any,
+    nodata: float,
+    further: Any,
+    shown: Any,
+) -> None:
+    pyramid = write_pyramid(
+        tmp_path / "pyramids",
+        "heights",
+        tile_matrix_set=web_mercator(),
+        format="TIFF_ZIP_FLOAT32",
+        channels=1,
+        nodata=[nodata],
+        levels=[LevelPlan("4", 4, 4, 8, 8)],
+        tile=tiny_float_tile,
+    )
+    client = open_client(
+        write_installation(
+            tmp_path,
+            layers={"heights": layer_document(pyramid, styles=["tints"])},
+            services=["wms"],
+            styles={"tints": palette_style(stops, **further)},
+        )
+    )
+    query = "/wms?SERVICE=WMS&VERSION=1.3.0&REQUEST=GetLegendGraphic&LAYER=heights"
+    pixels = image(client.get(query))
+    entries = tuple(PaletteEntry(*stop) for stop in shown)
+    expected = Style("tints", "t", "t", palette=Palette(entries, True, True))
+    np.testing.assert_array_equal(
+        pixels, np.asarray(draw_legend(expected, Symbol(), transparent=False))[:, :, :3]
+    )
+    # The capabilities announce the size of the picture that is sent.
+    (legend,) = find(client.get("/wms?SERVICE=WMS&REQUEST=GetCapabilities"), "//wms:LegendURL")
+    assert (int(legend.get("height")), int(legend.get("width"))) == pixels.shape[:2]
 
 
 def style_of(*values: float, continuous: bool) -> Style:

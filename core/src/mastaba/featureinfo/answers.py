@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,6 +15,8 @@ import numpy.typing as npt
 
 from mastaba.featureinfo.external import ExternalAnswer, UpstreamError
 from mastaba.http.markup import DECLARATION, element, leaf, text
+from mastaba.model.bbox import BoundingBox
+from mastaba.model.crs import CRS, WGS84, transform_points
 
 PLAIN, XML, HTML, JSON = "text/plain", "text/xml", "text/html", "application/json"
 INFO_FORMATS: Final = (PLAIN, XML, HTML, JSON)
@@ -25,10 +28,16 @@ _PROLOGUE: Final = re.compile(r"\s*(<\?xml[^>]*\?>)?\s*")
 
 @dataclass(frozen=True, slots=True)
 class PixelAnswer:
-    """The values of one pixel of a layer, as texts."""
+    """The values of one pixel of a layer.
+
+    Attributes:
+        values: one text for each channel.
+        position: longitude and latitude of the middle of the pixel, or None.
+    """
 
     layer: str
     values: tuple[str, ...]
+    position: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +58,31 @@ def value_texts(values: npt.NDArray[Any]) -> tuple[str, ...]:
     if values.dtype == np.uint8:
         return tuple(str(int(value)) for value in values)
     return tuple(f"{float(value):.2f}" for value in values)
+
+
+def position_of(
+    bbox: BoundingBox, crs: CRS, width: int, height: int, i: int, j: int
+) -> tuple[float, float] | None:
+    """Return longitude and latitude of the middle of a pixel (RFC 7946 clause 4).
+
+    Args:
+        bbox: of the picture, x before y, in units of ``crs``.
+        width, height: of the picture, pixels.
+        i, j: column and row of the pixel.
+
+    Returns:
+        None where the pixel has no place on the globe.
+    """
+    x = bbox.xmin + (i + 0.5) * (bbox.xmax - bbox.xmin) / width
+    y = bbox.ymax - (j + 0.5) * (bbox.ymax - bbox.ymin) / height
+    longitude, latitude = (
+        float(values[0])
+        for values in transform_points(crs, WGS84, np.array([x], float), np.array([y], float))
+    )
+    if abs(longitude) <= 180 and abs(latitude) <= 90:
+        # A hundredth of a millimetre; more digits would be noise of the transformation.
+        return round(longitude, 10), round(latitude, 10)
+    return None
 
 
 def written(parts: Sequence[PixelAnswer | ExternalAnswer], info_format: str) -> Answer:
@@ -79,14 +113,25 @@ def _json(parts: Sequence[PixelAnswer | ExternalAnswer]) -> str:
     features: list[Any] = []
     for part in parts:
         if isinstance(part, PixelAnswer):
-            properties: dict[str, Any] = {"pixel": list(part.values)}
+            properties: dict[str, Any] = {"pixel": [_number(value) for value in part.values]}
             if len(parts) > 1:
                 properties["layer"] = part.layer
-            features.append({"type": "Feature", "geometry": None, "properties": properties})
+            geometry = None
+            if part.position is not None:
+                geometry = {"type": "Point", "coordinates": list(part.position)}
+            features.append({"type": "Feature", "geometry": geometry, "properties": properties})
         else:
             features.extend(_features(part))
     collection = {"type": "FeatureCollection", "features": features}
     return json.dumps(collection, separators=(",", ":"), ensure_ascii=False)
+
+
+def _number(text: str) -> int | float | None:
+    """Return a value as JSON has it: null for what is not finite."""
+    number = float(text)
+    if not math.isfinite(number):
+        return None
+    return int(number) if number.is_integer() else number
 
 
 def _features(part: ExternalAnswer) -> list[Any]:

@@ -169,10 +169,12 @@ class LayerWriter:
         if not self._legends or style.palette is None:
             return ""
         # Loaded on first use: see GetLegendGraphic.
-        from mastaba_wms.legend import legend_size
+        from mastaba_wms.legend import legend_size, style_of_legend
 
         url = legend_url(self._endpoint_uri, layer.id, style, DEFAULT_FORMAT)
-        return self._picture("LegendURL", DEFAULT_FORMAT, url, *legend_size(style))
+        return self._picture(
+            "LegendURL", DEFAULT_FORMAT, url, *legend_size(style_of_legend(layer, style))
+        )
 
     def _picture(self, name: str, media_type: str, url: str, width: int, height: int) -> str:
         if width <= 0 or height <= 0:
