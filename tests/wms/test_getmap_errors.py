@@ -272,18 +272,6 @@ def test_map_of_too_many_tiles_is_refused(
         assert fault(response) == (400, INVALID, "BBOX")
 
 
-def test_format_must_fit_the_pixels(client: Client, map_query: MapQuery, fault: Fault) -> None:
-    for layers, styles, name in (
-        ("heights", "", "image/png"),
-        ("heights", "", "image/jpeg"),
-        ("heights", "steps", "text/asc"),
-        ("ground", "", "text/asc"),
-        ("grey", "ember", "text/asc"),
-    ):
-        query = map_query(LAYERS=layers, STYLES=styles, FORMAT=name)
-        assert fault(client.get("/wms", query_string=query)) == (400, "InvalidFormat", "FORMAT")
-
-
 def test_without_reprojection_only_the_native_crs_is_drawn(
     tmp_path: Path, open_client: OpenClient, map_query: MapQuery, fault: Fault
 ) -> None:

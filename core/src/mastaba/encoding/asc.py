@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
+import numpy.typing as npt
 
 from mastaba.encoding.base import Encoder, Raster
 
 _SQUARE: Final = 1e-9
+_COLOURS: Final = 3
+# Weights of ITU-R BT.709, as wherever colours become grey.
+_LUMINANCE: Final = np.array([0.2125, 0.7154, 0.0721], np.float32)
 _BLOCK: Final = 1 << 17
 """Samples written as text at a time; each takes 32 bytes on the way."""
 
 
 class AscEncoder(Encoder):
-    """Writes rasters of one channel, uint8 or float32.
+    """Writes one value for each pixel: of colours the luminance, else the first channel.
 
     Numbers are the shortest decimals that read back as the same float32.
     """
@@ -27,10 +31,10 @@ class AscEncoder(Encoder):
     is_picture: ClassVar[bool] = False
 
     def accepts(self, dtype: np.dtype[np.generic], channels: int) -> bool:
-        return dtype in (np.uint8, np.float32) and channels == 1
+        return dtype in (np.uint8, np.float32) and channels >= 1
 
     def encode(self, raster: Raster, options: Mapping[str, str]) -> bytes:
-        values = raster.pixels[:, :, 0]
+        values = _values(raster.pixels)
         step = max(1, _BLOCK // values.shape[1])
         blocks = [_header(raster).encode()]
         for start in range(0, len(values), step):
@@ -38,6 +42,13 @@ class AscEncoder(Encoder):
             block = b"".join(b" ".join(row) + b"\n" for row in texts)
             blocks.append(block.replace(b".0 ", b" ").replace(b".0\n", b"\n"))
         return b"".join(blocks)
+
+
+def _values(pixels: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return one value for each pixel, shape (rows, columns) and the same dtype."""
+    if pixels.dtype != np.uint8 or pixels.shape[2] < _COLOURS:
+        return pixels[:, :, 0]
+    return (pixels[:, :, :_COLOURS] @ _LUMINANCE + np.float32(0.5)).astype(np.uint8)
 
 
 def _header(raster: Raster) -> str:
@@ -52,7 +63,7 @@ def _header(raster: Raster) -> str:
     }
     fields |= {"cellsize": dx} if math.isclose(dx, dy, rel_tol=_SQUARE) else {"dx": dx, "dy": dy}
     if raster.nodata:
-        nodata = raster.nodata[0]
+        nodata = float(_values(np.array([[raster.nodata]], raster.pixels.dtype))[0, 0])
         # Written as the pixels are, so that a reader finds them equal.
         is_float = raster.pixels.dtype == np.float32
         fields["NODATA_value"] = float(str(np.float32(nodata))) if is_float else nodata

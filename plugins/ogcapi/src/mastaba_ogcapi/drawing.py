@@ -12,8 +12,8 @@ from mastaba.errors import InvalidParameterError, UnsupportedFormatError
 from mastaba.model.bbox import BoundingBox
 from mastaba.model.crs import WGS84
 from mastaba.render.compose import as_data, as_picture
+from mastaba.render.float_pictures import in_picture
 from mastaba.render.request import Background, MapImage, MapLayer, MapRequest
-from mastaba.render.styled_layer import is_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,17 +30,24 @@ _OPAQUE: Final = 255
 _PARAMETERS: Final = {"BBOX": "bbox", "WIDTH": "width", "HEIGHT": "height", "LAYERS": "collections"}
 
 
-def prepared_maps(site: Site, query: MapQuery) -> list[PreparedMap]:
+def layers_of(site: Site, query: MapQuery) -> tuple[MapLayer, ...]:
+    """Return the layers of a map, in styles that its format can hold.
+
+    Raises:
+        SlabFormatError, StorageError: the data cannot be read.
+    """
+    layers = tuple(MapLayer(item.layer, style) for item, style in query.layers)
+    if not query.format.encoder.is_picture:
+        return layers
+    return tuple(in_picture(entry, site.catalogue, site.renderer.tiles) for entry in layers)
+
+
+def prepared_maps(site: Site, query: MapQuery, layers: tuple[MapLayer, ...]) -> list[PreparedMap]:
     """Return what is to be drawn: one map, or two side by side across the antimeridian.
 
     Raises:
-        InvalidParameterError: it asks for more than the limits allow, or the format cannot hold
-            its pixels.
+        InvalidParameterError: it asks for more than the limits allow.
     """
-    encoder = query.format.encoder
-    if encoder.is_picture and not all(is_bytes(item.layer, style) for item, style in query.layers):
-        raise _unfit(query)
-    layers = tuple(MapLayer(item.layer, style) for item, style in query.layers)
     try:
         return [
             site.renderer.prepare(

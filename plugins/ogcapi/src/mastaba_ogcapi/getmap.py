@@ -84,10 +84,10 @@ def map_response(dataset: Dataset, request: Request, query: MapQuery) -> Respons
         SlabFormatError, StorageError: the data cannot be read.
     """
     from mastaba.http.map_response import cache_control, drawn_response, identity_of
-    from mastaba.render.request import MapLayer
-    from mastaba_ogcapi.drawing import drawn, prepared_maps
+    from mastaba_ogcapi.drawing import drawn, layers_of, prepared_maps
 
-    prepared, area = prepared_maps(dataset.site, query), query.area
+    layers, area = layers_of(dataset.site, query), query.area
+    prepared = prepared_maps(dataset.site, query, layers)
     edges = in_axis_order(area.written, area.crs)
     content = [
         ("Content-Type", query.format.media_type),
@@ -96,7 +96,6 @@ def map_response(dataset: Dataset, request: Request, query: MapQuery) -> Respons
     ]
     if area.crs.code != CRS84:
         content.append(("Content-Crs", crs_uri(area.crs.code)))
-    layers = [MapLayer(item.layer, style) for item, style in query.layers]
     place = (area.bbox, area.crs.code, area.seam)
     picture = (query.format.media_type, query.ground, query.columns, query.rows)
     return drawn_response(

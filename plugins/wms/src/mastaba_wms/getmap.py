@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -44,8 +45,9 @@ class GetMap:
         """
         version = params.version(parameters)
         query = self._queries.read(version, parameters, self._queries.layers(parameters))
+        query.encoder.check_options(query.options)
+        query = self._drawable(query)
         prepared = self._site.renderer.prepare(query.map)
-        _check_format(query)
         # Loaded on first use, as the renderer.
         from mastaba.http.map_response import cache_control, drawn_response, identity_of
 
@@ -65,16 +67,17 @@ class GetMap:
             ],
         )
 
+    def _drawable(self, query: MapQuery) -> MapQuery:
+        """Return a query with styles that a picture format can hold."""
+        if not query.encoder.is_picture:
+            return query
+        # Loaded on first use, as the renderer: a server that only describes itself needs neither.
+        from mastaba.render.float_pictures import in_picture
 
-def _check_format(query: MapQuery) -> None:
-    """Refuse what cannot be written before it is drawn."""
-    # Loaded on first use, as the renderer: a server that only describes itself needs neither.
-    from mastaba.render.styled_layer import is_bytes
-
-    query.encoder.check_options(query.options)
-    entry = query.map.layers[0]
-    if query.encoder.is_picture and not is_bytes(entry.layer, entry.style):
-        raise _unfit(query.encoder)
+        site, wanted = self._site, query.map
+        tiles = site.renderer.tiles
+        layers = tuple(in_picture(entry, site.catalogue, tiles) for entry in wanted.layers)
+        return replace(query, map=replace(wanted, layers=layers))
 
 
 def _encoded(query: MapQuery, image: MapImage) -> bytes:
