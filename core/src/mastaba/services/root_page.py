@@ -13,6 +13,12 @@ from mastaba.service import Service
 _STYLE: Final = """
 :root { color-scheme: light dark; }
 body { max-width: 48rem; margin: 0 auto; padding: 1rem; font: 16px/1.5 system-ui, sans-serif; }
+body { background: #ffffff; color: #1f2328; }
+a { color: #8a4b14; }
+@media (prefers-color-scheme: dark) {
+  body { background: #17191b; color: #e6e6e3; }
+  a { color: #e0a35c; }
+}
 h2 { margin: 2rem 0 0; font-size: 1.2rem; }
 p, ul { margin: 0.3rem 0; }
 """
