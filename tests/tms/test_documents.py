@@ -191,7 +191,7 @@ def test_href_leads_to_the_tile_map(rich: Client) -> None:
 
 def test_hidden_layer_is_unknown(rich: Client) -> None:
     for path in ("hidden", "hidden/metadata.json", "hidden/19/543000/261000.tif"):
-        assert rich.get(f"/internal/tms/1.0.0/{path}").status_code == 400
+        assert rich.get(f"/internal/tms/1.0.0/{path}").status_code == 404
 
 
 def test_tile_map(rich: Client) -> None:
