@@ -13,8 +13,8 @@ from werkzeug.test import Client
 
 from mastaba.testing.tiny_installation import tiny_installation
 
-EPSG = "https://www.opengis.net/def/crs/EPSG/0"
-CRS84 = "https://www.opengis.net/def/crs/OGC/1.3/CRS84"
+EPSG = "http://www.opengis.net/def/crs/EPSG/0"
+CRS84 = "http://www.opengis.net/def/crs/OGC/1.3/CRS84"
 
 
 def test_map_without_parameters_is_the_whole_in_its_own_crs(rich: Client, pixels: Any) -> None:
@@ -66,7 +66,7 @@ def test_boxes_are_in_the_axis_order_of_the_crs(
         "epsg:3035",
         "[EPSG:3035]",
         "http://www.opengis.net/def/crs/EPSG/0/3035",
-        "https://www.opengis.net/def/crs/EPSG/9.9.1/3035",
+        "http://www.opengis.net/def/crs/EPSG/9.9.1/3035",
         "urn:ogc:def:crs:EPSG::3035",
     ],
 )
@@ -233,7 +233,7 @@ def test_dataset_map_without_collections_shows_the_first_pictures(
     response = rich.get("/ogcapi/map")
     assert "Content-Crs" not in response.headers
     box = [float(number) for number in response.headers["Content-Bbox"].split(",")]
-    assert box == pytest.approx([-180, -85.0511287798066, 180, 90])
+    assert box == pytest.approx([-180, -90, 180, 90])
     image = pixels(response)
     assert max(image.shape[:2]) == 300
     assert response.content_type == "image/png"

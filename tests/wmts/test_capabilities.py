@@ -336,7 +336,9 @@ def test_published_set_has_the_matrices_from_top_to_bottom(rich: Client, find: F
 
 def test_matrix_of_a_projected_set(rich: Client, find: Find) -> None:
     response = rich.get(GET)
-    assert find(response, matrix_set("PM", "ows:SupportedCRS/text()")) == ["EPSG:3857"]
+    assert find(response, matrix_set("PM", "ows:SupportedCRS/text()")) == [
+        "urn:ogc:def:crs:EPSG::3857"
+    ]
     matrix = find(response, matrix_set("PM", "wmts:TileMatrix[ows:Identifier='1']"))[0]
     texts = {child.tag.rpartition("}")[2]: child.text for child in matrix}
     assert float(texts.pop("ScaleDenominator")) == pytest.approx(279541132.0143589)

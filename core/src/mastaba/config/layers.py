@@ -16,6 +16,7 @@ from mastaba.config.schema import SchemaValidator, json_path
 from mastaba.config.services import load_metadata
 from mastaba.model.bbox import BoundingBox
 from mastaba.model.crs import CRS, WGS84, geographic_bbox, is_known_crs
+from mastaba.model.extent import pyramid_bbox
 from mastaba.model.layer import Attribution, FeatureInfo, Layer, Logo
 from mastaba.model.pyramid import Level, Pyramid
 from mastaba.model.settings import Settings
@@ -113,7 +114,7 @@ class LayerLoader:
                 native = WGS84.transform_bbox(geographic, crs)
                 pyramid = _narrowed(pyramid, native)
             else:
-                native = pyramid.finest.matrix.bbox_of(pyramid.finest.limits)
+                native = pyramid_bbox(pyramid)
                 geographic = geographic_bbox(native, crs)
             if not native.is_finite:
                 raise ValueError("its coordinates are too large")

@@ -97,6 +97,7 @@ class DerivedTilePublisher:
             max_pixels=self.matrix.tile_width * self.matrix.tile_height,
             max_tiles_x=MAX_SOURCE_TILES,
             max_tiles_y=MAX_SOURCE_TILES,
+            overviews=False,
         )
 
     def respond(self, request: Request, tile_row: int, tile_col: int) -> Response:

@@ -6,8 +6,8 @@ import math
 import re
 import threading
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import dataclass, field
+from functools import lru_cache, reduce
 from typing import Final
 
 import numpy as np
@@ -54,7 +54,9 @@ class CRS:
             before x. Only EPSG codes can; ``CRS:84`` and IGNF are always x, y.
         metres_per_unit: of the CRS axes, for scale denominators: as in existing servers, degrees
             on the equator of WGS 84 for geographic CRSs and 1 for all others.
-        area_of_use: degrees; the whole world where PROJ knows none.
+        area_of_use: degrees; the whole world where PROJ knows none. One that crosses the
+            antimeridian reaches around the whole Earth here.
+        areas_of_use: the same as one box, or as two on both sides of the antimeridian.
     """
 
     code: str
@@ -62,6 +64,15 @@ class CRS:
     northing_first: bool
     metres_per_unit: float
     area_of_use: BoundingBox
+    areas_of_use: tuple[BoundingBox, ...] = field(repr=False, compare=False)
+
+    @property
+    def urn(self) -> str:
+        """The identifier in the documents of OWS (OGC 06-121r3 table 22)."""
+        authority, _, code = self.code.partition(":")
+        if self.code == "CRS:84":
+            return "urn:ogc:def:crs:OGC:1.3:CRS84"
+        return f"urn:ogc:def:crs:{authority}::{code}"
 
     @classmethod
     def from_code(cls, code: str) -> CRS:
@@ -119,7 +130,7 @@ def geographic_bbox(bbox: BoundingBox, crs: CRS) -> BoundingBox:
     Raises:
         ValueError: the box has no finite place on the globe.
     """
-    box = crs.transform_bbox(bbox, WGS84)
+    box = _with_poles(crs.transform_bbox(bbox, WGS84), bbox, crs)
     edges = (
         _snap(value, limit)
         for value, limit in zip(
@@ -130,6 +141,22 @@ def geographic_bbox(bbox: BoundingBox, crs: CRS) -> BoundingBox:
     if cut is None:
         raise ValueError("the box lies outside the globe")
     return cut
+
+
+def _with_poles(geographic: BoundingBox, bbox: BoundingBox, crs: CRS) -> BoundingBox:
+    """Return a geographic box with the poles that lie inside, which no edge comes near to."""
+    if crs.is_geographic:
+        return geographic
+    for latitude in (-90.0, 90.0):
+        # Where a pole is no point, as in Mercator, its longitudes have places of their own.
+        x, y = transform_points(
+            WGS84, crs, np.array([0.0, 120.0, 240.0]), np.full(3, latitude, np.float64)
+        )
+        is_point = np.isfinite(x + y).all() and max(np.ptp(x), np.ptp(y)) < 1.0
+        if is_point and bbox.xmin < x[0] < bbox.xmax and bbox.ymin < y[0] < bbox.ymax:
+            pole = BoundingBox(-180.0, latitude, 180.0, latitude)
+            geographic = geographic.union(pole)
+    return geographic
 
 
 def _snap(value: float, limit: float) -> float:
@@ -183,12 +210,14 @@ def _load(code: str) -> CRS:
     if not (proj.is_geographic or proj.is_projected):
         raise UnknownCRSError(f"the CRS {code} is none for maps")
     area = proj.area_of_use
+    areas = _areas(area.west, area.south, area.east, area.north) if area else (WORLD,)
     return CRS(
         code=code,
         is_geographic=proj.is_geographic,
         northing_first=code.startswith("EPSG:") and _northing_first(proj),
         metres_per_unit=_METRES_PER_DEGREE if proj.is_geographic else 1.0,
-        area_of_use=WORLD if area is None else _area(area.west, area.south, area.east, area.north),
+        area_of_use=reduce(BoundingBox.union, areas),
+        areas_of_use=areas,
     )
 
 
@@ -201,11 +230,10 @@ def _northing_first(proj: pyproj.CRS) -> bool:
     return directions[0] == directions[1] and abbreviations[:1] in (["N"], ["Y"])
 
 
-def _area(west: float, south: float, east: float, north: float) -> BoundingBox:
-    # An area across the antimeridian (west > east) has no single box; the full turn contains it.
-    if west > east:
-        west, east = -180.0, 180.0
-    return BoundingBox(west, south, east, north)
+def _areas(west: float, south: float, east: float, north: float) -> tuple[BoundingBox, ...]:
+    if west <= east:
+        return (BoundingBox(west, south, east, north),)
+    return BoundingBox(west, south, 180.0, north), BoundingBox(-180.0, south, east, north)
 
 
 class Equivalences:

@@ -56,8 +56,9 @@ class Layer:
     Attributes:
         pyramid: composed of the level ranges of one or more pyramids.
         styles: at least one for raster layers, the first is the default; none for vector ones.
-        native_bbox: in the CRS of the tile matrix set.
-        geographic_bbox: WGS 84 degrees, longitude is x.
+        native_bbox: around the data of all levels, or as the operator says; in the CRS of the
+            tile matrix set.
+        geographic_bbox: the same in WGS 84 degrees, longitude is x.
         resampling: kernel name, ``nn`` to ``lanczos_4``.
         extra_crs: codes offered for maps besides the native and the global ones.
         extra_tile_matrix_sets: offered by tile services when tiles may be reprojected.

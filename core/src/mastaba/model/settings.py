@@ -29,7 +29,12 @@ class Contact:
 
 @dataclass(frozen=True, slots=True)
 class MapSettings:
-    """``global.map``: limits and choices of WMS and OGC API Maps (services-config.md 2.1)."""
+    """``global.map``: limits and choices of WMS and OGC API Maps (services-config.md 2.1).
+
+    Attributes:
+        overviews: whether a map that would take too many tiles of the coarsest level may be
+            drawn from a sample of them.
+    """
 
     reprojection: bool = True
     formats: tuple[str, ...] = (
@@ -47,6 +52,7 @@ class MapSettings:
     max_tiles_y: int = 32
     max_pixels: int = 5000 * 5000
     max_source_bytes: int = 1024**3
+    overviews: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
+from mastaba.errors import InvalidParameterError
 from mastaba.model.bbox import BoundingBox
 from mastaba.model.crs import CRS
 from mastaba.model.layer import Layer
 from mastaba.model.pyramid import Level, Pyramid
 from mastaba.model.settings import MapSettings
+from mastaba.model.tile_matrix_set import TileMatrix
 from mastaba.render.kernels import AxisWeights, Taps
 from mastaba.render.limits import check_window
 from mastaba.render.mosaic import LevelPixels, Mosaic, Window
+from mastaba.render.overview import OverviewPixels
 from mastaba.render.positions import (
     CurvedPositions,
     Positions,
@@ -44,6 +48,9 @@ _STRIP_PIXELS: Final = 4 * 1024 * 1024
 """Pixels rendered at a time, so that memory does not grow with the size of the map."""
 
 _HALF: Final = 0.5
+
+_OVERVIEW_LOSS: Final = 8
+"""How many times coarser than the longer side of its pixels an overview may be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,15 +93,17 @@ class LayerMap:
         self._positions: Positions | None = None
         self._around = 0
         source = layer.pyramid.tile_matrix_set.crs
+        coarsest = levels[layer.pyramid.coarsest.matrix.id]
+        self._coarsest = coarsest
+        self._level: LevelPixels | OverviewPixels = coarsest
+        self._place: Callable[[TileMatrix], Positions | None]
         if same_crs:
-            resolution = _resolution(extent.bbox, extent.width, extent.height)
+            self._resolution = resolution = _resolution(extent.bbox, extent.width, extent.height)
             level = choose_level(layer.pyramid, resolution * resolution_factor)
-            self._positions = same_crs_positions(
-                extent.bbox, extent.width, extent.height, level.matrix
-            )
+            self._place = partial(same_crs_positions, extent.bbox, extent.width, extent.height)
+            self._positions = self._place(level.matrix)
             self._level = levels[level.matrix.id]
             return
-        self._level = next(iter(levels.values()))
         reprojected = None
         goes_around = tiles_around(layer.pyramid.finest.matrix, source) > 0
         for area in areas_to_try(extent.crs, source):
@@ -110,26 +119,49 @@ class LayerMap:
             self._part = None
             return
         top, bottom, left, right = self._part
-        resolution = _resolution(reprojected, right - left, bottom - top)
+        self._resolution = resolution = _resolution(reprojected, right - left, bottom - top)
         level = choose_level(layer.pyramid, resolution * resolution_factor)
-        self._positions = other_crs_positions(
-            part, extent.crs, right - left, bottom - top, level.matrix, source
+        self._place = partial(
+            other_crs_positions, part, extent.crs, right - left, bottom - top, source=source
         )
+        self._positions = self._place(level.matrix)
         self._level = levels[level.matrix.id]
         self._around = tiles_around(level.matrix, source)
 
     def check(self, settings: MapSettings) -> None:
         """Refuse what would take too many tiles.
 
+        Where no coarser level is stored, the map is drawn from an overview if that is enough.
+
         Raises:
             InvalidParameterError: naming BBOX.
         """
+        try:
+            self._check_window(settings)
+        except InvalidParameterError:
+            for overview in self._overviews() if settings.overviews else ():
+                self._level, self._positions = overview, self._place(overview.level.matrix)
+                with contextlib.suppress(InvalidParameterError):
+                    return self._check_window(settings)
+            raise
+
+    def _check_window(self, settings: MapSettings) -> None:
         window = self._whole_window()
-        if window is None:
+        if window is not None:
+            size = self._raster.channels * (4 if self._is_float else 1)
+            check_window(window, self._level.count(window, self._around), size, settings)
+
+    def _overviews(self) -> Iterator[OverviewPixels]:
+        """Yield what may take the place of the coarsest level, the best one first."""
+        positions = self._positions
+        if self._level is not self._coarsest or positions is None:
             return
-        matrix = self._level.level.matrix
-        size = self._raster.channels * (4 if self._is_float else 1)
-        check_window(window, matrix.tile_width, matrix.tile_height, size, settings)
+        mean = self._resolution / self._coarsest.level.matrix.cell_size
+        longer = max(positions.ratio_x, positions.ratio_y)
+        best, last = (math.floor(math.log2(ratio / _COARSEST)) for ratio in (mean, longer))
+        if last > 0:
+            for power in range(max(best, 1), last + _OVERVIEW_LOSS.bit_length()):
+                yield OverviewPixels(self._coarsest, 2**power)
 
     @property
     def is_empty(self) -> bool:

@@ -43,18 +43,18 @@ def check_size(request: MapRequest, settings: MapSettings) -> None:
 
 
 def check_window(
-    window: Window, tile_width: int, tile_height: int, pixel_size: int, settings: MapSettings
+    window: Window, tiles: tuple[int, int], pixel_size: int, settings: MapSettings
 ) -> None:
     """Refuse a window of a level that takes too many tiles or bytes.
 
     Args:
+        tiles: rows and columns of tiles that it takes.
         pixel_size: bytes of one source pixel.
 
     Raises:
         InvalidParameterError: naming BBOX.
     """
-    columns = (window.right - 1) // tile_width - window.left // tile_width + 1
-    rows = (window.bottom - 1) // tile_height - window.top // tile_height + 1
+    rows, columns = tiles
     height, width = window.shape
     if (
         columns > settings.max_tiles_x

@@ -67,6 +67,11 @@ class LevelPixels:
         pyramid: of the level; not a vector one.
         reader: of the level.
         cache: of decoded tiles, shared by all levels.
+
+    Attributes:
+        level: the level.
+        nodata: one value for each channel.
+        is_float: whether pixels are float32, and not uint8.
     """
 
     def __init__(self, pyramid: Pyramid, reader: LevelReader, cache: TileCache) -> None:
@@ -75,8 +80,8 @@ class LevelPixels:
         self.level = reader.level
         self._reader = reader
         self._cache = cache
-        self._nodata = pyramid.raster.nodata
-        self._is_float = pyramid.format.sample == "float32"
+        self.nodata = pyramid.raster.nodata
+        self.is_float = pyramid.format.sample == "float32"
         self._decoder = TileDecoder(
             pyramid.format, pyramid.raster.channels, matrix.tile_width, matrix.tile_height
         )
@@ -91,13 +96,13 @@ class LevelPixels:
         Raises:
             SlabFormatError, StorageError: a tile cannot be read or decoded.
         """
-        channels = len(self._nodata)
-        dtype = np.float32 if self._is_float else np.uint8
+        channels = len(self.nodata)
+        dtype = np.float32 if self.is_float else np.uint8
         touched = window.tiles(self.level)
         places = self._places(touched, around)
         stored = _stored(places, around)
         once = list(dict.fromkeys(stored)) if around else stored
-        tiles = self._tiles(once)
+        tiles = self.tiles(once)
         if len(once) < len(stored):
             found = dict(zip(once, tiles, strict=True))
             tiles = [found[place] for place in stored]
@@ -109,14 +114,14 @@ class LevelPixels:
         else:
             pixels = np.empty((*window.shape, channels), dtype)
             if not complete:
-                pixels[:] = self._nodata
+                pixels[:] = self.nodata
             for tile, place in zip(tiles, places, strict=True):
                 if tile is not None:
                     self._place(tile, place, window, pixels)
         valid: Mask | None = None
-        if self._is_float:
+        if self.is_float:
             # Elevation next to nodata must not become something between the two.
-            mask = pixels[:, :, 0] != np.float32(self._nodata[0])
+            mask = pixels[:, :, 0] != np.float32(self.nodata[0])
             valid = None if mask.all() else mask
         elif not complete:
             valid = np.zeros(window.shape, np.bool_)
@@ -125,6 +130,11 @@ class LevelPixels:
                     rows, columns, _, _ = self._overlap(place, window)
                     valid[rows, columns] = True
         return Mosaic(pixels, valid)
+
+    def count(self, window: Window, around: int = 0) -> tuple[int, int]:
+        """Return how many rows and columns of tiles a window takes."""
+        touched = window.tiles(self.level)
+        return touched.max_row - touched.min_row + 1, touched.max_col - touched.min_col + 1
 
     def version(self, window: Window, around: int = 0) -> str | None:
         """Return a text that changes with the stored tiles of a window.
@@ -141,8 +151,16 @@ class LevelPixels:
             SlabFormatError, StorageError: an index cannot be read.
         """
         places = self._places(window.tiles(self.level), around)
+        return self.version_of(_stored(places, around))
+
+    def version_of(self, places: Sequence[tuple[int, int]]) -> str | None:
+        """Return a text that changes with some stored tiles; see `version`.
+
+        Args:
+            places: their rows and columns.
+        """
         parts = [self.level.matrix.id]
-        for stored in locate_tiles(self._reader, _stored(places, around)):
+        for stored in locate_tiles(self._reader, places):
             if stored is None:
                 parts.append("-")
             elif stored.version is None:
@@ -159,8 +177,16 @@ class LevelPixels:
             return [] if common is None else _all(common)
         return [(row, col) for row, col in _all(touched) if limits.contains(row, col % around)]
 
-    def _tiles(self, places: Sequence[tuple[int, int]]) -> list[Pixels | None]:
-        """Return decoded tiles; of those not in the cache, all bytes are read in one plan."""
+    def tiles(self, places: Sequence[tuple[int, int]], *, keep: bool = True) -> list[Pixels | None]:
+        """Return decoded tiles; of those not in the cache, all bytes are read in one plan.
+
+        Args:
+            places: rows and columns, inside the limits.
+            keep: whether the cache takes tiles that it does not hold yet.
+
+        Raises:
+            SlabFormatError, StorageError: a tile cannot be read or decoded.
+        """
         found: list[Pixels | None] = [None] * len(places)
         wanted: list[tuple[int, StoredTile]] = []
         for position, stored in enumerate(locate_tiles(self._reader, places)):
@@ -174,10 +200,10 @@ class LevelPixels:
         payloads = read_located([stored for _, stored in wanted])
         decoded = _decode_all(self._decoder, payloads)
         for (position, stored), raw in zip(wanted, decoded, strict=True):
-            tile = self._finite(raw) if self._is_float and raw is not None else raw
+            tile = self._finite(raw) if self.is_float and raw is not None else raw
             found[position] = tile
             # Where the storage knows no generations, a kept tile could be out of date.
-            if tile is not None and stored.version is not None:
+            if keep and tile is not None and stored.version is not None:
                 # The identity after the read: the slab may have been replaced meanwhile.
                 self._cache.put(stored.identity, tile)
         return found
@@ -187,7 +213,7 @@ class LevelPixels:
         finite = np.isfinite(tile)
         if finite.all():
             return tile
-        nodata = np.array(self._nodata, np.float32)
+        nodata = np.array(self.nodata, np.float32)
         cleaned: Pixels = np.where(finite.all(axis=2, keepdims=True), tile, nodata)
         return cleaned
 

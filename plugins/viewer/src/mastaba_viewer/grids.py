@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from mastaba.model.crs import WGS84
+from mastaba.model.extent import bbox_in
 from mastaba.model.tile_matrix_set_link import TileMatrixSetLink, links
 
 if TYPE_CHECKING:
@@ -63,10 +63,9 @@ def grids(layer: Layer, site: Site) -> list[dict[str, Any]]:
     native = _grid(pyramid.tile_matrix_set, limits, layer.native_bbox) | {"blocks": blocks}
     found = {pyramid.tile_matrix_set.id: native}
     for link in extra_links(layer, site):
-        crs = link.tile_matrix_set.crs
-        area = layer.geographic_bbox.intersection(crs.area_of_use)
-        assert area is not None, "a set without anything of the layer is not linked"
-        grid = _grid(link.tile_matrix_set, link.limits, WGS84.transform_bbox(area, crs))
+        box = bbox_in(layer, link.tile_matrix_set.crs)
+        assert box is not None, "a set without anything of the layer is not linked"
+        grid = _grid(link.tile_matrix_set, link.limits, box)
         found.setdefault(link.tile_matrix_set.id, grid)
     return list(found.values())
 

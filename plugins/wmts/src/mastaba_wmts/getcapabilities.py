@@ -101,7 +101,11 @@ class GetCapabilities:
         if name == "OperationsMetadata":
             return self._operations(inspire)
         layers = filter(in_inspire, self._layers) if inspire else self._layers
-        return contents(layers, self._settings.endpoint_uri if self._restful else "")
+        return contents(
+            layers,
+            self._settings.endpoint_uri if self._restful else "",
+            crs_names=self._settings.own.get("crs_names", "urn"),
+        )
 
     def _identification(self) -> str:
         settings, general = self._settings, self._general
