@@ -180,7 +180,11 @@ FAULTS: list[tuple[dict[str, Any], str, str]] = [
     ({"J": "1.5"}, "InvalidPoint", "J"),
     ({"I": "ten"}, "InvalidPoint", "I"),
     ({"J": "9" * 5000}, "InvalidPoint", "J"),
-    ({"BBOX": "0,0,1e8,1e8", "DPI": "1"}, "InvalidParameterValue", "BBOX"),
+    (
+        {"BBOX": "0,0,1e8,1e8", "DPI": "1", "WIDTH": "1024", "HEIGHT": "768"},
+        "InvalidParameterValue",
+        "BBOX",
+    ),
 ]
 
 

@@ -272,7 +272,7 @@ def test_map_of_too_many_tiles_is_refused(
     client: Client, map_query: MapQuery, fault: Fault
 ) -> None:
     # Of the finest level; DPI decides it.
-    query = map_query(BBOX="0,0,1e8,1e8", DPI=1)
+    query = map_query(BBOX="0,0,1e8,1e8", DPI=1, WIDTH=1024, HEIGHT=768)
     assert fault(client.get("/wms", query_string=query)) == (400, INVALID, "BBOX")
 
 

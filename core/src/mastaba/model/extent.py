@@ -79,6 +79,6 @@ def whole_view(layer: Layer) -> Level:
     fitting = (
         level
         for level in reversed(list(layer.pyramid.levels.values()))
-        if side <= _SCREEN * level.matrix.cell_size
+        if side < (_SCREEN + 0.5) * level.matrix.cell_size
     )
     return next(fitting, layer.pyramid.coarsest)

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from mastaba.render.mosaic import LevelPixels, Mosaic, Window
 
-_BLOCK: Final = 16
+_BLOCK: Final = 8
 """Pixels of an overview on each axis that one stored tile may stand for, at most."""
 
 _BATCH: Final = 32
@@ -45,7 +45,7 @@ class OverviewPixels:
     """Gives the pixels of a level that is not stored; the counterpart of `LevelPixels`.
 
     A pixel is the one in the middle of those that it stands for. Where a tile would become
-    smaller than 16 pixels, only one tile of each group is read, and stretched over the group.
+    smaller than 8 pixels, only one tile of each group is read, and stretched over the group.
 
     Args:
         source: the coarsest level.
