@@ -77,9 +77,10 @@ def web_clients() -> Path:
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
-    """A server of two layers.
+    """A server of three layers.
 
-    WORLD is whole at levels 0 to 3, and has one tile of level 6; DEGREES is in EPSG:4326.
+    WORLD is whole at levels 0 to 3, and has one tile of level 6; EARTH is the same without that
+    tile, to which OpenLayers would cut tile matrix sets with limits; DEGREES is in EPSG:4326.
     """
     with public_folder() as folder:
         world = write_pyramid(
@@ -88,6 +89,14 @@ def url() -> Iterator[str]:
             tile_matrix_set=web_mercator(),
             format="TIFF_PNG_UINT8",
             levels=[*WORLD_LEVELS, LevelPlan("6", 22, 22, 33, 33)],
+            tile=tiny_integer_tile(3),
+        )
+        earth = write_pyramid(
+            folder / "pyramids",
+            "EARTH",
+            tile_matrix_set=web_mercator(),
+            format="TIFF_PNG_UINT8",
+            levels=WORLD_LEVELS,
             tile=tiny_integer_tile(3),
         )
         degrees = write_pyramid(
@@ -104,6 +113,7 @@ def url() -> Iterator[str]:
         server_json = write_installation(
             folder,
             layers={
+                "EARTH": layer_document(earth, tile_matrix_sets=sets),
                 "WORLD": layer_document(world, tile_matrix_sets=sets),
                 "DEGREES": layer_document(degrees, tile_matrix_sets=sets),
             },
@@ -217,9 +227,10 @@ def degrees(level: int, row: int, col: int) -> tuple[list[float], float]:
 @pytest.mark.parametrize("address", ["map/tiles/PM", "map/tiles/WebMercatorQuad"])
 def test_openlayers_ogc_api_tiles(browser: Any, url: str, address: str) -> None:
     script = """
-        const source = new ol.source.OGCMapTile({url: `${url}/ogcapi/collections/WORLD/${a[0]}`});
+        const source = new ol.source.OGCMapTile({url: `${url}/ogcapi/collections/EARTH/${a[0]}`});
         await new Promise((resolve, reject) => source.on("change", () =>
-            source.getState() === "ready" ? resolve() : reject(new Error(source.getState()))));
+            source.getState() === "ready" ? resolve()
+            : source.getState() === "error" && reject(source.getError())));
         return await map(source, a[1], a[2], "EPSG:3857");
     """
     found = open_layers(browser, url, script, address, *place(3, 2, 6))
@@ -229,7 +240,7 @@ def test_openlayers_ogc_api_tiles(browser: Any, url: str, address: str) -> None:
 @pytest.mark.parametrize(
     ("layer", "matrix_set", "projection", "where", "tile"),
     [
-        ("WORLD", "PM_0_6", "EPSG:3857", place, (3, 2, 6)),
+        ("EARTH", "PM_0_3", "EPSG:3857", place, (3, 2, 6)),
         ("DEGREES", "4326_2_3", "EPSG:4326", degrees, (3, 2, 9)),
     ],
 )

@@ -96,14 +96,16 @@ def test_an_overview_shows_the_ground(fine: World, size: int, group: int) -> Non
     """A tile stands for a group of them on each side: that much may a pixel be off its place."""
     request = whole_map(fine, "ramp", size=size)
     image = fine.site.renderer.render(request)
-    assert image.valid is None or image.valid.all()
+    # Three quarters of the kernel lie outside at the corners.
+    assert image.valid is None or (~image.valid).sum() <= 4
+    inside = slice(1, -1), slice(1, -1)
     step = (request.bbox.xmax - request.bbox.xmin) / size
     down = (request.bbox.ymax - request.bbox.ymin) / size
     x = request.bbox.xmin + (np.arange(size) + 0.5) * step
     y = request.bbox.ymax - (np.arange(size) + 0.5) * down
     expected = ramp(*np.meshgrid(x, y))
     # From one tile to the next, 77 units across and 38 down.
-    difference = np.abs(image.pixels[:, :, 0] - expected)
+    difference = np.abs(image.pixels[:, :, 0] - expected)[inside]
     assert difference.max() < group * 115
     assert np.median(difference) < group * 115 / 2
 
