@@ -227,7 +227,8 @@ def degrees(level: int, row: int, col: int) -> tuple[list[float], float]:
 @pytest.mark.parametrize("address", ["map/tiles/PM", "map/tiles/WebMercatorQuad"])
 def test_openlayers_ogc_api_tiles(browser: Any, url: str, address: str) -> None:
     script = """
-        const source = new ol.source.OGCMapTile({url: `${url}/ogcapi/collections/EARTH/${a[0]}`});
+        const source = new ol.source.OGCMapTile({
+            url: `${url}/ogcapi/collections/EARTH/${a[0]}`, mediaType: "image/png"});
         await new Promise((resolve, reject) => source.on("change", () =>
             source.getState() === "ready" ? resolve()
             : source.getState() === "error" && reject(source.getError())));
