@@ -193,6 +193,66 @@ def test_a_slab_cut_short_is_an_error_that_names_it(
         read_tiles(reader_of(directory, storage()), [(3, 3), (0, 8)])
 
 
+class Unversioned(Remote):
+    """A storage that cannot tell generations apart."""
+
+    def read(
+        self, key: str, byte_range: ByteRange | None = None, version: str | None = None
+    ) -> ObjectRead:
+        return ObjectRead(super().read(key, byte_range).data)
+
+
+def index_entry(number: int, *, is_size: bool) -> int:
+    return 2048 + 4 * (number + (SIDE * SIDE if is_size else 0))
+
+
+@pytest.mark.parametrize("storage", [FileStorage, Remote, Unversioned])
+@pytest.mark.parametrize(
+    ("position", "value"),
+    [
+        (index_entry(1, is_size=False), 100),
+        (index_entry(1, is_size=False), 2**32 - 1),
+        (index_entry(1, is_size=True), 2**20),
+        (index_entry(1, is_size=True), 2**32 - 1),
+        (0, 0),
+    ],
+)
+def test_repaired_slab_is_read_at_once_and_as_one_generation(
+    directory: Path, storage: type[FileStorage], position: int, value: int
+) -> None:
+    reader = reader_of(directory, storage())
+    path = directory / slab_path(0, 0)
+    damaged = bytearray(path.read_bytes())
+    damaged[position : position + 4] = value.to_bytes(4, "little")
+    path.write_bytes(damaged)
+    asked = [(0, 0), (0, 1), (0, 2), (0, 8)]
+    for _ in range(2):
+        with pytest.raises(SlabFormatError, match=path.name):
+            read_tiles(reader, asked)
+    replace_slab(directory, 0, 0, new_tiles(0, 0))
+    assert read_tiles(reader, asked) == [
+        *(payload(row, col, 2) for row, col in asked[:3]),
+        payload(0, 8),
+    ]
+
+
+def test_damaged_index_does_not_outlive_a_read_that_succeeded(directory: Path) -> None:
+    """The healthy tiles of a damaged slab keep its index in the cache."""
+    reader = reader_of(directory, Unversioned())
+    path = directory / slab_path(0, 0)
+    whole = path.read_bytes()
+    start = index_entry(1, is_size=False)
+    path.write_bytes(whole[:start] + bytes(4) + whole[start + 4 :])
+    assert read_tiles(reader, [(0, 0)]) == [payload(0, 0)]
+    with pytest.raises(SlabFormatError):
+        reader.locate(0, 1)
+    assert read_tiles(reader, [(0, 0)]) == [payload(0, 0)]
+    path.write_bytes(whole)
+    tile = reader.locate(0, 1)
+    assert tile is not None
+    assert tile.read() == payload(0, 1)
+
+
 def test_an_error_of_one_slab_is_raised(directory: Path) -> None:
     storage = Remote()
 

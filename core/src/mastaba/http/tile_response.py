@@ -115,6 +115,7 @@ class TilePublisher:
             reason = "is no whole deflate stream of one tile"
         except (SlabFormatError, zlib.error) as error:
             reason = str(error)
+        tile.forget_index()
         raise SlabFormatError(f"slab {tile.index.key}: tile {tile.number}: {reason}")
 
     def _validators(self, tile: StoredTile, suffix: str) -> list[tuple[str, str]]:

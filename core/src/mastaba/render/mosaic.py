@@ -11,6 +11,7 @@ from typing import Final
 
 import numpy as np
 
+from mastaba.errors import SlabFormatError
 from mastaba.model.pyramid import Level, Pyramid
 from mastaba.model.tile_matrix_set import TileLimits
 from mastaba.render.request import Mask, Pixels
@@ -172,7 +173,12 @@ class LevelPixels:
             else:
                 found[position] = tile
         payloads = read_located([stored for _, stored in wanted])
-        decoded = _decode_all(self._decoder, payloads)
+        try:
+            decoded = _decode_all(self._decoder, payloads)
+        except SlabFormatError:
+            for _, stored in wanted:
+                stored.forget_index()
+            raise
         for (position, stored), raw in zip(wanted, decoded, strict=True):
             tile = self._finite(raw) if self._is_float and raw is not None else raw
             found[position] = tile

@@ -59,12 +59,11 @@ def locate_tiles(reader: LevelReader, tiles: Sequence[tuple[int, int]]) -> list[
     located: list[StoredTile | None] = []
     for slab, number in places:
         index = indices[slab]
-        place = None if index is None else index.tile(number)
-        located.append(
-            None
-            if index is None or place is None
-            else StoredTile(reader, slab, index, number, place)
-        )
+        tile = None if index is None else reader.stored_tile(slab, index, number)
+        if tile is not None and tile.index is not index:
+            # The slab has been repaired meanwhile: all of its tiles are those of the new index.
+            return locate_tiles(reader, tiles)
+        located.append(tile)
     return located
 
 
@@ -101,6 +100,7 @@ def _may_be_read(group: _Group, attempt: int) -> bool:
     assert group.error is not None
     if attempt < (READ_ATTEMPTS if isinstance(group.error, ObjectChangedError) else 2):
         return True
+    group.tiles[0].forget_index()
     if isinstance(group.error, ObjectNotFoundError):
         return False
     raise group.error

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from typing import Self
+from typing import Final, Self
 
 from mastaba.environment import Environment
 from mastaba.errors import AccessDeniedError, StorageError, StorageUnavailableError
@@ -12,6 +12,8 @@ from mastaba.storage.http import HTTPAnswer, HTTPClient
 from mastaba.storage.settings import required
 
 _STORAGE = "swift://"
+_MAX_BODY: Final = 4 * 1024 * 1024
+"""Bytes; the catalogue of services that Keystone sends with a token is of no use to us."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +93,7 @@ def _ask_natively(credentials: Credentials, client: HTTPClient) -> HTTPAnswer:
         "X-Auth-User": user,
         "X-Auth-Key": credentials.password,
     }
-    return client.request("GET", credentials.auth_url, headers)
+    return client.request("GET", credentials.auth_url, headers, limit=_MAX_BODY)
 
 
 def _ask_keystone(credentials: Credentials, client: HTTPClient) -> HTTPAnswer:
@@ -107,4 +109,6 @@ def _ask_keystone(credentials: Credentials, client: HTTPClient) -> HTTPAnswer:
         }
     }
     headers = {"Content-Type": "application/json"}
-    return client.request("POST", credentials.auth_url, headers, json.dumps(body).encode())
+    return client.request(
+        "POST", credentials.auth_url, headers, json.dumps(body).encode(), _MAX_BODY
+    )
