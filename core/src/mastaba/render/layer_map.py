@@ -16,8 +16,9 @@ from mastaba.model.crs import CRS
 from mastaba.model.layer import Layer
 from mastaba.model.pyramid import Level, Pyramid
 from mastaba.model.settings import MapSettings
-from mastaba.render.kernels import AxisWeights, Taps
+from mastaba.render.kernels import AxisWeights, Taps, radii_of, reach_of
 from mastaba.render.limits import check_window
+from mastaba.render.local_positions import LocalPositions
 from mastaba.render.mosaic import LevelPixels, Mosaic, Window
 from mastaba.render.positions import (
     CurvedPositions,
@@ -33,7 +34,7 @@ from mastaba.render.positions import (
 )
 from mastaba.render.request import MapImage, Mask, Pixels
 from mastaba.render.resample import resample
-from mastaba.render.warp import stencil, warp
+from mastaba.render.warp import warp
 
 Float32 = npt.NDArray[np.float32]
 
@@ -176,10 +177,9 @@ class LayerMap:
         positions = self._positions
         assert positions is not None
         placed = None
-        if isinstance(positions, CurvedPositions) and not positions.is_complete:
-            cut = positions.cut(rows.start, rows.stop - 1)
-            placed = np.isfinite(cut.spread(cut.columns + cut.rows))
-            if not placed.any():
+        if not isinstance(positions, StraightPositions):
+            placed = positions.cut(rows.start, rows.stop - 1).placed()
+            if placed is not None and not placed.any():
                 return self._empty(*placed.shape)
         window = self._window(rows)
         mosaic = self._level.read(window, self._around)
@@ -194,11 +194,10 @@ class LayerMap:
                 return resample(pixels, vertical, horizontal)
         else:
             across, down = self._taps(positions)
-            row_stencil, column_stencil = stencil(down), stencil(across)
             shifted = positions.cut(rows.start, rows.stop - 1).shifted(window.top, window.left)
 
             def sample(pixels: Pixels) -> Pixels:
-                return warp(pixels, shifted, row_stencil, column_stencil)
+                return warp(pixels, shifted, down, across)
 
         pixels, valid = self._sampled(mosaic, sample)
         if placed is not None:
@@ -238,10 +237,15 @@ class LayerMap:
 
     def _axes(self, positions: StraightPositions, rows: slice) -> tuple[AxisWeights, AxisWeights]:
         across, down = self._taps(positions)
-        return (
-            AxisWeights.at(down, positions.rows[rows]),
-            AxisWeights.at(across, positions.columns),
-        )
+        if positions.ratios_y is None:
+            vertical = AxisWeights.at(down, positions.rows[rows])
+        else:
+            vertical = AxisWeights.stretched(
+                self._kernel, positions.rows[rows], positions.ratios_y[rows]
+            )
+        if positions.ratios_x is None:
+            return vertical, AxisWeights.at(across, positions.columns)
+        return vertical, AxisWeights.stretched(self._kernel, positions.columns, positions.ratios_x)
 
     def _whole_window(self) -> Window | None:
         if self._positions is None or self._part is None:
@@ -252,6 +256,9 @@ class LayerMap:
         """Return the source pixels that some rows take."""
         positions = self._positions
         assert positions is not None
+        if isinstance(positions, LocalPositions):
+            found = positions.cut(rows.start, rows.stop - 1).window(self._kernel)
+            return Window(0, 1, 0, 1) if found is None else Window(*found)
         across, down = self._taps(positions)
         if isinstance(positions, CurvedPositions):
             cut = positions.cut(rows.start, rows.stop - 1)
@@ -259,8 +266,12 @@ class LayerMap:
             left, right = _span(across, cut.columns)
             # Positions are yet to be cut to a fraction, which may move their first tap.
             return Window(top - 1, bottom + 1, left - 1, right + 1)
-        top, bottom = _span(down, positions.rows[rows])
-        left, right = _span(across, positions.columns)
+        top, bottom = _span(
+            down,
+            positions.rows[rows],
+            None if positions.ratios_y is None else positions.ratios_y[rows],
+        )
+        left, right = _span(across, positions.columns, positions.ratios_x)
         return Window(top, bottom, left, right)
 
 
@@ -278,7 +289,12 @@ def choose_level(pyramid: Pyramid, resolution: float) -> Level:
     return chosen
 
 
-def _span(taps: Taps, positions: npt.NDArray[np.float64]) -> tuple[int, int]:
+def _span(
+    taps: Taps, positions: npt.NDArray[np.float64], ratios: npt.NDArray[np.float64] | None = None
+) -> tuple[int, int]:
+    if ratios is not None:
+        firsts, counts = reach_of(positions, radii_of(taps.kernel, ratios))
+        return int(firsts.min()), int((firsts + counts).max())
     ends = np.array([np.nanmin(positions), np.nanmax(positions)])
     first = taps.first(ends)
     return int(first[0]), int(first[1]) + taps.count
