@@ -153,6 +153,9 @@ def transform_points(source: CRS, target: CRS, x: Floats, y: Floats) -> tuple[Fl
     return np.asarray(tx), np.asarray(ty)
 
 
+_TRANSFORMERS: Final = 32
+"""For each thread; with the grids of its datum shifts, one may take a megabyte."""
+
 _threads = threading.local()
 
 
@@ -161,11 +164,13 @@ def _transformer(source: str, target: str) -> pyproj.Transformer:
     cache: dict[tuple[str, str], pyproj.Transformer] | None = getattr(_threads, "cache", None)
     if cache is None:
         cache = _threads.cache = {}
-    found = cache.get((source, target))
-    if found is None:
-        found = cache[source, target] = pyproj.Transformer.from_crs(
-            _proj_name(source), _proj_name(target), always_xy=True
-        )
+    # Taken out and put in again, so that the one not used for longest comes first.
+    found = cache.pop((source, target), None) or pyproj.Transformer.from_crs(
+        _proj_name(source), _proj_name(target), always_xy=True
+    )
+    cache[source, target] = found
+    if len(cache) > _TRANSFORMERS:
+        del cache[next(iter(cache))]
     return found
 
 

@@ -70,6 +70,11 @@ class SlabIndex:
         """Where the slab lies, for messages."""
         return f"{self.storage.full_name}/{self.key}" if self.storage.container else self.key
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of offsets and sizes."""
+        return 8 * self._tile_count
+
     def tile(self, number: int) -> tuple[int, int] | None:
         """Return offset and size of a tile, or None when the slab does not hold it.
 

@@ -67,7 +67,7 @@ class GetCapabilities:
         self._general = catalogue.settings
         self._layers = layers
         self._restful = settings.own.get("restful", True)
-        self._section = lru_cache(maxsize=None)(self._make_section)
+        self._section = lru_cache(maxsize=2 * len(_WRITTEN))(self._make_section)
         self._document = lru_cache(maxsize=_KEPT_DOCUMENTS)(self._make_document)
 
     def respond(self, request: Request, wanted: CapabilitiesRequest) -> Response:
