@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -130,6 +130,20 @@ class LayerMap:
             return
         matrix = self._level.level.matrix
         size = self._raster.channels * (4 if self._is_float else 1)
+        positions = self._positions
+        if isinstance(positions, LocalPositions) or (
+            isinstance(positions, StraightPositions) and positions.ratios_y is not None
+        ):
+            # The wide kernels next to a pole reach far beyond the level, where there are no tiles;
+            # memory is needed there all the same.
+            bytes_alone = replace(settings, max_tiles_y=window.bottom - window.top)
+            check_window(window, matrix.tile_width, matrix.tile_height, size, bytes_alone)
+            limits = self._level.level.limits
+            top = max(window.top, limits.min_row * matrix.tile_height)
+            bottom = min(window.bottom, (limits.max_row + 1) * matrix.tile_height)
+            if top >= bottom:
+                return
+            window = replace(window, top=top, bottom=bottom)
         check_window(window, matrix.tile_width, matrix.tile_height, size, settings)
 
     @property
