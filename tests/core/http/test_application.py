@@ -12,6 +12,7 @@ from werkzeug.test import Client
 
 from mastaba.errors import RequestError, StorageUnavailableError, UnsupportedOperationError
 from mastaba.http.app import Application
+from mastaba.http.body import SpooledBody, spooled
 from mastaba.http.request import Request
 from mastaba.http.response import Response, message
 from mastaba.service import Service
@@ -427,3 +428,18 @@ def test_swapped_site_answers_the_next_request(
     application.swap(other.site)
     assert client.get("/alpha").status_code == 400
     assert client.get(TILE).status_code == 200
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+def test_a_body_in_a_file_is_sent_and_closed(
+    method: str, open_client: Callable[..., Client], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = bytes(range(256)) * 20_000
+    body = spooled([data])
+    assert isinstance(body, SpooledBody)
+    monkeypatch.setattr(Failing, "result", Response(200, [], body))
+    with open_client(Failing).open("/failing", method=method) as answer:
+        assert answer.headers["Content-Length"] == str(len(data))
+        assert answer.data == (data if method == "GET" else b"")
+    with pytest.raises(ValueError, match="closed file"):
+        b"".join(body)

@@ -9,6 +9,7 @@ from time import perf_counter
 from typing import Any
 
 from mastaba import trace
+from mastaba.http.body import SpooledBody
 from mastaba.http.masking import masked
 from mastaba.http.request import utf8
 
@@ -44,7 +45,9 @@ def with_access_lines(application: _Application, style: str, *, steps: bool) -> 
         finally:
             trace.end()
         seconds = perf_counter() - begun
-        size = sum(map(len, result)) if isinstance(result, list) else None
+        size = len(result) if isinstance(result, SpooledBody) else None
+        if isinstance(result, list):
+            size = sum(map(len, result))
         fields: dict[str, Any] = {
             "method": environ.get("REQUEST_METHOD", ""),
             "path": utf8(environ.get("SCRIPT_NAME", "") + environ.get("PATH_INFO", "")) or "/",

@@ -9,6 +9,7 @@ from typing import Any
 
 from mastaba.errors import RequestError, SlabFormatError, StorageError
 from mastaba.http.access import with_access_lines
+from mastaba.http.body import SpooledBody
 from mastaba.http.debug import with_debug_headers
 from mastaba.http.masking import masked
 from mastaba.http.request import Request, utf8
@@ -64,7 +65,7 @@ class SiteApplication:
             self._routes.setdefault(service.settings.root_path, service)
         self._depths = sorted({path.count("/") for path in self._routes}, reverse=True)
 
-    def __call__(self, environ: dict[str, Any], start_response: StartResponse) -> list[bytes]:
+    def __call__(self, environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
         self._scoreboard.begin()
         try:
             response = self._answer(environ)
@@ -75,6 +76,11 @@ class SiteApplication:
             if status not in (204, 304):
                 headers.append(("Content-Length", str(len(body))))
             start_response(STATUS_LINES[status], headers)
+            if isinstance(body, SpooledBody):
+                if environ["REQUEST_METHOD"] != "HEAD":
+                    return body
+                body.close()
+                return []
             return [] if environ["REQUEST_METHOD"] == "HEAD" or not body else [body]
         finally:
             self._scoreboard.end()

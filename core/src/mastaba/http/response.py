@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from werkzeug.datastructures import MIMEAccept
 from werkzeug.http import parse_accept_header
 
+from mastaba.http.body import Body
 from mastaba.http.conditional import etag_matches
 
 if TYPE_CHECKING:
@@ -39,11 +40,11 @@ _USUAL_HEADER: Final = 200
 
 
 class Response:
-    """Status, headers and the whole body of an answer. Bodies are in memory, never streamed."""
+    """Status, headers and body of an answer; large bodies are made by `body.spooled`."""
 
     __slots__ = ("body", "headers", "status")
 
-    def __init__(self, status: int, headers: list[tuple[str, str]], body: bytes = b"") -> None:
+    def __init__(self, status: int, headers: list[tuple[str, str]], body: Body = b"") -> None:
         self.status = status
         self.headers = headers
         self.body = body

@@ -90,9 +90,9 @@ class FastCGIConnection(Connection):  # type: ignore[misc]
 
     ``run`` is called whenever the socket may be readable or writable, by one thread at a time
     (whoever holds ``owned``). ``hangup`` says that the end of the input was announced and has to
-    be read. It never waits for input; it waits for room in the socket only
-    while an application produces its answer piece by piece. An answer that is complete but does
-    not fit into the socket is kept in ``output``.
+    be read. It never waits for input, and for room in the socket only when an application calls
+    ``write``. What does not fit into the socket is kept in ``output``; of an answer in pieces
+    that is one piece, and the next is asked for when it is out.
     """
 
     def __init__(self, sock: socket.socket, server: FastCGIServer) -> None:
@@ -109,6 +109,7 @@ class FastCGIConnection(Connection):  # type: ignore[misc]
         self.errors = ErrorStream()
         self._input = b""
         self._request: FastCGIRequest | None = None
+        self._unfinished: FastCGIRequest | None = None
         self._environ = {**server.environ, "wsgi.errors": self.errors}
         self._closing = False
         self._discarding = False
@@ -155,17 +156,31 @@ class FastCGIConnection(Connection):  # type: ignore[misc]
             self.output = []
             self.server.forget(self)
             self._sock.close()
+            if self._unfinished is not None:
+                self._unfinished.end()
 
     def send_last(self, buffers: list[bytes | memoryview]) -> None:
         """Send the end of an answer, and keep what the socket does not take.
 
         :raises DisconnectedError: the connection broke.
         """
+        self._unfinished = None
         self._send(buffers)
         if self.output:
             self.progress = time.monotonic()
         else:
             self._answered()
+
+    def send_part(self, buffers: list[bytes | memoryview], request: FastCGIRequest) -> None:
+        """Send a part of an answer, and keep what the socket does not take.
+
+        The request is asked to go on when that is out.
+
+        :raises DisconnectedError: the connection broke.
+        """
+        self._unfinished = request
+        self._send(buffers)
+        self.progress = time.monotonic()
 
     def send_now(self, buffers: list[bytes | memoryview]) -> None:
         """Send a part of an answer, waiting for a slow receiver as long as it takes some.
@@ -317,6 +332,8 @@ class FastCGIConnection(Connection):  # type: ignore[misc]
             if not self._send([*output]):
                 return
             self.progress = time.monotonic()
+            if self._unfinished is not None and not self.output:
+                self._unfinished.go_on()
         self._answered()
         if self.open and self._input:
             self._process(b"")

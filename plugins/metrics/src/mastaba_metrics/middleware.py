@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
+from mastaba.http.body import SpooledBody
 from mastaba_metrics.operations import OPERATIONS, PAIR, operation
 from mastaba_metrics.table import (
     BOUNDS,
@@ -68,6 +69,8 @@ def counting(site: Site) -> Callable[[_Application], _Application]:
             floats[pair + SECONDS] += seconds
             if result.__class__ is list and result:
                 integers[pair + BYTES] += len(result[0]) if len(result) == 1 else _size(result)
+            elif isinstance(result, SpooledBody):
+                integers[pair + BYTES] += len(result)
             return result
 
         return counted
