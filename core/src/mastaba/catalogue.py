@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from mastaba.model.layer import Layer
-from mastaba.model.settings import ServiceSettings, Settings
+from mastaba.model.settings import MapLimits, ServiceSettings, Settings
 from mastaba.model.style import Style
 from mastaba.model.tile_matrix_set import TileMatrixSet
 from mastaba.slab.index_cache import IndexCache
@@ -28,6 +28,7 @@ class Catalogue:
         storages: open containers.
         indices: cache of slab indices.
         decoded_tiles_size: bytes of decoded tiles that each process may keep for maps.
+        map_limits: what the maps of a process may take together.
         configured_layers: number of layers that should be there, faulty ones included.
     """
 
@@ -40,4 +41,5 @@ class Catalogue:
     storages: StoragePool
     indices: IndexCache
     decoded_tiles_size: int = 64 * 1024**2
+    map_limits: MapLimits = field(default_factory=MapLimits)
     configured_layers: int = 0

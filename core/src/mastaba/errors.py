@@ -20,6 +20,8 @@ Each protocol service maps them to the wire in one table of its own::
     │   ├── TileNotFoundError         inside the limits, but nothing is stored
     │   ├── UnknownPathError          no resource at this path
     │   └── RequestTooLargeError
+    ├── ClientGoneError               nobody waits for the answer any more
+    ├── OverloadedError               retry_after: seconds; the same request may succeed later
     ├── StorageError                  storage, key
     │   ├── ObjectNotFoundError       absent, which is not a failure
     │   ├── ObjectChangedError        another generation of the object than the one asked for
@@ -146,6 +148,23 @@ class RequestTooLargeError(RequestError):
     """The body of the request is larger than the server takes."""
 
 
+class ClientGoneError(MastabaError):
+    """The client has hung up: there is nobody to be answered."""
+
+
+class OverloadedError(MastabaError):
+    """The server cannot answer this request now.
+
+    Args:
+        message: why, fit to be shown to the client.
+        retry_after: seconds after which another attempt makes sense.
+    """
+
+    def __init__(self, message: str, retry_after: int = 10) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
 class StorageError(MastabaError):
     """A storage cannot give what was asked.
 
@@ -193,7 +212,7 @@ class SlabFormatError(MastabaError):
 
 def public_message(error: Exception) -> str:
     """Return what a client may know of an error: nothing of paths, storages or the code."""
-    if isinstance(error, RequestError):
+    if isinstance(error, RequestError | OverloadedError):
         return str(error)
     if isinstance(error, StorageError):
         return "the data cannot be read at the moment"

@@ -145,6 +145,7 @@ class Site:
             when all of them have it, and raises `ChangeRefusedError` when none of them has.
         debug: whether answers tell which process and generation made them.
         access: style of the line for each request: ``off``, ``text`` or ``json``.
+        request_timeout: seconds after which a request that is still worked on is given up.
     """
 
     catalogue: Catalogue
@@ -157,6 +158,7 @@ class Site:
     submit: Callable[[Change], None] = _unchangeable
     debug: bool = False
     access: str = "off"
+    request_timeout: float = 300.0
     services: dict[str, Service] = field(default_factory=dict)
     encoders: dict[str, Encoder] = field(default_factory=dict)
 

@@ -57,6 +57,7 @@ def open_site(
         generation=generation,
         debug=server.debug,
         access=server.logger.access,
+        request_timeout=server.request_timeout,
     )
     site.open_services()
     return site

@@ -10,7 +10,13 @@ from typing import Any, ClassVar
 import pytest
 from werkzeug.test import Client
 
-from mastaba.errors import RequestError, StorageUnavailableError, UnsupportedOperationError
+from mastaba import cancellation
+from mastaba.errors import (
+    OverloadedError,
+    RequestError,
+    StorageUnavailableError,
+    UnsupportedOperationError,
+)
 from mastaba.http.app import Application
 from mastaba.http.body import SpooledBody, spooled
 from mastaba.http.request import Request
@@ -443,3 +449,48 @@ def test_a_body_in_a_file_is_sent_and_closed(
         assert answer.data == (data if method == "GET" else b"")
     with pytest.raises(ValueError, match="closed file"):
         b"".join(body)
+
+
+class Long(Echo):
+    """Goes on for ever, but for its checks."""
+
+    name: ClassVar[str] = "long"
+
+    def respond(self, request: Request) -> Response:
+        while True:
+            cancellation.check()
+
+
+class Gone:
+    """A client that has hung up."""
+
+    def is_gone(self) -> bool:
+        return True
+
+
+def test_a_request_beyond_its_time_is_answered_with_503(
+    open_application: OpenApplication, caplog: pytest.LogCaptureFixture
+) -> None:
+    application = open_application(None, Long, services_overrides={"long": {"enabled": True}})
+    application.site.request_timeout = 0.1
+    application.swap(application.site)
+    answer = Client(application).get("/long")
+    assert (answer.status_code, answer.text) == (503, "long reports")
+    assert answer.headers["Retry-After"] == "10"
+    assert caplog.records == []
+
+
+def test_the_request_of_a_client_that_has_gone_ends_and_is_no_fault(
+    open_client: Callable[..., Client], caplog: pytest.LogCaptureFixture
+) -> None:
+    answer = open_client(Long).get("/long", environ_overrides={cancellation.CLIENT: Gone()})
+    assert answer.status_code == 499
+    assert caplog.records == []
+
+
+def test_an_overloaded_server_says_when_to_come_back(
+    open_client: Callable[..., Client], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Failing, "failure", OverloadedError("later", retry_after=3))
+    answer = open_client(Failing).get("/failing")
+    assert (answer.status_code, answer.headers["Retry-After"]) == (503, "3")

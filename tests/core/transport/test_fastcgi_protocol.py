@@ -290,6 +290,22 @@ def test_too_many_parameters_are_refused(serve: Any, protocol: Any) -> None:
     served = serve(small, max_params=100_000)
     client = served.connect()
     client.send(protocol.request({"HTTP_X": "x" * 200_000}))
-    assert client.answer().protocol_status == 2
+    answer = client.answer()
+    assert (answer.protocol_status, answer.status) == (0, "414 URI Too Long")
+    assert answer.body
     assert client.is_closed()
     assert served.connect().ask({"HTTP_X": "x" * 60_000}).body == b"ok"
+
+
+@pytest.mark.parametrize("digits", [5_000, 19])
+def test_a_content_length_that_is_no_length_harms_nobody(
+    serve: Any, protocol: Any, digits: int
+) -> None:
+    def application(environ: dict[str, Any], start_response: Any) -> list[bytes]:
+        start_response("200 OK", [])
+        return [environ["wsgi.input"].read()]
+
+    client = serve(application).connect()
+    params = {"REQUEST_METHOD": "POST", "CONTENT_LENGTH": "9" * digits}
+    answer = client.ask(params, b"body")
+    assert (answer.status, answer.body) == ("200 OK", b"body")

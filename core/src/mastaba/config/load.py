@@ -56,6 +56,7 @@ def load_catalogue(
         storages=pool,
         indices=indices,
         decoded_tiles_size=server.decoded_tiles_size,
+        map_limits=server.map_limits,
         configured_layers=configured,
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from mastaba.config.documents import parse_document, read_local_text
@@ -11,6 +11,7 @@ from mastaba.config.faults import Faults
 from mastaba.config.schema import SchemaValidator
 from mastaba.errors import reason_of
 from mastaba.model.fault import Fault, Severity
+from mastaba.model.settings import MapLimits
 from mastaba.plugins import Plugins
 
 
@@ -44,6 +45,10 @@ class ServerConfig:
         cache_validity: seconds.
         decoded_tiles_size: bytes of decoded tiles kept by each process.
         worker_requests: after how many requests a worker is replaced; 0 for never.
+        request_timeout: seconds after which a request that is still worked on is given up.
+        worker_timeout: seconds without progress after which a worker process is replaced.
+        body_timeout: seconds that the body of a request may take to arrive.
+        map_limits: what the maps of a process may take together.
         debug: whether answers and the log tell more about how they were made.
         services, layers, styles, tile_matrix_sets: paths as written.
     """
@@ -62,6 +67,10 @@ class ServerConfig:
     styles: str
     tile_matrix_sets: str
     worker_requests: int = 0
+    request_timeout: float = 300.0
+    worker_timeout: float = 60.0
+    body_timeout: float = 30.0
+    map_limits: MapLimits = field(default_factory=MapLimits)
     debug: bool = False
 
     @property
@@ -121,5 +130,18 @@ def _server_config(document: dict[str, Any], file: str) -> ServerConfig:
         styles=places["styles"],
         tile_matrix_sets=places["tile_matrix_sets"],
         worker_requests=int(document.get("worker_requests", 0)),
+        request_timeout=float(document.get("request_timeout", 300)),
+        worker_timeout=float(document.get("worker_timeout", 60)),
+        body_timeout=float(document.get("body_timeout", 30)),
+        map_limits=_map_limits(document.get("maps", {}), int(document.get("threads", 1))),
         debug=document.get("debug", False),
+    )
+
+
+def _map_limits(section: dict[str, Any], threads: int) -> MapLimits:
+    defaults = MapLimits()
+    return MapLimits(
+        memory=1024**2 * int(section.get("memory_mebibytes", defaults.memory // 1024**2)),
+        concurrent=int(section.get("concurrent", max(defaults.concurrent, threads))),
+        waiting=int(section.get("waiting", defaults.waiting)),
     )

@@ -7,13 +7,20 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from mastaba.errors import RequestError, SlabFormatError, StorageError
+from mastaba import cancellation
+from mastaba.errors import (
+    ClientGoneError,
+    OverloadedError,
+    RequestError,
+    SlabFormatError,
+    StorageError,
+)
 from mastaba.http.access import with_access_lines
 from mastaba.http.body import SpooledBody
 from mastaba.http.debug import with_debug_headers
 from mastaba.http.masking import masked
 from mastaba.http.request import Request, utf8
-from mastaba.http.response import STATUS_LINES, Response, message
+from mastaba.http.response import CLIENT_GONE, STATUS_LINES, Response, message
 from mastaba.service import Service, Site
 
 logger = logging.getLogger("mastaba.request")
@@ -57,6 +64,7 @@ class SiteApplication:
     def __init__(self, site: Site) -> None:
         self._site = site
         self._scoreboard = site.scoreboard
+        self._timeout = site.request_timeout
         self._cors = _cors_headers(site.catalogue.settings.cors)
         self._log_requests = logger.isEnabledFor(logging.INFO)
         services = sorted(site.services.values(), key=_rank)
@@ -66,7 +74,9 @@ class SiteApplication:
         self._depths = sorted({path.count("/") for path in self._routes}, reverse=True)
 
     def __call__(self, environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
-        self._scoreboard.begin()
+        scoreboard = self._scoreboard
+        row = scoreboard.begin()
+        cancellation.begin(environ.get(cancellation.CLIENT), self._timeout, row.sign)
         try:
             response = self._answer(environ)
             # A copy: a service may send the same response again.
@@ -83,7 +93,8 @@ class SiteApplication:
                 return []
             return [] if environ["REQUEST_METHOD"] == "HEAD" or not body else [body]
         finally:
-            self._scoreboard.end()
+            cancellation.end()
+            scoreboard.end(row)
 
     def _answer(self, environ: dict[str, Any]) -> Response:
         path: str = environ.get("SCRIPT_NAME", "") + environ.get("PATH_INFO", "")
@@ -141,15 +152,28 @@ class SiteApplication:
         return Response(204, headers)
 
     def _report(self, error: Exception, request: Request, service: Service) -> Response:
+        if isinstance(error, ClientGoneError):
+            return Response(CLIENT_GONE, [])
         if isinstance(error, StorageError | SlabFormatError):
             logger.error("%s: %s", _described(request, service), error)
-        elif not isinstance(error, RequestError):
+        elif not isinstance(error, RequestError | OverloadedError):
             logger.error("%s failed", _described(request, service), exc_info=error)
         try:
-            return service.error_response(error, request)
+            return _with_status_of(error, service.error_response(error, request))
         except Exception as second:
             logger.error("%s: no report", _described(request, service), exc_info=second)
             return _plain_error(500, "Internal issue", "Routing error")
+
+
+def _with_status_of(error: Exception, report: Response) -> Response:
+    """Return a report with the status that an error has in every protocol, if it has one.
+
+    A report that is no error in HTTP, such as a picture, stays so.
+    """
+    if report.status >= 400 and isinstance(error, OverloadedError):
+        report.status = 503
+        report.headers.append(("Retry-After", str(error.retry_after)))
+    return report
 
 
 def _described(request: Request, service: Service) -> str:

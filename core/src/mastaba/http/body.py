@@ -14,7 +14,7 @@ logger = logging.getLogger(__name__)
 IN_MEMORY: Final = 1024 * 1024
 """Bytes; a larger body goes to a temporary file."""
 
-PIECE: Final = 256 * 1024
+PIECE: Final = 64 * 1024
 """Bytes read from the file at a time."""
 
 

@@ -124,7 +124,8 @@ class DerivedTilePublisher:
             etag = self._etag(b"sources", tile_row, tile_col, version.encode())
             if etag_matches(if_none_match, etag):
                 return self._not_modified(etag)
-        body = self._encoded(prepared.draw(), tile_row, tile_col)
+        with self._site.renderer.admission.map(prepared.memory):
+            body = self._encoded(prepared.draw(), tile_row, tile_col)
         # A slab replaced meanwhile has left it open which generation the tile was made of.
         if version is None or prepared.version() != version:
             etag = self._etag(b"body", tile_row, tile_col, body)

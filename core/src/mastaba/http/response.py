@@ -18,7 +18,12 @@ from mastaba.http.conditional import etag_matches
 if TYPE_CHECKING:
     from mastaba.http.request import Request
 
-STATUS_LINES: Final = {int(status): f"{status.value} {status.phrase}" for status in HTTPStatus}
+CLIENT_GONE: Final = 499
+"""For logs and metrics only, since nobody gets it: the status that nginx notes in this case."""
+
+STATUS_LINES: Final = {int(status): f"{status.value} {status.phrase}" for status in HTTPStatus} | {
+    CLIENT_GONE: f"{CLIENT_GONE} Client Closed Request"
+}
 
 _FILE_NAMES: Final = {
     "image/tiff": "image.tif",

@@ -50,6 +50,21 @@ class MapSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class MapLimits:
+    """What the maps of one process may take, all of them together.
+
+    Attributes:
+        memory: bytes. A map that needs more is drawn when no other one is.
+        concurrent: maps drawn at a time; heavy ones take half of these places at most.
+        waiting: maps that wait for their turn; further ones are refused.
+    """
+
+    memory: int = 256 * 1024**2
+    concurrent: int = 4
+    waiting: int = 64
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """What services.json says for all services.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from threadpoolctl import ThreadpoolController
 
@@ -12,6 +13,7 @@ from mastaba.errors import InvalidParameterError
 from mastaba.model.crs import CRS
 from mastaba.model.layer import Layer
 from mastaba.model.settings import MapSettings
+from mastaba.render.admission import Admission
 from mastaba.render.compose import merge
 from mastaba.render.layer_map import Extent
 from mastaba.render.limits import check_size
@@ -20,12 +22,20 @@ from mastaba.render.request import MapImage, MapLayer, MapRequest
 from mastaba.render.styled_layer import StyledLayer, is_bytes
 from mastaba.render.tile_cache import TileCache
 
+_BYTES_PER_PIXEL: Final = 26
+"""What a layer of a map takes at the most demanding step, measured with styles."""
+
 
 class PreparedMap:
-    """A map of which everything is decided, and within the limits; nothing is read yet."""
+    """A map of which everything is decided, and within the limits; nothing is read yet.
 
-    def __init__(self, layers: Sequence[StyledLayer]) -> None:
+    Attributes:
+        memory: bytes that drawing and encoding it take, about.
+    """
+
+    def __init__(self, layers: Sequence[StyledLayer], memory: int) -> None:
         self._layers = layers
+        self.memory = memory
 
     @property
     def is_empty(self) -> bool:
@@ -61,6 +71,8 @@ class PreparedMap:
 class Renderer:
     """Renders maps of one catalogue. Shared by all threads.
 
+    Whoever draws and encodes a map for a request does so inside ``admission.map``.
+
     Args:
         tiles: decoded tiles, in place of a cache of its own.
     """
@@ -72,11 +84,14 @@ class Renderer:
         self._catalogue = catalogue
         self._settings = catalogue.settings.map
         self.tiles = TileCache(catalogue.decoded_tiles_size) if tiles is None else tiles
+        self.admission = Admission(catalogue.map_limits)
         self._levels: dict[str, dict[str, LevelPixels]] = {}
 
     def of(self, catalogue: Catalogue) -> Renderer:
-        """Return the renderer of another catalogue with the same cache of decoded tiles."""
-        return Renderer(catalogue, self.tiles)
+        """Return the renderer of another catalogue, with the caches and limits of this one."""
+        renderer = Renderer(catalogue, self.tiles)
+        renderer.admission = self.admission
+        return renderer
 
     def prepare(self, request: MapRequest, limits: MapSettings | None = None) -> PreparedMap:
         """Decide how a map is made, and refuse one that asks too much.
@@ -97,7 +112,8 @@ class Renderer:
         layers = [self._styled_layer(request, entry) for entry in request.layers]
         for layer in layers:
             layer.check(limits)
-        return PreparedMap(layers)
+        pixels = request.width * request.height
+        return PreparedMap(layers, pixels * len(layers) * _BYTES_PER_PIXEL)
 
     def render(self, request: MapRequest) -> MapImage:
         """Prepare and draw. Raises what both raise."""

@@ -20,7 +20,6 @@ from flup.server.fcgi_base import (
     FCGI_GET_VALUES_RESULT,
     FCGI_KEEP_CONN,
     FCGI_NULL_REQUEST_ID,
-    FCGI_OVERLOADED,
     FCGI_PARAMS,
     FCGI_REQUEST_COMPLETE,
     FCGI_RESPONDER,
@@ -238,11 +237,10 @@ class FastCGIConnection(Connection):  # type: ignore[misc]
             request.pairs_size += len(content)
             limit = self.server.max_params
             if request.pairs_size > limit:
-                logger.warning(
-                    "FastCGI request refused: parameters of more than %d bytes",
-                    self.server.max_params,
-                )
-                self._refuse(request.requestId, FCGI_OVERLOADED)
+                logger.warning("FastCGI request refused: parameters of more than %d bytes", limit)
+                self._request = None
+                request.refuse("414 URI Too Long")
+                self._linger()
             return
         pairs = request.pairs
         environ = self._environ.copy()
@@ -302,6 +300,20 @@ class FastCGIConnection(Connection):  # type: ignore[misc]
         ]
         self._send_small(record(FCGI_GET_VALUES_RESULT, FCGI_NULL_REQUEST_ID, encode_pairs(values)))
 
+    def is_aborted(self, request_id: int) -> bool:
+        """Tell whether the client has hung up, or aborts the request that is answered now."""
+        if self.hangup or not self.again:
+            return self.hangup
+        # Something has arrived since the request, and is read after it.
+        try:
+            data = self._sock.recv(HEADER_SIZE, socket.MSG_PEEK | _DONTWAIT)
+        except OSError:
+            return False
+        if len(data) < HEADER_SIZE:
+            return not data
+        _, kind, aborted, _, _ = unpack_header(data)
+        return bool(kind == FCGI_ABORT_REQUEST and aborted == request_id)
+
     # Bytes out
 
     def _send(self, buffers: list[bytes | memoryview]) -> bool:
@@ -351,11 +363,6 @@ class FastCGIConnection(Connection):  # type: ignore[misc]
                 raise DisconnectedError("the client does not receive its answer")
             output, self.output = self.output, []
             self._send([*output])
-
-    def _refuse(self, request_id: int, status: int) -> None:
-        self._request = None
-        self._send_small(end_record(request_id, status))
-        self._linger()
 
     def _linger(self) -> None:
         """End our side, and swallow what the client still sends until it ends its own.

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
 from flup.server.fcgi_base import Request
 
+from mastaba.cancellation import CLIENT
 from mastaba.transport.records import end_of_answer, stdout_buffers
 
 if TYPE_CHECKING:
@@ -62,7 +64,8 @@ class FastCGIRequest(Request):  # type: ignore[misc]
         :raises DisconnectedError: the connection broke, or has to be broken.
         """
         try:
-            result = self.server.application(self._environ(), self.start_response)
+            environ = self._environ()
+            result = self.server.application(environ, self.start_response)
         except DisconnectedError:
             raise
         except Exception:  # noqa: BLE001 - an application may raise anything
@@ -73,6 +76,25 @@ class FastCGIRequest(Request):  # type: ignore[misc]
         else:
             self._result = result
             self.go_on()
+
+    def is_gone(self) -> bool:
+        """Tell whether nobody waits for the answer any more; see `cancellation.Client`."""
+        return self._conn.is_aborted(self.requestId)
+
+    def aside(self) -> AbstractContextManager[None]:
+        """Let another thread take the place of the calling one; see `cancellation.Client`."""
+        return self.server.aside(self._conn)  # type: ignore[no-any-return]
+
+    def refuse(self, status: str) -> None:
+        """Answer without asking the application.
+
+        :raises DisconnectedError: the connection broke.
+        """
+        body = f"{status[4:]}\n".encode("latin-1")
+        headers = [("Content-Type", "text/plain"), ("Content-Length", str(len(body)))]
+        self.start_response(status, headers)
+        buffers = stdout_buffers(self.requestId, self._head, body)
+        self._conn.send_now([*buffers, end_of_answer(self.requestId)])
 
     def start_response(
         self,
@@ -100,11 +122,13 @@ class FastCGIRequest(Request):  # type: ignore[misc]
         return self._write
 
     def _environ(self) -> dict[str, Any]:
-        environ = self.environ
+        environ, self.environ = self.environ, {}
         body = b"".join(self.body)
         declared = environ.get("CONTENT_LENGTH")
         if body and declared and declared.isdecimal():
-            body = body[: int(declared)]
+            # Cut, since Python refuses to convert thousands of digits.
+            body = body[: int(declared[:20])]
+        environ[CLIENT] = self
         environ["wsgi.input"] = BytesIO(body)
         if environ.get("HTTPS", "off") in ("on", "1"):
             environ["wsgi.url_scheme"] = "https"

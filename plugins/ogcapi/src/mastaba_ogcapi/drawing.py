@@ -16,6 +16,7 @@ from mastaba.render.request import Background, MapImage, MapLayer, MapRequest
 from mastaba.render.styled_layer import is_bytes
 
 if TYPE_CHECKING:
+    from mastaba.render.engine import PreparedMap
     from mastaba.service import Site
     from mastaba_ogcapi.mapquery import MapQuery
 
@@ -38,7 +39,13 @@ def drawn(site: Site, query: MapQuery) -> bytes:
     encoder = query.format.encoder
     if encoder.is_picture and not all(is_bytes(item.layer, style) for item, style in query.layers):
         raise _unfit(query)
-    image = _image(site, query)
+    prepared = _prepared(site, query)
+    with site.renderer.admission.map(sum(item.memory for item in prepared)):
+        return _encoded(_image(prepared), query)
+
+
+def _encoded(image: MapImage, query: MapQuery) -> bytes:
+    encoder = query.format.encoder
     pixels = _picture(image, query) if encoder.is_picture else _data(image, query)
     if not encoder.accepts(pixels.dtype, pixels.shape[2]):
         raise _unfit(query)
@@ -47,11 +54,11 @@ def drawn(site: Site, query: MapQuery) -> bytes:
     return encoder.encode(raster, {})
 
 
-def _image(site: Site, query: MapQuery) -> MapImage:
+def _prepared(site: Site, query: MapQuery) -> list[PreparedMap]:
     layers = tuple(MapLayer(item.layer, style) for item, style in query.layers)
     parts = query.area.parts(query.columns)
     try:
-        prepared = [
+        return [
             site.renderer.prepare(
                 MapRequest(
                     layers, box, query.area.crs, columns, query.rows, query.resolution_factor
@@ -62,6 +69,9 @@ def _image(site: Site, query: MapQuery) -> MapImage:
     except InvalidParameterError as error:
         name = _PARAMETERS.get(error.parameter or "", error.parameter)
         raise InvalidParameterError(str(error), name) from None
+
+
+def _image(prepared: list[PreparedMap]) -> MapImage:
     images = [item.draw() for item in prepared]
     if len(images) == 1:
         return images[0]

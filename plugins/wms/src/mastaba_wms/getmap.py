@@ -44,7 +44,8 @@ class GetMap:
         query = self._queries.read(version, parameters, self._queries.layers(parameters))
         prepared = self._site.renderer.prepare(query.map)
         _check_format(query)
-        body = _encoded(query, prepared.draw())
+        with self._site.renderer.admission.map(prepared.memory):
+            body = _encoded(query, prepared.draw())
         media_type = query.encoder.media_type
         headers = [
             ("Content-Type", media_type),
