@@ -11,6 +11,7 @@ import signal
 import socket
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -40,6 +41,8 @@ from mastaba.transport.supervisor import STOP_SIGNALS, Generation, Supervisor
 
 if TYPE_CHECKING:
     from wsgiref.types import WSGIApplication
+
+_TICK_PERIOD = 0.5
 
 logger = logging.getLogger("mastaba")
 # What is said before there is a log is printed by the command itself, once.
@@ -87,7 +90,8 @@ def _run(arguments: argparse.Namespace, plugins: Plugins, is_reload_due: Callabl
         # answers its requests itself.
         processes = 0 if inherited else server.worker_count
         # During a reload the workers of two generations live side by side.
-        scoreboard = Scoreboard(max(1, 2 * processes), server.threads)
+        maps = server.map_limits.concurrent + server.map_limits.waiting
+        scoreboard = Scoreboard(max(1, 2 * processes), server.threads, maps)
         site = open_site(server, plugins, scoreboard, faults)
         log_faults(faults.all)
         listener = _listener(arguments.http, inherited, server)
@@ -118,6 +122,8 @@ def _run(arguments: argparse.Namespace, plugins: Plugins, is_reload_due: Callabl
             workers=processes,
             reload=reload,
             notifier=Notifier.from_environment(),
+            watch=scoreboard,
+            worker_timeout=server.worker_timeout,
             is_reload_due=is_reload_due,
         )
         if arguments.http:
@@ -145,13 +151,14 @@ class SiteGeneration(Generation):
         self._application = Application(site)
         self._publication = Publication(self._application, server)
         self._scoreboard = site.scoreboard
-        self._threads = server.threads
+        self._server = server
         self._requests = server.worker_requests
         self._sock = sock
         self._handover = handover
 
     def serve(self, link: WorkerLink | None) -> None:
         self._scoreboard.bind_worker(0 if link is None else link.index)
+        threading.Thread(target=self._tick, name="tick", daemon=True).start()
         on_ready = None
         application: WSGIApplication = self._application
         if link is not None:
@@ -162,17 +169,30 @@ class SiteGeneration(Generation):
         if self._handover is None:
             from mastaba.transport.http import HTTPServer
 
-            HTTPServer(application, self._sock, threads=self._threads, on_ready=on_ready).run()
+            limits = self._server.map_limits
+            HTTPServer(
+                application,
+                self._sock,
+                threads=self._server.threads,
+                aside=limits.concurrent + limits.waiting,
+                on_ready=on_ready,
+                body_timeout=self._server.body_timeout,
+            ).run()
         else:
             from mastaba.transport.fastcgi import FastCGIServer
 
             FastCGIServer(
                 application,
                 self._sock,
-                threads=self._threads,
+                threads=self._server.threads,
                 on_ready=on_ready,
                 handover=self._handover,
             ).run()
+
+    def _tick(self) -> None:
+        while True:
+            self._scoreboard.tick()
+            time.sleep(_TICK_PERIOD)
 
     def carry_out(self, change: ChangeMessage) -> ChangeMessage:
         self._publication.carry_out(Change.from_json(change))

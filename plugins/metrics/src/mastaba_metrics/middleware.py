@@ -37,7 +37,7 @@ def counting(site: Site) -> Callable[[_Application], _Application]:
     table.sampled = process.flush
 
     def wrap(application: _Application) -> _Application:
-        by_path, local = services.by_path, table.local
+        by_path, free = services.by_path, table.free
 
         def counted(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
             number = 0
@@ -52,10 +52,6 @@ def counting(site: Site) -> Callable[[_Application], _Application]:
             begun = perf_counter()
             result = application(environ, start)
             seconds = perf_counter() - begun
-            try:
-                integers, floats = local.cells
-            except AttributeError:
-                integers, floats = table.take_row()
             path: str = environ["SCRIPT_NAME"] + environ["PATH_INFO"]
             end = path.find("/", 1)
             found = by_path.get(path if end < 0 else path[:end])
@@ -64,6 +60,11 @@ def counting(site: Site) -> Callable[[_Application], _Application]:
             else:
                 below = "" if end < 0 else path[end:]
                 pair = found[1] + operation(found[0], below, environ["QUERY_STRING"])
+            try:
+                cells = free.pop()
+            except IndexError:
+                cells = table.take_row()
+            integers, floats = cells
             integers[pair + number] += 1
             integers[pair + bisect_left(BOUNDS, seconds) + BUCKETS] += 1
             floats[pair + SECONDS] += seconds
@@ -71,6 +72,7 @@ def counting(site: Site) -> Callable[[_Application], _Application]:
                 integers[pair + BYTES] += len(result[0]) if len(result) == 1 else _size(result)
             elif isinstance(result, SpooledBody):
                 integers[pair + BYTES] += len(result)
+            free.append(cells)
             return result
 
         return counted

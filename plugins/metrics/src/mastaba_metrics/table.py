@@ -1,8 +1,8 @@
 """Counters in memory shared by all worker processes.
 
-Each thread of each worker has a row of its own, so nothing is locked. A worker that is replaced
-leaves its rows to its successor, which counts on: counters never go back while the server runs,
-also not by a reload.
+Each worker has rows, of which a thread takes one while it writes, so nothing is locked. A worker
+that is replaced leaves its rows to its successor, which counts on: counters never go back while
+the server runs, also not by a reload.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Table:
         drivers: names of the storage drivers.
 
     Attributes:
-        local: ``cells`` of each thread that has taken a row.
+        free: rows that are not being written.
         sampled: brings the counters of this process into its cells; called once a second, since
             to do it with each request would cost more than all the rest.
     """
@@ -79,13 +79,16 @@ class Table:
         memory = mmap.mmap(-1, (self._rows * self._width + processes) * _CELL)
         self._integers = memoryview(memory).cast("q")
         self._floats = memoryview(memory).cast("d")
-        self.local = threading.local()
+        self.free: list[Cells] = []
         self.sampled: Callable[[], None] | None = None
         self._taken = 0
         self._lock = threading.Lock()
 
     def take_row(self) -> Cells:
-        """Give the calling thread its row, in ``local.cells``: all pairs, one after the other."""
+        """Return a row for a while, when none is free: all pairs, one after the other.
+
+        It belongs into ``free`` again as soon as it is written.
+        """
         threads = self._scoreboard.threads
         with self._lock:
             # More threads than announced share the last row, and may lose a count to each other.
@@ -96,8 +99,7 @@ class Table:
             threading.Thread(target=self._sample, name="metrics", daemon=True).start()
         start = (self._slot * threads + number) * self._width
         row = slice(start, start + self._width)
-        cells = self.local.cells = self._integers[row], self._floats[row]
-        return cells
+        return self._integers[row], self._floats[row]
 
     def process_row(self) -> memoryview[int]:
         """Return the cells of this process, in the order of ``process_cells``."""
