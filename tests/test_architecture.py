@@ -44,6 +44,7 @@ LIBRARIES = {
     "urllib3": {"mastaba.storage.http"},
     "numba": {"mastaba.render.compiled"},
     "llvmlite": {"mastaba.render.compiled"},
+    "orjson": {"mastaba.encoding.asc"},
     "simplejpeg": {"mastaba.encoding.jpeg", "mastaba.slab.codecs"},
     "pytest": {"mastaba.testing"},
 }

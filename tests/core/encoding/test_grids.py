@@ -56,7 +56,7 @@ def test_ascii_grid_has_the_shortest_decimals() -> None:
     raster = Raster(values[:, :, np.newaxis], BoundingBox(-0.5, 1, 3.5, 3), WGS84, (-99999.0,))
     assert AscEncoder().encode(raster, {}) == (
         b"ncols 4\nnrows 2\nxllcorner -0.5\nyllcorner 1\ncellsize 1\nNODATA_value -99999\n"
-        b"1 0.1 -99999 1594.9984\n20 1.5 0 1e-07\n"
+        b"1 0.1 -99999 1594.9984\n20 1.5 0 1e-7\n"
     )
 
 
