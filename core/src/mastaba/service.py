@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from mastaba import trace
 from mastaba.changes import Change
 from mastaba.errors import ChangeRefusedError, MastabaError, PluginError
 from mastaba.memory import keep_freed_memory
@@ -197,9 +196,6 @@ class Site:
             MastabaError: a service cannot be opened.
         """
         self.encoders = {name.lower(): encoder() for name, encoder in self.plugins.encoders.items()}
-        if self.debug:
-            for encoder in self.encoders.values():
-                encoder.encode = trace.timed("encode", encoder.encode)  # type: ignore[method-assign]
         for name, settings in self.catalogue.services.items():
             try:
                 self.services[name] = self.plugins.services[name](settings, self)

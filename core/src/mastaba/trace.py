@@ -6,14 +6,13 @@ Nothing is noted, and next to nothing spent, in a thread that has not begun a tr
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from time import perf_counter
-from typing import ParamSpec, TypeVar
+from typing import TypeVar
 
-P = ParamSpec("P")
-R = TypeVar("R")
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -62,14 +61,27 @@ def current() -> Trace | None:
     return _local.trace
 
 
-def timed(name: str, function: Callable[P, R]) -> Callable[P, R]:
-    """Return the function as a step of this name."""
+def pulled(name: str, items: Iterable[T], apart: str) -> Iterator[T]:
+    """Yield items, and note the time that getting them takes.
 
-    def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
-        with step(name):
-            return function(*args, **kwargs)
-
-    return wrapped
+    Args:
+        apart: a step inside that is noted by itself.
+    """
+    notes = _local.trace
+    if notes is None:
+        yield from items
+        return
+    iterator = iter(items)
+    while True:
+        begun, inside = perf_counter(), notes.steps.get(apart, 0.0)
+        try:
+            item = next(iterator)
+        except StopIteration:
+            return
+        finally:
+            inside = notes.steps.get(apart, 0.0) - inside
+            notes.add(name, perf_counter() - begun - inside)
+        yield item
 
 
 @contextmanager

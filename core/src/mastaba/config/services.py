@@ -198,7 +198,7 @@ def _map_settings(
         max_tiles_x=int(limits.get("tile_x", default.max_tiles_x)),
         max_tiles_y=int(limits.get("tile_y", default.max_tiles_y)),
         max_pixels=int(limits.get("pixels", width * height)),
-        max_source_bytes=1024**2 * int(limits.get("source_mebibytes", 1024)),
+        max_source_bytes=1024**2 * int(limits.get("source_mebibytes", 256)),
     )
 
 

@@ -14,12 +14,11 @@ import numpy.typing as npt
 from mastaba.model.bbox import BoundingBox
 from mastaba.model.crs import CRS
 
-
 Strip = npt.NDArray[Any]
 """Some rows of a raster: shape (rows, columns, channels), dtype uint8 or float32."""
 
 _WHOLE: Final = 4
-"""Of an encoder that needs the whole raster: the raster, two copies inside the codec, the result."""
+"""Rasters held by an encoder that needs it whole: ours, two of the codec, and the result."""
 _BY_STRIPS: Final = 16 * 1024**2
 """Bytes of an encoder that works in strips: the strip at hand and what is made of it."""
 

@@ -49,9 +49,7 @@ def encode_png(pixels: Bytes) -> bytes:
     return b"".join(_png((rows, columns), blocks, _COLOUR_TYPES[channels], _UP))
 
 
-def encode_indexed(
-    indices: Bytes, palette: Sequence[tuple[int, int, int, int]]
-) -> bytes:
+def encode_indexed(indices: Bytes, palette: Sequence[tuple[int, int, int, int]]) -> bytes:
     """Return an indexed PNG.
 
     Args:

@@ -46,7 +46,7 @@ class MapSettings:
     max_tiles_x: int = 32
     max_tiles_y: int = 32
     max_pixels: int = 5000 * 5000
-    max_source_bytes: int = 1024**3
+    max_source_bytes: int = 256 * 1024**2
 
 
 @dataclass(frozen=True, slots=True)

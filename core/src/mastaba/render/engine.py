@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Final
 
 from threadpoolctl import ThreadpoolController
 
@@ -12,7 +13,7 @@ from mastaba.errors import InvalidParameterError
 from mastaba.model.crs import CRS
 from mastaba.model.layer import Layer
 from mastaba.model.settings import MapSettings
-from mastaba.render.compose import merge
+from mastaba.render.compose import joined, merge, merge_memory
 from mastaba.render.layer_map import Extent
 from mastaba.render.limits import check_size
 from mastaba.render.mosaic import LevelPixels
@@ -20,12 +21,27 @@ from mastaba.render.request import MapImage, MapLayer, MapRequest
 from mastaba.render.styled_layer import StyledLayer, is_bytes
 from mastaba.render.tile_cache import TileCache
 
+_SMALL_THINGS: Final = 1024**2
+"""Bytes: positions, weights, descriptions of tiles."""
+
 
 class PreparedMap:
-    """A map of which everything is decided, and within the limits; nothing is read yet."""
+    """A map of which everything is decided, and within the limits; nothing is read yet.
 
-    def __init__(self, layers: Sequence[StyledLayer]) -> None:
+    Attributes:
+        width, height: pixels.
+        strip_height: rows that are drawn at a time, unless the caller wants others.
+    """
+
+    def __init__(
+        self, layers: Sequence[StyledLayer], width: int, height: int, limits: MapSettings
+    ) -> None:
         self._layers = layers
+        self.width = width
+        self.height = height
+        self.strip_height = min(layer.strip_height for layer in layers)
+        for layer in layers:
+            layer.check(limits, self._cuts(self.strip_height))
 
     @property
     def is_empty(self) -> bool:
@@ -48,14 +64,49 @@ class PreparedMap:
         known = [version for version in versions if version is not None]
         return ",".join(known) if len(known) == len(versions) else None
 
-    def draw(self) -> MapImage:
-        """Return the pixels.
+    @property
+    def blank(self) -> MapImage:
+        """A pixel without data: it tells channels, sample type and nodata value of the map."""
+        return merge([layer.blank for layer in self._layers])
+
+    @property
+    def memory(self) -> int:
+        """Bytes that drawing the map holds at once, an upper estimate; an encoder needs its own."""
+        cuts = self._cuts(self.strip_height)
+        layers = [layer.memory(cuts) for layer in self._layers]
+        merging = merge_memory(self.blank, len(layers)) * self.strip_height * self.width
+        return (
+            _SMALL_THINGS
+            + sum(layer.kept + layer.drawn for layer in layers)
+            + max(merging, *(layer.drawing for layer in layers))
+        )
+
+    def strips(self, height: int | None = None) -> Iterator[MapImage]:
+        """Yield the map in strips of rows, from the top.
+
+        Args:
+            height: rows of each strip but the last one, in place of `strip_height`. The pixels
+                do not depend on it.
 
         Raises:
             SlabFormatError, StorageError: the data cannot be read.
         """
-        with trace.step("draw"):
-            return merge([layer.draw() for layer in self._layers])
+        cuts = self._cuts(height or self.strip_height)
+        layers = [layer.strips(cuts) for layer in self._layers]
+        for _ in cuts:
+            with trace.step("draw"):
+                image = merge([next(layer) for layer in layers])
+            yield image
+
+    def draw(self) -> MapImage:
+        """Return the whole map. Raises what `strips` raises."""
+        return joined(list(self.strips()), axis=0)
+
+    def _cuts(self, height: int) -> Sequence[slice]:
+        return [
+            slice(start, min(start + height, self.height))
+            for start in range(0, self.height, height)
+        ]
 
 
 class Renderer:
@@ -95,9 +146,7 @@ class Renderer:
                 "8-bit pictures and float values cannot go into one map", "LAYERS"
             )
         layers = [self._styled_layer(request, entry) for entry in request.layers]
-        for layer in layers:
-            layer.check(limits)
-        return PreparedMap(layers)
+        return PreparedMap(layers, request.width, request.height, limits)
 
     def render(self, request: MapRequest) -> MapImage:
         """Prepare and draw. Raises what both raise."""

@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
-
-from mastaba.encoding.base import Encoder, Raster
+from mastaba.encoding.base import Encoder
 from mastaba.errors import UnsupportedFormatError
 from mastaba.http.response import Response, content_disposition
 from mastaba_wms import params
 from mastaba_wms.mapquery import MapQueries, MapQuery
 
 if TYPE_CHECKING:
-    from mastaba.render.request import MapImage
+    from mastaba.render.engine import PreparedMap
+    from mastaba.render.request import MapImage, Pixels
     from mastaba.service import Site
 
 # Clients such as GDAL expect three channels of a JPEG, whatever the layer (wms.md section 3.4).
@@ -44,7 +43,7 @@ class GetMap:
         query = self._queries.read(version, parameters, self._queries.layers(parameters))
         prepared = self._site.renderer.prepare(query.map)
         _check_format(query)
-        body = _encoded(query, prepared.draw())
+        body = _body(query, prepared)
         media_type = query.encoder.media_type
         headers = [
             ("Content-Type", media_type),
@@ -64,20 +63,24 @@ def _check_format(query: MapQuery) -> None:
         raise _unfit(query.encoder)
 
 
-def _encoded(query: MapQuery, image: MapImage) -> bytes:
+def _body(query: MapQuery, prepared: PreparedMap) -> bytes:
     from mastaba.render.compose import as_data, as_picture
+    from mastaba.render.encoded_map import EncodedMap, collected, coloured
 
     encoder, background = query.encoder, query.background
-    if encoder.is_picture:
+
+    def finish(image: MapImage, _row: int) -> Pixels:
+        if not encoder.is_picture:
+            return as_data(image, background)
         pixels = as_picture(image, background, alpha_possible=encoder.holds_alpha)
-        if encoder.name == _ALWAYS_RGB and pixels.shape[2] == 1:
-            pixels = np.repeat(pixels, 3, axis=2)
-    else:
-        pixels = as_data(image, background)
-    if not encoder.accepts(pixels.dtype, pixels.shape[2]):
-        raise _unfit(encoder)
-    raster = Raster(np.ascontiguousarray(pixels), query.map.bbox, query.map.crs, image.nodata)
-    return encoder.encode(raster, query.options)
+        return coloured(pixels) if encoder.name == _ALWAYS_RGB else pixels
+
+    place = query.map.bbox, query.map.crs
+    try:
+        encoded = EncodedMap(prepared, finish, encoder, query.options, *place)
+    except UnsupportedFormatError:
+        raise _unfit(encoder) from None
+    return collected(encoded.pieces())
 
 
 def _unfit(encoder: Encoder) -> UnsupportedFormatError:
