@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import mmap
 import os
 import signal
 import socket
@@ -22,7 +23,7 @@ from mastaba.plugins import Plugins
 from mastaba.storage.file import FileStorage
 from mastaba.testing.tiny_installation import tiny_installation
 from mastaba_metrics.operations import OPERATIONS, PAIR, operation
-from mastaba_metrics.table import BOUNDS
+from mastaba_metrics.table import BOUNDS, source_of
 
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
 
@@ -329,3 +330,31 @@ def test_counters_outlive_workers_and_reloads(server: Server) -> None:
     samples = server.samples()
     assert value(samples, "mastaba_reloads_total") == 1
     assert value(samples, "mastaba_workers") == 3
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+def test_what_the_parent_counted_is_not_counted_by_its_children() -> None:
+    """A supervisor reads descriptors, before and between the forks of its workers."""
+
+    class Counted:
+        reads, errors = 5, 1
+
+    counted = Counted()
+    cells = memoryview(mmap.mmap(-1, 6 * 8)).cast("q")
+    source = source_of(counted, ("reads", "errors"), 0, (3, 1))
+    source.flush(cells[0:2])
+    counted.reads = 9
+    for number in (1, 2):
+        child = os.fork()
+        if child == 0:
+            try:
+                counted.reads += 10 * number
+                counted.errors += number
+                source.flush(cells[2 * number : 2 * number + 2])
+                counted.reads += 100
+                source.flush(cells[2 * number : 2 * number + 2])
+            finally:
+                os._exit(0)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    source.flush(cells[0:2])
+    assert cells.tolist() == [6, 0, 110, 1, 120, 2]

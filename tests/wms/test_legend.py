@@ -119,6 +119,28 @@ def style_of(*values: float, continuous: bool) -> Style:
     return Style("s", "s", "s", palette=Palette(entries, rgb_continuous=continuous))
 
 
+def highest_label(*values: float, continuous: bool = True) -> NDArray[Any]:
+    """Return the ink beside the upper end of a legend, without the empty columns behind it."""
+    symbol = Symbol()
+    picture = draw_legend(style_of(*values, continuous=continuous), symbol, transparent=False)
+    beside = np.asarray(picture.convert("L"))[: symbol.height, symbol.width + 8 :] < 200
+    return beside[:, : beside.any(axis=0).nonzero()[0].max(initial=-1) + 1]
+
+
+@pytest.mark.parametrize("continuous", [True, False])
+def test_the_highest_value_has_its_label(continuous: bool) -> None:
+    long = highest_label(0, 1, 2, 1234567, continuous=continuous)
+    short = highest_label(0, 1, 2, 3, continuous=continuous)
+    assert short.any()
+    assert long.shape[1] > 2 * short.shape[1] > 0
+
+
+def test_the_highest_label_is_kept_where_others_would_be_written_over_it() -> None:
+    crowded = highest_label(0, 997, 998, 999, 1000)
+    assert np.array_equal(crowded, highest_label(0, 1000))
+    assert not np.array_equal(crowded, highest_label(0, 999))
+
+
 @pytest.mark.parametrize("continuous", [True, False])
 @pytest.mark.parametrize(
     "values",

@@ -249,6 +249,24 @@ def test_etag_counts_more_than_the_date(client: Client) -> None:
     assert client.get(address("RGB_PNG"), headers=headers).status_code == 200
 
 
+def test_not_modified_has_no_length(client: Client) -> None:
+    """RFC 9110, 8.6: it would be that of the tile, which is not sent."""
+    etag = client.get(address("RGB_PNG")).headers["ETag"]
+    again = client.get(address("RGB_PNG"), headers={"If-None-Match": etag})
+    assert again.status_code == 304
+    assert "Content-Length" not in again.headers
+
+
+@pytest.mark.parametrize("known", ["W/{}", '"x", W/{}, "y"', 'W/"x",{}', "*"])
+def test_etags_are_compared_weakly(known: str, client: Client) -> None:
+    """RFC 9110, 13.1.2: a proxy that compresses makes a strong ETag a weak one."""
+    etag = client.get(address("RGB_PNG")).headers["ETag"]
+    again = client.get(address("RGB_PNG"), headers={"If-None-Match": known.format(etag)})
+    assert (again.status_code, again.data) == (304, b"")
+    other = client.get(address("RGB_PNG"), headers={"If-None-Match": f'W/"x{etag[1:]}'})
+    assert other.status_code == 200
+
+
 def test_head_of_a_tile_has_the_headers_of_get(client: Client) -> None:
     full, head = client.get(address("RGB_PNG")), client.head(address("RGB_PNG"))
     assert dict(head.headers) == dict(full.headers)

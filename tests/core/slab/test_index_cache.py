@@ -71,6 +71,17 @@ def test_full_cache_forgets_the_index_used_longest_ago(clock: Clock, loader: Loa
     assert loader.loads == ["a", "b", "c"]
 
 
+def test_peek_counts_as_use(clock: Clock, loader: Loader) -> None:
+    cache = IndexCache(2, 60, clock)
+    for key in ("a", "b"):
+        cache.get(key, loader.of(key))
+    assert cache.peek("a") is not None
+    cache.get("c", loader.of("c"))
+
+    assert cache.peek("a") is not None
+    assert cache.peek("b") is None
+
+
 def test_index_is_loaded_again_when_its_validity_is_over(clock: Clock, loader: Loader) -> None:
     cache = IndexCache(2, 60, clock)
     first = cache.get("a", loader.of("a"))

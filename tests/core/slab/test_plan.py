@@ -1,3 +1,4 @@
+import contextlib
 import os
 import threading
 from collections.abc import Callable
@@ -32,6 +33,7 @@ class Remote(FileStorage):
         super().__init__()
         self.reads: list[tuple[str, int, int]] = []
         self.before: Callable[[str, ByteRange], None] = lambda key, byte_range: None
+        self.after: Callable[[ByteRange], None] = lambda byte_range: None
 
     def read(
         self, key: str, byte_range: ByteRange | None = None, version: str | None = None
@@ -39,7 +41,9 @@ class Remote(FileStorage):
         assert byte_range is not None
         self.reads.append((Path(key).name, byte_range.offset, byte_range.length))
         self.before(key, byte_range)
-        return super().read(key, byte_range, version)
+        read = super().read(key, byte_range, version)
+        self.after(byte_range)
+        return read
 
 
 def payload(row: int, col: int, generation: int = 1) -> bytes:
@@ -169,6 +173,76 @@ def test_a_slab_replaced_between_index_and_tiles_gives_the_new_generation(
         payload(0, 8),
     ]
     assert old.version != old_version
+
+
+def test_a_tile_read_before_its_slab_was_replaced_is_not_kept(directory: Path) -> None:
+    """The first tile is read in the old generation, and the new one does not hold it."""
+    # Larger than any gap that is read in vain: the two tiles take two reads.
+    between = bytes(1024 * 1024)
+    replace_slab(directory, 0, 0, [b"old 0", between, b"old 2", *[None] * 13])
+    storage = Remote()
+    reader = reader_of(directory, storage)
+    located = locate_tiles(reader, [(0, 0), (0, 2)])
+    first, second = located
+    assert first is not None
+    assert second is not None
+    first_is_read = threading.Event()
+
+    def replace_after_the_first(key: str, byte_range: ByteRange) -> None:
+        if byte_range.offset == second.offset:
+            assert first_is_read.wait(30)
+            storage.before = lambda key, byte_range: None
+            replace_slab(directory, 0, 0, [None, None, b"new 2", *[None] * 13])
+            storage.close()
+
+    storage.before = replace_after_the_first
+    storage.after = lambda byte_range: (
+        first_is_read.set() if byte_range.offset == first.offset else None
+    )
+    assert read_located(located) == [None, b"new 2"]
+
+
+@pytest.mark.parametrize("storage", [FileStorage, Remote])
+def test_tiles_that_share_bytes_are_read_whole(directory: Path, storage: type[FileStorage]) -> None:
+    path = directory / slab_path(0, 0)
+    slab = bytearray(path.read_bytes())
+    count = SIDE * SIDE
+    offsets = memoryview(slab)[2048 : 2048 + 8 * count].cast("I")
+    start, length = offsets[0], offsets[count]
+    # The second tile lies inside the first one, the third one reaches over its end.
+    offsets[1], offsets[count + 1] = start + 10, 20
+    offsets[2], offsets[count + 2] = start + length - 5, 30
+    offsets.release()
+    path.write_bytes(slab)
+    whole = bytes(slab)
+    expected = [
+        whole[start : start + length],
+        whole[start + 10 : start + 30],
+        whole[start + length - 5 : start + length + 25],
+    ]
+    reader = reader_of(directory, storage())
+    assert read_tiles(reader, [(0, 0), (0, 1), (0, 2)]) == expected
+    assert read_tiles(reader, [(0, 1), (0, 0)]) == [expected[1], expected[0]]
+
+
+def test_readers_with_other_slab_sizes_do_not_share_indices(directory: Path) -> None:
+    """Two descriptors over one folder may disagree; one of them must not spoil the other."""
+    cache = IndexCache(100, 300)
+    small, large = (
+        LevelReader(
+            SimpleNamespace(tiles_per_width=side, tiles_per_height=side),  # type: ignore[arg-type]
+            PathLayout(str(directory), 2),
+            FileStorage(),
+            cache,
+        )
+        for side in (2, SIDE)
+    )
+    with contextlib.suppress(SlabFormatError):
+        read_tiles(small, [(0, 0)])
+    assert read_tiles(large, [(3, 3)]) == [payload(3, 3)]
+    located = large.locate(3, 2)
+    assert located is not None
+    assert located.read() == payload(3, 2)
 
 
 @pytest.mark.parametrize("storage", [FileStorage, Remote])

@@ -47,6 +47,23 @@ def test_idle_kept_connections_starve_nobody(serve: Any, threads: int) -> None:
             assert client.ask().body == b"ok"
 
 
+def test_an_end_that_comes_with_the_request_is_seen(serve: Any, protocol: Any) -> None:
+    """Both are announced by one event; nothing announces the end again."""
+    gate = Gate()
+    served = serve(gate, threads=1)
+    busy, client = served.connect(), served.connect()
+    client.ask()
+    busy.send(protocol.request({"PATH_INFO": "/wait"}))
+    assert gate.entered.acquire(timeout=30)
+    # Nobody looks at this connection before both have arrived.
+    client.send(protocol.request({"PATH_INFO": "/"}))
+    client.socket.shutdown(socket.SHUT_WR)
+    gate.opened.set()
+    assert client.answer().body == b"ok"
+    assert client.is_closed()
+    assert busy.answer().body == b"ok"
+
+
 def test_a_slow_sender_occupies_no_thread(serve: Any, protocol: Any) -> None:
     served = serve(small, threads=1)
     slow = [served.connect() for _ in range(20)]

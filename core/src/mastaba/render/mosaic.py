@@ -187,8 +187,8 @@ class LevelPixels:
         finite = np.isfinite(tile)
         if finite.all():
             return tile
-        nodata = np.array(self._nodata, np.float32)
-        cleaned: Pixels = np.where(finite.all(axis=2, keepdims=True), tile, nodata)
+        # Formats of floats have one channel.
+        cleaned: Pixels = np.where(finite, tile, np.float32(self._nodata[0]))
         return cleaned
 
     def _overlap(self, place: tuple[int, int], window: Window) -> tuple[slice, slice, slice, slice]:

@@ -147,8 +147,8 @@ def _single_idat(payload: bytes, width: int, height: int, colour_type: int) -> b
             if data is not None:
                 return None
             data = payload[position + 8 : position + 8 + length]
-        elif kind in (b"IEND", b"tRNS"):
-            return data if kind == b"IEND" else None
+        elif kind == b"IEND":
+            return data
         position += 12 + length
     return None
 
