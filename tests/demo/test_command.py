@@ -12,6 +12,13 @@ from mastaba_demo.settings import Settings
 
 
 @pytest.fixture
+def address() -> str:
+    """Return an address that is free: the default one may be in use."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return f"127.0.0.1:{server.getsockname()[1]}"
+
+
+@pytest.fixture
 def tiny_world(monkeypatch: pytest.MonkeyPatch) -> None:
     small = Settings(levels=(0, 1), last_whole=1, span=2, drainage_size=64)
     monkeypatch.setattr(mastaba_demo.settings, "Settings", lambda: small)
@@ -45,7 +52,7 @@ def test_the_installation_has_no_faults(
 
 
 def test_serving_is_left_to_the_command_line(
-    tiny_world: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tiny_world: None, address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls: list[list[str]] = []
 
@@ -55,16 +62,17 @@ def test_serving_is_left_to_the_command_line(
 
     main = mastaba.cli.main
     monkeypatch.setattr(mastaba.cli, "main", served)
-    assert main(["--block", "nothing", "demo", str(tmp_path), "--http", "127.0.0.1:8123"]) == 0
+    assert main(["--block", "nothing", "demo", str(tmp_path), "--http", address]) == 0
     server_json = str(tmp_path / "server.json")
-    assert calls == [["-f", server_json, "--http", "127.0.0.1:8123", "--block", "nothing"]]
+    assert calls == [["-f", server_json, "--http", address, "--block", "nothing"]]
 
 
 def test_a_directory_that_cannot_be_made_is_reported(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    address: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "file").touch()
-    assert mastaba.cli.main(["demo", str(tmp_path / "file" / "demo")]) == 1
+    directory = str(tmp_path / "file" / "demo")
+    assert mastaba.cli.main(["demo", directory, "--http", address]) == 1
     assert f"mastaba demo: cannot write {tmp_path / 'file' / 'demo'}: " in capsys.readouterr().err
 
 
@@ -80,6 +88,7 @@ def test_an_address_in_use_is_told_before_the_work(
 
 def test_an_interrupt_ends_the_command(
     tiny_world: None,
+    address: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -88,7 +97,7 @@ def test_an_interrupt_ends_the_command(
         raise KeyboardInterrupt
 
     monkeypatch.setattr(ProgressBar, "__call__", interrupt)
-    assert mastaba.cli.main(["demo", str(tmp_path)]) == 130
+    assert mastaba.cli.main(["demo", str(tmp_path), "--http", address]) == 130
     assert "Interrupted" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
 

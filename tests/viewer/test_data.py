@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -276,19 +277,33 @@ def test_every_url_works(everything: Client, name: str) -> None:
         assert (response.content_type or "").startswith(expected), url
 
 
-def test_only_enabled_services_are_sources(tmp_path: Path, open_client: OpenClient) -> None:
+@pytest.fixture
+def with_services(tmp_path: Path, open_client: OpenClient) -> Callable[..., Client]:
+    """Return a function that opens one installation with some services, and settings of theirs."""
+    server_json = ground.install(tmp_path, PUBLIC, ["wmts", "wms", "ogcapi", "viewer"])
+    services_json = tmp_path / "services.json"
+    original = services_json.read_text("utf-8")
+
+    def with_them(*services: str, **settings: dict[str, Any]) -> Client:
+        document = json.loads(original)
+        for name in ("wmts", "wms", "ogcapi"):
+            document[name]["enabled"] = name in services
+            document[name] |= settings.get(name, {})
+        services_json.write_text(json.dumps(document), "utf-8")
+        return open_client(server_json)
+
+    return with_them
+
+
+def test_only_enabled_services_are_sources(with_services: Callable[..., Client]) -> None:
     for services in (["wmts"], ["wms"], ["ogcapi"], ["wms", "ogcapi"]):
-        directory = tmp_path / "_".join(services)
-        client = open_client(ground.install(directory, PUBLIC, [*services, "viewer"]))
-        ids = {found["id"].partition("-")[0] for found in layer(client, "IMAGE")["sources"]}
-        assert ids == set(services)
+        found = layer(with_services(*services), "IMAGE")["sources"]
+        assert {source["id"].partition("-")[0] for source in found} == set(services)
 
 
-def test_parts_of_ogc_api_that_are_off(tmp_path: Path, open_client: OpenClient) -> None:
+def test_parts_of_ogc_api_that_are_off(with_services: Callable[..., Client]) -> None:
     for part, left in {"tiles": "ogcapi-maps", "maps": "ogcapi-tiles"}.items():
-        overrides = {"ogcapi": {part: False}}
-        directory = tmp_path / part
-        client = open_client(ground.install(directory, PUBLIC, ["ogcapi", "viewer"], overrides))
+        client = with_services("ogcapi", ogcapi={part: False})
         assert [found["id"] for found in layer(client, "IMAGE")["sources"]] == [left]
 
 
