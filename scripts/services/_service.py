@@ -74,7 +74,7 @@ class Service:
         self._state["processes"][name] = [process.pid, _started(process.pid)]
         self._save()
 
-    def wait(self, name: str, condition: Callable[[], bool], seconds: float = 60) -> None:
+    def wait(self, name: str, condition: Callable[[], bool], seconds: float = 240) -> None:
         """Wait until a process is ready.
 
         Raises:
