@@ -1,4 +1,4 @@
-"""Real stores, started by scripts/services, and ways to write into them without our drivers."""
+"""Real object stores, started by scripts/services, and writers independent of our drivers."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ class Store:
     """A running service.
 
     Attributes:
-        folder: of the service.
-        variables: what its script tells clients.
+        folder: folder of the service.
+        variables: environment variables for clients, printed by its script.
     """
 
     folder: Path
     variables: Mapping[str, str]
 
     def environment(self, *prefixes: str, **changes: str) -> Environment:
-        """Return the variables for Mastaba that begin like this, some of them changed."""
+        """Return the variables for Mastaba with the given prefixes, with some changes."""
         chosen = {
             name: value
             for name, value in self.variables.items()
@@ -84,7 +84,7 @@ class S3Writer:
 
 @dataclass(frozen=True)
 class SwiftWriter:
-    """Writes into a container by plain HTTP requests."""
+    """Writes into a container with plain HTTP requests."""
 
     store: Store
     container: str
@@ -112,17 +112,17 @@ class SwiftWriter:
         return answer.headers["X-Subject-Token"]
 
     def create(self) -> None:
-        self._ask("PUT", "")
+        self._send("PUT", "")
 
     def put(self, key: str, data: bytes) -> None:
-        self._ask("PUT", key, data)
+        self._send("PUT", key, data)
 
     def delete(self, key: str) -> None:
-        self._ask("DELETE", key)
+        self._send("DELETE", key)
 
-    def _ask(self, method: str, key: str, data: bytes = b"") -> None:
+    def _send(self, method: str, key: str, data: bytes = b"") -> None:
         base = f"{self.store.variables['MASTABA_SWIFT_PUBLICURL']}/{quote(self.container)}"
-        # Names may look like steps in a path.
+        # Keys may contain "." and ".." segments, which must not be normalised.
         url = f"{base}/{quote(key).replace('/.', '/%2E')}" if key else base
         answer = self._pool.request(method, url, data, headers={"X-Auth-Token": self._token})
         assert answer.status < 300, (method, url, answer.status, answer.data[:200])
@@ -153,7 +153,7 @@ class CephWriter:
 
 @cache
 def s3_writer(store: Store, bucket: str) -> S3Writer:
-    """Return what writes into a bucket, which is made the first time."""
+    """Return the writer of a bucket, which is created on first use."""
     writer = S3Writer(store, bucket)
     writer.create()
     return writer
@@ -161,14 +161,14 @@ def s3_writer(store: Store, bucket: str) -> S3Writer:
 
 @cache
 def swift_writer(store: Store, container: str) -> SwiftWriter:
-    """Return what writes into a container, which is made the first time."""
+    """Return the writer of a container, which is created on first use."""
     writer = SwiftWriter(store, container)
     writer.create()
     return writer
 
 
 class _ScriptError(Exception):
-    """A script failed; with what it said."""
+    """A script failed. The message contains its stderr."""
 
 
 def _script(name: str, action: str, *folder: Path, **environment: str) -> str:
@@ -189,9 +189,9 @@ Start = Callable[..., Store]
 
 @pytest.fixture(scope="session")
 def start(request: pytest.FixtureRequest) -> Iterator[Start]:
-    """Starts a service, and stops all of them in the end.
+    """Starts services, and stops all of them at the end.
 
-    What the chosen tests need is installed side by side from the beginning.
+    Everything that the selected tests need is installed in parallel at the beginning.
     """
     base = Path(tempfile.mkdtemp(prefix="mastaba-"))
     started: list[tuple[str, Path]] = []
@@ -248,7 +248,7 @@ def swift_with_keystone(start: Start, keystone: Store) -> Store:
 
 @pytest.fixture(autouse=True)
 def _no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keep the proxies of the machine out of the tests."""
+    """Remove proxy settings of the machine from the environment."""
     for name in ("http_proxy", "https_proxy", "no_proxy", "all_proxy"):
         monkeypatch.delenv(name, raising=False)
         monkeypatch.delenv(name.upper(), raising=False)

@@ -1,4 +1,4 @@
-"""Getting tokens, natively or from Keystone (storage.md sections 6.1 and 6.2)."""
+"""Native and Keystone authentication (storage.md sections 6.1 and 6.2)."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _STORAGE = "swift://"
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """Who we are, and who is to be asked for a token.
+    """Credentials and the server that issues tokens.
 
     Attributes:
-        auth_url: of native authentication, or the token URL of Keystone.
+        auth_url: URL of native authentication, or the token URL of Keystone.
         user: user name.
-        password: its password.
-        account: of native authentication; the project id for Keystone.
-        domain: domain id of Keystone, None for native authentication.
+        password: password of the user.
+        account: account for native authentication, or project id for Keystone.
+        domain: Keystone domain id; None for native authentication.
     """
 
     auth_url: str
@@ -37,7 +37,7 @@ class Credentials:
         """Read the variables SWIFT_* and KEYSTONE_*.
 
         Raises:
-            AccessDeniedError: one that is needed is not set; the message names it.
+            AccessDeniedError: a required variable is not set; the message names it.
         """
         domain = (environment.text("KEYSTONE_DOMAINID") or "").strip() or None
         account = "SWIFT_ACCOUNT" if domain is None else "KEYSTONE_PROJECTID"
@@ -54,37 +54,38 @@ def fetch_token(credentials: Credentials, client: HTTPClient) -> str:
     """Return a new token.
 
     Raises:
-        AccessDeniedError: the credentials are refused.
-        StorageUnavailableError: there is no answer, or none that can be used now.
+        AccessDeniedError: the server refuses the credentials.
+        StorageUnavailableError: the server does not answer, or reports a temporary error.
+        StorageError: the response contains no token.
     """
-    ask, header = (
-        (_ask_natively, "X-Auth-Token")
+    authenticate, header = (
+        (_authenticate_natively, "X-Auth-Token")
         if credentials.domain is None
-        else (_ask_keystone, "X-Subject-Token")
+        else (_authenticate_with_keystone, "X-Subject-Token")
     )
-    answer = ask(credentials, client)
+    answer = authenticate(credentials, client)
     url, status = credentials.auth_url, answer.status
     if status in (401, 403):
         account = "SWIFT_ACCOUNT" if credentials.domain is None else "KEYSTONE_PROJECTID"
         raise AccessDeniedError(
-            f"{url} refuses the user of MASTABA_SWIFT_USER ({status}): check "
+            f"{url} refuses the user in MASTABA_SWIFT_USER (status {status}): check "
             f"MASTABA_SWIFT_PASSWD and MASTABA_{account}",
             storage=_STORAGE,
         )
     if status in (408, 429) or status >= 500:
-        raise StorageUnavailableError(f"{url} answers {status}", storage=_STORAGE)
+        raise StorageUnavailableError(f"{url} returned status {status}", storage=_STORAGE)
     token = answer.headers.get(header, "").strip()
     if not 200 <= status < 300 or not token:
         raise StorageError(
-            f"{url} gives no token (status {status}): check MASTABA_SWIFT_AUTHURL",
+            f"{url} returned no token (status {status}): check MASTABA_SWIFT_AUTHURL",
             storage=_STORAGE,
         )
     return token
 
 
-def _ask_natively(credentials: Credentials, client: HTTPClient) -> HTTPAnswer:
+def _authenticate_natively(credentials: Credentials, client: HTTPClient) -> HTTPAnswer:
     user = f"{credentials.account}:{credentials.user}"
-    # Servers look at one pair or the other.
+    # Servers read one pair of headers or the other.
     headers = {
         "X-Storage-User": user,
         "X-Storage-Pass": credentials.password,
@@ -94,7 +95,7 @@ def _ask_natively(credentials: Credentials, client: HTTPClient) -> HTTPAnswer:
     return client.request("GET", credentials.auth_url, headers)
 
 
-def _ask_keystone(credentials: Credentials, client: HTTPClient) -> HTTPAnswer:
+def _authenticate_with_keystone(credentials: Credentials, client: HTTPClient) -> HTTPAnswer:
     user = {
         "domain": {"id": credentials.domain},
         "name": credentials.user,

@@ -1,4 +1,4 @@
-"""The file that keeps a token between runs and shares it with other tools."""
+"""The file that stores a token between runs and shares it with other tools."""
 
 from __future__ import annotations
 
@@ -13,10 +13,9 @@ _HEADER = "X-Auth-Token:"
 
 
 def read_token(path: str) -> str | None:
-    """Return the token of a file, which holds it bare or as a whole header line.
+    """Return the token from a file, which contains the bare token or a complete header line.
 
-    A file that is absent, empty or cannot be read means that there is no token; the last of
-    these is logged.
+    Returns None if the file is absent, empty or unreadable. An unreadable file is logged.
     """
     try:
         with open(path, encoding="ascii") as file:
@@ -27,12 +26,12 @@ def read_token(path: str) -> str | None:
         logger.warning("MASTABA_SWIFT_TOKEN_FILE: cannot read %s: %s", path, _reason(error))
         return None
     token = line[len(_HEADER) :].strip() if line.lower().startswith(_HEADER.lower()) else line
-    # It becomes a header of a request: nothing else may get into that.
+    # The token becomes a request header: reject anything that could inject other content.
     return token if token and token.isprintable() and " " not in token else None
 
 
 def write_token(path: str, token: str) -> None:
-    """Replace the file in one step, readable for its owner only; a failure is logged."""
+    """Replace the file atomically, readable only by its owner. A failure is logged."""
     fresh = None
     try:
         descriptor, fresh = tempfile.mkstemp(prefix=".token-", dir=os.path.dirname(path) or ".")
