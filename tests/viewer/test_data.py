@@ -1,4 +1,4 @@
-"""What the scripts are told of layers and of tiles."""
+"""The descriptions of layers and stored tiles for the scripts."""
 
 from __future__ import annotations
 
@@ -189,7 +189,7 @@ def test_styles_that_each_source_shows(everything: Client) -> None:
         "wms": [("normal", "image"), ("ember", "image")],
         "ogcapi-maps": [("normal", "image"), ("ember", "image")],
     }
-    # Stored numbers have no colours; those are for what is drawn.
+    # Stored values have no colours; only drawn tiles and maps have.
     assert shown("HEIGHT") == {
         "tms": [("normal", "elevation")],
         "wmts": [("normal", "elevation")],
@@ -210,7 +210,7 @@ def test_palettes_for_legends_leave_out_nodata(everything: Client) -> None:
 
 
 def requests(found: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """Give every URL of a layer, filled as the scripts do, with the Content-Type expected."""
+    """Yield every URL of a layer, filled in like in the scripts, and its expected media type."""
     grids = {grid["id"]: grid for grid in found["sets"]}
     for one in found["sources"]:
         names = one.get("sets", {found["set"]: found["set"]})
@@ -284,15 +284,15 @@ def test_only_enabled_services_are_sources(tmp_path: Path, open_client: OpenClie
         assert ids == set(services)
 
 
-def test_parts_of_ogc_api_that_are_off(tmp_path: Path, open_client: OpenClient) -> None:
-    for part, left in {"tiles": "ogcapi-maps", "maps": "ogcapi-tiles"}.items():
+def test_disabled_parts_of_ogc_api_are_not_sources(tmp_path: Path, open_client: OpenClient) -> None:
+    for part, remaining in {"tiles": "ogcapi-maps", "maps": "ogcapi-tiles"}.items():
         overrides = {"ogcapi": {part: False}}
         directory = tmp_path / part
         client = open_client(ground.install(directory, PUBLIC, ["ogcapi", "viewer"], overrides))
-        assert [found["id"] for found in layer(client, "IMAGE")["sources"]] == [left]
+        assert [found["id"] for found in layer(client, "IMAGE")["sources"]] == [remaining]
 
 
-def test_rows_from_the_bottom(tmp_path: Path, open_client: OpenClient) -> None:
+def test_tms_rows_from_the_bottom(tmp_path: Path, open_client: OpenClient) -> None:
     server_json = tiny_installation(
         tmp_path,
         services=["tms", "viewer"],
@@ -329,7 +329,7 @@ def test_identifiers_are_encoded_and_hidden_layers_have_no_source(
     assert template == (
         f"http://localhost/tms/1.0.0/{encoded}/{{TileMatrix}}/{{TileCol}}/{{TileRow}}.png"
     )
-    # A comma separates the names in a request of WMS.
+    # A comma separates names in WMS requests.
     assert [s["id"] for s in layer(client, "one,two")["sources"]] == [
         "tms",
         "wmts",
@@ -375,7 +375,9 @@ def test_stored_tiles(everything: Client) -> None:
     ("slab", "block"),
     [((1, 1), (4, 4)), ((3, 2), (4, 6)), ((16, 8), (8, 16)), ((4096, 100), (64, 64))],
 )
-def test_blocks_are_slabs_of_a_fair_size(slab: tuple[int, int], block: tuple[int, int]) -> None:
+def test_blocks_are_slabs_of_a_reasonable_size(
+    slab: tuple[int, int], block: tuple[int, int]
+) -> None:
     matrix = TileMatrix("0", 1.0, 0.0, 0.0, 256, 256, 4096, 4096)
     assert block_size(Level(matrix, *slab, matrix.all_tiles)) == block
 

@@ -1,4 +1,4 @@
-"""What the scripts know of layers, as JSON."""
+"""JSON descriptions of layers for the scripts."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 
 
 def layers_document(layers: Iterable[Layer]) -> Document:
-    """Return the list of layers: what is needed to choose among them."""
+    """Return the list of layers, with the fields needed to choose among them."""
     return _json({"layers": [_summary(layer) for layer in layers]})
 
 
 def layer_document(layer: Layer, site: Site) -> Document:
-    """Return all that there is to know of one layer, and of the ways to get it."""
+    """Return the full description of one layer and its sources."""
     raster, box = layer.pyramid.raster, layer.geographic_bbox
-    # Among bytes, the value for "no data" is one like the others.
-    far_off = raster.nodata if raster and layer.pyramid.format.sample == "float32" else ()
+    # In 8-bit data the nodata value is within the normal range and stays in the legend.
+    excluded = raster.nodata if raster and layer.pyramid.format.sample == "float32" else ()
     attribution = layer.attribution
     return _json(
         {
@@ -44,7 +44,7 @@ def layer_document(layer: Layer, site: Site) -> Document:
                 {
                     "id": style.identifier,
                     "title": style.title or style.identifier,
-                    "palette": _palette(style.palette, far_off),
+                    "palette": _palette(style.palette, excluded),
                 }
                 for style in layer.styles
             ],
@@ -73,9 +73,9 @@ def _tables(layer: Layer) -> list[dict[str, str]]:
     return [{"name": table.name, "geometry": table.geometry} for table in tables.values()]
 
 
-def _palette(palette: Palette | None, far_off: Sequence[float]) -> dict[str, Any] | None:
-    """Return the colours of a legend, which would have no room for values that are far off."""
-    entries = [entry for entry in palette.entries if entry.value not in far_off] if palette else []
+def _palette(palette: Palette | None, excluded: Sequence[float]) -> dict[str, Any] | None:
+    """Return the colours of a legend, without values that lie far outside its range."""
+    entries = [entry for entry in palette.entries if entry.value not in excluded] if palette else []
     if palette is None or not entries:
         return None
     return {

@@ -1,4 +1,4 @@
-"""The HTML pages; all that comes from the configuration is escaped here."""
+"""The HTML pages. All texts from the configuration are escaped here."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def list_page(
     settings: ServiceSettings, abstract: str, layers: Iterable[Layer], site: Site
 ) -> Document:
-    """Return the page with a picture of every layer."""
+    """Return the page that lists all layers with thumbnails."""
     base = base_path(settings.endpoint_uri)
     cards = [_card(layer, thumbnail(layer, site), base) for layer in layers]
     return _page(
@@ -63,9 +63,9 @@ def compare_page(settings: ServiceSettings, left: Layer, right: Layer) -> Docume
 
 
 def base_path(endpoint_uri: str) -> str:
-    """Return the path that the pages and their files are below.
+    """Return the path below which the pages and their files are served.
 
-    Only the path: the pages are then free to be opened under another name of the host.
+    Without scheme and host, the pages also work under another host name.
     """
     return quote(urlsplit(endpoint_uri).path.rstrip("/"), safe="/%:@!$&'()*+,;=~-._")
 
