@@ -1,6 +1,6 @@
-"""What happened in the request that a thread is answering: cache hits, and the time of steps.
+"""Trace of the request that a thread is processing: cache hits and the duration of steps.
 
-Nothing is noted, and next to nothing spent, in a thread that has not begun a trace.
+In a thread without a trace, nothing is recorded and the overhead is negligible.
 """
 
 from __future__ import annotations
@@ -18,11 +18,12 @@ R = TypeVar("R")
 
 @dataclass(slots=True)
 class Trace:
-    """Notes on one request.
+    """Measurements of one request.
 
     Attributes:
-        hits, misses: of the cache of slab indices.
-        steps: seconds by name of the step; a step that was taken often counts its sum.
+        hits: hits of the slab index cache.
+        misses: misses of the slab index cache.
+        steps: total seconds of each step, by name.
     """
 
     hits: int = 0
@@ -30,12 +31,12 @@ class Trace:
     steps: dict[str, float] = field(default_factory=dict)
 
     def add(self, step: str, seconds: float) -> None:
-        """Note the time of a step."""
+        """Add the duration of a step."""
         self.steps[step] = self.steps.get(step, 0.0) + seconds
 
     @property
     def cache(self) -> str:
-        """``hit`` when all indices were known, ``miss`` when one was not, ``-`` without any."""
+        """``hit`` if all indices were cached, ``miss`` if one was not, ``-`` if none was needed."""
         return "miss" if self.misses else "hit" if self.hits else "-"
 
 
@@ -47,23 +48,23 @@ _local = _Local()
 
 
 def begin() -> Trace:
-    """Begin to take notes on what this thread does."""
+    """Start the trace of this thread."""
     trace = _local.trace = Trace()
     return trace
 
 
 def end() -> None:
-    """Take no more notes in this thread."""
+    """End the trace of this thread."""
     _local.trace = None
 
 
 def current() -> Trace | None:
-    """Return the notes of this thread; None when none are taken."""
+    """Return the trace of this thread, or None."""
     return _local.trace
 
 
 def timed(name: str, function: Callable[P, R]) -> Callable[P, R]:
-    """Return the function as a step of this name."""
+    """Wrap a function so that its calls are recorded as a step."""
 
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
         with step(name):
@@ -74,13 +75,13 @@ def timed(name: str, function: Callable[P, R]) -> Callable[P, R]:
 
 @contextmanager
 def step(name: str) -> Iterator[None]:
-    """Note the time of what is done inside. For steps of a map, not of a tile."""
+    """Record the duration of the ``with`` block. Use it for steps of a map, not of a tile."""
     trace = _local.trace
     if trace is None:
         yield
         return
-    begun = perf_counter()
+    start = perf_counter()
     try:
         yield
     finally:
-        trace.add(name, perf_counter() - begun)
+        trace.add(name, perf_counter() - start)

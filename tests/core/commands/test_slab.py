@@ -218,7 +218,7 @@ def _in_header(position: int, kind: str, value: int) -> Callable[[bytes], bytes]
 
 DAMAGE: list[tuple[str, Callable[[bytes], bytes], str]] = [
     ("nothing", lambda data: b"", "it is empty"),
-    ("text", lambda data: b"<html>not found</html>", "a header alone has 2048"),
+    ("text", lambda data: b"<html>not found</html>", "less than a header (2048)"),
     ("zeros", lambda data: bytes(len(data)), "begins with 00 00 00 00"),
     ("big-endian", lambda data: b"MM\0*" + data[4:], "big-endian"),
     ("directory elsewhere", _in_header(4, "<I", 2**31), "outside the header"),
@@ -226,13 +226,13 @@ DAMAGE: list[tuple[str, Callable[[bytes], bytes], str]] = [
     ("no offsets", _in_header(114, "<H", 400), "no tile offsets"),
     ("values elsewhere", _in_header(50, "<I", 1 << 30), "outside the header"),
     ("unknown compression", _in_header(62, "<I", 99), "the compression 99"),
-    ("more tiles", _in_header(118, "<I", 1 << 30), "alone have"),
+    ("more tiles", _in_header(118, "<I", 1 << 30), "less than header and index"),
     ("fewer tiles", _in_header(118, "<I", 2), "are not 2 tiles"),
-    ("no whole tiles", _in_header(26, "<I", 100), "no whole tiles"),
+    ("no whole tiles", _in_header(26, "<I", 100), "not a multiple of tiles"),
     ("no tile size", _in_header(98, "<I", 0), "is missing"),
-    ("cut within the index", lambda data: data[:2060], "alone have 2080"),
+    ("cut within the index", lambda data: data[:2060], "4 tiles (2080)"),
     ("cut within a tile", lambda data: data[:-5], "tile 3 ends at"),
-    ("offset in the header", lambda data: changed(data, 1, offset=100), "within header or index"),
+    ("offset in the header", lambda data: changed(data, 1, offset=100), "inside header or index"),
     ("offset far away", lambda data: changed(data, 1, offset=2**32 - 1), "tile 1 ends at"),
     ("size of half the world", lambda data: changed(data, 1, size=2**32 - 1), "tile 1 ends at"),
     (

@@ -46,7 +46,7 @@ def test_info_lists_identifiers_sorted(open_client: OpenClient) -> None:
     }
 
 
-def test_threads_tells_what_each_thread_does(open_client: OpenClient) -> None:
+def test_threads_reports_the_activity_of_each_thread(open_client: OpenClient) -> None:
     client = open_client(["zzz"])
     client.get("/zzz")
     answer: Any = client.get("/healthcheck/threads").json
@@ -74,7 +74,7 @@ def test_depends_counts_open_storages(make_site: Callable[..., Any]) -> None:
     assert client.get("/healthcheck/depends").json == {"storage": {**nothing, "file": 1}}
 
 
-def test_depends_names_other_drivers_too(open_client: OpenClient) -> None:
+def test_depends_also_lists_other_drivers(open_client: OpenClient) -> None:
     class Pool:
         def counts(self) -> dict[str, int]:
             return Counter({"tape": 3, "s3": 2})
@@ -92,18 +92,20 @@ def test_other_paths_are_unknown(open_client: OpenClient, path: str) -> None:
 
 
 @pytest.mark.parametrize("path", ["", "/info", "/threads", "/depends"])
-def test_answers_while_services_are_turned_off(open_client: OpenClient, path: str) -> None:
+def test_health_is_available_while_services_are_turned_off(
+    open_client: OpenClient, path: str
+) -> None:
     client = open_client(enabled=False)
     assert client.get(f"/healthcheck{path}").status_code == 200
 
 
-def test_only_reading_is_allowed(open_client: OpenClient) -> None:
+def test_other_methods_are_not_allowed(open_client: OpenClient) -> None:
     response = open_client().post("/healthcheck")
     assert response.status_code == 405
     assert "GET" in response.headers["Allow"]
 
 
-def test_failing_report_tells_nothing(open_client: OpenClient) -> None:
+def test_failing_report_reveals_no_details(open_client: OpenClient) -> None:
     class Pool:
         def counts(self) -> None:
             raise RuntimeError("/etc/secret")
@@ -115,7 +117,7 @@ def test_failing_report_tells_nothing(open_client: OpenClient) -> None:
     assert b"secret" not in response.data
 
 
-# Probes of an orchestrator
+# Probes for orchestrators
 
 
 @pytest.mark.parametrize("enabled", [True, False])
@@ -131,7 +133,7 @@ def test_ready_without_layers_when_none_is_configured(open_client: OpenClient) -
     assert response.json == {"status": "OK", "reasons": []}
 
 
-def test_not_ready_when_every_layer_is_faulty(open_client: OpenClient) -> None:
+def test_not_ready_if_no_layer_could_be_loaded(open_client: OpenClient) -> None:
     response = open_client(configured_layers=2).get("/healthcheck/ready")
     assert response.status_code == 503
     assert response.json is not None

@@ -36,7 +36,7 @@ def test_nothing_enabled_gives_an_empty_list(open_client: OpenClient) -> None:
     assert len(root) == 0
 
 
-def test_json_gives_links_to_the_same_places(open_client: OpenClient) -> None:
+def test_json_contains_the_same_services(open_client: OpenClient) -> None:
     response = open_client(["aaa", "zzz"]).get("/?f=json")
     assert response.status_code == 200
     assert response.content_type == "application/json"
@@ -73,14 +73,14 @@ def test_json_gives_links_to_the_same_places(open_client: OpenClient) -> None:
         ("rubbish", "application/xml"),
     ],
 )
-def test_accept_chooses_the_form(open_client: OpenClient, accept: str, expected: str) -> None:
+def test_accept_selects_the_format(open_client: OpenClient, accept: str, expected: str) -> None:
     response = open_client().get("/", headers={"Accept": accept})
     assert response.status_code == 200
     assert response.content_type == expected
 
 
 @pytest.mark.parametrize("value", ["xml", "html", "JSON", "", "json%20"])
-def test_other_forms_are_refused(open_client: OpenClient, value: str) -> None:
+def test_other_formats_are_refused(open_client: OpenClient, value: str) -> None:
     response = open_client().get(f"/?f={value}")
     assert response.status_code == 400
     assert response.json is not None
@@ -119,7 +119,7 @@ def test_head_sends_no_body(open_client: OpenClient) -> None:
     assert int(response.headers["Content-Length"]) == len(client.get("/").data)
 
 
-def test_options_names_the_methods(open_client: OpenClient) -> None:
+def test_options_lists_the_methods(open_client: OpenClient) -> None:
     response = open_client().options("/")
     assert response.status_code == 204
     assert response.headers["Allow"] == "HEAD, OPTIONS, GET"
@@ -139,7 +139,7 @@ def test_titles_are_escaped(open_client: OpenClient) -> None:
     assert answer["links"][0]["title"] == title
 
 
-def test_unexpected_error_tells_nothing(make_site: Callable[..., Any]) -> None:
+def test_unexpected_error_reveals_no_details(make_site: Callable[..., Any]) -> None:
     service = make_site().services["root"]
     response = service.error_response(RuntimeError("/etc/secret"), None)
     assert response.status == 500
@@ -147,6 +147,6 @@ def test_unexpected_error_tells_nothing(make_site: Callable[..., Any]) -> None:
     assert b"secret" not in response.body
 
 
-def test_services_xml_keeps_the_order_given() -> None:
+def test_services_xml_keeps_the_given_order() -> None:
     lines = [(name, RootEntry(0, name, "1", "http://x")) for name in ("B", "A")]
     assert [e.tag for e in ElementTree.fromstring(services_xml(lines))] == ["B", "A"]

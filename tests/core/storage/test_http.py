@@ -1,4 +1,4 @@
-"""Headers of answers that no store in its right mind sends."""
+"""Responses with invalid headers or unlimited bodies."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LONG = "9" * 5000
 
 
 class OneAnswer(HTTPStorage):
-    """Gets the same answer to each request."""
+    """A storage that gets the same response to every request."""
 
     name = "one"
     container_field = None
@@ -39,14 +39,14 @@ class OneAnswer(HTTPStorage):
     "header",
     [f"bytes 0-3/{LONG}", f"bytes 0-{LONG}/4", f"bytes {LONG}-3/4", "bytes 3-0/4", "bytes", ""],
 )
-def test_range_that_is_none_is_no_answer(header: str) -> None:
+def test_invalid_content_range_is_an_error(header: str) -> None:
     storage = OneAnswer(HTTPAnswer(206, {"Content-Range": header}, b"1234"))
     with pytest.raises(StorageUnavailableError):
         storage.read("key", ByteRange(0, 4))
 
 
 @pytest.mark.parametrize("size", [LONG, "-1", "1_0", "²", ""])
-def test_size_that_is_none_is_no_answer(size: str) -> None:
+def test_invalid_content_length_is_an_error(size: str) -> None:
     with pytest.raises(StorageUnavailableError):
         OneAnswer(HTTPAnswer(200, {"Content-Length": size}, b"")).stat("key")
 
@@ -54,12 +54,12 @@ def test_size_that_is_none_is_no_answer(size: str) -> None:
 @pytest.mark.parametrize(
     "date", ["", "yesterday", "Wed, 21 Oct 99999999999 07:28:00 GMT", "\udcff"]
 )
-def test_date_that_is_none_is_not_known(date: str) -> None:
+def test_invalid_last_modified_is_ignored(date: str) -> None:
     answer = HTTPAnswer(200, {"Last-Modified": date}, b"1234")
     assert OneAnswer(answer).read("key").modified is None
 
 
-def test_answer_without_end_is_not_read_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_body_that_is_too_large_is_not_read_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mastaba.storage.http.MAX_WHOLE", 3)
     with pytest.raises(StorageError, match="too large"):
         OneAnswer(HTTPAnswer(200, {}, b"1234")).read("key")

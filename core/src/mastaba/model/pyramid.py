@@ -1,4 +1,4 @@
-"""Pyramids of slabs: what a descriptor says of them (pyramid.md section 2)."""
+"""Slab pyramids as described by their descriptors (pyramid.md section 2)."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from mastaba.model.tile_matrix_set import TileLimits, TileMatrix, TileMatrixSet
 
 @dataclass(frozen=True, slots=True)
 class RasterSpecification:
-    """Pixels of a raster pyramid.
+    """Pixel properties of a raster pyramid.
 
     Attributes:
         channels: 1 to 4.
         nodata: one value per channel.
-        photometric: ``gray`` or ``rgb`` in practice; informative, the channel count decides.
+        photometric: ``gray`` or ``rgb`` in practice; only informative, not used for decoding.
     """
 
     channels: int
@@ -26,7 +26,7 @@ class RasterSpecification:
 
 @dataclass(frozen=True, slots=True)
 class Attribute:
-    """One attribute of a vector table. ``type`` is free text of the source."""
+    """One attribute of a vector table. ``type`` is free text from the source."""
 
     name: str
     type: str
@@ -50,10 +50,11 @@ class Level:
     """One level of a pyramid.
 
     Attributes:
-        matrix: the grid of its tiles.
-        tiles_per_width, tiles_per_height: size of a slab, tiles.
-        limits: the tiles that may exist; nothing is read outside.
-        tables: of vector levels.
+        matrix: grid of the tiles.
+        tiles_per_width: width of a slab in tiles.
+        tiles_per_height: height of a slab in tiles.
+        limits: the tiles that may exist; nothing is read outside the limits.
+        tables: tables of a vector level.
     """
 
     matrix: TileMatrix
@@ -65,10 +66,13 @@ class Level:
 
 @dataclass(frozen=True, slots=True)
 class Pyramid:
-    """Levels in one tile format over one tile matrix set.
+    """Levels with one tile format and one tile matrix set.
 
     Attributes:
-        raster: None for vector pyramids.
+        name: name of the pyramid.
+        tile_matrix_set: grid of the levels.
+        format: tile format of all levels.
+        raster: pixel properties; None for vector pyramids.
         levels: by tile matrix identifier, coarse to fine.
     """
 
@@ -88,6 +92,6 @@ class Pyramid:
 
     @property
     def takes_palettes(self) -> bool:
-        """Whether a palette can be put into the stored tiles: into one-channel PNG only."""
+        """Whether a palette can be inserted into stored tiles (one-channel PNG only)."""
         raster = self.raster
         return self.format.codec is Codec.PNG and raster is not None and raster.channels == 1

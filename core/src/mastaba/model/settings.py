@@ -1,4 +1,4 @@
-"""What services.json says, for all services and for each (services-config.md)."""
+"""Settings from services.json, global and per service (services-config.md)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mastaba.model.layer import Metadata
 
 @dataclass(frozen=True, slots=True)
 class Contact:
-    """Who answers for the service; empty texts are not written anywhere."""
+    """Contact of the service provider; empty fields are omitted from documents."""
 
     name: str = ""
     position: str = ""
@@ -29,7 +29,7 @@ class Contact:
 
 @dataclass(frozen=True, slots=True)
 class MapSettings:
-    """``global.map``: limits and choices of WMS and OGC API Maps (services-config.md 2.1)."""
+    """``global.map``: limits and options of WMS and OGC API Maps (services-config.md 2.1)."""
 
     reprojection: bool = True
     formats: tuple[str, ...] = (
@@ -51,13 +51,13 @@ class MapSettings:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What services.json says for all services.
+    """Settings for all services.
 
     Attributes:
-        enabled: whether services answer at all (health and admin do in any case).
+        enabled: whether services are turned on (health and admin always are).
         tile_reprojection: whether layers are offered in their extra tile matrix sets.
-        cors: False, True for every origin, or the one origin that browsers may read from.
-        default_style: file id of the style for raster layers that have no usable one.
+        cors: False, True for all origins, or the only allowed origin.
+        default_style: file id of the style for raster layers without a usable style.
     """
 
     enabled: bool = True
@@ -79,9 +79,9 @@ class ServiceSettings:
     """The section of one service in services.json.
 
     Attributes:
-        endpoint_uri: public URL, without final slash; used in every URL of every answer.
-        root_path: internal path, ``/wmts``; empty for the service at ``/``.
-        own: the service's own settings, validated by `Service.settings_schema`.
+        endpoint_uri: public URL without trailing slash; used in all URLs in responses.
+        root_path: internal path, such as ``/wmts``; empty for the service at ``/``.
+        own: service-specific settings, validated with `Service.settings_schema`.
     """
 
     endpoint_uri: str

@@ -1,4 +1,4 @@
-"""The root resource: the list of services at ``/``, and the answer to unknown paths (root.md)."""
+"""The root resource: the list of services at ``/``, and the response to unknown paths (root.md)."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ class RootService(Service):
     is_fallback: ClassVar[bool] = True
 
     def respond(self, request: Request) -> Response:
-        """Return the list, as XML unless JSON is asked for.
+        """Return the list, as XML unless the client requests JSON.
 
         Raises:
-            InvalidParameterError: ``f`` is there, and is not ``json``.
+            InvalidParameterError: ``f`` is present and is not ``json``.
         """
         document = self._json if _wants_json(request) else self._xml
         return document.respond(request)

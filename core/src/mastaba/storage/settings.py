@@ -1,4 +1,4 @@
-"""Variables that several storage drivers read in the same way (storage.md section 2)."""
+"""Environment variables shared by several storage drivers (storage.md section 2)."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ _DEFAULT_TIMEOUT: Final = 30
 
 
 def required(environment: Environment, name: str, storage: str) -> str:
-    """Return the value of a variable without which a storage cannot be used.
+    """Return the value of a required variable.
 
     Raises:
-        AccessDeniedError: it is unset or empty; the message names it.
+        AccessDeniedError: the variable is unset or empty; the message names it.
     """
     value = (environment.text(name) or "").strip()
     if not value:
@@ -23,10 +23,10 @@ def required(environment: Environment, name: str, storage: str) -> str:
 
 
 def network_timeout(environment: Environment) -> int | None:
-    """Return the seconds to wait for a connection or for the next bytes, None for no limit.
+    """Return the timeout of connections and reads in seconds; None for no limit.
 
-    An explicit 0 of NETWORK_TIMEOUT means no limit. When it is unset a limit holds all the
-    same: without one, a store that hangs would hang every thread that asks it.
+    NETWORK_TIMEOUT=0 means no limit. If the variable is unset, there is a default limit, because
+    a store that hangs would otherwise block every thread that reads from it.
     """
     timeout = environment.integer("NETWORK_TIMEOUT", _DEFAULT_TIMEOUT)
     return timeout if timeout > 0 else None
