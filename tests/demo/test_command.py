@@ -12,6 +12,13 @@ from mastaba_demo.settings import Settings
 
 
 @pytest.fixture
+def address() -> str:
+    """Return a free address. The default address may be in use."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return f"127.0.0.1:{server.getsockname()[1]}"
+
+
+@pytest.fixture
 def tiny_world(monkeypatch: pytest.MonkeyPatch) -> None:
     small = Settings(levels=(0, 1), last_whole=1, span=2, drainage_size=64)
     monkeypatch.setattr(mastaba_demo.settings, "Settings", lambda: small)
@@ -45,7 +52,7 @@ def test_mastaba_check_reports_no_error_for_the_installation(
 
 
 def test_the_main_command_serves_the_installation(
-    tiny_world: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, address: str
+    tiny_world: None, address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls: list[list[str]] = []
 
@@ -60,18 +67,12 @@ def test_the_main_command_serves_the_installation(
     assert calls == [["-f", server_json, "--http", address, "--block", "nothing"]]
 
 
-@pytest.fixture
-def address() -> str:
-    """Return an address that is free."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        return f"127.0.0.1:{free.getsockname()[1]}"
-
-
 def test_a_directory_that_cannot_be_created_is_reported(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], address: str
+    address: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "file").touch()
-    assert mastaba.cli.main(["demo", str(tmp_path / "file" / "demo"), "--http", address]) == 1
+    directory = str(tmp_path / "file" / "demo")
+    assert mastaba.cli.main(["demo", directory, "--http", address]) == 1
     assert f"mastaba demo: cannot write {tmp_path / 'file' / 'demo'}: " in capsys.readouterr().err
 
 
@@ -87,10 +88,10 @@ def test_an_address_in_use_is_reported_before_generating(
 
 def test_an_interrupt_stops_the_command(
     tiny_world: None,
+    address: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
-    address: str,
 ) -> None:
     def interrupt(self: object, done: int, total: int) -> None:
         raise KeyboardInterrupt

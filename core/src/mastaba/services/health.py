@@ -49,7 +49,7 @@ class HealthService(Service):
         return message(status, text, "application/json")
 
     def _live(self) -> dict[str, Any]:
-        # Answering at all is the proof.
+        # Any response shows that the process is alive.
         return {"status": "OK"}
 
     def _ready(self) -> Response:

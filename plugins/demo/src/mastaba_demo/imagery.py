@@ -70,7 +70,7 @@ def _land(
 ) -> Colour:
     temperature = inner(terrain.temperature, terrain) - 0.0062 * np.maximum(height, 0)
     moisture = inner(terrain.moisture, terrain) - 0.16 * above + 0.13 * grain
-    # Valleys are wetter than slopes, and mountains wetter than plains.
+    # Lowlands and mountains are wetter than the land between.
     moisture += 0.22 * smoothstep(700, 0, height) + 0.3 * smoothstep(500, 1700, height)
     green = smoothstep(-0.55, 0.5, moisture)
 

@@ -86,23 +86,23 @@ def _template(name: str) -> Template:
     return Template(files("mastaba_viewer").joinpath("templates", name).read_text("utf-8"))
 
 
-def _card(layer: Layer, picture: Thumbnail | None, base: str) -> str:
+def _card(layer: Layer, image: Thumbnail | None, base: str) -> str:
     address = escape(f"{base}/{quote(layer.id, safe='')}")
     return (
         f'<li class="card" data-layer="{escape(layer.id)}"><a href="{address}">'
-        f'<span class="picture">{_picture(picture)}</span>'
+        f'<span class="picture">{_thumbnail(image)}</span>'
         f'<span class="title">{escape(layer.title)}</span></a>'
         f"{_paragraph(layer.abstract, 'abstract')}"
         f'<p class="tags">{_tags(layer)}</p></li>\n'
     )
 
 
-def _picture(picture: Thumbnail | None) -> str:
-    if picture is None:
+def _thumbnail(image: Thumbnail | None) -> str:
+    if image is None:
         return ""
-    if picture.tile is None:
-        return f'<img src="{escape(picture.url)}" alt="" loading="lazy" decoding="async">'
-    tile = json.dumps(picture.tile, ensure_ascii=False, separators=(",", ":"))
+    if image.tile is None:
+        return f'<img src="{escape(image.url)}" alt="" loading="lazy" decoding="async">'
+    tile = json.dumps(image.tile, ensure_ascii=False, separators=(",", ":"))
     return f'<canvas data-tile="{escape(tile)}" aria-hidden="true"></canvas>'
 
 
