@@ -12,7 +12,7 @@ PACKAGES := core $(patsubst %/pyproject.toml,%,$(wildcard plugins/*/pyproject.to
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help install demo test live bench bench-storage bench-memory bench-start soak docs gallery check schemas clean
+.PHONY: help install install-live demo test live mutate bench bench-storage bench-memory bench-start soak docs gallery check schemas clean
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 
@@ -24,12 +24,20 @@ install: $(TOOLS) ## make .venv with the whole workspace and the tools of its de
 demo: $(RUNTIME) ## generate a world and show it in the browser (DEMO_HTTP=127.0.0.1:8080)
 	$(BIN)/mastaba demo demo-data --http $(DEMO_HTTP)
 
-test: $(TOOLS) ## run the quick tests: no other server is needed
-	$(BIN)/python -m pytest -m "not live" $(ARGS)
+test: $(TOOLS) ## run the quick tests on all processors: no other server is needed
+	$(BIN)/python -m pytest -m "not live" -n auto --dist worksteal $(ARGS)
 
+# Without the packages the tests that need them are skipped; with CI set they fail.
 live: $(TOOLS) ## run the tests against nginx, Apache, GDAL and others (Debian)
-	@scripts/install-debian-packages || echo "The tests that need the missing packages are skipped."
+	@scripts/install-live $(BIN)/python || test -z "$$CI"
 	$(BIN)/python -m pytest -m live $(ARGS)
+
+install-live: $(TOOLS) ## install what the live tests need (Debian)
+	scripts/install-live $(BIN)/python
+
+mutate: $(TOOLS) ## change the code in small ways and count the changes that no test notices
+	@$(BIN)/python -m pip install -q --group mutate
+	$(BIN)/python -m scripts.mutate $(ARGS)
 
 bench: $(TOOLS) ## measure requests per second, latency and CPU (ARGS="--help" tells more)
 	$(BIN)/python -m benchmarks $(ARGS)

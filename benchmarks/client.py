@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
-_PATIENCE = 120.0
+_PATIENCE = 600.0
 
 
 @dataclass

@@ -1,36 +1,57 @@
 """Memory over many different maps: ``python -m benchmarks.leak --requests 20000``.
 
-Every map has a layer, style, CRS, size, format and extent of its own, chosen at random. After every
-so many of them the table tells what all processes of the server occupy.
+1. Every map has layers, styles, a CRS, a format, an extent and a size of its own, chosen at random:
+   from 1 to 10,000 pixels on a side. After every so many of them the table shows what all processes
+   of the server occupy, and the most that they occupied meanwhile.
+2. Five maps of 5000 by 5000 pixels and three layers at once.
 """
 
 from __future__ import annotations
 
 import argparse
 import itertools
+import json
+import math
 import random
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.classes import load
-from benchmarks.client import ask
+from benchmarks.client import Answers, ask
 from benchmarks.demo import demo_installation
 from benchmarks.maps import box_around, get_map, units_of, with_map_layers
-from benchmarks.processes import cpu_seconds, memory_of
+from benchmarks.processes import Memory, cpu_seconds, memory_of
 from benchmarks.servers import Missing, Target, fastcgi_behind_nginx, require_programs
 from mastaba.model.crs import CRS
 from mastaba.model.layer import Layer
 from mastaba.model.style import Style
 from mastaba.render.styled_layer import is_bytes
+from mastaba.testing.documents import write_document
 
 _MIB = 1024**2
 _PICTURES = ("image/jpeg", "image/png")
 _DATA = ("image/tiff", "image/geotiff", "image/x-bil;bits=32")
-_SMALL = (16, 400)
-_LARGE = (400, 1100)
+_GRID = "text/asc"
+_SMALL = 400
+_LARGE = 10_000
+"""Pixels on a side, at most; small sides are as frequent as large ones on a logarithmic scale."""
 _LARGE_PART = 0.05
+_LIMITS = {
+    "layers_count": 3,
+    "width": _LARGE,
+    "height": _LARGE,
+    "tile_x": 160,
+    "tile_y": 160,
+}
+_HEAVY = 5
+_HEAVY_SIDE = 5000
+_INTERVAL = 0.1
+"""Seconds between two looks at the memory."""
 _STRETCH = (0.7, 2.0)
 """Ground size of a pixel of the map, in pixels of some level."""
 
@@ -49,12 +70,15 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(folder: Path, options: argparse.Namespace) -> int:
     installation = with_map_layers(options.server_json or demo_installation(), folder / "maps")
-    paths = _requests(installation.server_json, installation.root, random.Random(options.seed))
+    server_json = _without_limits(installation.server_json, folder)
+    paths = _requests(server_json, installation.root, random.Random(options.seed))
     target = fastcgi_behind_nginx(
-        installation.server_json, folder, workers=options.workers, threads=options.threads
+        server_json, folder, workers=options.workers, threads=options.threads
     )
     try:
-        return _watch(target, paths, options)
+        errors = _watch(target, paths, options)
+        errors += _heavy_maps(target, server_json, installation.root)
+        return 1 if errors else 0
     finally:
         target.stop()
 
@@ -63,7 +87,8 @@ def _watch(target: Target, paths: Iterator[str], options: argparse.Namespace) ->
     pid = target.pid
     assert pid is not None
     print(
-        f"{'requests':>10}{'Pss MiB':>10}{'Rss MiB':>10}{'CPU ms':>10}{'p50 ms':>10}{'errors':>10}"
+        f"{'requests':>10}{'Pss MiB':>10}{'Rss MiB':>10}{'peak MiB':>10}"
+        f"{'CPU ms':>10}{'p50 ms':>10}{'errors':>10}"
     )
     memory = memory_of(pid)
     sizes = [memory.divided / _MIB]
@@ -72,20 +97,19 @@ def _watch(target: Target, paths: Iterator[str], options: argparse.Namespace) ->
     while done < options.requests:
         count = min(options.every, options.requests - done)
         before = cpu_seconds(pid)
-        answers = ask(
-            target.address, itertools.islice(paths, count), connections=options.connections
-        )
+        with _watched(pid) as peak:
+            answers = ask(
+                target.address, itertools.islice(paths, count), connections=options.connections
+            )
         cpu = (cpu_seconds(pid) - before) / count * 1000
         done += count
-        if answers.first_error and not errors:
-            sys.stderr.write(f"{answers.first_error}\n")
-        errors += answers.errors
+        errors += _told(answers)
         memory = memory_of(pid)
         sizes.append(memory.divided / _MIB)
         middle = answers.percentile(0.5) * 1000
         print(
             f"{done:>10}{sizes[-1]:>10.1f}{memory.resident / _MIB:>10.1f}"
-            f"{cpu:>10.2f}{middle:>10.1f}{errors:>10}",
+            f"{peak.divided / _MIB:>10.1f}{cpu:>10.2f}{middle:>10.1f}{errors:>10}",
             flush=True,
         )
     half = sizes[len(sizes) // 2 :]
@@ -93,7 +117,78 @@ def _watch(target: Target, paths: Iterator[str], options: argparse.Namespace) ->
         f"\nsecond half: {min(half):.1f} to {max(half):.1f} MiB, "
         f"{half[-1] - half[0]:+.1f} MiB from its first to its last row"
     )
-    return 1 if errors else 0
+    return errors
+
+
+def _heavy_maps(target: Target, server_json: Path, root: str) -> int:
+    """Ask for some large maps at once; return how many of the answers were wrong."""
+    pid = target.pid
+    assert pid is not None
+    errors = 0
+    print(
+        f"\n{_HEAVY} maps of {_HEAVY_SIDE} x {_HEAVY_SIDE} pixels and three layers at once, "
+        f"from {memory_of(pid).divided / _MIB:.1f} MiB"
+    )
+    for media_type in _PICTURES:
+        paths = _heavy_requests(server_json, root, media_type)
+        with _watched(pid) as peak:
+            answers = ask(target.address, paths, connections=_HEAVY)
+        errors += _told(answers)
+        print(
+            f"{media_type:>12}: peak {peak.divided / _MIB:.1f} MiB Pss, "
+            f"{peak.resident / _MIB:.1f} MiB Rss, {answers.elapsed:.0f} s",
+            flush=True,
+        )
+    return errors
+
+
+def _told(answers: Answers) -> int:
+    if answers.first_error:
+        sys.stderr.write(f"{answers.first_error}\n")
+    return answers.errors
+
+
+@dataclass
+class _Peak:
+    """The most memory that was seen."""
+
+    divided: int = 0
+    resident: int = 0
+
+    def see(self, memory: Memory) -> None:
+        self.divided = max(self.divided, memory.divided)
+        self.resident = max(self.resident, memory.resident)
+
+
+@contextmanager
+def _watched(pid: int) -> Iterator[_Peak]:
+    """Look at the memory of a process and its descendants again and again."""
+    peak, over = _Peak(), threading.Event()
+
+    def look() -> None:
+        while not over.wait(_INTERVAL):
+            peak.see(memory_of(pid))
+
+    watcher = threading.Thread(target=look)
+    watcher.start()
+    try:
+        yield peak
+    finally:
+        over.set()
+        watcher.join()
+        peak.see(memory_of(pid))
+
+
+def _without_limits(server_json: Path, folder: Path) -> Path:
+    """Return an installation that gives maps of any of our sizes, in all of our formats."""
+    server = json.loads(server_json.read_text(encoding="utf-8"))
+    places = server["configurations"]
+    services = json.loads(Path(places["services"]).read_text(encoding="utf-8"))
+    settings = services.setdefault("global", {}).setdefault("map", {})
+    settings["limits"] = _LIMITS
+    settings["formats"] = [*_PICTURES, *_DATA, _GRID]
+    places["services"] = str(write_document(folder / "services.json", services))
+    return write_document(folder / "server.json", server)
 
 
 def _requests(server_json: Path, root: str, generator: random.Random) -> Iterator[str]:
@@ -102,21 +197,33 @@ def _requests(server_json: Path, root: str, generator: random.Random) -> Iterato
     layers = [layer for layer in catalogue.layers.values() if not layer.is_vector]
     everywhere = catalogue.settings.map.crs
     while True:
-        layer = generator.choice(layers)
-        query = _request(layer, everywhere, generator)
+        query = _request(layers, everywhere, generator)
         if query is not None:
             yield f"{root}?{query}"
 
 
-def _request(layer: Layer, everywhere: Sequence[str], generator: random.Random) -> str | None:
+def _request(
+    layers: Sequence[Layer], everywhere: Sequence[str], generator: random.Random
+) -> str | None:
     """Return the query of a map; None when the place chosen has no position in the CRS chosen."""
+    layer = generator.choice(layers)
     own = layer.pyramid.tile_matrix_set.crs
     codes = [own.code, *layer.extra_crs, *everywhere]
     crs = CRS.from_code(generator.choice(codes))
     style: Style = generator.choice(layer.styles)
-    formats = _PICTURES if is_bytes(layer, style) else _DATA
-    limits = _LARGE if generator.random() < _LARGE_PART else _SMALL
-    width, height = generator.randint(*limits), generator.randint(*limits)
+    names, styles = [layer.id], [style.identifier]
+    formats: Sequence[str] = _DATA
+    if is_bytes(layer, style):
+        formats = (*_PICTURES, "image/tiff")
+        for other in generator.sample(layers, generator.randint(0, 2)):
+            added = generator.choice(other.styles)
+            if is_bytes(other, added) and crs.code in (*everywhere, *other.extra_crs):
+                names.append(other.id)
+                styles.append(added.identifier)
+    elif layer.pyramid.raster is not None and layer.pyramid.raster.channels == 1:
+        formats = (*_DATA, _GRID)
+    largest = _LARGE if generator.random() < _LARGE_PART else _SMALL
+    width, height = (round(math.exp(generator.uniform(0, math.log(largest)))) for _ in range(2))
     level = generator.choice(list(layer.pyramid.levels.values()))
     size = level.matrix.cell_size * generator.uniform(*_STRETCH)
     size *= units_of(own, crs)
@@ -126,7 +233,29 @@ def _request(layer: Layer, everywhere: Sequence[str], generator: random.Random) 
     box = box_around(own, x, y, crs, width * size, height * size)
     if not box.is_finite:
         return None
-    return get_map(layer.id, style.identifier, crs, box, width, height, generator.choice(formats))
+    format = generator.choice(formats)
+    return get_map(",".join(names), ",".join(styles), crs, box, width, height, format)
+
+
+def _heavy_requests(server_json: Path, root: str, media_type: str) -> Iterator[str]:
+    """Yield as many large maps as are asked for at once, in places of their own."""
+    layers = [
+        layer
+        for layer in load(server_json).layers.values()
+        if not layer.is_vector and is_bytes(layer, None)
+    ]
+    layers = (layers * 3)[:3]
+    matrix = layers[0].pyramid.finest.matrix
+    box = layers[0].native_bbox
+    middle = (box.xmin + box.xmax) / 2, (box.ymin + box.ymax) / 2
+    crs = layers[0].pyramid.tile_matrix_set.crs
+    side = _HEAVY_SIDE * matrix.cell_size * 1.1
+    for number in range(_HEAVY):
+        x = middle[0] + number * matrix.cell_size * 100
+        area = box_around(crs, x, middle[1], crs, side, side)
+        names = ",".join(layer.id for layer in layers)
+        query = get_map(names, ",,", crs, area, _HEAVY_SIDE, _HEAVY_SIDE, media_type)
+        yield f"{root}?{query}"
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -136,7 +265,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--requests", type=int, default=20000, help="in all")
     add("--every", type=int, default=1000, help="requests between two rows")
     add("--workers", type=int, default=2)
-    add("--threads", type=int, default=2)
+    add("--threads", type=int, default=3)
     add("--connections", type=int, default=8)
     add("--seed", type=int, default=1, help="of the choice of maps")
     return parser

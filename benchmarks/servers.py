@@ -38,6 +38,7 @@ http {{
       fastcgi_pass server;
       fastcgi_keep_conn {keep};
       fastcgi_buffers 16 64k;
+      fastcgi_read_timeout 600s;
       fastcgi_param SCRIPT_NAME $uri;
       fastcgi_param QUERY_STRING $query_string;
       fastcgi_param REQUEST_METHOD $request_method;

@@ -3,7 +3,9 @@
 1. Reloads: each configuration writes its number in several places of a document. Every answer has
    to be complete, and of one configuration; a faulty configuration must not be noticed at all.
 2. Killed workers: only the requests that the victim was at may fail.
-3. Memory: of all processes, each shared page counted once (Pss), which many reloads and requests
+3. Stopped workers (SIGSTOP), while clients ask for large maps and hang up: they are replaced, and
+   again only the requests that the victim was at may fail.
+4. Memory: of all processes, each shared page counted once (Pss), which many reloads and requests
    must not change; beside it what they have written themselves (own), and shared pages counted in
    each (Rss). Other programs that use the same libraries meanwhile take a part of Pss.
 """
@@ -17,6 +19,7 @@ import os
 import random
 import re
 import signal
+import socket
 import sys
 import tempfile
 import threading
@@ -39,6 +42,11 @@ _MAP = (
     "/wms?SERVICE=WMS&VERSION=1.3.0&REQUEST=GetMap&LAYERS=RGB_JPG&STYLES=&CRS=EPSG:3857"
     "&BBOX={},0,5000000,5000000&WIDTH=256&HEIGHT=256&FORMAT=image/png"
 )
+_LARGE_MAP = (
+    "/wms?SERVICE=WMS&VERSION=1.3.0&REQUEST=GetMap&LAYERS=RGB_JPG&STYLES=&CRS=EPSG:3857"
+    "&BBOX={},0,5000000,5000000&WIDTH=2000&HEIGHT=2000&FORMAT=image/png"
+)
+_WORKER_TIMEOUT = 3
 _MARK = re.compile(rb"Configuration (\d+)\b")
 _PATIENCE = 60.0
 _MIB = 1024**2
@@ -77,7 +85,11 @@ class Installation:
     """Files of a server that are written anew for each reload."""
 
     def __init__(self, folder: Path) -> None:
-        self.server_json = tiny_installation(folder, services=["health", "tms", "wms"])
+        self.server_json = tiny_installation(
+            folder,
+            services=["health", "tms", "wms"],
+            server_overrides={"worker_timeout": _WORKER_TIMEOUT},
+        )
         self._services = folder / "services.json"
         self._layers = folder / "layers.txt"
         self._listed = self._layers.read_text("utf-8")
@@ -230,11 +242,13 @@ def _run(folder: Path, options: argparse.Namespace) -> int:
         _print_tally(f"{options.reloads} reloads, every third of them faulty", reloads)
         kills = _kills(server, options)
         _print_tally(f"{options.kills} workers killed", kills)
+        hangs = _hangs(server, options)
+        _print_tally(f"{options.hangs} workers stopped, with clients that hang up", hangs)
         is_flat = _memory(server, options)
     finally:
         target.stop()
     # What the victim of a kill was at is lost: nginx says so with 502.
-    lost = kills.failures - kills.statuses[502]
+    lost = sum(tally.failures - tally.statuses[502] for tally in (kills, hangs))
     passed = is_flat and not reloads.failures and not lost
     print(f"\n{'passed' if passed else 'failed'}")
     return 0 if passed else 1
@@ -271,8 +285,52 @@ def _kills(server: Server, options: argparse.Namespace) -> Tally:
     return tally
 
 
+def _hangs(server: Server, options: argparse.Namespace) -> Tally:
+    """Stop workers; as many requests as there are clients may fail with each of them."""
+    chance = random.Random(options.seed)
+    clients = Clients(server.target.address, options.clients, server.get(_TILE))
+    over = threading.Event()
+    leavers = [
+        threading.Thread(target=_leave, args=(server.target.address, number, over))
+        for number in range(4)
+    ]
+    with clients.asking() as tally:
+        for thread in leavers:
+            thread.start()
+        try:
+            for number in range(options.hangs):
+                victim = chance.choice(sorted(server.children()))
+                os.kill(victim, signal.SIGSTOP)
+                wait_until(
+                    lambda: (
+                        victim not in server.children()  # noqa: B023
+                        and len(server.children()) == options.workers
+                    ),
+                    f"stop {number}: the worker is not replaced",
+                )
+        finally:
+            over.set()
+            for thread in leavers:
+                thread.join()
+    if tally.statuses[502] > options.hangs * options.clients:
+        tally.wrong += 1
+    return tally
+
+
+def _leave(address: str, number: int, over: threading.Event) -> None:
+    """Ask for one large map after the other, and hang up before any of them can be there."""
+    parts = urlsplit(address)
+    chance = random.Random(number)
+    while not over.is_set():
+        with socket.create_connection((parts.hostname, parts.port), _PATIENCE) as sock:
+            path = _LARGE_MAP.format(chance.randrange(1_000_000))
+            sock.sendall(f"GET {path} HTTP/1.1\r\nHost: {parts.netloc}\r\n\r\n".encode())
+            time.sleep(chance.random() * 0.2)
+
+
 def _memory(server: Server, options: argparse.Namespace) -> bool:
     """Print the memory after each step; tell whether it was flat and all answers were right."""
+    server.reload(options.reloads + 2)
     print(f"\nMemory over {options.memory_reloads} reloads and {options.requests} requests")
     print(f"{'reloads':>10}{'requests':>10}{'own MiB':>10}{'Pss MiB':>10}{'Rss MiB':>10}")
     sizes: list[float] = []
@@ -319,6 +377,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.soak", description=__doc__)
     parser.add_argument("--reloads", type=int, default=100, help="while requests run")
     parser.add_argument("--kills", type=int, default=30, help="workers killed")
+    parser.add_argument("--hangs", type=int, default=10, help="workers stopped")
     parser.add_argument("--memory-reloads", type=int, default=200, help="over which memory is told")
     parser.add_argument("--requests", type=int, default=5000, help="during those")
     parser.add_argument("--workers", type=int, default=2)

@@ -1,9 +1,12 @@
-"""Fixtures for all tests; those of one distribution lie in its own folder."""
+"""Fixtures and rules for all tests; the fixtures of one distribution lie in its own folder."""
 
 from __future__ import annotations
 
+import faulthandler
+import os
+import socket
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 
 import pytest
@@ -18,6 +21,81 @@ REPOSITORY = Path(__file__).parents[1]
 
 OpenClient = Callable[[Path], Client]
 Serving = Callable[[Callable[[str], Path]], AbstractContextManager[str]]
+
+LIVE_TIMEOUT = 600
+"""Seconds for a live test with its fixtures; pyproject.toml has the limit of the others."""
+
+MOST_SKIPPED_IN_CI = 12
+"""More skipped tests fail a run in CI: something is not installed there."""
+
+DOCUMENTED_PORTS = (8000, 8080, 8123, 9000, 9999)
+"""Ports of the documentation and of default settings. No test may need one of them free."""
+
+_taken: list[socket.socket] = []
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--most-skipped",
+        type=int,
+        default=MOST_SKIPPED_IN_CI if os.environ.get("CI") else None,
+        help="fail when more tests are skipped; in CI %(default)s by default",
+    )
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.get_closest_marker("live") and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(LIVE_TIMEOUT))
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    if _is_worker(session.config):
+        return
+    for port in DOCUMENTED_PORTS:
+        # What another program has taken already serves the purpose as well.
+        with suppress(OSError):
+            _taken.append(socket.create_server(("127.0.0.1", port)))
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    for taken in _taken:
+        taken.close()
+    if _too_many_skipped(session.config):
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    if _too_many_skipped(config):
+        terminalreporter.write_line(
+            f"FAILED: {len(terminalreporter.getreports('skipped'))} tests were skipped, "
+            f"and {config.getoption('most_skipped')} may be: install what they need",
+            red=True,
+        )
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Exit even when a test left a thread behind that does not."""
+    # A worker of pytest-xdist waits for the others here, and is stopped by the main process.
+    if not _is_worker(config):
+        faulthandler.dump_traceback_later(60, exit=True)
+
+
+def _is_worker(config: pytest.Config) -> bool:
+    """Tell whether this is a process of pytest-xdist, whose reports go to another one."""
+    return hasattr(config, "workerinput")
+
+
+def _too_many_skipped(config: pytest.Config) -> bool:
+    most = config.getoption("most_skipped")
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    if most is None or reporter is None or _is_worker(config):
+        return False
+    return len(reporter.getreports("skipped")) > most
 
 
 @pytest.fixture(scope="session")

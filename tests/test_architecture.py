@@ -44,6 +44,7 @@ LIBRARIES = {
     "urllib3": {"mastaba.storage.http"},
     "numba": {"mastaba.render.compiled"},
     "llvmlite": {"mastaba.render.compiled"},
+    "orjson": {"mastaba.encoding.asc"},
     "simplejpeg": {"mastaba.encoding.jpeg", "mastaba.slab.codecs"},
     "pytest": {"mastaba.testing"},
 }
@@ -168,7 +169,8 @@ def test_imports_go_from_the_outer_layers_to_the_inner_ones(core: list[Import]) 
         ("storage", {"errors", "environment", "storage", "trace"}),
         ("slab", {"errors", "model", "storage", "slab", "trace"}),
         ("encoding", {"errors", "model", "encoding"}),
-        ("transport", {"errors", "transport"}),
+        ("cancellation", {"errors"}),
+        ("transport", {"cancellation", "errors", "transport"}),
     ],
 )
 def test_inner_parts_know_few_others(part: str, allowed: set[str], core: list[Import]) -> None:

@@ -8,8 +8,8 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-_FENCE = re.compile(r"^(```|~~~).*?^\1`*\s*$", re.M | re.S)
-_LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)\s]+)\)")
+_FENCES = ("```", "~~~")
+_LINK = re.compile(r"(!?)\[([^\[\]]*)\]\(([^()\[\]\s]+)\)")
 _EXTERNAL = re.compile(r"[a-z][a-z0-9+.-]*:|#|//", re.I)
 
 
@@ -91,13 +91,20 @@ def _moved_links(
             broken.append(f"{source}: the link to {target} leads nowhere")
         return label
 
-    # Links inside code are none.
+    # Links inside code are not links.
+    prose: list[str] = []
     parts: list[str] = []
-    position = 0
-    for fence in _FENCE.finditer(text):
-        parts += (_LINK.sub(moved, text[position : fence.start()]), fence[0])
-        position = fence.end()
-    return "".join([*parts, _LINK.sub(moved, text[position:])])
+    fence = ""
+    for line in text.splitlines(keepends=True):
+        begins = line.startswith(fence or _FENCES)
+        if fence or begins:
+            parts += (_LINK.sub(moved, "".join(prose)), line)
+            prose = []
+        else:
+            prose.append(line)
+        if begins:
+            fence = "" if fence else line[:3]
+    return "".join([*parts, _LINK.sub(moved, "".join(prose))])
 
 
 def _write(path: Path, text: str) -> None:

@@ -7,6 +7,7 @@ configuration, data, logs and a file that says which processes it has. Ports are
 from __future__ import annotations
 
 import argparse
+import fcntl
 import json
 import os
 import shlex
@@ -73,7 +74,7 @@ class Service:
         self._state["processes"][name] = [process.pid, _started(process.pid)]
         self._save()
 
-    def wait(self, name: str, condition: Callable[[], bool], seconds: float = 60) -> None:
+    def wait(self, name: str, condition: Callable[[], bool], seconds: float = 240) -> None:
         """Wait until a process is ready.
 
         Raises:
@@ -169,42 +170,24 @@ def answers(url: str) -> bool:
     return True
 
 
-def install_packages(wanted: Mapping[str, str]) -> None:
-    """Install Debian packages; ``wanted`` maps a file to the package that brings it.
-
-    No daemon is started.
-    """
-    missing = sorted({name for file, name in wanted.items() if not Path(file).exists()})
-    if not missing:
-        return
-    if not shutil.which("apt-get"):
-        raise ServiceError(
-            f"missing: {', '.join(missing)} (Debian packages); there is no apt-get here"
-        )
-    root = [] if os.geteuid() == 0 else ["sudo", "-n"]
-    policy = Path("/usr/sbin/policy-rc.d")
-    made = not policy.exists()
-    if made:
-        run(*root, "sh", "-c", f"printf '#!/bin/sh\\nexit 101\\n' > {policy} && chmod 755 {policy}")
-    apt = [*root, "env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "-qq"]
-    apt += ["-o", "DPkg::Lock::Timeout=900", "-o", "Acquire::Retries=3"]
-    try:
-        run(*apt, "update")
-        run(*apt, "install", "-y", "--no-install-recommends", *missing)
-    finally:
-        if made:
-            run(*root, "rm", "-f", policy)
+def install_packages(*packages: str) -> None:
+    """Install Debian packages that scripts/install-debian-packages knows, unless they are there."""
+    run(REPOSITORY / "scripts/install-debian-packages", *packages)
 
 
 def install_environment(folder: Path, requirements: Iterable[str]) -> None:
     """Make a virtual environment with some distributions, unless it is there already."""
     wanted = list(requirements)
     stamp = folder / "installed"
-    if stamp.exists() and stamp.read_text().split() == wanted:
-        return
-    run(sys.executable, "-m", "venv", "--clear", folder)
-    run(folder / "bin/pip", "install", "-q", "--disable-pip-version-check", *wanted)
-    stamp.write_text("\n".join(wanted))
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with folder.with_name(f"{folder.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if stamp.exists() and stamp.read_text().split() == wanted:
+            return
+        run(sys.executable, "-m", "venv", "--clear", folder)
+        pip = (folder / "bin/pip", "install", "-q", "--disable-pip-version-check")
+        run(*pip, "--retries", "5", *wanted)
+        stamp.write_text("\n".join(wanted))
 
 
 def main(

@@ -39,6 +39,23 @@ def test_the_check_of_a_configuration_says_so(installation: Installation) -> Non
     assert "allow_without_secret" in found.stdout
 
 
+def test_an_identifier_that_is_too_long_for_a_file_name_is_refused(
+    installation: Installation,
+    open_client: OpenClient,
+    headers: dict[str, str],
+    descriptor: dict[str, Any],
+    tmp_path: Path,
+) -> None:
+    client = open_client(installation({"persist": str(tmp_path / "kept")}))
+    for name in ("x" * 300, "é" * 60):
+        answer = client.post(f"/admin/layers/{name}", headers=headers, json=descriptor)
+        assert answer.status_code == 400
+        assert answer.json is not None
+        assert "too long" in answer.json["error_message"]
+        answer = client.delete(f"/admin/layers/{name}", headers=headers)
+        assert answer.status_code == 404
+
+
 def test_what_is_kept_is_there_after_a_start(
     installation: Installation,
     open_client: OpenClient,

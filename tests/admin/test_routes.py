@@ -34,7 +34,7 @@ def test_a_layer_is_created_replaced_and_deleted(
     admin: Client, headers: dict[str, str], descriptor: dict[str, Any]
 ) -> None:
     assert "new" not in admin.get("/healthcheck/info").json["layers"]
-    assert admin.get(TILE).status_code == 400
+    assert admin.get(TILE).status_code == 404
     before = listed(admin)
 
     created = admin.post("/admin/layers/new", headers=headers, json={**descriptor, "title": "One"})
@@ -50,7 +50,7 @@ def test_a_layer_is_created_replaced_and_deleted(
 
     assert admin.delete("/admin/layers/new", headers=headers).status_code == 204
     assert listed(admin) == before
-    assert admin.get(TILE).status_code == 400
+    assert admin.get(TILE).status_code == 404
 
 
 def test_layers_stay_in_the_order_of_identifiers(
@@ -173,7 +173,7 @@ def test_the_old_request_to_rewrite_the_capabilities_is_accepted(
 
 @pytest.mark.parametrize("path", ["/admin/x", "/admin/onn", "/admin/on/x", "/admin/layer/x"])
 def test_unknown_paths(path: str, admin: Client, headers: dict[str, str]) -> None:
-    message = report(admin.put(path, headers=headers), 400, "Operation not supported")
+    message = report(admin.put(path, headers=headers), 404, "Operation not supported")
     assert message == "Unknown admin request path"
 
 

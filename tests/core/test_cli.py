@@ -68,12 +68,12 @@ def test_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
         ["--block"],
     ],
 )
-def test_wrong_usage_is_told_on_stderr_with_status_1(
+def test_wrong_usage_is_reported_on_stderr_with_status_2(
     arguments: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as caught:
         main(arguments)
-    assert caught.value.code == 1
+    assert caught.value.code == 2
     printed = capsys.readouterr()
     assert printed.out == ""
     assert printed.err.startswith("usage: mastaba")
@@ -167,16 +167,16 @@ def test_reload_that_is_ordered_during_the_start_comes_after_it(
     hanging_start.send_signal(signal.SIGHUP)
     edit(server_json, lambda d: d.update(port=str(tmp_path / "socket"), workers=1))
     with hanging_start.pipe as pipe:
-        pipe.write(server_json.read_text("utf-8"))
-    # Opens when the server reads the file a second time.
-    with open(tmp_path / "server.json", "w", encoding="utf-8"):
+        pipe.write("go on")
+    # Opens when the server reads its configuration a second time.
+    with open(tmp_path / "fifo", "w", encoding="utf-8"):
         assert hanging_start.poll() is None
 
 
 @pytest.fixture
-def hanging_start(tmp_path: Path) -> Iterator[Any]:
-    """A server that waits for the end of its server.json, the attribute ``pipe``."""
-    path = tmp_path / "server.json"
+def hanging_start(tmp_path: Path, server_json: Path) -> Iterator[Any]:
+    """A server that reads a FIFO, the attribute ``pipe``, before its server.json."""
+    path = tmp_path / "fifo"
     os.mkfifo(path)
     program = (
         "import signal, sys\n"
@@ -184,9 +184,15 @@ def hanging_start(tmp_path: Path) -> Iterator[Any]:
         "for number in (signal.SIGINT, signal.SIGQUIT):\n"
         "    signal.signal(number, signal.SIG_DFL)\n"
         "from mastaba.cli import main\n"
+        "from mastaba.commands import serve\n"
+        "read = serve.read_server_config\n"
+        "def slowly(*arguments):\n"
+        f"    open({str(path)!r}).read()\n"
+        "    return read(*arguments)\n"
+        "serve.read_server_config = slowly\n"
         "sys.exit(main(sys.argv[1:]))"
     )
-    command = [sys.executable, "-c", program, "-f", str(path)]
+    command = [sys.executable, "-c", program, "-f", str(server_json)]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         # Returns when the server has opened the other end.
         with open(path, "w", encoding="utf-8") as process.pipe:  # type: ignore[attr-defined]
@@ -211,8 +217,20 @@ def test_output_is_possible_in_any_encoding(tmp_path: Path) -> None:
     assert done.stderr == ""
 
 
-def test_endless_file_is_refused() -> None:
-    done = run("check", "-f", "/dev/zero")
+@pytest.mark.parametrize("name", ["/dev/zero", "pipe"])
+def test_what_is_not_a_regular_file_is_refused_at_once(name: str, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for options in ((), ("check",)):
+        done = run(*options, "-f", str(tmp_path / name))
+        assert done.returncode == 1
+        assert "it is not a regular file" in done.stdout + done.stderr
+
+
+def test_a_file_that_is_too_large_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "server.json"
+    with path.open("wb") as stream:
+        stream.truncate(64 * 1024**2 + 1)
+    done = run("check", "-f", str(path))
     assert done.returncode == 1
     assert "larger than 64 MiB" in done.stdout
 
@@ -258,7 +276,7 @@ def test_listening_address_in_use_ends_the_start_and_is_named(server_json: Path)
 
 
 def test_log_file_that_cannot_be_written_ends_the_start(server_json: Path, tmp_path: Path) -> None:
-    logger = {"output": "static_file", "file_prefix": str(tmp_path / "no/such/log")}
+    logger = {"output": "static_file", "file_prefix": str(server_json / "no/such/log")}
     edit(server_json, lambda document: document.update(logger=logger))
     ended = run("-f", str(server_json))
 

@@ -28,7 +28,7 @@ from mastaba.logs import (
 from mastaba.model.fault import Fault, Severity
 
 LINE = re.compile(
-    r"(?P<time>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6})\t(?P<pid>\d+)\t(?P<thread>\d+)\t"
+    r"(?P<time>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}[+-]\d\d:\d\d)\t(?P<pid>\d+)\t(?P<thread>\d+)\t"
     r"(?P<severity>fatal|error|warning|info|debug)\t(?P<text>[^\t\r\n]*)"
 )
 
@@ -143,11 +143,11 @@ def test_log_directory_that_goes_away_does_not_end_a_request(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     directory = tmp_path / "logs"
-    directory.mkdir()
     handler = RollingFileHandler(str(directory / "log"), 60)
     for file in directory.iterdir():
         file.unlink()
     directory.rmdir()
+    directory.touch()
 
     handler.emit(make_record("lost", created=float(handler._start + 100)))
     handler.close()
@@ -161,6 +161,7 @@ def test_log_that_cannot_begin_a_new_file_goes_on_in_the_old_one(tmp_path: Path)
     directory.mkdir()
     handler = RollingFileHandler(str(directory / "log"), 60)
     directory.rename(tmp_path / "moved")
+    directory.touch()
 
     handler.emit(make_record("late", created=float(handler._start + 100)))
     handler.close()
@@ -187,13 +188,81 @@ def test_static_file_whose_directory_goes_away_does_not_end_a_request(
     directory.mkdir()
     configure_logging(make_server(output="static_file", file_prefix=str(directory / "log")))
     directory.rename(tmp_path / "moved")
+    directory.touch()
     for _ in range(3):
         logging.getLogger("mastaba").error("lost")
 
     assert capsys.readouterr().err.count("cannot write the log") == 1
-    directory.mkdir()
+    assert (tmp_path / "moved" / "log").read_text().count("lost") == 3
+    directory.unlink()
     logging.getLogger("mastaba").error("found")
     assert (directory / "log").read_text().endswith("\tfound\n")
+
+
+@pytest.mark.usefixtures("own_logging")
+def test_static_log_comes_back_after_the_disk_was_full_and_the_file_removed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "log"
+    path.symlink_to("/dev/full")
+    configure_logging(make_server(output="static_file", file_prefix=str(path)))
+    for _ in range(3):
+        logging.getLogger("mastaba").error("lost")
+    assert capsys.readouterr().err.count("cannot write the log") == 1
+    path.unlink()
+    logging.getLogger("mastaba").error("back")
+    assert [line.split("\t")[4] for line in path.read_text().splitlines()] == ["back"]
+
+
+def test_rolling_log_comes_back_after_the_disk_was_full(tmp_path: Path) -> None:
+    handler = RollingFileHandler(str(tmp_path / "log"), 60)
+    (file,) = tmp_path.iterdir()
+    file.unlink()
+    file.symlink_to("/dev/full")
+    handler.emit(make_record("lost", created=float(handler._start)))
+    file.unlink()
+    handler.emit(make_record("back", created=float(handler._start)))
+    handler.emit(make_record("next", created=float(handler._start + 60)))
+    handler.close()
+    assert [file.read_text() for file in sorted(tmp_path.iterdir())] == ["back\n", "next\n"]
+
+
+def test_old_rolling_files_are_removed(tmp_path: Path) -> None:
+    others = ["log-x.log", "log-2020-01-01-00-00-00.txt", "logs-2020-01-01-00-00-00.log"]
+    for name in [*others, "log-2020-01-01-00-00-00.log", "log-2020-01-01-00-00-01.log"]:
+        (tmp_path / name).touch()
+    handler = RollingFileHandler(str(tmp_path / "log"), 60, 2)
+    assert len(list(tmp_path.iterdir())) == len(others) + 2
+    for seconds in (60, 120, 180):
+        handler.emit(make_record(f"at {seconds}", created=float(handler._start + seconds)))
+    handler.close()
+    left = sorted(tmp_path.iterdir())
+    assert [file.read_text() for file in left if file.stat().st_size] == ["at 120\n", "at 180\n"]
+    assert len(left) == len(others) + 2
+
+
+@pytest.mark.usefixtures("own_logging")
+@pytest.mark.parametrize("output", ["static_file", "rolling_file"])
+def test_a_missing_folder_is_made(output: str, tmp_path: Path) -> None:
+    prefix = tmp_path / "a" / "b" / "log"
+    configure_logging(make_server(output=output, file_prefix=str(prefix)))
+    logging.getLogger("mastaba").error("seen")
+    (file,) = prefix.parent.iterdir()
+    assert file.read_text().endswith("\tseen\n")
+
+
+@pytest.mark.usefixtures("own_logging")
+def test_a_fifo_without_a_reader_does_not_block(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(ConfigurationError):
+        configure_logging(make_server(output="static_file", file_prefix=str(tmp_path / "pipe")))
+
+
+@pytest.mark.usefixtures("own_logging")
+def test_log_goes_to_standard_error_by_default(capsys: pytest.CaptureFixture[str]) -> None:
+    configure_logging(make_server())
+    logging.getLogger("mastaba").info("seen")
+    assert capsys.readouterr().err.endswith("\tinfo\tseen\n")
 
 
 @pytest.mark.usefixtures("own_logging")
@@ -242,6 +311,7 @@ def test_log_goes_to_standard_output(capsys: pytest.CaptureFixture[str]) -> None
 def test_log_that_cannot_be_written_is_a_fault_of_its_setting(
     output: str, name: str, tmp_path: Path
 ) -> None:
+    (tmp_path / "no").touch()
     with pytest.raises(ConfigurationError) as caught:
         configure_logging(make_server(output=output, file_prefix=str(tmp_path / name)))
 
@@ -255,7 +325,7 @@ def test_failed_change_of_the_log_leaves_the_old_one(tmp_path: Path) -> None:
     path = tmp_path / "log"
     configure_logging(make_server(output="static_file", file_prefix=str(path)))
     with pytest.raises(ConfigurationError):
-        configure_logging(make_server(file_prefix=str(tmp_path / "no/log")))
+        configure_logging(make_server(output="rolling_file", file_prefix=str(path / "log")))
 
     logging.getLogger("mastaba").error("still here")
     assert "still here" in path.read_text()

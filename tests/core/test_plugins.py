@@ -418,7 +418,7 @@ def test_service_of_a_plugin_answers_once_it_is_enabled(
     install: Callable[..., None], tmp_path: Path
 ) -> None:
     install("greeting", GOOD)
-    for enabled, status in ((True, 200), (False, 400)):
+    for enabled, status in ((True, 200), (False, 404)):
         server_json = tiny_installation(
             tmp_path / str(enabled),
             services=[],

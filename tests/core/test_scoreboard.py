@@ -36,12 +36,11 @@ def in_child(action: Callable[[], None]) -> tuple[int, Callable[[], None]]:
 def test_nothing_is_bound_at_first() -> None:
     board = Scoreboard(2, 3)
     assert board.rows() == []
-    board.begin()
-    board.end()
+    board.end(board.begin())
     assert board.rows() == []
 
 
-def test_states_of_a_thread() -> None:
+def test_states_of_a_row() -> None:
     board = Scoreboard(2, 2)
     board.bind_worker(1)
     assert [(row.identifier, row.pid, row.status) for row in board.rows()] == [
@@ -49,11 +48,11 @@ def test_states_of_a_thread() -> None:
         (4, os.getpid(), WorkerStatus.PENDING),
     ]
     before = int(time.time())
-    board.begin()
+    begun = board.begin()
     row = board.rows()[0]
     assert (row.status, row.count, row.duration) == (WorkerStatus.RUNNING, 0, 0)
     assert before <= row.time <= time.time()
-    board.end()
+    board.end(begun)
     row = board.rows()[0]
     assert (row.status, row.count) == (WorkerStatus.AVAILABLE, 1)
     assert row.duration > 0
@@ -61,31 +60,60 @@ def test_states_of_a_thread() -> None:
     assert board.rows()[1].time == 0
 
 
-def test_each_thread_has_its_row_and_too_many_do_not_fail() -> None:
+def test_requests_beyond_the_rows_do_not_fail() -> None:
     board = Scoreboard(1, 3)
     board.bind_worker(0)
-    barrier = threading.Barrier(5)
+    running = [board.begin() for _ in range(5)]
+    assert [row.status for row in board.rows()] == [WorkerStatus.RUNNING] * 3
+    for row in running:
+        board.end(row)
+    assert [row.count for row in board.rows()] == [1] * 3
 
-    def work() -> None:
-        barrier.wait()
-        for _ in range(100):
-            board.begin()
-            board.end()
 
-    threads = [threading.Thread(target=work) for _ in range(5)]
-    for thread in threads:
+def test_threads_that_end_take_no_row_with_them() -> None:
+    """HTTP ends threads that have nothing to do, and begins others."""
+    board = Scoreboard(1, 2)
+    board.bind_worker(0)
+    for _ in range(10):
+        thread = threading.Thread(target=lambda: board.end(board.begin()))
         thread.start()
-    for thread in threads:
         thread.join()
-    assert [row.count for row in board.rows()] == [100] * 3
+    assert sum(row.count for row in board.rows()) == 10
+
+
+def test_rows_of_maps_are_shown_once_they_are_used() -> None:
+    board = Scoreboard(1, 1, maps=3)
+    board.bind_worker(0)
+    assert len(board.rows()) == 1
+    first, second = board.begin(), board.begin()
+    assert [row.identifier for row in board.rows()] == [1, 2]
+    board.end(first)
+    board.end(second)
+    assert [row.count for row in board.rows()] == [1, 1]
+
+
+def test_signs_of_life() -> None:
+    board = Scoreboard(2, 2)
+    board.bind_worker(1)
+    assert (board.ticks(1), board.silence(1)) == (0, 0.0)
+    board.tick()
+    assert (board.ticks(0), board.ticks(1)) == (0, 1)
+    first, second = board.begin(), board.begin()
+    time.sleep(0.2)
+    second.sign()
+    assert board.silence(1) >= 0.2
+    board.end(first)
+    assert board.silence(1) < 0.2
+    board.end(second)
+    assert board.silence(1) == 0.0
+    assert (board.ticks(7), board.silence(7)) == (0, 0.0)
 
 
 @pytest.mark.parametrize("index", [-1, 1, 100])
 def test_a_worker_without_rows_does_not_fail(index: int) -> None:
     board = Scoreboard(1, 1)
     board.bind_worker(index)
-    board.begin()
-    board.end()
+    board.end(board.begin())
     assert board.rows() == []
 
 
@@ -110,8 +138,7 @@ def test_a_successor_starts_with_clear_rows() -> None:
 
     def serve() -> None:
         board.bind_worker(0)
-        board.begin()
-        board.end()
+        board.end(board.begin())
 
     _, end = in_child(serve)
     end()

@@ -6,7 +6,7 @@ from mastaba_demo.settings import Settings
 
 @pytest.fixture(scope="session")
 def settings() -> Settings:
-    """Return a small part of the demo: two wide levels and two at the focus."""
+    """Return a small part of the demo: two coarse levels and two at the focus."""
     return Settings(levels=(0, 1, 10, 12), last_whole=1, span=2, drainage_size=192)
 
 

@@ -12,6 +12,13 @@ from mastaba_demo.settings import Settings
 
 
 @pytest.fixture
+def address() -> str:
+    """Return an address that is free: the default one may be in use."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return f"127.0.0.1:{server.getsockname()[1]}"
+
+
+@pytest.fixture
 def tiny_world(monkeypatch: pytest.MonkeyPatch) -> None:
     small = Settings(levels=(0, 1), last_whole=1, span=2, drainage_size=64)
     monkeypatch.setattr(mastaba_demo.settings, "Settings", lambda: small)
@@ -26,7 +33,7 @@ def test_no_serve_writes_a_complete_installation(
     assert mastaba.cli.main(arguments) == 0
     output = capsys.readouterr()
     assert output.out == f"{directory / 'server.json'}\n"
-    assert output.err.splitlines()[-1].startswith("Making a world: 100 % after ")
+    assert output.err.splitlines()[-1].startswith("Generating the world: 100 % after ")
     services = json.loads((directory / "services.json").read_text())
     for name in ("wmts", "tms", "health", "viewer"):
         assert services[name]["enabled"] is True
@@ -35,7 +42,7 @@ def test_no_serve_writes_a_complete_installation(
     assert layers == ["elevation", "features", "imagery", "relief", "topographic"]
 
 
-def test_the_installation_has_no_faults(
+def test_mastaba_check_reports_no_error_for_the_installation(
     tiny_world: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert mastaba.cli.main(["demo", str(tmp_path), "--no-serve"]) == 0
@@ -45,7 +52,7 @@ def test_the_installation_has_no_faults(
 
 
 def test_serving_is_left_to_the_command_line(
-    tiny_world: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tiny_world: None, address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls: list[list[str]] = []
 
@@ -55,20 +62,21 @@ def test_serving_is_left_to_the_command_line(
 
     main = mastaba.cli.main
     monkeypatch.setattr(mastaba.cli, "main", served)
-    assert main(["--block", "nothing", "demo", str(tmp_path), "--http", "127.0.0.1:8123"]) == 0
+    assert main(["--block", "nothing", "demo", str(tmp_path), "--http", address]) == 0
     server_json = str(tmp_path / "server.json")
-    assert calls == [["-f", server_json, "--http", "127.0.0.1:8123", "--block", "nothing"]]
+    assert calls == [["-f", server_json, "--http", address, "--block", "nothing"]]
 
 
 def test_a_directory_that_cannot_be_made_is_reported(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    address: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "file").touch()
-    assert mastaba.cli.main(["demo", str(tmp_path / "file" / "demo")]) == 1
+    directory = str(tmp_path / "file" / "demo")
+    assert mastaba.cli.main(["demo", directory, "--http", address]) == 1
     assert f"mastaba demo: cannot write {tmp_path / 'file' / 'demo'}: " in capsys.readouterr().err
 
 
-def test_an_address_in_use_is_told_before_the_work(
+def test_an_address_in_use_is_reported_before_generating(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
@@ -78,8 +86,9 @@ def test_an_address_in_use_is_told_before_the_work(
     assert not (tmp_path / "demo").exists()
 
 
-def test_an_interrupt_ends_the_command(
+def test_an_interrupt_stops_the_command(
     tiny_world: None,
+    address: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -88,7 +97,7 @@ def test_an_interrupt_ends_the_command(
         raise KeyboardInterrupt
 
     monkeypatch.setattr(ProgressBar, "__call__", interrupt)
-    assert mastaba.cli.main(["demo", str(tmp_path)]) == 130
+    assert mastaba.cli.main(["demo", str(tmp_path), "--http", address]) == 130
     assert "Interrupted" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
 
@@ -98,7 +107,7 @@ class Terminal(StringIO):
         return True
 
 
-def test_a_terminal_sees_one_line_redrawn() -> None:
+def test_a_terminal_shows_one_redrawn_line() -> None:
     stream = Terminal()
     bar = ProgressBar("Work", stream)
     bar(1, 4)

@@ -12,11 +12,11 @@ def test_a_hill_gives_one_closed_line_with_the_hill_on_its_right() -> None:
     radius = np.hypot(line[:, 0] - 20, line[:, 1] - 19)
     assert radius == pytest.approx(12, abs=0.05)
     x, y = line[:, 0], line[:, 1]
-    # Rows grow downward: a positive area is one that lies to the right.
+    # Rows grow downward, so a positive area is on the right of the line.
     assert (x[:-1] * y[1:] - x[1:] * y[:-1]).sum() > 0
 
 
-def test_a_slope_gives_an_open_line_at_the_interpolated_place() -> None:
+def test_a_slope_gives_an_open_line_at_the_interpolated_position() -> None:
     field = np.tile(np.array([0.0, 1.0, 3.0], np.float32), (4, 1))
     (line,) = trace(field, 2)
     assert sorted(line.tolist()) == [[1.5, row] for row in range(4)]

@@ -60,7 +60,9 @@ def decoded(layer: str, data: bytes) -> NDArray[Any]:
 
 
 @pytest.mark.parametrize("layer", FORMATS)
-def test_descriptors_say_what_is_stored(pyramids: Path, settings: Settings, layer: str) -> None:
+def test_descriptors_match_the_stored_levels(
+    pyramids: Path, settings: Settings, layer: str
+) -> None:
     document = descriptor(pyramids, layer)
     assert document["tile_matrix_set"] == "PM"
     assert document["format"] == FORMATS[layer]
@@ -82,12 +84,12 @@ def test_rasters_have_no_seams(pyramids: Path, layer: str, level: str) -> None:
     assert len(tiles) == 4
     rows = sorted({row for row, _ in tiles})
     columns = sorted({col for _, col in tiles})
-    picture = np.concatenate(
+    image = np.concatenate(
         [np.concatenate([tiles[row, col] for col in columns], axis=1) for row in rows]
     )
-    assert picture.std() > 3  # there is something to see
+    assert image.std() > 3  # not uniform
     for axis in (0, 1):
-        steps = np.abs(np.diff(picture, axis=axis)).mean(axis=(1 - axis, 2))
+        steps = np.abs(np.diff(image, axis=axis)).mean(axis=(1 - axis, 2))
         assert steps[255] <= 1.6 * np.median(steps[225:286]) + 1
 
 
@@ -134,7 +136,7 @@ def test_lines_meet_at_the_edges_of_tiles(pyramids: Path) -> None:
             lines = [lines] if geometry["type"] == "LineString" else lines
             for line in lines:
                 xs = [x for x, _ in line]
-                # Lines run on past the edge, into the buffer.
+                # Lines continue past the edge, into the buffer.
                 ends.setdefault(col, set()).update((min(xs), max(xs)))
     first, second = sorted(ends)
     assert max(ends[first]) > 4096
@@ -149,13 +151,15 @@ def files(directory: Path) -> dict[str, bytes]:
     }
 
 
-def test_processes_make_the_same_files(pyramids: Path, settings: Settings, tmp_path: Path) -> None:
+def test_several_processes_write_the_same_files(
+    pyramids: Path, settings: Settings, tmp_path: Path
+) -> None:
     assert generate(tmp_path / "again", settings, ignore, processes=2)
     assert files(tmp_path / "again") == files(pyramids)
     assert [path.name for path in tmp_path.iterdir()] == ["again"]
 
 
-def test_what_is_there_is_not_generated_again(pyramids: Path, settings: Settings) -> None:
+def test_existing_pyramids_are_not_generated_again(pyramids: Path, settings: Settings) -> None:
     def fail(done: int, total: int) -> None:
         raise AssertionError
 
@@ -173,7 +177,7 @@ def test_other_settings_replace_the_pyramids(settings: Settings, tmp_path: Path)
     assert generate(directory, small, ignore, processes=1)
 
 
-def test_an_interrupted_run_leaves_nothing(settings: Settings, tmp_path: Path) -> None:
+def test_an_interrupted_run_leaves_no_files(settings: Settings, tmp_path: Path) -> None:
     def interrupt(done: int, total: int) -> None:
         raise KeyboardInterrupt
 

@@ -15,7 +15,7 @@ def elevation_at(drainage: Drainage, points: np.ndarray) -> Field:
     return found
 
 
-def test_rivers_run_down_and_grow(drainage: Drainage) -> None:
+def test_rivers_flow_down_and_are_sorted_by_area(drainage: Drainage) -> None:
     assert len(drainage.rivers) > 10
     areas = [river.area for river in drainage.rivers]
     assert areas == sorted(areas)
@@ -23,7 +23,7 @@ def test_rivers_run_down_and_grow(drainage: Drainage) -> None:
     assert np.mean([bool(start >= end) for start, end in falls]) > 0.9
 
 
-def test_every_river_reaches_another_or_the_sea(drainage: Drainage) -> None:
+def test_every_river_reaches_another_river_or_the_sea(drainage: Drainage) -> None:
     starts = {tuple(river.points[0]) for river in drainage.rivers}
     for river in drainage.rivers:
         mouth = elevation_at(drainage, river.points[-1:])[0]
@@ -37,7 +37,7 @@ def test_valleys_fade_out_at_the_border(drainage: Drainage) -> None:
     assert drainage.valleys.change.min() < -20
 
 
-def test_places_lie_on_land_and_have_different_names(
+def test_places_are_on_land_and_have_different_names(
     drainage: Drainage, settings: Settings
 ) -> None:
     for places in (peaks(drainage, settings.seed), towns(drainage, settings.seed)):

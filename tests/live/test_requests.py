@@ -86,7 +86,7 @@ def test_missing_tile(way: Way) -> None:
 
 def test_unknown_path(way: Way) -> None:
     answer = ask(way.url, "/nowhere/at/all")
-    assert (answer.status, answer.media_type) == (400, "application/json")
+    assert (answer.status, answer.media_type) == (404, "application/json")
 
 
 @pytest.mark.parametrize("chunked", [False, True], ids=["sized", "chunked"])
@@ -188,3 +188,16 @@ def test_many_clients(way: Way, tile: bytes) -> None:
     answers = ask_many(way.url, paths, way.clients)
     assert {answer.status for answer in answers} == {200}
     assert all(answer.body == expected[path] for path, answer in zip(paths, answers, strict=True))
+
+
+@pytest.mark.parametrize("size", [6_000, 12_000, 30_000, 70_000, 300_000])
+def test_a_request_that_is_too_long_is_the_fault_of_the_client(way: Way, size: int) -> None:
+    answer = ask_raw(way.url, f"{TMS_TILE}?x=".encode() + b"x" * size)
+    status = int(answer.split(b" ", 2)[1])
+    assert status == 200 if size == 6_000 else status in (200, 400, 414, 431)
+
+
+@pytest.mark.parametrize("size", [6_000, 30_000, 70_000])
+def test_headers_that_are_too_long_are_the_fault_of_the_client(way: Way, size: int) -> None:
+    headers = {f"X-{number}": "x" * 6_000 for number in range(size // 6_000)}
+    assert ask(way.url, TMS_TILE, headers=headers).status in (200, 400, 414, 431)

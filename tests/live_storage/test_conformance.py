@@ -1,4 +1,4 @@
-"""The contract of storage drivers, on real stores."""
+"""The contract of storage drivers, tested with real object stores."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ class TestCeph(StorageTests):
 
     @pytest.fixture
     def elsewhere(self, ceph: Store, tmp_path: Path) -> Callable[[int], Callable[[], Storage]]:
-        """Opens the cluster at another port."""
+        """Opens the cluster at a different port."""
 
         def elsewhere(port: int) -> Callable[[], Storage]:
             text = Path(ceph.variables["MASTABA_CEPH_CONFFILE"]).read_text()

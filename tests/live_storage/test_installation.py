@@ -1,4 +1,4 @@
-"""A server whose layers lie in every store at once, as clients see it."""
+"""A server with layers in every kind of storage, tested over HTTP."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def server_json(
     put_pyramid(in_swift, "W", {"type": "SWIFT", "container_name": "pyramids"})
     put_pyramid(in_ceph, "C", {"type": "CEPH", "pool_name": "maps"})
     in_ceph.put("InCeph.json", json.dumps(layer("ceph://maps/C.json")).encode())
-    # Slabs of a pyramid that are those of another one, in another pool.
+    # Slabs of this pyramid are links to those of a pyramid in another pool.
     put_pyramid(in_ceph, "L", {"type": "CEPH", "pool_name": "maps"})
     archive = CephWriter(ceph, "archive")
     put_pyramid(archive, "A", {"type": "CEPH", "pool_name": "archive"})
@@ -100,7 +100,7 @@ def server_json(
     chosen = {name: text for name, text in rgw.variables.items() if "_S3_" in name}
     chosen |= {name: text for name, text in swift.variables.items() if "_SWIFT_" in name}
     chosen |= {name: text for name, text in ceph.variables.items() if "_CEPH_" in name}
-    # The gateway answers 500 now and then for an object that is replaced while it is read.
+    # The gateway sometimes answers 500 for an object that is replaced while it is read.
     chosen |= {"MASTABA_OBJECT_READ_ATTEMPTS": "3", "MASTABA_OBJECT_ATTEMPTS_WAIT": "0"}
     for name, text in chosen.items():
         monkeypatch.setenv(name, text)
@@ -120,7 +120,7 @@ def get(client: Client, name: str, row: int, col: int) -> bytes:
     return bytes(answer.data)
 
 
-def test_layers_of_all_stores_are_served_side_by_side(application: Application) -> None:
+def test_layers_from_all_stores_are_served_together(application: Application) -> None:
     client = Client(application)
     assert sorted(application.site.catalogue.layers) == [
         "InCeph",
@@ -135,14 +135,14 @@ def test_layers_of_all_stores_are_served_side_by_side(application: Application) 
         assert client.get(f"/tms/1.0.0/{name}/6/32/32.pbf").status_code == 404
 
 
-def test_workers_read_on_connections_of_their_own_before_and_after_a_reload(
+def test_each_worker_has_its_own_connections_before_and_after_a_reload(
     server_json: Path,
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         address = f"127.0.0.1:{listener.getsockname()[1]}"
     pool = urllib3.PoolManager(maxsize=8)
 
-    def ask(number: int) -> bool:
+    def request_tile(number: int) -> bool:
         name = ("InS3", "InSwift", "InCeph", "Linked", "OnFile")[number % 5]
         row, col = 16 + number % 16, 32 + number // 5 % 16
         url = f"http://{address}/tms/1.0.0/{name}/6/{col}/{row}.pbf"
@@ -156,7 +156,7 @@ def test_workers_read_on_connections_of_their_own_before_and_after_a_reload(
             )
             for _ in range(3):
                 with ThreadPoolExecutor(8) as threads:
-                    assert all(threads.map(ask, range(400)))
+                    assert all(threads.map(request_tile, range(400)))
                 server.send_signal(signal.SIGHUP)
         finally:
             server.terminate()
@@ -170,7 +170,7 @@ def test_workers_read_on_connections_of_their_own_before_and_after_a_reload(
         ("InCeph", lambda request: CephWriter(request.getfixturevalue("ceph"), "maps"), "C"),
     ],
 )
-def test_ten_thousand_tiles_while_their_slabs_are_replaced(
+def test_ten_thousand_tiles_are_consistent_while_slabs_are_replaced(
     application: Application,
     request: pytest.FixtureRequest,
     name: str,
@@ -193,7 +193,7 @@ def test_ten_thousand_tiles_while_their_slabs_are_replaced(
                 )
                 writer.put(f"{prefix}/DATA_6_{col}_2", slab)
 
-    def ask(number: int) -> int:
+    def request_tile(number: int) -> int:
         chooser = random.Random(number)
         row, col = 16 + chooser.randrange(SIDE), 32 + chooser.randrange(2 * SIDE)
         answer = Client(application).get(f"/tms/1.0.0/{name}/6/{col}/{row}.pbf")
@@ -207,10 +207,10 @@ def test_ten_thousand_tiles_while_their_slabs_are_replaced(
     writing.start()
     try:
         with ThreadPoolExecutor(8) as threads:
-            statuses = list(threads.map(ask, range(10_000)))
+            statuses = list(threads.map(request_tile, range(10_000)))
     finally:
         stop.set()
         writing.join()
-    # A slab that is replaced twice during one request, or a store that fails, is told as such.
+    # 500: a slab was replaced twice during one request. 503: the store failed.
     assert set(statuses) <= {200, 500, 503}
     assert statuses.count(200) > 9_900

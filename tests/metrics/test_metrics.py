@@ -1,9 +1,10 @@
-"""What is counted, and the text that Prometheus reads."""
+"""The counters and the text format for Prometheus."""
 
 from __future__ import annotations
 
 import http.client
 import json
+import mmap
 import os
 import signal
 import socket
@@ -22,7 +23,7 @@ from mastaba.plugins import Plugins
 from mastaba.storage.file import FileStorage
 from mastaba.testing.tiny_installation import tiny_installation
 from mastaba_metrics.operations import OPERATIONS, PAIR, operation
-from mastaba_metrics.table import BOUNDS
+from mastaba_metrics.table import BOUNDS, source_of
 
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
 
@@ -35,12 +36,12 @@ MAP = (
     "/wms?SERVICE=WMS&VERSION=1.3.0&REQUEST=GetMap&LAYERS=RGB_JPG&STYLES=&CRS=EPSG:3857"
     "&BBOX=0,0,5000000,5000000&WIDTH=64&HEIGHT=64&FORMAT=image/jpeg"
 )
-# Nothing here is slow: whoever waits this long waits for ever.
+# Seconds. Nothing here is slow: a wait this long means failure.
 PATIENCE = 60
 
 
 def parsed(text: str) -> Samples:
-    """Return the samples of a page by name and labels; the names are those of the wire."""
+    """Return the samples of a page by name (as on the page) and labels."""
     found: Samples = {}
     for family in text_string_to_metric_families(text):
         for sample in family.samples:
@@ -56,11 +57,11 @@ def value(samples: Samples, name: str, **labels: str) -> float:
 
 @pytest.fixture
 def write(tmp_path: Path) -> Callable[..., Path]:
-    def write_it(*services: str, **options: Any) -> Path:
+    def write_installation(*services: str, **options: Any) -> Path:
         names = (*(services or ("health", "tms", "wmts", "wms")), "metrics")
         return tiny_installation(tmp_path / "installation", services=names, **options)
 
-    return write_it
+    return write_installation
 
 
 @pytest.fixture
@@ -81,7 +82,7 @@ def test_plugin_is_installed() -> None:
     assert infos["metrics"].provides == ("service metrics", "middleware")
 
 
-def test_without_the_service_nothing_is_wrapped(
+def test_without_the_service_there_is_no_middleware(
     write: Callable[..., Path], open_client: Callable[[Path], Client], tmp_path: Path
 ) -> None:
     site = open_client(tiny_installation(tmp_path / "other", services=["tms"])).application.site
@@ -98,17 +99,17 @@ def test_requests_by_service_operation_and_status(client: Client) -> None:
     samples = samples_of(client)
     tiles = {"service": "tms", "operation": "gettile"}
     assert value(samples, "mastaba_requests_total", **tiles, status="200") == 4
-    assert value(samples, "mastaba_requests_total", **tiles, status="400") == 2
+    assert value(samples, "mastaba_requests_total", **tiles, status="404") == 2
     assert value(samples, "mastaba_response_bytes_total", **tiles) > size
     count = {"service": "wmts", "operation": "gettile", "status": "200"}
     assert value(samples, "mastaba_requests_total", **count) == 2
-    nothing = {"service": "none", "operation": "other", "status": "400"}
+    nothing = {"service": "none", "operation": "other", "status": "404"}
     assert value(samples, "mastaba_requests_total", **nothing) == 2
     root = {"service": "root", "operation": "other", "status": "200"}
     assert value(samples, "mastaba_requests_total", **root) == 2
 
 
-def test_the_histogram_is_one(client: Client) -> None:
+def test_the_duration_histogram_is_consistent(client: Client) -> None:
     for _ in range(10):
         client.get(TILE)
     samples = samples_of(client)
@@ -131,7 +132,7 @@ def test_caches_and_storages(client: Client) -> None:
     after = samples_of(client)
     assert grown("mastaba_index_cache_requests_total", result="hit") == 4
     assert grown("mastaba_index_cache_requests_total", result="miss") == 1
-    # One index and five tiles.
+    # One read of the index and five of the tile.
     assert grown("mastaba_storage_reads_total", storage="file") == 6
     assert grown("mastaba_storage_errors_total", storage="file") == 0
     before = after
@@ -144,7 +145,7 @@ def test_caches_and_storages(client: Client) -> None:
     assert value(after, "mastaba_decoded_cache_bytes") > 0
 
 
-def test_errors_of_storages_are_counted_and_absence_is_none(
+def test_storage_errors_are_counted_and_absent_objects_are_not_errors(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from mastaba.errors import ObjectNotFoundError, StorageUnavailableError
@@ -177,7 +178,7 @@ def test_the_state_of_the_server(client: Client) -> None:
     assert value(samples, "mastaba_reloads_total") == 0
 
 
-def test_it_answers_while_services_are_turned_off(
+def test_metrics_are_available_while_services_are_turned_off(
     write: Callable[..., Path], open_client: Callable[[Path], Client]
 ) -> None:
     client = open_client(write(services_overrides={"enabled": False}))
@@ -188,11 +189,11 @@ def test_it_answers_while_services_are_turned_off(
     assert value(samples, "mastaba_requests_total", **labels) == 1
 
 
-def test_below_its_path_there_is_nothing(client: Client) -> None:
+def test_a_path_below_the_root_path_gives_404(client: Client) -> None:
     assert client.get("/metrics/x").status_code == 404
 
 
-def test_labels_stay_few_whatever_is_asked(client: Client) -> None:
+def test_the_number_of_labels_is_bounded(client: Client) -> None:
     for number in range(50):
         client.get(f"/x{number}")
         client.get(f"/wms?SERVICE=WMS&REQUEST=x{number}")
@@ -245,7 +246,7 @@ class Server:
         self.wait_until(self._accepts)
 
     def get(self, path: str) -> tuple[str, str]:
-        """Ask on a new connection; returns the process that answered, and the text."""
+        """Send a request on a new connection; return the process that answered and the text."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
         try:
             connection.request("GET", path)
@@ -270,7 +271,7 @@ class Server:
         deadline = time.monotonic() + PATIENCE
         while not condition():
             assert self.process.poll() is None
-            assert time.monotonic() < deadline, "it did not come true"
+            assert time.monotonic() < deadline, "the condition did not become true in time"
             time.sleep(0.02)
 
     def _accepts(self) -> bool:
@@ -286,7 +287,7 @@ def server(write: Callable[..., Path]) -> Iterator[Server]:
     assert started.process.wait(PATIENCE) == 0
 
 
-def test_whoever_answers_reports_for_all(server: Server) -> None:
+def test_each_worker_reports_the_counters_of_all(server: Server) -> None:
     workers = set()
     for _ in range(200):
         workers.add(server.get(TILE)[0])
@@ -300,16 +301,16 @@ def test_whoever_answers_reports_for_all(server: Server) -> None:
         assert value(parsed(text), "mastaba_requests_total", **labels) == 200
     assert value(server.samples(), "mastaba_workers") == 3
 
-    # Those of the caches come from each worker once a second.
-    def looked() -> bool:
+    # Each worker publishes its cache counters once a second.
+    def all_lookups_are_counted() -> bool:
         samples = server.samples()
         name = "mastaba_index_cache_requests_total"
         return value(samples, name, result="hit") + value(samples, name, result="miss") == 200
 
-    server.wait_until(looked)
+    server.wait_until(all_lookups_are_counted)
 
 
-def test_counters_outlive_workers_and_reloads(server: Server) -> None:
+def test_counters_survive_worker_restarts_and_reloads(server: Server) -> None:
     for _ in range(50):
         server.get(TILE)
     before = server.children()
@@ -329,3 +330,31 @@ def test_counters_outlive_workers_and_reloads(server: Server) -> None:
     samples = server.samples()
     assert value(samples, "mastaba_reloads_total") == 1
     assert value(samples, "mastaba_workers") == 3
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+def test_what_the_parent_counted_is_not_counted_by_its_children() -> None:
+    """A supervisor reads descriptors, before and between the forks of its workers."""
+
+    class Counted:
+        reads, errors = 5, 1
+
+    counted = Counted()
+    cells = memoryview(mmap.mmap(-1, 6 * 8)).cast("q")
+    source = source_of(counted, ("reads", "errors"), 0, (3, 1))
+    source.flush(cells[0:2])
+    counted.reads = 9
+    for number in (1, 2):
+        child = os.fork()
+        if child == 0:
+            try:
+                counted.reads += 10 * number
+                counted.errors += number
+                source.flush(cells[2 * number : 2 * number + 2])
+                counted.reads += 100
+                source.flush(cells[2 * number : 2 * number + 2])
+            finally:
+                os._exit(0)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    source.flush(cells[0:2])
+    assert cells.tolist() == [6, 0, 110, 1, 120, 2]

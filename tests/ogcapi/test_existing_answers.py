@@ -105,7 +105,11 @@ def test_facts_of_documents_are_the_same(alps: Client, shared_data: Path) -> Non
         assert theirs.keys() <= ours.keys(), path
         for name in ("id", "title", "description", "dataType", "numberMatched", "storageCrs"):
             if name in theirs:
-                assert ours[name] == theirs[name], (path, name)
+                expected = theirs[name]
+                if name == "storageCrs":
+                    # They write https; the registered identifiers begin with http.
+                    expected = expected.replace("https://www.opengis", "http://www.opengis")
+                assert ours[name] == expected, (path, name)
         if "collections" in theirs:
             assert [i["id"] for i in ours["collections"]] == [
                 i["id"] for i in theirs["collections"]

@@ -11,7 +11,11 @@ import pyproj
 import pytest
 from werkzeug.test import Client, TestResponse
 
+from mastaba.model.bbox import WORLD
+from mastaba.model.crs import CRS, WGS84
 from mastaba.testing.tiny_installation import tiny_installation, tiny_integer_tile
+from mastaba_ogcapi.maparea import subset_area
+from mastaba_ogcapi.params import Interval
 
 MAP = "/ogcapi/collections/b_europe/map"
 METRES = 6378137.0 * math.pi / 180.0
@@ -242,6 +246,40 @@ def test_subset_across_the_antimeridian(rich: Client, pixels: Any, crs: str) -> 
     box = box_of(response)
     west, east = (box[0], box[2]) if crs != "EPSG:4326" else (box[1], box[3])
     assert west > 0 > east
+
+
+@pytest.mark.parametrize(
+    ("longitudes", "first", "last"),
+    # The data lie between 0 and 67.5 degrees (90 in the coarsest level): before the
+    # antimeridian, or behind it.
+    [("60:-170", 60, 67.5), ("170:10", 360, 370)],
+)
+@pytest.mark.parametrize("crs", ["CRS:84", "EPSG:3857"])
+def test_subset_across_the_antimeridian_shows_data_on_one_side(
+    rich: Client, pixels: Any, crs: str, longitudes: str, first: float, last: float
+) -> None:
+    west, east = map(float, longitudes.split(":"))
+    query = {"subset": f"Lon({longitudes}),Lat(48:52)", "crs": crs, "width": "400", "f": "png"}
+    image = pixels(rich.get(MAP, query_string=query))
+    longitude = west + (np.arange(400) + 0.5) * (east + 360 - west) / 400
+    inside = (longitude > first + 1) & (longitude < last - 1)
+    outside = (longitude > 91) & (longitude < 359)
+    row = image[image.shape[0] // 2]
+    assert inside.any()
+    assert (row[inside] == (10, 120, 30, 255)).all()
+    assert (row[outside][:, 3] == 0).all()
+
+
+@pytest.mark.parametrize("crs", ["EPSG:3832", "EPSG:3031"])
+def test_area_across_the_antimeridian_where_the_crs_has_no_seam(crs: str) -> None:
+    """The CRSs of the Pacific and of the Antarctic: the area is one box on both sides of it."""
+    intervals = {"lon": Interval(170.0, -160.0), "lat": Interval(-70.0, -65.0)}
+    area = subset_area(intervals, WGS84, WORLD, CRS.from_code(crs), same=False)
+    transform = pyproj.Transformer.from_crs("OGC:CRS84", crs, always_xy=True).transform
+    longitudes, latitudes = np.meshgrid(np.linspace(170, 200, 301), np.linspace(-70, -65, 51))
+    x, y = transform(longitudes, latitudes)
+    edges = (area.written.xmin, area.written.ymin, area.written.xmax, area.written.ymax)
+    assert edges == pytest.approx((x.min(), y.min(), x.max(), y.max()), abs=1000)
 
 
 def test_subset_across_the_antimeridian_outside_of_the_data_is_no_content(rich: Client) -> None:

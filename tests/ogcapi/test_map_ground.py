@@ -132,3 +132,31 @@ def test_void_of_a_jpeg_and_of_a_tiff(rich: Client, pixels: Any) -> None:
     jpeg = pixels(rich.get(BEYOND.replace("f=png", "f=jpg") + "&void-color=red")).astype(int)
     assert np.abs(jpeg[20, 2] - (255, 0, 0)).max() <= 12
     assert np.abs(jpeg[80, 40] - 255).max() <= 2
+
+
+@pytest.mark.parametrize(
+    "area", ["f_pacific/map?subset=Lon(170:-160),Lat(-80:85)&width=90", BEYOND.partition("ns/")[2]]
+)
+@pytest.mark.parametrize("form", ["png", "jpg", "tiff"])
+@pytest.mark.parametrize("query", ["", "&bgcolor=navy", "&bgcolor=navy&void-color=red"])
+def test_bytes_do_not_depend_on_the_strips(
+    rich: Client, monkeypatch: pytest.MonkeyPatch, area: str, form: str, query: str
+) -> None:
+    """A map across the antimeridian is drawn in two halves."""
+    path = f"/ogcapi/collections/{area}".replace("&f=png", "") + f"&f={form}{query}"
+    whole = rich.get(path)
+    assert whole.status_code == 200
+    # Strips of one row take long here; one format shows them.
+    for pixels in (1, 200 * 17) if form == "tiff" and not query else (200 * 17,):
+        monkeypatch.setattr("mastaba.render.layer_map._STRIP_PIXELS", pixels)
+        assert rich.get(path).data == whole.data
+
+
+def test_tile_of_another_set_does_not_depend_on_the_strips(
+    rich: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = "/ogcapi/collections/g_extra/map/tiles/4326/1/0/1"
+    whole = rich.get(path)
+    assert whole.status_code == 200
+    monkeypatch.setattr("mastaba.render.layer_map._STRIP_PIXELS", 1)
+    assert rich.get(path).data == whole.data

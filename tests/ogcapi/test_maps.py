@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import numpy as np
 import pytest
@@ -13,8 +14,8 @@ from werkzeug.test import Client
 
 from mastaba.testing.tiny_installation import tiny_installation
 
-EPSG = "https://www.opengis.net/def/crs/EPSG/0"
-CRS84 = "https://www.opengis.net/def/crs/OGC/1.3/CRS84"
+EPSG = "http://www.opengis.net/def/crs/EPSG/0"
+CRS84 = "http://www.opengis.net/def/crs/OGC/1.3/CRS84"
 
 
 def test_map_without_parameters_is_the_whole_in_its_own_crs(rich: Client, pixels: Any) -> None:
@@ -66,7 +67,7 @@ def test_boxes_are_in_the_axis_order_of_the_crs(
         "epsg:3035",
         "[EPSG:3035]",
         "http://www.opengis.net/def/crs/EPSG/0/3035",
-        "https://www.opengis.net/def/crs/EPSG/9.9.1/3035",
+        "http://www.opengis.net/def/crs/EPSG/9.9.1/3035",
         "urn:ogc:def:crs:EPSG::3035",
     ],
 )
@@ -192,14 +193,21 @@ def test_values_are_kept_in_data_formats(rich: Client) -> None:
     assert text.rstrip().endswith("1000 1000 1000 1000")
 
 
-@pytest.mark.parametrize("f", ["png", "jpg"])
-def test_values_do_not_fit_into_pictures(rich: Client, fault: Any, f: str) -> None:
-    response = rich.get(f"/ogcapi/collections/e heights é/map?f={f}")
-    assert fault(response) == (400, "InvalidParameter")
+def test_every_announced_format_works_on_every_collection(rich: Client) -> None:
+    """OGC 20-058 requirement core/map-response."""
+    formats = ("png", "jpg", "tiff", "bil", "asc")
+    collections = rich.get("/ogcapi/collections").get_json()["collections"]
+    names = [item["id"] for item in collections if item["dataType"] == "map"]
+    assert len(names) > 3
+    for name in names:
+        for f in formats:
+            response = rich.get(f"/ogcapi/collections/{quote(name)}/map?f={f}&width=16")
+            assert response.status_code == 200, (name, f, response.text)
 
 
-def test_colours_do_not_fit_into_a_grid_of_numbers(rich: Client, fault: Any) -> None:
-    assert fault(rich.get("/ogcapi/collections/b_europe/map?f=asc")) == (400, "InvalidParameter")
+def test_values_are_grey_in_pictures(rich: Client, pixels: Any) -> None:
+    picture = pixels(rich.get("/ogcapi/collections/e heights é/map?f=png&width=16"))
+    assert (picture[:, :, 0] == picture[:, :, 1]).all()
 
 
 def test_style_of_the_path_is_applied(rich: Client, pixels: Any) -> None:
@@ -233,7 +241,7 @@ def test_dataset_map_without_collections_shows_the_first_pictures(
     response = rich.get("/ogcapi/map")
     assert "Content-Crs" not in response.headers
     box = [float(number) for number in response.headers["Content-Bbox"].split(",")]
-    assert box == pytest.approx([-180, -85.0511287798066, 180, 90])
+    assert box == pytest.approx([-180, -90, 180, 90])
     image = pixels(response)
     assert max(image.shape[:2]) == 300
     assert response.content_type == "image/png"
@@ -255,7 +263,6 @@ def test_dataset_map_in_a_crs_of_all_its_collections(rich: Client) -> None:
         "h_vector",
         "a_world,",
         "a_world,b_europe,c_degrees,d_lambert",
-        "a_world,e heights é",
         "http://other.example/ogcapi/collections/a_world",
         "http://maps.example/ogcapi/collections/",
         "http://maps.example/ogcapi/collections/%00",

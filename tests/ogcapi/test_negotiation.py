@@ -178,7 +178,13 @@ def test_without_the_setting_no_origin_is_allowed(rich: Client) -> None:
 
 
 @pytest.mark.parametrize(
-    ("cors", "origin"), [(True, "*"), ("*", "*"), ("http://o.example", "http://o.example")]
+    ("cors", "origin"),
+    [
+        (True, "*"),
+        ("*", "*"),
+        ("http://o.example", "http://o.example"),
+        (["http://a.example", "http://o.example"], "http://o.example"),
+    ],
 )
 def test_other_origins_may_read_every_answer(
     tmp_path: Path, open_client: Any, cors: Any, origin: str
@@ -207,6 +213,7 @@ def test_other_origins_may_read_every_answer(
     preflight = client.options(
         "/ogcapi/map",
         headers={
+            "Origin": "http://o.example",
             "Access-Control-Request-Method": "GET",
             "Access-Control-Request-Headers": "accept",
         },

@@ -137,7 +137,7 @@ def test_tilesets_begin_with_the_stored_one(rich: Client) -> None:
     assert (native["tileMatrixSetId"], extra["tileMatrixSetId"]) == ("PM", "4326")
     assert native["tileMatrixSetURI"] == f"{REGISTER}/WebMercatorQuad"
     assert extra["tileMatrixSetURI"] == f"{ROOT}/tileMatrixSets/4326?f=json"
-    assert native["crs"] == "https://www.opengis.net/def/crs/EPSG/0/3857"
+    assert native["crs"] == "http://www.opengis.net/def/crs/EPSG/0/3857"
     assert native["dataType"] == "map"
     assert native["tileMatrixSetLimits"][2] == {
         "tileMatrix": "2",
@@ -206,7 +206,7 @@ def test_tileset_tells_extent_in_axis_order_and_attribution(rich: Client) -> Non
     assert content["boundingBox"] == {
         "lowerLeft": [2125000, 3125000],
         "upperRight": [4375000, 5375000],
-        "crs": "https://www.opengis.net/def/crs/EPSG/0/3035",
+        "crs": "http://www.opengis.net/def/crs/EPSG/0/3035",
     }
     content = rich.get("/ogcapi/collections/b_europe/map/tiles/PM").get_json()
     assert content["attribution"] == "A & B"

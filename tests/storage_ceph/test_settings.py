@@ -26,8 +26,8 @@ def test_settings_of_an_existing_installation() -> None:
     assert settings == ClusterSettings("/srv/ceph.conf", "client.maps", "big", 5)
 
 
-def test_missing_client_library_is_told() -> None:
-    # Another process: a module that has been imported here cannot be made absent again.
+def test_missing_client_library_is_reported() -> None:
+    # In another process, because this one may have imported the module already.
     code = (
         "import sys\n"
         "sys.modules['rados'] = None\n"
@@ -45,11 +45,11 @@ def test_missing_client_library_is_told() -> None:
     assert "python3-rados" in done.stdout, done.stderr
 
 
-def test_unusable_configuration_file_is_told_by_its_variable() -> None:
+def test_unusable_configuration_file_is_reported_with_its_variable() -> None:
     try:
         load_rados()
     except StorageError:
         pytest.skip("librados for Python is not installed")
     environment = Environment({"MASTABA_CEPH_CONFFILE": "/nowhere/ceph.conf"})
-    with pytest.raises(StorageError, match=r"/nowhere/ceph\.conf of MASTABA_CEPH_CONFFILE"):
+    with pytest.raises(StorageError, match=r"/nowhere/ceph\.conf \(MASTABA_CEPH_CONFFILE\)"):
         CephStorage.open("maps", environment)

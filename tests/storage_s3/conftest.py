@@ -7,7 +7,7 @@ from mastaba.testing.object_server import ObjectServer
 
 @pytest.fixture(autouse=True)
 def _no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keep the proxies of the machine out of the tests."""
+    """Remove proxy settings of the machine from the environment."""
     for name in ("http_proxy", "https_proxy", "no_proxy", "all_proxy"):
         monkeypatch.delenv(name, raising=False)
         monkeypatch.delenv(name.upper(), raising=False)

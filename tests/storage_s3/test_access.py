@@ -1,4 +1,4 @@
-"""What tiles and maps cost, and what comes of them when the store fails."""
+"""Number of reads per tile and map, and behaviour when the store fails."""
 
 import random
 import threading
@@ -25,7 +25,7 @@ OpenReader = Callable[..., LevelReader]
 
 
 def payload(row: int, col: int, generation: int = 0) -> bytes:
-    """Return a tile that tells where and when it belongs, of a length that tells as well."""
+    """Return a tile whose content and length identify its position and generation."""
     name = f"{generation}:{row}/{col};".encode()
     return name * (20 + (row * 7 + col * 3 + generation * 5) % 60)
 
@@ -57,7 +57,7 @@ def open_reader(server: ObjectServer) -> Iterator[OpenReader]:
         pool.close()
 
 
-def test_cold_tile_costs_two_reads_and_a_warm_one_costs_one(
+def test_a_tile_needs_two_reads_without_a_cached_index_and_one_with_it(
     server: ObjectServer, open_reader: OpenReader
 ) -> None:
     put_slab(server, 0, 0)
@@ -73,7 +73,7 @@ def test_cold_tile_costs_two_reads_and_a_warm_one_costs_one(
     assert len(server.requests) == 1
 
 
-def test_map_costs_two_reads_for_each_slab_then_one(
+def test_a_map_needs_two_reads_per_slab_and_then_one(
     server: ObjectServer, open_reader: OpenReader
 ) -> None:
     for slab_col in (0, 1):
@@ -88,7 +88,7 @@ def test_map_costs_two_reads_for_each_slab_then_one(
         assert len(server.requests) == cost
 
 
-def test_slabs_of_a_map_are_asked_for_at_the_same_time(
+def test_slabs_of_a_map_are_requested_in_parallel(
     server: ObjectServer, open_reader: OpenReader
 ) -> None:
     for slab_col in range(4):
@@ -96,11 +96,11 @@ def test_slabs_of_a_map_are_asked_for_at_the_same_time(
     reader = open_reader()
     server.gate = threading.Barrier(4)
     window = [(0, slab_col * SIDE) for slab_col in range(4)]
-    # The gate opens only when four requests are under way.
+    # The gate opens only when four requests are in progress.
     assert read_tiles(reader, window) == [payload(row, col) for row, col in window]
 
 
-def test_nothing_wrong_is_served_by_a_store_that_fails(
+def test_no_wrong_data_is_served_from_a_failing_store(
     server: ObjectServer, open_reader: OpenReader
 ) -> None:
     for slab_col in range(3):
@@ -114,7 +114,7 @@ def test_nothing_wrong_is_served_by_a_store_that_fails(
         NETWORK_TIMEOUT="1",
     )
     server.faults = Faults(errors=0.01, resets=0.01, stalls=0.02, truncations=0.01)
-    told: list[Exception] = []
+    errors: list[Exception] = []
 
     def request(number: int) -> int:
         chooser = random.Random(number)
@@ -123,20 +123,20 @@ def test_nothing_wrong_is_served_by_a_store_that_fails(
         try:
             tiles = read_tiles(reader, window if number % 4 == 0 else window[:1])
         except StorageUnavailableError as error:
-            told.append(error)
+            errors.append(error)
             return 0
         assert tiles == [payload(*place) for place in window[: len(tiles)]]
         return 1
 
     with ThreadPoolExecutor(16) as threads:
         served = sum(threads.map(request, range(1200)))
-    assert served + len(told) == 1200
-    # Three attempts, of which one in twenty fails: hardly ever all of them.
+    assert served + len(errors) == 1200
+    # One attempt in twenty fails, so three failures in a row are rare.
     assert served > 1190
     assert any(request.status == 503 for request in server.requests)
 
 
-def test_every_failure_is_told_when_nothing_is_repeated(
+def test_every_failure_is_reported_when_retries_are_off(
     server: ObjectServer, open_reader: OpenReader
 ) -> None:
     put_slab(server, 0, 0)
@@ -151,11 +151,11 @@ def test_every_failure_is_told_when_nothing_is_repeated(
             assert tile.read() == payload(number % SIDE, 5)
             outcomes.add("served")
         except StorageUnavailableError:
-            outcomes.add("told")
-    assert outcomes == {"served", "told"}
+            outcomes.add("failed")
+    assert outcomes == {"served", "failed"}
 
 
-def test_dead_store_is_left_alone_until_it_is_back(
+def test_a_failed_store_is_not_contacted_until_the_circuit_closes(
     server: ObjectServer, open_reader: OpenReader
 ) -> None:
     put_slab(server, 0, 0)
@@ -178,7 +178,7 @@ def test_dead_store_is_left_alone_until_it_is_back(
     assert len(server.requests) == 4
 
 
-def test_tiles_are_whole_and_of_one_generation_while_slabs_are_replaced(
+def test_tiles_are_complete_and_of_one_generation_while_slabs_are_replaced(
     server: ObjectServer, open_reader: OpenReader
 ) -> None:
     put_slab(server, 0, 0, 1)
@@ -199,7 +199,7 @@ def test_tiles_are_whole_and_of_one_generation_while_slabs_are_replaced(
             tiles = read_tiles(reader, window)
         except (SlabFormatError, StorageUnavailableError) as error:
             raise AssertionError("the store did not fail") from error
-        except Exception:  # replaced twice within one request: told
+        except Exception:  # the slab was replaced twice during one request
             return 0
         first = tiles[0]
         assert first is not None

@@ -62,8 +62,8 @@ class TestSignatureVersion2(TestS3Storage):
         return open_bucket(server.url, S3_SIGNATURE_VERSION="2")
 
 
-class TestServerThatIgnoresRangesAndConditions(TestS3Storage):
+class TestServerThatIgnoresConditions(TestS3Storage):
     @pytest.fixture
     def storage(self, server: ObjectServer) -> Storage:
-        server.ignores_ranges = server.ignores_conditions = True
+        server.ignores_conditions = True
         return open_bucket(server.url)

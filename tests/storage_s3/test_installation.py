@@ -1,4 +1,4 @@
-"""A configuration whose parts lie in buckets and in files."""
+"""A configuration with parts in buckets and parts in files."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -54,9 +54,9 @@ def put_pyramid(server: ObjectServer, name: str, **storage: str) -> dict[str, An
 
 @pytest.fixture
 def open_server_json(server: ObjectServer) -> Open:
-    """Opens a server.json; returns the site, and all that was wrong as one text."""
+    """Opens a server.json; returns the site and all problems as one text."""
 
-    def open_it(server_json: Path, **variables: str) -> tuple[Site, str]:
+    def open_with_variables(server_json: Path, **variables: str) -> tuple[Site, str]:
         given = {"S3_URL": server.url, "S3_KEY": "key", "S3_SECRETKEY": "secret", **variables}
         environment = Environment({f"MASTABA_{name}": text for name, text in given.items()})
         plugins, faults = Plugins(), Faults()
@@ -64,7 +64,7 @@ def open_server_json(server: ObjectServer) -> Open:
         site = open_site(config, plugins, Scoreboard(1, 1), faults, environment)
         return site, "\n".join(map(str, faults.all))
 
-    return open_it
+    return open_with_variables
 
 
 def read(site: Site, name: str, row: int = 5, col: int = 9) -> bytes:
@@ -73,7 +73,7 @@ def read(site: Site, name: str, row: int = 5, col: int = 9) -> bytes:
     return located.read()
 
 
-def test_everything_may_lie_in_a_bucket(
+def test_the_whole_configuration_may_be_in_a_bucket(
     server: ObjectServer, tmp_path: Path, open_server_json: Open
 ) -> None:
     put_pyramid(server, "P")
@@ -95,7 +95,7 @@ def test_everything_may_lie_in_a_bucket(
     assert [style.identifier for style in site.catalogue.layers["L"].styles] == ["normal"]
 
 
-def test_buckets_and_files_go_together(
+def test_buckets_and_files_can_be_combined(
     server: ObjectServer, tmp_path: Path, open_server_json: Open
 ) -> None:
     put_pyramid(server, "P")
@@ -120,7 +120,7 @@ def test_buckets_and_files_go_together(
     assert read(site, "InBucket") == read(site, "OnFile") == b"tile 4/5/9"
     assert read(site, "F") == b"file tile 4/5/9"
     assert site.catalogue.storages.counts() == {"s3": 1, "file": 1}
-    # One pyramid, one set of indices, however many layers show it.
+    # One index cache per pyramid, however many layers use it: one index read, two tile reads.
     assert server.count("GET", "/maps/P/DATA_4_4_2") == 3
 
 
@@ -148,22 +148,22 @@ def test_layers_that_cannot_be_read_are_left_out_and_the_others_served(
     site, faults = open_server_json(write_installation(tmp_path, layers=layers, services=[]))
     assert list(site.catalogue.layers) == ["Good"]
     assert read(site, "Good") == b"tile 4/5/9"
-    for told in (
+    for expected in (
         "s3://maps/Absent.json: $: does not exist, or is empty",
         "s3://no-such-bucket/P.json: $: does not exist",
         "the cluster 'nowhere.example' of 'maps@nowhere.example' is not in MASTABA_S3_URL",
         "s3://maps/Elsewhere.json: $.levels[0].storage: the cluster 'nowhere.example'",
         "s3://maps/Empty.json: $: does not exist, or is empty",
         "s3://maps/Broken.json: $: is not valid JSON",
-        "move the descriptor there, or write maps@cluster",
+        "move the descriptor to S3, or write maps@cluster",
         "no storage driver 'gopher' is installed",
     ):
-        assert told in faults
+        assert expected in faults
     assert "secret" not in faults
 
 
 @pytest.mark.parametrize(
-    ("variables", "told"),
+    ("variables", "expected"),
     [
         ({"S3_KEY": ""}, "the variable MASTABA_S3_KEY is not set"),
         ({"S3_SECRETKEY": ""}, "the variable MASTABA_S3_SECRETKEY is not set"),
@@ -172,12 +172,12 @@ def test_layers_that_cannot_be_read_are_left_out_and_the_others_served(
         ({"S3_URL": "http://127.0.0.1:1"}, "http://127.0.0.1:1 does not answer"),
     ],
 )
-def test_store_out_of_reach_costs_its_layers_only(
+def test_an_unreachable_store_affects_only_its_own_layers(
     server: ObjectServer,
     tmp_path: Path,
     open_server_json: Open,
     variables: dict[str, str],
-    told: str,
+    expected: str,
 ) -> None:
     put_pyramid(server, "P")
     in_file = write_pyramid(
@@ -195,11 +195,11 @@ def test_store_out_of_reach_costs_its_layers_only(
     site, faults = open_server_json(server_json, **variables)
     assert list(site.catalogue.layers) == ["F"]
     assert read(site, "F") == b"tile 4/5/9"
-    assert told in faults
+    assert expected in faults
     assert "wrong-one" not in faults
 
 
-def test_symbolic_objects_of_a_loaded_layer(
+def test_symbolic_objects_are_resolved_once(
     server: ObjectServer, tmp_path: Path, open_server_json: Open
 ) -> None:
     put_pyramid(server, "P")
@@ -223,18 +223,18 @@ def test_symbolic_objects_of_a_loaded_layer(
     assert [request.path for request in server.requests] == ["/maps/P/DATA_4_4_2"]
 
 
-def test_symbolic_object_that_points_outside_is_told(
+def test_symbolic_object_with_an_unusable_target_is_reported(
     server: ObjectServer, tmp_path: Path, open_server_json: Open
 ) -> None:
     put_pyramid(server, "P")
     server_json = write_installation(tmp_path, layers={"L": layer("s3://maps/P.json")}, services=[])
     site, _ = open_server_json(server_json)
-    for target, kind, told in (
+    for target, kind, message in (
         ("maps@nowhere.example/P/DATA_4_4_2", StorageError, "'nowhere.example'.*MASTABA_S3_URL"),
         ("no-such-bucket/P/DATA_4_4_2", SlabFormatError, "which does not exist"),
         ("maps/P/../P/DATA_4_4_3", SlabFormatError, "which does not exist"),
     ):
         server.put("maps", "P/DATA_4_4_2", f"SYMLINK#{target}".encode())
-        with pytest.raises(kind, match=f"P/DATA_4_4_2 points to .*{told}"):
+        with pytest.raises(kind, match=f"P/DATA_4_4_2 points to .*{message}"):
             read(site, "L")
     assert read(site, "L", 4, 11) == b"tile 4/4/11"

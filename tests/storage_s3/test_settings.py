@@ -19,7 +19,7 @@ from mastaba.storage.pool import StoragePool
 from mastaba.testing.object_server import ObjectServer
 from mastaba_storage_s3.storage import S3Storage
 
-SECRET = "a-secret-that-nobody-may-see"
+SECRET = "a-secret-that-must-not-be-shown"
 
 
 def environment(**variables: str) -> Environment:
@@ -34,7 +34,7 @@ def open_bucket(server: ObjectServer, container: str = "maps", **variables: str)
 @pytest.mark.parametrize(
     ("variables", "kind", "message"),
     [
-        ({}, AccessDeniedError, "MASTABA_S3_KEY is not set"),
+        ({}, AccessDeniedError, "MASTABA_S3_KEY and MASTABA_S3_SECRETKEY are not set"),
         ({"S3_KEY": "k"}, AccessDeniedError, "MASTABA_S3_SECRETKEY is not set"),
         ({"S3_KEY": "", "S3_SECRETKEY": SECRET}, AccessDeniedError, "MASTABA_S3_KEY is not set"),
         (
@@ -50,12 +50,12 @@ def open_bucket(server: ObjectServer, container: str = "maps", **variables: str)
         (
             {"S3_URL": "http://a,http://a/", "S3_KEY": "k,l", "S3_SECRETKEY": f"{SECRET},x"},
             StorageError,
-            "names a twice",
+            "duplicate cluster a in MASTABA_S3_URL",
         ),
         (
             {"S3_URL": "s3.example.org", "S3_KEY": "k", "S3_SECRETKEY": SECRET},
             StorageError,
-            "'s3.example.org' in MASTABA_S3_URL is no address",
+            "'s3.example.org' in MASTABA_S3_URL is not a URL",
         ),
         (
             {"S3_KEY": "k", "S3_SECRETKEY": SECRET, "S3_SIGNATURE_VERSION": "3"},
@@ -64,7 +64,7 @@ def open_bucket(server: ObjectServer, container: str = "maps", **variables: str)
         ),
     ],
 )
-def test_unusable_variables_are_told_by_name(
+def test_invalid_variables_are_reported_by_name(
     variables: dict[str, str], kind: type[StorageError], message: str
 ) -> None:
     with pytest.raises(kind) as caught:
@@ -73,7 +73,7 @@ def test_unusable_variables_are_told_by_name(
     assert SECRET not in str(caught.value)
 
 
-def test_unknown_cluster_is_told_with_those_there_are() -> None:
+def test_unknown_cluster_is_reported_with_the_known_ones() -> None:
     variables = {
         "S3_URL": "https://one.example:9000, http://two.example/",
         "S3_KEY": "k,l",
@@ -83,7 +83,7 @@ def test_unknown_cluster_is_told_with_those_there_are() -> None:
         S3Storage.open("maps@three", environment(**variables))
 
 
-def test_clusters_are_chosen_by_name_and_the_first_is_the_default() -> None:
+def test_clusters_are_selected_by_name_and_the_first_is_the_default() -> None:
     with (
         ObjectServer({"one": "first"}) as one,
         ObjectServer({"two": "second"}) as two,
@@ -99,7 +99,7 @@ def test_clusters_are_chosen_by_name_and_the_first_is_the_default() -> None:
         second = two.url.removeprefix("http://")
         assert pool.open("s3", "maps").read("k").data == b"one"
         assert pool.open("s3", f"maps@{second}").read("k").data == b"two"
-        # The default cluster may be named as well: it is the same container then.
+        # Naming the default cluster explicitly gives the same container.
         first = pool.open("s3", f"maps@{one.url.removeprefix('http://')}")
         assert first is pool.open("s3", "maps")
         assert first.full_name == f"s3://maps@{one.url.removeprefix('http://')}"
@@ -116,18 +116,18 @@ def test_clusters_are_chosen_by_name_and_the_first_is_the_default() -> None:
         ("b@one", None, "b@one"),
     ],
 )
-def test_cluster_of_a_level_is_that_of_the_descriptor(
+def test_a_level_uses_the_cluster_of_its_descriptor(
     container: str, beside: str | None, expected: str
 ) -> None:
     assert S3Storage.resolve_container(container, beside) == expected
 
 
-def test_bucket_of_a_descriptor_that_is_a_file_needs_a_cluster() -> None:
+def test_a_bucket_needs_a_cluster_if_the_descriptor_is_a_file() -> None:
     with pytest.raises(ValueError, match="write b@cluster"):
         S3Storage.resolve_container("b", None)
 
 
-def test_wrong_secret_is_told_without_it(server: ObjectServer) -> None:
+def test_an_invalid_secret_is_reported_without_showing_it(server: ObjectServer) -> None:
     server.put("maps", "k", b"data")
     with pytest.raises(AccessDeniedError, match="403 SignatureDoesNotMatch") as caught:
         open_bucket(server, S3_SECRETKEY=SECRET).read("k")
@@ -143,13 +143,13 @@ def test_missing_bucket_is_reported_once(
     for _ in range(3):
         with pytest.raises(ObjectNotFoundError, match="NoSuchBucket"):
             storage.read("k")
-    told = [record for record in caplog.records if record.levelno >= logging.WARNING]
-    assert [record.getMessage() for record in told] == [
+    records = [record for record in caplog.records if record.levelno >= logging.WARNING]
+    assert [record.getMessage() for record in records] == [
         f"there is no bucket s3://no-such-bucket@{server.url.removeprefix('http://')}"
     ]
 
 
-def test_requests_are_path_style_with_an_inclusive_range(server: ObjectServer) -> None:
+def test_requests_use_path_style_and_an_inclusive_range(server: ObjectServer) -> None:
     server.put("maps", "a/b c", b"0123456789")
     assert open_bucket(server).read("a/b c", ByteRange(2, 3)).data == b"234"
     (request,) = server.requests
@@ -161,7 +161,7 @@ def test_requests_are_path_style_with_an_inclusive_range(server: ObjectServer) -
     )
 
 
-def test_connections_are_kept(server: ObjectServer) -> None:
+def test_connections_are_reused(server: ObjectServer) -> None:
     server.put("maps", "k", b"data")
     storage = open_bucket(server)
     for _ in range(5):
@@ -193,7 +193,7 @@ def test_virtual_host_through_a_proxy(
 
 @pytest.fixture
 def tls_server(tmp_path: Path) -> Iterator[ObjectServer]:
-    """A server with a certificate that nobody has signed but itself."""
+    """A server with a self-signed certificate."""
     certificate, key = tmp_path / "certificate.pem", tmp_path / "key.pem"
     command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"]
     subject = ["-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"]
@@ -209,7 +209,9 @@ def tls_server(tmp_path: Path) -> Iterator[ObjectServer]:
         yield server
 
 
-def test_self_signed_certificate_is_refused_with_the_way_out(tls_server: ObjectServer) -> None:
+def test_self_signed_certificate_is_refused_and_the_message_names_the_remedy(
+    tls_server: ObjectServer,
+) -> None:
     with pytest.raises(StorageUnavailableError, match=r"CERTIFICATE.*MASTABA_SSL_NO_VERIFY"):
         open_bucket(tls_server).read("k")
     with pytest.raises(StorageUnavailableError):
@@ -218,7 +220,7 @@ def test_self_signed_certificate_is_refused_with_the_way_out(tls_server: ObjectS
 
 
 @pytest.mark.parametrize("status", [301, 400, 418, 500, 503, 429])
-def test_other_answers_are_told_by_their_status(server: ObjectServer, status: int) -> None:
+def test_other_responses_are_reported_by_their_status(server: ObjectServer, status: int) -> None:
     server.put("maps", "k", b"data")
     server.forced_status = status
     with pytest.raises(StorageError, match=str(status)) as caught:

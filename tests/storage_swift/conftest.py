@@ -18,7 +18,7 @@ OpenContainer = Callable[..., SwiftStorage]
 
 @pytest.fixture(autouse=True)
 def _clean(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Keep the proxies of the machine, and the tokens of other tests, out of this one."""
+    """Remove proxy settings of the machine and cached tokens of other tests."""
     for name in ("http_proxy", "https_proxy", "no_proxy", "all_proxy"):
         monkeypatch.delenv(name, raising=False)
         monkeypatch.delenv(name.upper(), raising=False)
@@ -35,20 +35,20 @@ def server() -> Iterator[ObjectServer]:
 
 @pytest.fixture(params=["native", "keystone"])
 def open_container(request: pytest.FixtureRequest, server: ObjectServer) -> OpenContainer:
-    """Opens a container of the server; variables replace those that are right."""
+    """Opens a container of the server; keyword arguments override the valid variables."""
     account, _, user = SWIFT_USER.partition(":")
-    right = {"SWIFT_USER": user, "SWIFT_PASSWD": SWIFT_PASSWORD}
+    valid = {"SWIFT_USER": user, "SWIFT_PASSWD": SWIFT_PASSWORD}
     if request.param == "native":
-        right |= {"SWIFT_ACCOUNT": account}
+        valid |= {"SWIFT_ACCOUNT": account}
     else:
-        right |= {"KEYSTONE_DOMAINID": DOMAIN_ID, "KEYSTONE_PROJECTID": PROJECT_ID}
+        valid |= {"KEYSTONE_DOMAINID": DOMAIN_ID, "KEYSTONE_PROJECTID": PROJECT_ID}
     path = "/auth/v1.0" if request.param == "native" else "/v3/auth/tokens"
 
     def open_container(
         container: str = "maps", url: str = server.url, **variables: str
     ) -> SwiftStorage:
         urls = {"SWIFT_AUTHURL": url + path, "SWIFT_PUBLICURL": f"{url}/v1/AUTH_account"}
-        given = {**right, **urls, **variables}
+        given = {**valid, **urls, **variables}
         return SwiftStorage.open(
             container, Environment({f"MASTABA_{name}": value for name, value in given.items()})
         )

@@ -42,7 +42,7 @@ def test_one_token_serves_all_containers(
     assert authentications(server) == 1
 
 
-def test_expired_token_is_replaced_once_and_the_request_repeated(
+def test_expired_token_is_replaced_once_and_the_request_is_repeated(
     server: ObjectServer, open_container: OpenContainer
 ) -> None:
     storage = open_container()
@@ -53,7 +53,7 @@ def test_expired_token_is_replaced_once_and_the_request_repeated(
     assert [request.status for request in server.requests] in ([401, 200, 200], [401, 201, 200])
 
 
-def test_many_threads_with_an_expired_token_ask_once(
+def test_many_threads_with_an_expired_token_authenticate_once(
     server: ObjectServer, open_container: OpenContainer
 ) -> None:
     storage = open_container()
@@ -66,7 +66,7 @@ def test_many_threads_with_an_expired_token_ask_once(
         assert authentications(server) == 1
 
 
-def test_refused_container_does_not_cost_a_token_each_time(
+def test_a_refused_container_does_not_cause_repeated_authentication(
     server: ObjectServer, open_container: OpenContainer
 ) -> None:
     storage = open_container()
@@ -77,7 +77,7 @@ def test_refused_container_does_not_cost_a_token_each_time(
     assert authentications(server) == 1
 
 
-def test_token_that_the_server_never_accepts_ends_in_an_error(
+def test_a_token_that_the_server_never_accepts_is_an_error(
     server: ObjectServer, open_container: OpenContainer
 ) -> None:
     storage = open_container()
@@ -88,7 +88,7 @@ def test_token_that_the_server_never_accepts_ends_in_an_error(
 
 
 @pytest.mark.parametrize("form", ["X-Auth-Token: {}\n", "{}", "x-auth-token:{}\n\n"])
-def test_token_of_the_file_is_used_in_both_forms(
+def test_both_forms_of_the_token_file_are_accepted(
     server: ObjectServer, open_container: OpenContainer, tmp_path: Path, form: str
 ) -> None:
     token = open_container(SWIFT_TOKEN_FILE=str(tmp_path / "first"))._tokens.get()
@@ -100,7 +100,7 @@ def test_token_of_the_file_is_used_in_both_forms(
     assert authentications(server) == 0
 
 
-def test_stale_token_of_the_file_costs_one_authentication(
+def test_a_stale_token_in_the_file_costs_one_authentication(
     server: ObjectServer, open_container: OpenContainer, tmp_path: Path
 ) -> None:
     path = tmp_path / "token"
@@ -112,7 +112,7 @@ def test_stale_token_of_the_file_costs_one_authentication(
 
 
 @pytest.mark.parametrize("content", ["", "\n", "X-Auth-Token: \n", "two words", "é"])
-def test_file_without_a_token_means_none(
+def test_a_file_without_a_valid_token_is_ignored(
     server: ObjectServer, open_container: OpenContainer, tmp_path: Path, content: str
 ) -> None:
     path = tmp_path / "token"
@@ -121,7 +121,7 @@ def test_file_without_a_token_means_none(
     assert [request.status for request in server.requests].count(401) == 0
 
 
-def test_token_is_written_in_the_long_form_for_the_owner_only(
+def test_the_token_is_written_as_a_header_line_readable_only_by_its_owner(
     open_container: OpenContainer, tmp_path: Path
 ) -> None:
     path = tmp_path / "token"
@@ -133,7 +133,7 @@ def test_token_is_written_in_the_long_form_for_the_owner_only(
     assert os.listdir(tmp_path) == ["token"]
 
 
-def test_token_file_that_cannot_be_written_is_told_and_harmless(
+def test_an_unwritable_token_file_is_logged_and_does_no_harm(
     open_container: OpenContainer, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "folder").mkdir()
@@ -141,26 +141,26 @@ def test_token_file_that_cannot_be_written_is_told_and_harmless(
         caplog.clear()
         storage = open_container(SWIFT_TOKEN_FILE=str(path))
         assert storage.read("k").data == b"data"
-        told = "\n".join(record.getMessage() for record in caplog.records)
-        assert f"MASTABA_SWIFT_TOKEN_FILE: cannot write {path}" in told
-        assert storage._tokens.get() not in told
+        logged = "\n".join(record.getMessage() for record in caplog.records)
+        assert f"MASTABA_SWIFT_TOKEN_FILE: cannot write {path}" in logged
+        assert storage._tokens.get() not in logged
     assert os.listdir(tmp_path) == ["folder"]
 
 
-def test_wrong_password_is_told_by_its_variable(open_container: OpenContainer) -> None:
+def test_an_invalid_password_is_reported_by_its_variable(open_container: OpenContainer) -> None:
     with pytest.raises(AccessDeniedError, match="MASTABA_SWIFT_PASSWD") as caught:
-        open_container(SWIFT_PASSWD="a-secret-that-nobody-may-see")
-    assert "nobody-may-see" not in str(caught.value)
+        open_container(SWIFT_PASSWD="a-secret-that-must-not-be-shown")
+    assert "must-not-be-shown" not in str(caught.value)
 
 
-def test_address_that_gives_no_token_is_told(
+def test_a_url_that_returns_no_token_is_reported(
     server: ObjectServer, open_container: OpenContainer
 ) -> None:
     with pytest.raises(StorageError, match=r"MASTABA_SWIFT_AUTHURL|401|403"):
         open_container(SWIFT_AUTHURL=f"{server.url}/nothing-here")
 
 
-def test_authentication_server_that_is_not_there(open_container: OpenContainer) -> None:
+def test_an_unreachable_authentication_server_is_reported(open_container: OpenContainer) -> None:
     with pytest.raises(StorageUnavailableError, match=r"127\.0\.0\.1:1 "):
         open_container(SWIFT_AUTHURL="http://127.0.0.1:1/auth/v1.0")
 
@@ -184,9 +184,9 @@ KEYSTONE = {
         (KEYSTONE, "SWIFT_PASSWD"),
     ],
 )
-def test_missing_variable_is_told_by_name(variables: dict[str, str], missing: str) -> None:
-    for left in ({missing: ""}, {}):
-        given = {name: text for name, text in variables.items() if name != missing} | left
+def test_a_missing_variable_is_reported_by_name(variables: dict[str, str], missing: str) -> None:
+    for unset in ({missing: ""}, {}):
+        given = {name: text for name, text in variables.items() if name != missing} | unset
         environment = Environment({f"ROK4_{name}": text for name, text in given.items()})
         with pytest.raises(AccessDeniedError, match=f"MASTABA_{missing} is not set"):
             SwiftStorage.open("maps", environment)

@@ -151,7 +151,7 @@ def install(
 
 
 def translate(
-    environment: dict[str, str], description: Path, target: Path, *arguments: object
+    environment: dict[str, str], description: Path | str, target: Path, *arguments: object
 ) -> Any:
     """Let GDAL make a PNG of a part of the layer and return its pixels."""
     if shutil.which("gdal_translate") is None:
@@ -196,6 +196,36 @@ def test_gdal_reads_the_right_pixels(
     whole = np.vstack(rows)
     x, y = left - 9 * 256, top - 5 * 256
     assert np.array_equal(found, whole[y : y + 100, x : x + 200])
+
+
+@pytest.mark.live
+@pytest.mark.parametrize("y_origin", [None, "bottom"])
+def test_gdal_follows_the_tile_map(
+    tmp_path: Path, serving: Serving, gdal_environment: dict[str, str], y_origin: str | None
+) -> None:
+    """Of a layer that has tiles at levels 2 to 4 only."""
+
+    def install_at(url: str) -> Path:
+        overrides = {"tms": {"y_origin": y_origin}} if y_origin else {}
+        return tiny_installation(
+            tmp_path, services=["tms"], public_url=url, services_overrides=overrides
+        )
+
+    span = 2 * HALF / 16
+    left, top = 9 * span - HALF, HALF - 5 * span
+    tile = tiny_integer_tile(3)
+    with serving(install_at) as url:
+        for level, rows, cols, size in (("4", (5, 6), (9, 10), 512), ("3", (2, 3), (4, 5), 512)):
+            side = (2 if level == "4" else 4) * span
+            x, y = (left, top) if level == "4" else (8 * span - HALF, HALF - 4 * span)
+            corners = (x, y, x + side, y - side)
+            window = ("-projwin", *map(repr, corners), "-outsize", size, size)
+            address = f"{url}/tms/1.0.0/RGB_PNG"
+            found = translate(gdal_environment, address, tmp_path / f"{level}.png", *window)
+            stored = np.vstack(
+                [np.hstack([np.asarray(tile(level, row, col)) for col in cols]) for row in rows]
+            )
+            assert np.array_equal(found, stored), level
 
 
 @pytest.mark.live

@@ -61,11 +61,11 @@ def test_tile_map(service: Any) -> None:
     assert left < right
     assert bottom < top
     orders = {tile_set["order"]: tile_set["href"] for tile_set in layer.tilemap.tilesets}
-    assert orders == {0: f"{url}/2", 1: f"{url}/3", 2: f"{url}/4"}
+    assert orders == {level: f"{url}/bottom/{level}" for level in range(5)}
 
 
 def test_tile(service: Any) -> None:
-    # The client calls the place of a TileSet in the list a zoom level.
-    tile = service.gettile(4, 2, 1, title="RGB_PNG", srs="EPSG:3857", mimetype="image/png")
+    # The client calls the place of a TileSet in the list a zoom level, and counts rows upward.
+    tile = service.gettile(4, 5, 3, title="RGB_PNG", srs="EPSG:3857", mimetype="image/png")
     pixels = np.asarray(Image.open(tile))
     assert np.array_equal(pixels, tiny_integer_tile(3)("3", 2, 4))

@@ -1,4 +1,4 @@
-"""A page of the viewer in a real browser, watched."""
+"""A page of the viewer in a real browser, with all problems recorded."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ live_in_chromium = [
 
 
 class Page:
-    """One page; everything that goes wrong in it is kept.
+    """One page and the problems that occur in it.
 
     Attributes:
-        faults: errors and warnings of the console, and answers that report an error.
-        hosts: all that something was asked of.
-        requests: all URLs asked for.
+        faults: console errors and warnings, and responses with an error status.
+        hosts: hosts of all requests.
+        requests: URLs of all requests.
     """
 
     def __init__(
@@ -66,17 +66,17 @@ class Page:
         self.settle()
 
     def settle(self) -> None:
-        """Wait until all tiles of the view are there."""
+        """Wait until all tiles of the view are loaded."""
         self.page.wait_for_selector(".leaflet-tile-loaded", state="attached")
         self.page.wait_for_selector(".leaflet-tile:not(.leaflet-tile-loaded)", state="detached")
 
     def choose(self, name: str, value: str) -> None:
-        """Choose in one of the selects, and wait for the tiles."""
+        """Choose an option of a select and wait for the tiles."""
         self.page.select_option(f"#{name}", value)
         self.settle()
 
     def tile_pixel(self, x: int, y: int) -> list[int]:
-        """Return a pixel of the tile that is farthest to the north-west, as it came."""
+        """Return a pixel of the north-westernmost tile, as loaded."""
         pixel: list[int] = self.page.evaluate(
             """([x, y]) => {
                 const tiles = [...document.querySelectorAll(".leaflet-tile-loaded")];
@@ -93,7 +93,7 @@ class Page:
         return pixel
 
     def screen_pixel(self, x: float, y: float) -> tuple[int, ...]:
-        """Return a pixel of the map, as shown; x and y are parts of its width and height."""
+        """Return a pixel of the map, as shown; x and y are fractions of its width and height."""
         box = self.page.locator("#map").bounding_box()
         clip = {
             "x": round(box["x"] + x * box["width"]),
@@ -109,7 +109,7 @@ class Page:
         return tuple(map(int, pixel))
 
     def overflow(self) -> int:
-        """Return how many pixels of the page are beyond its right edge."""
+        """Return by how many pixels the page is wider than the window."""
         pixels: int = self.page.evaluate(
             "document.documentElement.scrollWidth - document.documentElement.clientWidth"
         )

@@ -1,4 +1,4 @@
-"""Installations that the tests of the viewer look at."""
+"""Installations for the tests of the viewer."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def tiny(tmp_path_factory: pytest.TempPathFactory, open_client: OpenClient) -> C
     )
 
 
-class _Late:
-    """An application known only after the address that it announces."""
+class _DeferredApplication:
+    """An application that is set after the server has got its address."""
 
     application: Any = None
 
@@ -43,10 +43,10 @@ class _Late:
 
 @contextmanager
 def _serving(install_at: Callable[[str], Path]) -> Iterator[str]:
-    late = _Late()
-    server = make_server("127.0.0.1", 0, late, threaded=True)
+    deferred = _DeferredApplication()
+    server = make_server("127.0.0.1", 0, deferred, threaded=True)
     url = f"http://127.0.0.1:{server.server_port}"
-    late.application = create_application(str(install_at(url)))
+    deferred.application = create_application(str(install_at(url)))
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     try:
@@ -55,14 +55,14 @@ def _serving(install_at: Callable[[str], Path]) -> Iterator[str]:
         server.shutdown()
         thread.join()
         server.server_close()
-        late.application.site.catalogue.storages.close()
+        deferred.application.site.catalogue.storages.close()
 
 
 @pytest.fixture(scope="session")
 def serving() -> Serving:
     """Return a context manager that serves an installation over HTTP.
 
-    It takes a function that writes the installation for a public address, and gives the address.
+    It takes a function that writes the installation for a public URL, and returns this URL.
     """
     return _serving
 
@@ -87,7 +87,7 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture(scope="session")
 def site(tmp_path_factory: pytest.TempPathFactory, serving: Serving) -> Iterator[str]:
-    """Return the address of a server with all services."""
+    """Return the URL of a server with all services."""
     directory = tmp_path_factory.mktemp("site")
     with serving(lambda url: ground.install(directory, url)) as url:
         yield url
@@ -95,7 +95,7 @@ def site(tmp_path_factory: pytest.TempPathFactory, serving: Serving) -> Iterator
 
 @pytest.fixture
 def page(browser: Any, site: str) -> Iterator[Page]:
-    """Return a page in which nothing may go wrong."""
+    """Return a page; any problem in it fails the test."""
     opened = Page(browser, site)
     yield opened
     opened.close()

@@ -1,6 +1,6 @@
-"""What the tests of the viewer look at: one layer for each kind of tile, and others in other grids.
+"""The installation for the tests: a layer for each kind of tile, and layers in other grids.
 
-All services are enabled, so that every source can be looked at.
+All services are enabled, so every source can be tested.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ _SETTINGS: Mapping[str, Any] = {
 
 
 def one_tile_pyramid(directory: Path) -> Path:
-    """Write a pyramid of one tile that holds the world, and return the path of its descriptor."""
+    """Write a pyramid with one tile that covers the world; return the path of its descriptor."""
     return write_pyramid(
         directory,
         "P",
@@ -152,7 +152,7 @@ def install(
 
 
 def is_stored(row: int, col: int) -> bool:
-    """Tell which tiles of level 4 of the layer VECTOR are stored."""
+    """Return whether a tile of level 4 of the layer VECTOR is stored."""
     return 5 <= row <= 6 and 9 <= col <= 10
 
 

@@ -14,14 +14,14 @@ from tests.viewer.browser import Page, live_in_chromium
 
 pytestmark = live_in_chromium
 
-# The tile at column 9, row 5 of level 4: what the tile farthest to the north-west shows there.
+# A pixel of the tile at column 9, row 5 of level 4, which is the north-westernmost tile.
 COLUMN, ROW = 9 * 256 + 100, 5 * 256 + 40
 RED, GREEN = COLUMN // 4 % 256, ROW // 4 % 256
 ALPHA = 255 if (COLUMN // 32 + ROW // 32) % 2 == 0 else 128
 
 
 def ember(value: int) -> list[int]:
-    """Return the colour of the style ember, whose first half is from 96,0,16 to 224,80,0."""
+    """Return a colour of the first half of the style ember, from 96,0,16 to 224,80,0."""
     assert value <= 128
     part = value / 128
     return [
@@ -52,7 +52,7 @@ def test_tiff_tiles_are_decoded(page: Page, layer: str) -> None:
         "ZIP": [RED, RED, RED, ALPHA],
         "PACKED": [RED, GREEN, 64, ALPHA],
     }[layer]
-    # A canvas keeps colours multiplied by alpha, which rounds them.
+    # A canvas stores premultiplied colours, which rounds them.
     assert page.tile_pixel(100, 40) == pytest.approx(wanted, abs=2)
 
 
@@ -67,10 +67,10 @@ PARTS = {
 
 @pytest.mark.parametrize(
     ("source", "style"),
-    # TMS has the default style alone.
+    # TMS only offers the default style.
     [pair for pair in product(PARTS, LOOKS) if pair != ("tms", "ember")],
 )
-def test_every_source_in_every_style(page: Page, source: str, style: str) -> None:
+def test_every_source_shows_every_style(page: Page, source: str, style: str) -> None:
     page.open(f"PALETTE#source={source}&style={style}")
     assert page.page.input_value("#source") == source
     assert page.page.input_value("#style") == style
@@ -78,12 +78,12 @@ def test_every_source_in_every_style(page: Page, source: str, style: str) -> Non
     assert any(PARTS[source] in url for url in page.requests)
 
 
-def test_choice_of_style_changes_pixels(page: Page) -> None:
+def test_choosing_a_style_changes_pixels(page: Page) -> None:
     page.open("PALETTE")
     assert page.page.input_value("#source") == "tms"
     assert page.tile_pixel(100, 40) == LOOKS["normal"]
     page.choose("style", "ember")
-    # TMS has the default style only, so another source has to step in.
+    # TMS only offers the default style, so the source changes.
     assert page.page.input_value("#source") == "wmts"
     assert page.page.locator("#hint").inner_text() == "Shown by WMTS"
     assert page.tile_pixel(100, 40) == pytest.approx(LOOKS["ember"], abs=3)
@@ -152,11 +152,11 @@ def test_elevation_under_the_pointer(page: Page, layer: str) -> None:
     assert page.page.locator("#legend canvas").count() == 1
 
 
-def test_elevation_that_a_service_is_asked_for(page: Page) -> None:
+def test_elevation_requested_from_a_service(page: Page) -> None:
     page.open("HEIGHT#source=wms")
     assert page.page.input_value("#style") == "tint"
     place_pointer(page)
-    # The middle of the map is told before; the place of the pointer is asked for after a moment.
+    # The value for the centre of the map appears first; the one for the pointer follows.
     page.page.wait_for_function(
         """(wanted) => {
             const shown = document.querySelector("#readout b")?.textContent;
@@ -168,7 +168,7 @@ def test_elevation_that_a_service_is_asked_for(page: Page) -> None:
 
 
 def place_pointer(page: Page) -> None:
-    """Move the pointer over the pixel that the constants are of."""
+    """Move the pointer over the pixel at COLUMN and ROW."""
     box = page.page.locator(".extent").bounding_box()
     # The outline is drawn around the edge of the tiles.
     page.page.mouse.move(round(box["x"] + 100), round(box["y"] + 40))
@@ -202,23 +202,23 @@ def test_vector_features_are_identified(page: Page) -> None:
     assert panel.is_hidden()
 
 
-def test_tiles_that_are_not_stored_are_not_asked_for(page: Page) -> None:
+def test_tiles_that_are_not_stored_are_not_requested(page: Page) -> None:
     page.open("VECTOR#at=5009377,5009377,9783.939621")
-    asked = {tuple(url.split("/")[-2:]) for url in page.requests if "/tms/" in url}
-    assert asked == {(str(col), f"{row}.pbf") for row in (5, 6) for col in (9, 10)}
-    # Of OGC API, a tile that is not stored is no error.
+    requested = {tuple(url.split("/")[-2:]) for url in page.requests if "/tms/" in url}
+    assert requested == {(str(col), f"{row}.pbf") for row in (5, 6) for col in (9, 10)}
+    # In OGC API, a tile that is not stored is not an error.
     page.choose("source", "ogcapi-tiles")
     assert sum("/tiles/PM/4/" in url for url in page.requests) > 4
     assert page.page.locator("#notice").is_hidden()
 
 
-def test_layers_over_it(page: Page) -> None:
+def test_overlays(page: Page) -> None:
     page.open("IMAGE")
     page.page.select_option("#overlay", "VECTOR")
     page.page.wait_for_selector("canvas.leaflet-tile-loaded")
     assert page.page.locator("img.leaflet-tile-loaded").count() > 0
     assert page.page.locator("#overlays li").inner_text() == "VECTOR"
-    # A layer in another grid cannot be laid over this one.
+    # A layer in another grid cannot be an overlay.
     assert page.page.locator('#overlay option[value="GRID"]').count() == 0
     page.page.locator("#overlays .close").click()
     assert page.page.locator("canvas.leaflet-tile").count() == 0
@@ -232,7 +232,7 @@ def test_opacity(page: Page) -> None:
     assert float(opacity) == pytest.approx(0.4)
 
 
-def test_view_is_kept_in_the_address(page: Page) -> None:
+def test_view_is_kept_in_the_url(page: Page) -> None:
     page.open("IMAGE")
     page.page.locator(".leaflet-control-zoom-in").click()
     page.page.wait_for_url("**/viewer/IMAGE#at=*,4891.969*")
@@ -243,7 +243,7 @@ def test_view_is_kept_in_the_address(page: Page) -> None:
     assert page.page.url == before
 
 
-def test_attribution_is_text(page: Page) -> None:
+def test_attribution_is_shown_as_text(page: Page) -> None:
     page.open("GRID")
     attribution = page.page.locator("#attribution")
     assert attribution.inner_text() == ground.HOSTILE
@@ -269,7 +269,7 @@ TYPES = {
 
 
 def addresses(page: Page) -> dict[str, tuple[str, str]]:
-    """Return the text to be copied, and the address that is opened, by name."""
+    """Return the text to copy and the URL to open, by name."""
     rows = page.page.locator("#requests li").all()
     return {
         row.locator("input").get_attribute("aria-label"): (
@@ -283,7 +283,7 @@ def addresses(page: Page) -> dict[str, tuple[str, str]]:
 @pytest.mark.parametrize(
     "state", ["", "#style=ember", "#set=4326", "#source=wms&set=4326&style=ember"]
 )
-def test_request_urls_answer(page: Page, state: str) -> None:
+def test_request_urls_work(page: Page, state: str) -> None:
     page.open(f"PALETTE{state}")
     found = addresses(page)
     legend = {"WMS Legend": "image/png"} if "ember" in state else {}
@@ -293,13 +293,13 @@ def test_request_urls_answer(page: Page, state: str) -> None:
         response = page.page.request.get(example)
         assert response.status == 200, (name, example)
         assert response.headers["content-type"].startswith(media_type), name
-        # A template differs from its example in the tile alone.
+        # Only templates have placeholders; other URLs are their own example.
         assert ("{" in text) == ("template" in name)
         if "template" not in name:
             assert text == example
 
 
-def test_request_urls_are_for_what_is_shown(page: Page) -> None:
+def test_request_urls_match_what_is_shown(page: Page) -> None:
     page.open("PALETTE#style=ember&set=4326")
     found = addresses(page)
     template = found["WMTS KVP template"][0]
@@ -313,13 +313,13 @@ def test_request_urls_are_for_what_is_shown(page: Page) -> None:
     south, west, north, east = map(float, query["BBOX"][0].split(","))
     assert (west, east) == pytest.approx((22.5, 67.5))
     assert (south, north) == pytest.approx((21.943046, 55.776573))
-    # What cannot follow says so.
+    # A source that cannot show this style and set says so.
     group = page.page.locator("#requests .group").first
     assert "style normal, PM" in group.locator("h3").inner_text()
     assert found["TMS XYZ template"][0] == f"{page.site}/tms/1.0.0/PALETTE/{{z}}/{{x}}/{{y}}.png"
 
 
-def test_map_of_the_view_follows_the_view(page: Page) -> None:
+def test_map_request_follows_the_view(page: Page) -> None:
     page.open("IMAGE")
     for _ in range(2):
         page.page.locator(".leaflet-control-zoom-in").click()
@@ -335,7 +335,7 @@ def test_map_of_the_view_follows_the_view(page: Page) -> None:
     assert page.screen_pixel(0.5, 0.5) == pytest.approx(middle, abs=8)
 
 
-def test_copying(browser: Any, site: str) -> None:
+def test_copy_buttons(browser: Any, site: str) -> None:
     page = Page(browser, site, permissions=["clipboard-read", "clipboard-write"])
     page.open("PALETTE")
     for row in page.page.locator("#requests li").all()[:3]:
@@ -350,7 +350,7 @@ def test_copying(browser: Any, site: str) -> None:
 
 
 def test_layer_without_a_service(page: Page) -> None:
-    # WMS alone has nothing to show of numbers without colours.
+    # The description of a layer that no service offers.
     page.page.route(
         "**/data/layers/HEIGHT_ZIP.json",
         lambda route: route.fulfill(json=without_sources(route.fetch().json())),

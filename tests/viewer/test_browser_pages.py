@@ -1,4 +1,4 @@
-"""The list, the comparison, and what all pages have in common, in a real browser."""
+"""The list, the compare page and features common to all pages, in a real browser."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def open_any(page: Page, path: str) -> None:
         page.page.wait_for_load_state("networkidle")
 
 
-def test_list_has_a_picture_of_every_layer(page: Page) -> None:
+def test_list_has_a_thumbnail_of_every_layer(page: Page) -> None:
     open_any(page, "")
     cards = page.page.locator(".card")
     assert cards.count() == len(ground.FORMATS) + 3
@@ -49,11 +49,11 @@ def test_list_has_a_picture_of_every_layer(page: Page) -> None:
     assert sorted(painted) == [["elevation", True], ["elevation", True], ["vector", True]]
 
 
-def test_pictures_out_of_sight_are_not_asked_for(browser: Any, site: str) -> None:
+def test_thumbnails_are_requested_when_visible(browser: Any, site: str) -> None:
     page = Page(browser, site, (PHONE[0], 300))
     open_any(page, "")
     tiles = [url for url in page.requests if "/tms/" in url]
-    # The last layers are the vector tiles and the world; vector tiles are painted by a script.
+    # VECTOR is near the end of the list; a script paints its thumbnail.
     assert not any("VECTOR" in url for url in tiles)
     page.page.locator('[data-layer="VECTOR"]').scroll_into_view_if_needed()
     page.page.wait_for_selector('[data-layer="VECTOR"] canvas.painted')
@@ -72,7 +72,7 @@ def test_search(page: Page) -> None:
     assert page.page.locator(".card:visible").count() == len(ground.FORMATS) + 3
 
 
-def test_card_leads_to_the_layer_and_back(page: Page) -> None:
+def test_card_links_to_the_layer_and_back(page: Page) -> None:
     open_any(page, "")
     page.page.locator('[data-layer="GRID"]').click()
     page.settle()
@@ -83,14 +83,14 @@ def test_card_leads_to_the_layer_and_back(page: Page) -> None:
 
 
 @pytest.mark.parametrize("link", ["#GREY", "#GREY/4/0/0"])
-def test_older_links_to_a_layer(page: Page, link: str) -> None:
+def test_old_links_to_a_layer(page: Page, link: str) -> None:
     page.page.goto(f"{page.site}/viewer{link}")
     page.page.wait_for_url("**/viewer/GREY*")
     page.settle()
 
 
 @pytest.mark.parametrize("path", ["", "WORLD", "compare/WORLD/GRID"])
-def test_hostile_titles_do_no_harm(page: Page, path: str) -> None:
+def test_hostile_titles_are_harmless(page: Page, path: str) -> None:
     open_any(page, path)
     assert page.page.title() != "hacked"
     assert page.page.locator('img[src="x"]').count() == 0
@@ -105,7 +105,7 @@ def is_ember(colour: tuple[int, ...]) -> bool:
     return colour[0] > colour[2] + 60
 
 
-def test_swipe(page: Page) -> None:
+def test_swipe_with_the_mouse(page: Page) -> None:
     page.open("compare/PALETTE/PALETTE")
     page.page.select_option("#right .choose-style", "ember")
     page.settle()
@@ -127,7 +127,7 @@ def test_swipe(page: Page) -> None:
     assert "split=0.42" in page.page.url
     drag_to(0.6)
     assert is_grey(page.screen_pixel(0.55, 0.4))
-    # The divider stays where it is when the map moves below it.
+    # The divider stays in place when the map moves.
     page.page.locator(".leaflet-control-zoom-in").click()
     page.page.wait_for_timeout(400)
     page.settle()
@@ -139,7 +139,7 @@ def test_swipe(page: Page) -> None:
     assert is_ember(page.screen_pixel(0.62, 0.4))
 
 
-def test_swipe_by_keys(page: Page) -> None:
+def test_swipe_with_the_keyboard(page: Page) -> None:
     page.open("compare/PALETTE/PALETTE#right-style=ember")
     divider = page.page.locator("#divider")
     divider.focus()
@@ -175,11 +175,11 @@ def test_swipe_by_touch(phone: Page) -> None:
     assert is_ember(phone.screen_pixel(0.4, 0.4))
 
 
-def test_comparing_layers_in_different_grids(page: Page) -> None:
+def test_compare_layers_in_different_grids(page: Page) -> None:
     page.open("compare/IMAGE/WORLD")
     assert page.page.input_value("#left .choose-source") == "tms"
     assert page.page.input_value("#right .choose-source") == "wms"
-    # The middle is at 45 degrees east; the red of the world is the quarter of 512 columns.
+    # The middle is at 45 degrees east. The red of WORLD is a quarter of the column (of 512).
     x = 0.6
     degrees = 45 + (x - 0.5) * 1280 * 360 / 4096
     red = round((degrees + 180) / 360 * 512) / 4
@@ -189,7 +189,7 @@ def test_comparing_layers_in_different_grids(page: Page) -> None:
     assert page.screen_pixel(0.45, 0.4)[2] == pytest.approx(64, abs=16)
 
 
-def test_choosing_other_layers_to_compare(page: Page) -> None:
+def test_choose_other_layers_to_compare(page: Page) -> None:
     page.open("compare/IMAGE/GREY")
     page.page.select_option("#left .choose-layer", "LZW")
     page.page.wait_for_url("**/viewer/compare/LZW/GREY*")
@@ -200,7 +200,7 @@ def test_choosing_other_layers_to_compare(page: Page) -> None:
     assert page.page.title() == "GREY | LZW – Map viewer"
 
 
-def test_from_a_layer_to_the_comparison(page: Page) -> None:
+def test_link_from_a_layer_to_the_compare_page(page: Page) -> None:
     page.open("IMAGE#at=4000000,4500000,9783.939621")
     page.page.select_option("#compare", "LZW")
     page.page.locator("#compare-go").click()
@@ -245,7 +245,7 @@ def test_keyboard_reaches_the_map(page: Page) -> None:
     page.page.wait_for_function("(before) => location.href !== before", arg=before)
 
 
-def test_focus_follows_the_panel(page: Page) -> None:
+def test_focus_order_follows_the_panel(page: Page) -> None:
     page.open("PALETTE#source=wms")
     order = []
     for _ in range(10):

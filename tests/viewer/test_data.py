@@ -1,7 +1,8 @@
-"""What the scripts are told of layers and of tiles."""
+"""The descriptions of layers and stored tiles for the scripts."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -189,7 +190,7 @@ def test_styles_that_each_source_shows(everything: Client) -> None:
         "wms": [("normal", "image"), ("ember", "image")],
         "ogcapi-maps": [("normal", "image"), ("ember", "image")],
     }
-    # Stored numbers have no colours; those are for what is drawn.
+    # Stored values have no colours; only drawn tiles and maps have.
     assert shown("HEIGHT") == {
         "tms": [("normal", "elevation")],
         "wmts": [("normal", "elevation")],
@@ -210,7 +211,7 @@ def test_palettes_for_legends_leave_out_nodata(everything: Client) -> None:
 
 
 def requests(found: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """Give every URL of a layer, filled as the scripts do, with the Content-Type expected."""
+    """Yield every URL of a layer, filled in like in the scripts, and its expected media type."""
     grids = {grid["id"]: grid for grid in found["sets"]}
     for one in found["sources"]:
         names = one.get("sets", {found["set"]: found["set"]})
@@ -276,23 +277,37 @@ def test_every_url_works(everything: Client, name: str) -> None:
         assert (response.content_type or "").startswith(expected), url
 
 
-def test_only_enabled_services_are_sources(tmp_path: Path, open_client: OpenClient) -> None:
+@pytest.fixture
+def with_services(tmp_path: Path, open_client: OpenClient) -> Callable[..., Client]:
+    """Return a function that opens one installation with some services, and settings of theirs."""
+    server_json = ground.install(tmp_path, PUBLIC, ["wmts", "wms", "ogcapi", "viewer"])
+    services_json = tmp_path / "services.json"
+    original = services_json.read_text("utf-8")
+
+    def with_them(*services: str, **settings: dict[str, Any]) -> Client:
+        document = json.loads(original)
+        for name in ("wmts", "wms", "ogcapi"):
+            document[name]["enabled"] = name in services
+            document[name] |= settings.get(name, {})
+        services_json.write_text(json.dumps(document), "utf-8")
+        return open_client(server_json)
+
+    return with_them
+
+
+def test_only_enabled_services_are_sources(with_services: Callable[..., Client]) -> None:
     for services in (["wmts"], ["wms"], ["ogcapi"], ["wms", "ogcapi"]):
-        directory = tmp_path / "_".join(services)
-        client = open_client(ground.install(directory, PUBLIC, [*services, "viewer"]))
-        ids = {found["id"].partition("-")[0] for found in layer(client, "IMAGE")["sources"]}
-        assert ids == set(services)
+        found = layer(with_services(*services), "IMAGE")["sources"]
+        assert {source["id"].partition("-")[0] for source in found} == set(services)
 
 
-def test_parts_of_ogc_api_that_are_off(tmp_path: Path, open_client: OpenClient) -> None:
+def test_parts_of_ogc_api_that_are_off(with_services: Callable[..., Client]) -> None:
     for part, left in {"tiles": "ogcapi-maps", "maps": "ogcapi-tiles"}.items():
-        overrides = {"ogcapi": {part: False}}
-        directory = tmp_path / part
-        client = open_client(ground.install(directory, PUBLIC, ["ogcapi", "viewer"], overrides))
+        client = with_services("ogcapi", ogcapi={part: False})
         assert [found["id"] for found in layer(client, "IMAGE")["sources"]] == [left]
 
 
-def test_rows_from_the_bottom(tmp_path: Path, open_client: OpenClient) -> None:
+def test_tms_rows_from_the_bottom(tmp_path: Path, open_client: OpenClient) -> None:
     server_json = tiny_installation(
         tmp_path,
         services=["tms", "viewer"],
@@ -329,7 +344,7 @@ def test_identifiers_are_encoded_and_hidden_layers_have_no_source(
     assert template == (
         f"http://localhost/tms/1.0.0/{encoded}/{{TileMatrix}}/{{TileCol}}/{{TileRow}}.png"
     )
-    # A comma separates the names in a request of WMS.
+    # A comma separates names in WMS requests.
     assert [s["id"] for s in layer(client, "one,two")["sources"]] == [
         "tms",
         "wmts",
@@ -375,7 +390,9 @@ def test_stored_tiles(everything: Client) -> None:
     ("slab", "block"),
     [((1, 1), (4, 4)), ((3, 2), (4, 6)), ((16, 8), (8, 16)), ((4096, 100), (64, 64))],
 )
-def test_blocks_are_slabs_of_a_fair_size(slab: tuple[int, int], block: tuple[int, int]) -> None:
+def test_blocks_are_slabs_of_a_reasonable_size(
+    slab: tuple[int, int], block: tuple[int, int]
+) -> None:
     matrix = TileMatrix("0", 1.0, 0.0, 0.0, 256, 256, 4096, 4096)
     assert block_size(Level(matrix, *slab, matrix.all_tiles)) == block
 

@@ -1,4 +1,4 @@
-"""The page and its files."""
+"""The pages and their files."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ HOSTILE_ID = "a'b&c;onclick="
 
 
 class Elements(HTMLParser):
-    """Collects tags with their attributes, and texts."""
+    """Collects tags, attributes and texts of a page."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -108,14 +108,14 @@ def test_pages_load_their_files_from_their_public_path(tiny: Client, path: str) 
     ]
     assert len(places) >= 5
     for place in places:
-        # The public path; the host is left to the browser, and the front server strips /front.
+        # The public path without host. The front server strips /front.
         assert place.startswith("/front/viewer/static/")
         assert tiny.get(place.removeprefix("/front")).status_code == 200, place
     assert page.attributes("body", "data-base") == ["/front/viewer"]
 
 
 def modules(client: Client) -> list[str]:
-    """Return the paths of all modules that the entry modules import, directly or not."""
+    """Return the paths of all modules that the entry modules import, directly or indirectly."""
     found = [f"/viewer/static/js/{name}.js" for name in ("list", "layer", "compare")]
     for path in found:
         for name in re.findall(r'from "\./([\w-]+\.js)"', client.get(path).text):
@@ -133,14 +133,14 @@ def test_every_module_is_served_and_used(tiny: Client) -> None:
     }
 
 
-def test_no_module_writes_markup(tiny: Client) -> None:
+def test_no_module_inserts_markup(tiny: Client) -> None:
     for path in modules(tiny):
         assert not re.search(
             r"innerHTML|outerHTML|insertAdjacent|document\.write|eval\(", tiny.get(path).text
         ), path
 
 
-def test_list_needs_no_map_library(tiny: Client) -> None:
+def test_list_does_not_use_the_map_library(tiny: Client) -> None:
     found = ["list.js"]
     for name in found:
         text = tiny.get(f"/viewer/static/js/{name}").text
@@ -149,18 +149,18 @@ def test_list_needs_no_map_library(tiny: Client) -> None:
 
 
 @pytest.mark.parametrize("path", ["", "/RGB_JPG", "/compare/RGB_JPG/VECTOR"])
-def test_nothing_is_inline_and_nothing_comes_from_elsewhere(tiny: Client, path: str) -> None:
+def test_pages_have_no_inline_code_and_no_external_resources(tiny: Client, path: str) -> None:
     page = Elements(tiny.get(f"/viewer{path}").text)
     for tag, attributes in page.found:
         assert tag != "style"
         assert not [name for name in attributes if name.startswith("on") or name == "style"]
         assert tag != "script" or attributes.get("src")
         for value in attributes.values():
-            # Pictures come from the services, all else from this one.
+            # Thumbnails come from other services, everything else from the viewer.
             assert "://" not in (value or "").replace("http://maps.example/front/tms/", "")
 
 
-def test_scripts_and_styles_name_no_other_host(tiny: Client) -> None:
+def test_scripts_and_style_sheets_refer_to_no_other_host(tiny: Client) -> None:
     own = [path for path in assets() if path.endswith((".js", ".css")) and "leaflet" not in path]
     assert len(own) > 20
     for path in own:
@@ -209,7 +209,7 @@ def test_hostile_texts_are_escaped(hostile: Client, path: str) -> None:
         assert "".join(page.texts).count(HOSTILE) == 4
 
 
-def test_hostile_addresses_do_not_widen_the_policy(hostile: Client) -> None:
+def test_hostile_urls_do_not_widen_the_policy(hostile: Client) -> None:
     policy = hostile.get("/viewer").headers["Content-Security-Policy"]
     assert "evil" not in policy
     assert "img-src 'self';" in policy
@@ -227,7 +227,7 @@ def test_hostile_addresses_do_not_widen_the_policy(hostile: Client) -> None:
         ("leaflet/images/layers.png", "image/png"),
     ],
 )
-def test_files_have_their_types(tiny: Client, path: str, media_type: str) -> None:
+def test_files_have_the_right_media_type(tiny: Client, path: str, media_type: str) -> None:
     response = tiny.get(f"/viewer/static/{path}")
     assert response.status_code == 200
     assert response.headers["Content-Type"] == media_type
@@ -289,7 +289,7 @@ def test_nothing_else_is_served(tiny: Client, path: str) -> None:
     assert b"import" not in response.data
 
 
-def test_style_sheet_of_the_library_finds_its_pictures(tiny: Client) -> None:
+def test_images_of_the_library_style_sheet_are_served(tiny: Client) -> None:
     sheet = tiny.get("/viewer/static/leaflet/leaflet.css").text
     for name in re.findall(r"url\((images/[^)]+)\)", sheet):
         assert tiny.get(f"/viewer/static/leaflet/{name}").status_code == 200, name

@@ -1,4 +1,4 @@
-"""The pictures of the list: what each of them asks for."""
+"""The thumbnails of the list and their requests."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ OpenClient = Callable[[Path], Client]
 PUBLIC = "http://maps.example"
 
 
-class Pictures(HTMLParser):
-    """Collects the picture of each card: its URL, and the tile that a script paints."""
+class Thumbnails(HTMLParser):
+    """Collects the thumbnail of each card: its URL and, if a script paints it, the tile."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -45,8 +45,8 @@ class Pictures(HTMLParser):
             self.found[self._layer] = (tile["url"], tile)
 
 
-def pictures(client: Client) -> dict[str, tuple[str, dict[str, Any] | None]]:
-    return Pictures(client.get("/viewer").text).found
+def thumbnails(client: Client) -> dict[str, tuple[str, dict[str, Any] | None]]:
+    return Thumbnails(client.get("/viewer").text).found
 
 
 @pytest.fixture(scope="module")
@@ -55,10 +55,10 @@ def everything(tmp_path_factory: pytest.TempPathFactory, open_client: OpenClient
 
 
 def test_maps_of_whole_layers(everything: Client) -> None:
-    found = pictures(everything)
+    found = thumbnails(everything)
     assert sorted(found) == sorted([*ground.FORMATS, "VECTOR", "WORLD", "GRID"])
     drawn = {name for name, (url, _) in found.items() if "/wms?" in url}
-    # Bare numbers and vector tiles are no matter of WMS.
+    # WMS draws neither vector tiles nor values without colours.
     assert drawn == {*found} - {"VECTOR", "HEIGHT_ZIP", "HEIGHT_LZW"}
     for url, _ in found.values():
         response = everything.get(url.removeprefix(PUBLIC))
@@ -66,11 +66,11 @@ def test_maps_of_whole_layers(everything: Client) -> None:
 
 
 def test_map_has_the_proportions_and_the_axis_order_of_the_layer(everything: Client) -> None:
-    url, _ = pictures(everything)["WORLD"]
+    url, _ = thumbnails(everything)["WORLD"]
     assert "CRS=EPSG:4326&BBOX=-90.0,-180.0,90.0,180.0&WIDTH=440&HEIGHT=220" in url
     image = Image.open(io.BytesIO(everything.get(url.removeprefix(PUBLIC)).data))
     assert image.size == (440, 220)
-    # The west is red 0, the east red 127: a map on its side would have it from top to bottom.
+    # Red grows from 0 in the west to 127 in the east. With swapped axes it would grow downward.
     west, east = image.getpixel((5, 110)), image.getpixel((435, 110))
     assert isinstance(west, tuple)
     assert isinstance(east, tuple)
@@ -79,7 +79,7 @@ def test_map_has_the_proportions_and_the_axis_order_of_the_layer(everything: Cli
 
 
 def test_tiles_without_wms(tiny: Client) -> None:
-    found = pictures(tiny)
+    found = thumbnails(tiny)
     assert found["RGB_JPG"] == ("http://maps.example/front/tms/1.0.0/RGB_JPG/2/2/1.jpeg", None)
     url, tile = found["FLOAT32_RAW"]
     assert url == "http://maps.example/front/tms/1.0.0/FLOAT32_RAW/2/2/1.bil"
@@ -104,12 +104,12 @@ def test_tile_rows_from_the_bottom(tmp_path: Path, open_client: OpenClient) -> N
         tmp_path, services=["tms", "viewer"], services_overrides={"tms": {"y_origin": "bottom"}}
     )
     client = open_client(server_json)
-    url, _ = pictures(client)["RGB_JPG"]
+    url, _ = thumbnails(client)["RGB_JPG"]
     assert url == "http://localhost/tms/1.0.0/RGB_JPG/2/2/2.jpeg"
     assert client.get(url.removeprefix("http://localhost")).status_code == 200
 
 
-def test_layers_without_coarse_levels_are_shown_by_a_tile(
+def test_layers_without_coarse_levels_have_a_tile_as_thumbnail(
     tmp_path: Path, open_client: OpenClient
 ) -> None:
     pyramid = write_pyramid(
@@ -127,10 +127,10 @@ def test_layers_without_coarse_levels_are_shown_by_a_tile(
             tmp_path, layers={"FINE": layer_document(pyramid)}, services=["wms", "tms", "viewer"]
         )
     )
-    assert pictures(client) == {"FINE": ("http://localhost/tms/1.0.0/FINE/6/3/3.png", None)}
+    assert thumbnails(client) == {"FINE": ("http://localhost/tms/1.0.0/FINE/6/3/3.png", None)}
 
 
-def test_no_picture_without_services(tmp_path: Path, open_client: OpenClient) -> None:
+def test_no_thumbnail_without_services(tmp_path: Path, open_client: OpenClient) -> None:
     client = open_client(tiny_installation(tmp_path, services=["viewer"]))
-    assert pictures(client) == {}
+    assert thumbnails(client) == {}
     assert client.get("/viewer").text.count('class="card"') == 9

@@ -14,6 +14,7 @@ from typing import Any
 from urllib.request import urlopen
 
 import numpy as np
+import pyproj
 import pytest
 from owslib.wms import WebMapService
 from PIL import Image
@@ -100,6 +101,28 @@ def test_owslib_asks_for_feature_info(url: str, version: str) -> None:
     )
     expected = direct(url, "EPSG:3857")[20, 10]
     assert answer.read().decode() == ",".join(map(str, expected))
+
+
+@pytest.mark.parametrize("version", ["1.3.0", "1.1.1"])
+def test_owslib_reads_numbers_and_the_place_of_features(url: str, version: str) -> None:
+    service = WebMapService(url, version=version)
+    answer = service.getfeatureinfo(
+        layers=["ground"],
+        styles=[""],
+        srs="EPSG:3857",
+        bbox=BOX,
+        size=(80, 60),
+        format="image/png",
+        info_format="application/json",
+        xy=(10, 20),
+    )
+    (feature,) = json.loads(answer.read())["features"]
+    assert feature["properties"]["pixel"] == direct(url, "EPSG:3857")[20, 10].tolist()
+    x = BOX[0] + 10.5 * (BOX[2] - BOX[0]) / 80
+    y = BOX[3] - 20.5 * (BOX[3] - BOX[1]) / 60
+    transformer = pyproj.Transformer.from_crs("EPSG:3857", "OGC:CRS84", always_xy=True)
+    assert feature["geometry"]["type"] == "Point"
+    assert feature["geometry"]["coordinates"] == pytest.approx(transformer.transform(x, y))
 
 
 def gdal(environment: dict[str, str], command: str, *arguments: object) -> str:

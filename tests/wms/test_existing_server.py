@@ -59,10 +59,7 @@ def is_extension(entry: dict[str, Any], body: bytes) -> bool:
     """Tell whether the existing server refused what we answer (wms.md sections 3.4 and 4)."""
     if entry["status"] != 400:
         return False
-    converted = any(
-        f"FORMAT={name}" in entry["path"] for name in ("image/jpeg", "image/x-bil", "text/asc")
-    )
-    many_channels = "FORMAT=text/asc" in entry["path"] and "GREY_" not in entry["path"]
-    is_float = "_F32_" in entry["path"]
+    formats = ("image/png", "image/jpeg", "image/x-bil", "text/asc")
+    converted = any(f"FORMAT={name}" in entry["path"] for name in formats)
     jpeg90 = entry["group"] == "wms.getfeatureinfo" and "JPG90" in entry["path"]
-    return jpeg90 or (converted and not many_channels and not is_float)
+    return jpeg90 or converted

@@ -301,7 +301,7 @@ def test_answers_of_several_layers_are_joined(relay: Relay, info_query: MapQuery
     assert [child.tag for child in root] == ["Pixel", "{urn:r}a"]
     assert root.tag == "FeatureInfo"
     features = json.loads(answers["application/json"].data)["features"]
-    assert features[0]["properties"] == {"pixel": [value], "layer": "local"}
+    assert features[0]["properties"] == {"pixel": [int(value)], "layer": "local"}
     assert features[1:] == [{"id": 1}, {"id": 2}]
     page = answers["text/html"].text
     assert "<p>remote</p>" in page
@@ -315,6 +315,8 @@ def test_answers_of_several_layers_are_joined(relay: Relay, info_query: MapQuery
         ("application/json", b"[1]"),
         ("application/json", b'{"features": 1}'),
         ("application/json", b"[" * 100_000),
+        ("application/json", b'{"features": [NaN]}'),
+        ("application/json", b'{"features": [1e999]}'),
         ("text/xml", b"not xml"),
         ("text/xml", b"<a>"),
         ("text/xml", b"<a/><b/>"),
@@ -329,6 +331,60 @@ def test_answers_that_cannot_be_joined_are_reported(
         query = info_query(LAYERS="remote,other", INFO_FORMAT=name)
         response = client.get("/wms", query_string=query)
     assert fault(response) == (502, "NoApplicableCode", None)
+
+
+def test_half_of_a_surrogate_pair_does_not_end_in_an_error(
+    relay: Relay, info_query: MapQuery
+) -> None:
+    body = rb'{"features": [{"id": "a\ud800b\udc00", "\udfff": "\ud83d\uddfa"}]}'
+    with relay(lambda path: (200, {"Content-Type": "application/json"}, body)) as client:
+        query = info_query(LAYERS="remote,other", INFO_FORMAT="application/json")
+        response = client.get("/wms", query_string=query)
+    assert response.status_code == 200
+    features = json.loads(response.data)["features"]
+    assert features[0] == {"id": "a\ufffdb\ufffd", "\ufffd": "\U0001f5fa"}
+
+
+@pytest.mark.parametrize(
+    ("page", "inside"),
+    [
+        (b"<body" * 50_000, b"<body" * 50_000),
+        (b"<body>" + b"</body" * 40_000, b"</body" * 39_999),
+        (b"<BODY a='b'>x</body >y", b"x"),
+        (b"no page", b"no page"),
+        (b"<body>open", b"<body>open"),
+        (b"</body><body>x", b"</body><body>x"),
+    ],
+    ids=["opens", "closes", "attributes", "no page", "open", "reversed"],
+)
+def test_the_body_of_a_page_is_taken_out(
+    relay: Relay, info_query: MapQuery, page: bytes, inside: bytes
+) -> None:
+    with relay(lambda path: (200, {"Content-Type": "text/html"}, page)) as client:
+        query = info_query(LAYERS="remote,local", INFO_FORMAT="text/html")
+        response = client.get("/wms", query_string=query)
+    assert response.status_code == 200
+    assert response.data.partition(b"<body>\n")[2].startswith(inside + b"\n<h2>local</h2>")
+
+
+@pytest.mark.parametrize(
+    ("given", "is_passed_on"),
+    [
+        ("text/xml; subtype=gml/3.1.1", True),
+        ('application/geo+json; a="b c"', True),
+        ("a/b" + "; c= d" * 40, True),
+        ("a/b" + "; c= d" * 4000, False),
+        ("a/b c", False),
+        ("a/b; c=\xe9", False),
+    ],
+)
+def test_types_that_are_passed_on(
+    relay: Relay, info_query: MapQuery, given: str, is_passed_on: bool
+) -> None:
+    with relay(lambda path: (200, {"Content-Type": given}, b"x")) as client:
+        query = info_query(LAYERS="remote", INFO_FORMAT="text/plain")
+        response = client.get("/wms", query_string=query)
+    assert response.headers["Content-Type"] == (given if is_passed_on else "text/plain")
 
 
 def test_old_version_is_asked_for_as_1_3_0(relay: Relay, info_query: MapQuery) -> None:

@@ -40,18 +40,6 @@ def ask(client: Client, map_query: MapQuery) -> Callable[..., TestResponse]:
 Ask = Callable[..., TestResponse]
 
 
-@pytest.mark.parametrize("name", FORMATS)
-@pytest.mark.parametrize("layers", ["ground", "grey", "cover", "heights"])
-def test_every_format_is_announced_as_what_it_is(ask: Ask, layers: str, name: str) -> None:
-    # W-35
-    styles = "steps" if layers == "heights" and name in FORMATS[:2] else ""
-    response = ask(LAYERS=layers, STYLES=styles, FORMAT=name)
-    if name == "text/asc" and layers in ("ground", "cover"):
-        assert response.status_code == 400
-    else:
-        assert (response.status_code, response.headers["Content-Type"]) == (200, name)
-
-
 @pytest.mark.parametrize(
     "spelling", ["image/x-bil;bits=32", "IMAGE/X-BIL; BITS=32", "image/x-bil ;bits=32 "]
 )
@@ -158,3 +146,65 @@ def test_file_names(ask: Ask, query: dict[str, str], header: str) -> None:
         ask(**query).headers["Content-Disposition"].replace("%3A", ":").replace("%20", " ")
         == header
     )
+
+
+@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize(
+    ("layers", "styles"),
+    [
+        ("ground", ""),
+        ("grey", ""),
+        ("grey", "ember"),
+        ("cover", ""),
+        ("heights", ""),
+        ("heights", "steps"),
+        ("geo", ""),
+        ("ground,grey,cover", ""),
+    ],
+)
+def test_every_announced_format_works_on_every_layer(
+    ask: Ask, layers: str, styles: str, name: str
+) -> None:
+    """W-35; OGC 06-042 clause 7.3.3.7: a client may ask for any format of the capabilities."""
+    response = ask(LAYERS=layers, STYLES=styles, FORMAT=name)
+    assert (response.status_code, response.content_type) == (200, name), response.text
+
+
+def test_floats_are_grey_in_pictures_from_the_lowest_to_the_highest_value(
+    ask: Ask, image: ReadImage
+) -> None:
+    # One tile of the coarsest level.
+    box = f"0,0,{EDGE / 2!r},{EDGE / 2!r}"
+    stored = ask(LAYERS="heights", FORMAT="image/x-bil;bits=32", BBOX=box)
+    values = np.frombuffer(stored.data, "<f4").reshape(256, 256)
+    pixels = image(ask(LAYERS="heights", BBOX=box))
+    is_data = values > -9999
+    assert (pixels[:, :, 0] == pixels[:, :, 1]).all()
+    assert (pixels[:, :, 0] == pixels[:, :, 2]).all()
+    grey = pixels[:, :, 0].astype(float)
+    order = np.argsort(values[is_data])
+    assert (np.diff(grey[is_data][order]) >= 0).all()
+    assert np.ptp(grey[is_data]) > 50
+    # Each level of grey stands for the same span of values, white only for what is above all.
+    slope, offset = np.polyfit(values[is_data], grey[is_data], 1)
+    assert np.abs(slope * values[is_data] + offset - grey[is_data]).max() < 1.5
+
+
+def test_grey_of_a_value_does_not_depend_on_the_map(ask: Ask, image: ReadImage) -> None:
+    whole = image(ask(LAYERS="heights", BBOX=f"0,0,{EDGE / 2!r},{EDGE / 2!r}"))
+    part = image(ask(LAYERS="heights", BBOX=f"0,0,{EDGE / 4!r},{EDGE / 2!r}", WIDTH=128))
+    assert np.ptp(part) < np.ptp(whole)
+    np.testing.assert_array_equal(whole[:, :128], part)
+
+
+def test_pictures_mix_floats_and_colours(ask: Ask, image: ReadImage) -> None:
+    both = image(ask(LAYERS="ground,heights"))
+    np.testing.assert_array_equal(both, image(ask(LAYERS="heights")))
+
+
+def test_ascii_grid_of_colours_is_their_luminance(ask: Ask, image: ReadImage) -> None:
+    text = ask(LAYERS="ground", FORMAT="text/asc").text
+    rows = [line.split() for line in text.splitlines() if line[0].isdigit()]
+    colours = image(ask(LAYERS="ground")).astype(float)
+    expected = colours @ [0.2125, 0.7154, 0.0721]
+    np.testing.assert_allclose(np.array(rows, float), expected, atol=0.51)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,10 @@ from numpy.typing import NDArray
 from werkzeug.test import Client, TestResponse
 
 from mastaba.model.style import Palette, PaletteEntry, Style
+from mastaba.testing.installation import layer_document, write_installation
+from mastaba.testing.pyramids import LevelPlan, write_pyramid
+from mastaba.testing.tile_matrix_sets import web_mercator
+from mastaba.testing.tiny_installation import tiny_float_tile
 from mastaba_wms.legend import Symbol, draw_legend, legend_size
 
 Fault = Callable[[TestResponse], tuple[int, str, str | None]]
@@ -112,11 +117,114 @@ def test_faults_are_reported(
     assert fault(ask(**changes)) == (400, code, locator)
 
 
+NODATA = -99999.0
+# As published styles have them: nodata, a transparent stop just above it, then impossible values.
+ELEVATIONS = [
+    (NODATA, 255, 255, 255, 0),
+    (-99998.1, 255, 255, 255, 0),
+    (-99998.0, 255, 0, 255, 255),
+    (-500, 0, 0, 200, 255),
+    (0, 0, 128, 0, 255),
+    (4500, 255, 255, 0, 255),
+]
+SLOPES = [(0, 0, 128, 0, 255), (30, 255, 255, 0, 255), (91, 255, 0, 0, 0)]
+
+
+def palette_style(stops: Any, **further: Any) -> dict[str, Any]:
+    names = ("value", "red", "green", "blue", "alpha")
+    return {
+        "identifier": "tints",
+        "title": "Tints",
+        "abstract": "",
+        "keywords": [],
+        "palette": {
+            "no_alpha": False,
+            "rgb_continuous": True,
+            "alpha_continuous": True,
+            "colours": [dict(zip(names, stop, strict=True)) for stop in stops],
+        },
+    } | further
+
+
+@pytest.mark.parametrize(
+    ("stops", "nodata", "further", "shown"),
+    [
+        (ELEVATIONS, NODATA, {}, ELEVATIONS[3:]),
+        (SLOPES, NODATA, {}, SLOPES),
+        (SLOPES, 0.0, {}, SLOPES[1:]),
+        # No slope at all is data, although its nodata value is the same.
+        (SLOPES, NODATA, {"pente": {"slope_nodata": 0}}, SLOPES),
+        (SLOPES, NODATA, {"pente": {"slope_nodata": 91}}, SLOPES[:2]),
+        (ELEVATIONS[:2], NODATA, {}, ELEVATIONS[:2]),
+    ],
+)
+def test_legend_leaves_out_the_stops_at_nodata(
+    tmp_path: Path,
+    open_client: Any,
+    find: Any,
+    image: ReadImage,
+    stops: Any,
+    nodata: float,
+    further: Any,
+    shown: Any,
+) -> None:
+    pyramid = write_pyramid(
+        tmp_path / "pyramids",
+        "heights",
+        tile_matrix_set=web_mercator(),
+        format="TIFF_ZIP_FLOAT32",
+        channels=1,
+        nodata=[nodata],
+        levels=[LevelPlan("4", 4, 4, 8, 8)],
+        tile=tiny_float_tile,
+    )
+    client = open_client(
+        write_installation(
+            tmp_path,
+            layers={"heights": layer_document(pyramid, styles=["tints"])},
+            services=["wms"],
+            styles={"tints": palette_style(stops, **further)},
+        )
+    )
+    query = "/wms?SERVICE=WMS&VERSION=1.3.0&REQUEST=GetLegendGraphic&LAYER=heights"
+    pixels = image(client.get(query))
+    entries = tuple(PaletteEntry(*stop) for stop in shown)
+    expected = Style("tints", "t", "t", palette=Palette(entries, True, True))
+    np.testing.assert_array_equal(
+        pixels, np.asarray(draw_legend(expected, Symbol(), transparent=False))[:, :, :3]
+    )
+    # The capabilities announce the size of the picture that is sent.
+    (legend,) = find(client.get("/wms?SERVICE=WMS&REQUEST=GetCapabilities"), "//wms:LegendURL")
+    assert (int(legend.get("height")), int(legend.get("width"))) == pixels.shape[:2]
+
+
 def style_of(*values: float, continuous: bool) -> Style:
     entries = tuple(
         PaletteEntry(value, 10, 20, int(i) % 256, 255) for i, value in enumerate(values)
     )
     return Style("s", "s", "s", palette=Palette(entries, rgb_continuous=continuous))
+
+
+def highest_label(*values: float, continuous: bool = True) -> NDArray[Any]:
+    """Return the ink beside the upper end of a legend, without the empty columns behind it."""
+    symbol = Symbol()
+    picture = draw_legend(style_of(*values, continuous=continuous), symbol, transparent=False)
+    beside = np.asarray(picture.convert("L"))[: symbol.height, symbol.width + 8 :] < 200
+    return beside[:, : beside.any(axis=0).nonzero()[0].max(initial=-1) + 1]
+
+
+@pytest.mark.parametrize("continuous", [True, False])
+def test_the_highest_value_has_its_label(continuous: bool) -> None:
+    long = highest_label(0, 1, 2, 1234567, continuous=continuous)
+    short = highest_label(0, 1, 2, 3, continuous=continuous)
+    assert short.any()
+    assert long.shape[1] > 2 * short.shape[1] > 0
+
+
+def test_the_highest_label_is_kept_where_others_would_be_written_over_it() -> None:
+    crowded = highest_label(0, 997, 998, 999, 1000)
+    assert np.array_equal(crowded, highest_label(0, 1000))
+    assert not np.array_equal(crowded, highest_label(0, 999))
 
 
 @pytest.mark.parametrize("continuous", [True, False])

@@ -38,10 +38,60 @@ def fault(response: TestResponse) -> tuple[int, str | None]:
     return response.status_code, exception.get("code")
 
 
-@pytest.mark.parametrize("version", ["1.1.0", "1.1.1"])
-def test_capabilities_are_1_1_1_when_asked_for_by_number(client: Client, version: str) -> None:
+@pytest.mark.parametrize(
+    "version", ["1.1.0", "1.1.1", "0.0.0", "0", "1.0.0", "1.0.7", "1.1", "1.1.2", "1.2", "1.2.99"]
+)
+def test_capabilities_are_1_1_1_for_any_version_below_1_3_0(client: Client, version: str) -> None:
+    """OGC 06-042 clause 6.2.4: the lower of two versions, or the lowest one of all."""
     response = client.get("/wms", query_string=QUERY | {"VERSION": version})
     assert b'<WMT_MS_Capabilities version="1.1.1">' in response.data
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "WMTVER=1.0.0&REQUEST=capabilities",
+        "WMTVER=1.1.1&REQUEST=GetCapabilities",
+        "SERVICE=WMS&VERSION=1.1.1&REQUEST=capabilities",
+        "service=WMS&wmtver=1.1.0&request=Capabilities",
+        "SERVICE=WMS&VERSION=1.1.1&WMTVER=1.3.0&REQUEST=GetCapabilities",
+    ],
+)
+def test_capabilities_by_the_names_of_1_0_0(client: Client, query: str) -> None:
+    """OGC 01-068r3 annex A: WMTVER and REQUEST=capabilities of clients of 1.0.0."""
+    expected = client.get("/wms", query_string=QUERY)
+    response = client.get(f"/wms?{query}")
+    assert (response.status_code, response.data) == (200, expected.data)
+
+
+def test_maps_and_feature_info_by_the_names_of_1_0_0(
+    client: Client, old: MapQuery, info_query: MapQuery
+) -> None:
+    names = {"VERSION": None, "WMTVER": "1.1.1", "SERVICE": None}
+    expected = client.get("/wms", query_string=old())
+    response = client.get("/wms", query_string=old(REQUEST="map", **names))
+    assert (response.content_type, response.data) == ("image/png", expected.data)
+    spelt = names | {"CRS": None, "SRS": "EPSG:3857", "I": None, "J": None, "X": "10", "Y": "20"}
+    expected = client.get("/wms", query_string=info_query(I="10", J="20"))
+    response = client.get("/wms", query_string=info_query(REQUEST="feature_info", **spelt))
+    assert (response.status_code, response.data) == (200, expected.data)
+    drawn = old(REQUEST="map", EXCEPTIONS="application/vnd.ogc.se_blank", LAYERS="no")
+    assert client.get("/wms", query_string=drawn).content_type == "image/png"
+
+
+def test_info_format_is_plain_text_where_none_is_asked_for(
+    client: Client, info_query: MapQuery
+) -> None:
+    """OGC 01-068r3 clause 7.3.3.6: INFO_FORMAT is optional. Clients of 1.3.0 leave it out too."""
+    expected = client.get("/wms", query_string=info_query(I="10", J="20"))
+    for changes in (
+        {},
+        {"VERSION": "1.1.1", "CRS": None, "SRS": "EPSG:3857", "X": "10", "Y": "20"},
+    ):
+        query = info_query(INFO_FORMAT=None, I="10", J="20", **changes)
+        response = client.get("/wms", query_string=query)
+        assert (response.status_code, response.content_type) == (200, "text/plain")
+        assert response.data == expected.data
 
 
 def test_layers_have_srs_and_boxes_with_x_first(root: Any) -> None:

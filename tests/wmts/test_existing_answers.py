@@ -132,7 +132,9 @@ def test_feature_info_is_equal(alps: Client, shared_data: Path) -> None:
             assert answer["response"]["status"] == 404
             continue
         (theirs,) = json.loads(answer["body"])["features"]
-        assert feature["properties"] == theirs["properties"], path
+        # The existing server writes numbers as texts.
+        values = [float(value) for value in theirs["properties"]["pixel"]]
+        assert feature["properties"] == {"pixel": values}, path
 
 
 @pytest.fixture
@@ -188,7 +190,9 @@ def test_tile_matrix_sets_state_the_same_facts(
         crs, their_crs = (
             each.findtext("{*}SupportedCRS") for each in (tile_matrix_set, theirs[name])
         )
-        assert crs == their_crs
+        # They write the code, which leaves GDAL without the axis order.
+        authority, _, code = their_crs.partition(":")
+        assert crs == f"urn:ogc:def:crs:{authority}::{code}"
         matrices, their_matrices = (
             [texts(matrix) for matrix in each.findall("{*}TileMatrix")]
             for each in (tile_matrix_set, theirs[name])

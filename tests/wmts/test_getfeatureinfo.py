@@ -11,6 +11,7 @@ from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 import numpy as np
+import pyproj
 import pytest
 from lxml import etree
 from tests.wmts import ground
@@ -73,7 +74,9 @@ def ask(
 def pixel(response: TestResponse) -> list[str]:
     assert response.status_code == 200, response.data
     (feature,) = json.loads(response.data)["features"]
-    return feature["properties"]["pixel"]
+    values = feature["properties"]["pixel"]
+    assert all(type(value) in (int, float) for value in values)
+    return [f"{value:.6g}" for value in values]
 
 
 def tile_of(client: Client, name: str, place: tuple[str, str, str, str], shape: Any) -> Any:
@@ -160,7 +163,37 @@ def test_bodies(queryable: Client) -> None:
     assert [band.text for band in pixel_element.iterfind("Band")] == values
     page = etree.HTML(answers["text/html"].data)
     assert [item.text for item in page.iterfind("body/ul/li")] == values
-    assert json.loads(answers["application/json"].data)["type"] == "FeatureCollection"
+    document = json.loads(answers["application/json"].data)
+    assert document["type"] == "FeatureCollection"
+    geometry = document["features"][0]["geometry"]
+    assert geometry["type"] == "Point"
+
+
+@pytest.mark.parametrize("place", [NATIVE, EXTRA])
+def test_feature_lies_at_the_middle_of_the_pixel(
+    queryable: Client, place: tuple[str, str, str, str]
+) -> None:
+    """RFC 7946 clause 4: longitude and latitude of WGS 84."""
+    name, matrix, row, col = place
+    capabilities = etree.fromstring(
+        queryable.get("/wmts?SERVICE=WMTS&REQUEST=GetCapabilities").data
+    )
+    spaces = {"w": "http://www.opengis.net/wmts/1.0", "o": "http://www.opengis.net/ows/1.1"}
+    tile_matrix_set = capabilities.xpath(
+        f"//w:TileMatrixSet[starts-with(o:Identifier,'{name}')]", namespaces=spaces
+    )[0]
+    (found,) = tile_matrix_set.xpath(f"w:TileMatrix[o:Identifier='{matrix}']", namespaces=spaces)
+    left, top = map(float, found.findtext("w:TopLeftCorner", None, spaces).split())
+    cell = float(found.findtext("w:ScaleDenominator", None, spaces)) * 0.00028
+    width, height = (
+        int(found.findtext(f"w:Tile{side}", None, spaces)) for side in ("Width", "Height")
+    )
+    code = tile_matrix_set.findtext("o:SupportedCRS", None, spaces)
+    x = left + (int(col) * width + 37.5) * cell
+    y = top - (int(row) * height + 21.5) * cell
+    expected = pyproj.Transformer.from_crs(code, "OGC:CRS84", always_xy=True).transform(x, y)
+    (feature,) = json.loads(ask(queryable, "grey", place, I="37", J="21").data)["features"]
+    assert feature["geometry"]["coordinates"] == pytest.approx(expected, abs=1e-6)
 
 
 @pytest.mark.parametrize("name", ["InfoFormat", "INFO_FORMAT", "info_format"])

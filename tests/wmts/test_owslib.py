@@ -52,7 +52,7 @@ def test_owslib_reads_the_capabilities(url: str) -> None:
     found = (limits.mintilerow, limits.maxtilerow, limits.mintilecol, limits.maxtilecol)
     assert found == (5, 6, 9, 10)
     assert sorted(service.tilematrixsets) == ["PM", "PM_2_4"]
-    assert service.tilematrixsets["PM_2_4"].crs == "EPSG:3857"
+    assert service.tilematrixsets["PM_2_4"].crs == "urn:ogc:def:crs:EPSG::3857"
 
 
 @pytest.mark.parametrize("address", ["", "/1.0.0/WMTSCapabilities.xml"])

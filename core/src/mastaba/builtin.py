@@ -1,4 +1,4 @@
-"""What the core itself provides, registered through the hooks that plugins use."""
+"""Features of the core, registered through the same hooks that plugins use."""
 
 from __future__ import annotations
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from mastaba.model.layer import Layer
-from mastaba.model.settings import ServiceSettings, Settings
+from mastaba.model.settings import MapLimits, ServiceSettings, Settings
 from mastaba.model.style import Style
 from mastaba.model.tile_matrix_set import TileMatrixSet
 from mastaba.slab.index_cache import IndexCache
@@ -28,7 +28,9 @@ class Catalogue:
         storages: open containers.
         indices: cache of slab indices.
         decoded_tiles_size: bytes of decoded tiles that each process may keep for maps.
-        configured_layers: number of layers that should be there, faulty ones included.
+        missing_layers: configured, but left out because of a fault.
+        outdated_layers: whose new version is faulty, so that their previous one is published.
+        map_limits: what the maps of a process may take together.
     """
 
     settings: Settings
@@ -40,4 +42,6 @@ class Catalogue:
     storages: StoragePool
     indices: IndexCache
     decoded_tiles_size: int = 64 * 1024**2
-    configured_layers: int = 0
+    missing_layers: frozenset[str] = frozenset()
+    outdated_layers: frozenset[str] = frozenset()
+    map_limits: MapLimits = field(default_factory=MapLimits)

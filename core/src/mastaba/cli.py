@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from mastaba import __version__
-from mastaba.commands import check, convert_services, plugins, schema, serve, slab
+from mastaba.commands import check, convert_services, plugins, schema, serve, slab, tile
+from mastaba.commands.output import USAGE
 from mastaba.config.schema import SCHEMA_NAMES
 from mastaba.environment import Environment
 from mastaba.errors import PluginError
@@ -18,14 +19,15 @@ from mastaba.plugins import Plugins
 
 _DEFAULT_FILE = "../config/server.json"
 _INTERRUPTED = 130
+_MAX_DIGITS = 10
 
 
 class _Parser(argparse.ArgumentParser):
-    """Ends with status 1 on wrong usage, as service units of existing installations expect."""
+    """Writes the path of the command once, and the usage before what is wrong."""
 
     def error(self, message: str) -> NoReturn:
         self.print_usage(sys.stderr)
-        self.exit(1, f"{self.prog}: {message}\n")
+        self.exit(USAGE, f"{self.prog}: {message}\n")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -76,6 +78,17 @@ def http_address(text: str) -> str:
     if ":" not in text and "/" not in text:
         raise argparse.ArgumentTypeError(f"{text!r} is not of the form HOST:PORT")
     return text
+
+
+def tile_index(text: str) -> int:
+    """Return a tile row or column.
+
+    Raises:
+        argparse.ArgumentTypeError: it is not a whole number from 0 on.
+    """
+    if not (text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 0 on")
+    return int(text)
 
 
 def require_free(address: str) -> None:
@@ -170,5 +183,20 @@ def _parser(installed: Plugins | None) -> argparse.ArgumentParser:
         help="write the tile: a picture (.png, .jpg, .tif, .webp), or the bytes as stored",
     )
     looking.set_defaults(run=lambda parsed: slab.run(parsed, installed))
+    finding = commands.add_parser(
+        "tile",
+        help="say where a tile is stored, or why it is missing",
+        description="Says where a tile is stored, or why it is missing. The state is that of the "
+        "files: a running server may have older indices and limits.",
+    )
+    finding.add_argument(
+        "-f", dest="file", default=argparse.SUPPRESS, metavar="SERVER_JSON", help=file_help
+    )
+    finding.add_argument("layer", metavar="LAYER")
+    finding.add_argument("set", metavar="SET", help="tile matrix set of the layer")
+    finding.add_argument("matrix", metavar="MATRIX", help="level")
+    finding.add_argument("row", metavar="ROW", type=tile_index, help="0 is the northernmost")
+    finding.add_argument("col", metavar="COL", type=tile_index, help="0 is the westernmost")
+    finding.set_defaults(run=lambda parsed: tile.run(parsed, installed))
     installed.register_commands(commands)
     return parser

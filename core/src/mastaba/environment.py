@@ -1,4 +1,4 @@
-"""Environment variables: ``MASTABA_X``, or ``ROK4_X`` of an existing installation."""
+"""Environment variables: ``MASTABA_X``, or ``ROK4_X`` from an existing installation."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ class Environment:
     """Read-only view of the process environment (storage.md section 2).
 
     Args:
-        variables: for tests; the process environment when None.
+        variables: variables for tests; None for the process environment.
     """
 
     def __init__(self, variables: Mapping[str, str] | None = None) -> None:
         self._variables = os.environ if variables is None else variables
 
     def text(self, name: str, default: str | None = None) -> str | None:
-        """Return the value of ``MASTABA_<name>``, else of ``ROK4_<name>``, else the default."""
+        """Return the value of ``MASTABA_<name>``, or of ``ROK4_<name>``, or the default."""
         for prefix in ("MASTABA_", "ROK4_"):
             value = self._variables.get(prefix + name)
             if value is not None:
@@ -27,16 +27,16 @@ class Environment:
         return default
 
     def integer(self, name: str, default: int) -> int:
-        """Return a whole number; a value that is none falls back to the default."""
+        """Return an integer, or the default if the variable is unset or not an integer."""
         try:
             return int(self.text(name) or "")
         except ValueError:
             return default
 
     def flag(self, name: str) -> bool:
-        """Tell whether a switch is on; empty, ``0``, ``false`` and ``no`` are off."""
+        """Return whether a switch is on; empty, ``0``, ``false`` and ``no`` mean off."""
         return (self.text(name) or "").strip().lower() not in _OFF
 
     def items(self, name: str) -> list[str]:
-        """Return a comma-separated list without blanks around its elements."""
+        """Return the elements of a comma-separated list, stripped of spaces."""
         return [item.strip() for item in (self.text(name) or "").split(",") if item.strip()]

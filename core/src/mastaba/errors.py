@@ -1,30 +1,32 @@
-"""Errors of Mastaba. None of them knows an HTTP status or a code of a protocol.
+"""Errors of Mastaba. They are independent of HTTP status and protocol codes.
 
-Each protocol service maps them to the wire in one table of its own::
+Each protocol service has its own table that maps them to responses::
 
     MastabaError
-    ├── ConfigurationError            faults: every fault found, with file and path
+    ├── ConfigurationError            faults: all problems found, with file and path
     ├── ListenError                   the listening address cannot be used
-    ├── ChangeRefusedError            reason: why an administrative change was not made
+    ├── ChangeRefusedError            reason: why an administrative change was refused
     ├── PluginError
     │   ├── PluginLoadError           an entry point that cannot be imported or registered
-    │   ├── PluginConflictError       two plugins provide one name
-    │   └── UnknownPluginError        nothing installed provides this name
-    ├── RequestError                  parameter: the parameter at fault, as the client names it
+    │   ├── PluginConflictError       two plugins provide the same name
+    │   └── UnknownPluginError        no installed plugin provides this name
+    ├── RequestError                  parameter: the invalid parameter, as named in the protocol
     │   ├── MissingParameterError
     │   ├── InvalidParameterError
     │   │   ├── UnknownNameError      a layer, style, tile matrix set or matrix that does not exist
     │   │   └── UnsupportedFormatError
     │   ├── UnsupportedOperationError
     │   ├── TileOutOfRangeError       indices outside the limits of the layer
-    │   ├── TileNotFoundError         inside the limits, but nothing is stored
+    │   ├── TileNotFoundError         inside the limits, but not stored
     │   ├── UnknownPathError          no resource at this path
     │   └── RequestTooLargeError
+    ├── ClientGoneError               nobody waits for the answer any more
+    ├── OverloadedError               retry_after: seconds; the same request may succeed later
     ├── StorageError                  storage, key
     │   ├── ObjectNotFoundError       absent, which is not a failure
-    │   ├── ObjectChangedError        another generation of the object than the one asked for
+    │   ├── ObjectChangedError        the object no longer has the requested version
     │   ├── AccessDeniedError
-    │   └── StorageUnavailableError   unreachable, timed out, cut short: may be retried
+    │   └── StorageUnavailableError   unreachable, timed out or truncated: may be retried
     └── SlabFormatError               a stored slab is damaged
 """
 
@@ -38,16 +40,16 @@ if TYPE_CHECKING:
 
 
 def reason_of(error: Exception) -> str:
-    """Return what went wrong, without the path and the number that Python adds."""
+    """Return the reason of an error, without the path and error number that Python adds."""
     return (error.strerror if isinstance(error, OSError) else None) or str(error)
 
 
 class MastabaError(Exception):
-    """Base of every error that Mastaba raises on purpose."""
+    """Base class of all errors that Mastaba raises deliberately."""
 
 
 class ConfigurationError(MastabaError):
-    """The configuration cannot be used; ``faults`` holds every reason, not only the first."""
+    """The configuration cannot be used; ``faults`` contains all reasons."""
 
     def __init__(self, faults: Sequence[Fault]) -> None:
         super().__init__("; ".join(str(fault) for fault in faults))
@@ -55,16 +57,16 @@ class ConfigurationError(MastabaError):
 
 
 class ListenError(MastabaError):
-    """The listening address is unusable or taken."""
+    """The listening address is invalid or in use."""
 
 
 class ChangeRefusedError(MastabaError):
-    """An administrative change was not made, in no process.
+    """An administrative change was refused and not applied in any process.
 
     Args:
-        reason: ``exists``, ``unknown`` (the layer to be created, changed or deleted), ``faulty``
-            (what was sent cannot be used), ``failed`` or ``unavailable`` (the server's fault).
-        message: what is wrong, fit to be shown to an operator.
+        reason: ``exists`` or ``unknown`` (the layer to create, change or delete), ``faulty`` (the
+            submitted data cannot be used), ``failed`` or ``unavailable`` (a server error).
+        message: what is wrong, for the operator.
     """
 
     def __init__(self, reason: str, message: str) -> None:
@@ -73,7 +75,7 @@ class ChangeRefusedError(MastabaError):
 
 
 class PluginError(MastabaError):
-    """Something is wrong with an installed plugin."""
+    """An installed plugin causes a problem."""
 
 
 class PluginLoadError(PluginError):
@@ -89,11 +91,11 @@ class UnknownPluginError(PluginError):
 
 
 class RequestError(MastabaError):
-    """The request cannot be answered as it is.
+    """The request is invalid.
 
     Args:
-        message: what is wrong, fit to be shown to the client.
-        parameter: the parameter at fault, spelt as in the protocol; None when there is none.
+        message: what is wrong, for the client.
+        parameter: the invalid parameter, spelt as in the protocol, or None.
     """
 
     def __init__(self, message: str, parameter: str | None = None) -> None:
@@ -102,7 +104,7 @@ class RequestError(MastabaError):
 
 
 class MissingParameterError(RequestError):
-    """A mandatory parameter is absent or empty."""
+    """A mandatory parameter is missing or empty."""
 
 
 class InvalidParameterError(RequestError):
@@ -118,15 +120,15 @@ class UnsupportedFormatError(InvalidParameterError):
 
 
 class UnsupportedOperationError(RequestError):
-    """The operation exists in the standard, but is not offered (here)."""
+    """The operation exists in the standard, but is not offered (by this resource)."""
 
 
 class TileOutOfRangeError(RequestError):
-    """Tile indices outside the limits of the layer.
+    """The tile indices are outside the limits of the layer.
 
     Args:
         message: what is wrong.
-        parameters: the indices at fault, spelt as in the protocol.
+        parameters: the invalid indices, spelt as in the protocol.
     """
 
     def __init__(self, message: str, parameters: Sequence[str]) -> None:
@@ -135,7 +137,7 @@ class TileOutOfRangeError(RequestError):
 
 
 class TileNotFoundError(RequestError):
-    """No tile is stored at this place, though the limits allow one."""
+    """The tile is inside the limits of the layer, but not stored."""
 
 
 class UnknownPathError(RequestError):
@@ -143,16 +145,33 @@ class UnknownPathError(RequestError):
 
 
 class RequestTooLargeError(RequestError):
-    """The body of the request is larger than the server takes."""
+    """The request body is larger than the server accepts."""
+
+
+class ClientGoneError(MastabaError):
+    """The client has hung up: there is nobody to be answered."""
+
+
+class OverloadedError(MastabaError):
+    """The server cannot answer this request now.
+
+    Args:
+        message: why, fit to be shown to the client.
+        retry_after: seconds after which another attempt makes sense.
+    """
+
+    def __init__(self, message: str, retry_after: int = 10) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
 
 
 class StorageError(MastabaError):
-    """A storage cannot give what was asked.
+    """A read from a storage failed.
 
     Args:
-        message: what happened, for the log: it is never shown to a client.
+        message: what happened, for the log; never shown to clients.
         storage: full name of the container, such as ``s3://bucket@cluster``.
-        key: name of the object in it.
+        key: name of the object in the container.
     """
 
     def __init__(self, message: str, *, storage: str = "", key: str = "") -> None:
@@ -162,22 +181,25 @@ class StorageError(MastabaError):
 
 
 class ObjectNotFoundError(StorageError):
-    """There is no such object, or it is empty."""
+    """The object does not exist, or is empty."""
 
 
 class ObjectChangedError(StorageError):
-    """The object is not, or no longer, of the version asked for."""
+    """The object does not have the requested version, or no longer has it."""
 
 
 class AccessDeniedError(StorageError):
-    """The storage refuses our credentials, or they are not set."""
+    """The storage refuses the credentials, or they are not set."""
 
 
 class StorageUnavailableError(StorageError):
     """The storage did not answer, or not completely. A later attempt may succeed.
 
     Args:
-        answered: whether it did answer, only not with what was asked for: it is alive.
+        message: what happened, for the log.
+        storage: full name of the container.
+        key: name of the object in the container.
+        answered: whether the storage answered with an error, which means that it is reachable.
     """
 
     def __init__(
@@ -188,12 +210,12 @@ class StorageUnavailableError(StorageError):
 
 
 class SlabFormatError(MastabaError):
-    """The bytes of a slab are not those of a slab; the message names it."""
+    """A slab is damaged; the message names it."""
 
 
 def public_message(error: Exception) -> str:
     """Return what a client may know of an error: nothing of paths, storages or the code."""
-    if isinstance(error, RequestError):
+    if isinstance(error, RequestError | OverloadedError):
         return str(error)
     if isinstance(error, StorageError):
         return "the data cannot be read at the moment"

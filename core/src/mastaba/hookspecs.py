@@ -1,13 +1,12 @@
-"""Hook specifications: the whole of what a plugin can add to Mastaba.
+"""Hook specifications: everything that a plugin can add to Mastaba.
 
 A plugin is a distribution with an entry point in the group ``mastaba`` that names a module or
-package; functions of it that are decorated with `mastaba.hookimpl` implement the hooks below.
-The features of the core itself are registered through the same hooks.
+package. Functions in it that are decorated with `mastaba.hookimpl` implement the hooks below. The
+core registers its own features through the same hooks.
 
-Hooks run once, at start, never while a request is answered. They return *classes*; the core
-reads their ``name``, validates the settings an operator gives them and makes the instances.
-Two plugins that provide the same name are refused, as is a function marked ``hookimpl`` whose
-name is not one of these.
+Hooks run once at start, never during a request. They return *classes*; the core reads their
+``name``, validates their settings and creates the instances. It is an error if two plugins provide
+the same name, or if a function marked ``hookimpl`` does not have the name of a hook.
 """
 
 from __future__ import annotations
@@ -28,15 +27,15 @@ if TYPE_CHECKING:
 hookspec = pluggy.HookspecMarker("mastaba")
 hookimpl = pluggy.HookimplMarker("mastaba")
 
-# ---------------------------------------------------------------- what answers requests
+# ---------------------------------------------------------------- requests and responses
 
 
 @hookspec
 def register_services() -> Iterable[type[Service]]:  # type: ignore[empty-body]
     """Provide protocol services, such as WMTS.
 
-    ``Service.name`` is the service's key in services.json and its default root path; the
-    service answers only when its section there says ``"enabled": true``.
+    ``Service.name`` is the service's key in services.json and its default root path. The
+    service is active only if its section there contains ``"enabled": true``.
 
     Returns:
         Subclasses of `mastaba.service.Service`.
@@ -45,7 +44,7 @@ def register_services() -> Iterable[type[Service]]:  # type: ignore[empty-body]
 
 @hookspec
 def register_encoders() -> Iterable[type[Encoder]]:  # type: ignore[empty-body]
-    """Provide encoders, which turn pixels into the bytes of one media type.
+    """Provide encoders, which encode pixels in one media type.
 
     Returns:
         Subclasses of `mastaba.encoding.Encoder`; their ``media_type`` must be unique.
@@ -56,18 +55,18 @@ def register_encoders() -> Iterable[type[Encoder]]:  # type: ignore[empty-body]
 def wsgi_middleware(site: Site) -> Callable[[WSGIApplication], WSGIApplication] | None:
     """Wrap the WSGI application, for example to count requests or to control access.
 
-    Called once for each configuration that is loaded.
+    Called once for each loaded configuration.
 
     Args:
-        site: the configuration that is about to serve.
+        site: the loaded configuration.
 
     Returns:
-        A function that takes the application and returns another one, or None to leave it as
-        it is. Wrappers nest in the order of plugin names, the first one outermost.
+        A function that takes the application and returns a wrapped one, or None for no wrapper.
+        Wrappers are nested in the order of plugin names, the first one outermost.
     """
 
 
-# ---------------------------------------------------------------- where data comes from
+# ---------------------------------------------------------------- data sources
 
 
 @hookspec
@@ -93,7 +92,7 @@ def register_commands(subparsers: _SubParsersAction[ArgumentParser]) -> None:
     (an ``argparse.Namespace``) and returns the exit status.
 
     Args:
-        subparsers: of the ``mastaba`` command; call its ``add_parser``.
+        subparsers: subparsers of the ``mastaba`` command; call its ``add_parser``.
     """
 
 

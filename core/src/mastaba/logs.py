@@ -10,7 +10,6 @@ import sys
 import threading
 import time
 from datetime import datetime
-from logging.handlers import WatchedFileHandler
 from typing import IO, TYPE_CHECKING, Any, Final
 
 from mastaba.errors import ConfigurationError, reason_of
@@ -27,6 +26,7 @@ _LEVELS: Final = {
     "debug": logging.DEBUG,
 }
 _SILENCE: Final = 60.0
+_STAMP: Final = "%Y-%m-%d-%H-%M-%S"
 _WORDS: Final = {logging.CRITICAL: "fatal", logging.WARNING: "warning"}
 
 
@@ -74,7 +74,7 @@ def escaped(text: str) -> str:
 
 
 def _time(record: logging.LogRecord) -> str:
-    return datetime.fromtimestamp(record.created).isoformat(timespec="microseconds")
+    return datetime.fromtimestamp(record.created).astimezone().isoformat(timespec="microseconds")
 
 
 def _severity(record: logging.LogRecord) -> str:
@@ -82,7 +82,7 @@ def _severity(record: logging.LogRecord) -> str:
 
 
 class _Handler(logging.Handler):
-    """Tells in one line, and not too often, that the log cannot be written."""
+    """Reports in one line, once a minute at most, that the log cannot be written."""
 
     _silent_until = 0.0
 
@@ -95,21 +95,75 @@ class _Handler(logging.Handler):
 
 
 class _StreamHandler(_Handler, logging.StreamHandler[IO[str]]):
-    """Writes to standard output."""
+    """Writes to standard output or standard error."""
 
 
-class _StaticFileHandler(_Handler, WatchedFileHandler):
-    """Writes to one file; one that was renamed or removed is opened anew."""
+class _FileHandler(_Handler):
+    """Appends lines to a file; opens a new one when that was renamed or removed.
+
+    Nothing is buffered: what a full disk did not take is lost, and does not block later lines.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._descriptor = -1
+        self._place = ""
+        self._follow(time.time())
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
-            super().emit(record)
-        except OSError:
-            # The handler of the library lets a file that cannot be opened again end a request.
+            try:
+                self._follow(record.created)
+            except OSError:
+                # Better the old file than none.
+                self.handleError(record)
+            data = (self.format(record) + "\n").encode("utf-8", "backslashreplace")
+            while data:
+                data = data[os.write(self._descriptor, data) :]
+        except Exception:  # noqa: BLE001 - a full disk must not end a request
             self.handleError(record)
 
+    def close(self) -> None:
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+        super().close()
 
-class RollingFileHandler(_Handler):
+    def _path(self, now: float) -> str:
+        """Return the path of the file for lines of a time, Unix seconds."""
+        raise NotImplementedError
+
+    def _follow(self, now: float) -> None:
+        path = self._path(now)
+        if self._descriptor >= 0 and path == self._place and self._is_there():
+            return
+        os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
+        # Without O_NONBLOCK a FIFO would block until somebody reads it.
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK
+        descriptor = os.open(path, flags, 0o666)
+        old, self._descriptor, self._place = self._descriptor, descriptor, path
+        if old >= 0:
+            os.close(old)
+
+    def _is_there(self) -> bool:
+        try:
+            return os.path.samestat(os.stat(self._place), os.fstat(self._descriptor))
+        except OSError:
+            return False
+
+
+class _StaticFileHandler(_FileHandler):
+    """Writes to one file."""
+
+    def __init__(self, path: str) -> None:
+        self._only = os.path.abspath(path)
+        super().__init__()
+
+    def _path(self, now: float) -> str:
+        return self._only
+
+
+class RollingFileHandler(_FileHandler):
     """Begins a new file ``<prefix>-YYYY-MM-DD-HH-MM-SS.log`` after each period.
 
     The periods are counted from the start of the first process, so that all workers write to
@@ -118,52 +172,42 @@ class RollingFileHandler(_Handler):
     Args:
         prefix: of the file names.
         period: seconds.
+        count: files that are kept, older ones are removed; 0 keeps all.
 
     Raises:
         OSError: the first file cannot be written.
     """
 
-    def __init__(self, prefix: str, period: int) -> None:
-        super().__init__()
-        self._prefix = prefix
+    def __init__(self, prefix: str, period: int, count: int = 0) -> None:
+        self._prefix = os.path.abspath(prefix)
         self._period = period
+        self._count = count
         self._start = int(time.time())
-        self._until = 0.0
-        self._stream: IO[str] | None = None
-        self._roll(float(self._start))
+        super().__init__()
 
-    def emit(self, record: logging.LogRecord) -> None:
-        try:
-            if record.created >= self._until:
-                self._roll(record.created)
-            assert self._stream is not None
-            self._stream.write(self.format(record) + "\n")
-            self._stream.flush()
-        except Exception:  # noqa: BLE001 - a full disk must not end a request
-            self.handleError(record)
-
-    def close(self) -> None:
-        if self._stream is not None:
-            self._stream.close()
-            self._stream = None
-        super().close()
-
-    def _roll(self, now: float) -> None:
+    def _path(self, now: float) -> str:
         begin = self._start + max(0, int(now - self._start)) // self._period * self._period
-        name = time.strftime("%Y-%m-%d-%H-%M-%S", time.localtime(begin))
-        try:
-            stream = open(f"{self._prefix}-{name}.log", "a", encoding="utf-8")  # noqa: SIM115
-        except OSError:
-            if self._stream is None:
-                raise
-            # Better the old file than none.
-            self._until = now + _SILENCE
-            self.handleError(logging.makeLogRecord({"created": now}))
-            return
-        if self._stream is not None:
-            self._stream.close()
-        self._stream = stream
-        self._until = float(begin + self._period)
+        return f"{self._prefix}-{time.strftime(_STAMP, time.localtime(begin))}.log"
+
+    def _follow(self, now: float) -> None:
+        before = self._place
+        super()._follow(now)
+        if self._count and self._place != before:
+            for path in self._files()[: -self._count]:
+                # Another worker may be faster.
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(path)
+
+    def _files(self) -> list[str]:
+        """Return the paths of all files with this prefix, oldest first."""
+        folder, name = os.path.split(self._prefix)
+        found = []
+        for entry in os.listdir(folder):
+            if entry.startswith(f"{name}-") and entry.endswith(".log"):
+                with contextlib.suppress(ValueError):
+                    time.strptime(entry[len(name) + 1 : -len(".log")], _STAMP)
+                    found.append(os.path.join(folder, entry))
+        return sorted(found)
 
 
 def configure_logging(server: ServerConfig) -> None:
@@ -183,20 +227,20 @@ def configure_logging(server: ServerConfig) -> None:
                     server.file,
                     "$.logger.file_prefix",
                     f"cannot write {server.logger.file_prefix}: {reason}",
-                    "name a place where the server may write, or log to standard_output",
+                    "name a file that the server may write, or log to standard_error",
                 )
             ]
         ) from error
     handler.setFormatter(JSONFormatter() if server.logger.format == "json" else LineFormatter())
     root = logging.getLogger()
     for old in list(root.handlers):
-        if isinstance(old, RollingFileHandler | logging.StreamHandler):
+        if isinstance(old, _Handler):
             root.removeHandler(old)
             old.close()
     root.addHandler(handler)
     root.setLevel(logging.WARNING)
     logging.getLogger("mastaba").setLevel(_LEVELS[server.logger.level])
-    # Whether they are written is a choice of its own, not one of severity.
+    # Whether they are written is a setting of its own, independent of the level.
     logging.getLogger("mastaba.access").setLevel(logging.INFO)
     threading.excepthook = _log_thread_exception
 
@@ -211,11 +255,14 @@ def log_faults(faults: tuple[Fault, ...]) -> None:
 
 
 def _handler(config: LoggerConfig) -> logging.Handler:
-    if config.output == "standard_output":
-        return _StreamHandler(sys.stdout)
-    if config.output == "static_file":
-        return _StaticFileHandler(os.path.abspath(config.file_prefix), encoding="utf-8")
-    return RollingFileHandler(config.file_prefix, config.file_period)
+    match config.output:
+        case "standard_error":
+            return _StreamHandler(sys.stderr)
+        case "standard_output":
+            return _StreamHandler(sys.stdout)
+        case "static_file":
+            return _StaticFileHandler(config.file_prefix)
+    return RollingFileHandler(config.file_prefix, config.file_period, config.file_count)
 
 
 def _log_thread_exception(arguments: threading.ExceptHookArgs) -> None:

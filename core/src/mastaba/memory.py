@@ -1,4 +1,4 @@
-"""How the C library of this process keeps the memory that was freed."""
+"""Settings of the C library's memory allocator."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _KEPT: Final = 8 * 1024**2
 
 
 def keep_freed_memory() -> None:
-    """Keep some freed memory at hand, in one arena for all threads.
+    """Keep some freed memory for reuse, in one arena for all threads.
 
-    Every map allocates arrays of some megabytes. By default glibc gives them back to the system
-    when they are freed: a quarter of the time of a map went into getting fresh pages. With an
-    arena for each thread it keeps several times what it would need. Without glibc nothing
-    happens. Has to be called before threads are started.
+    Every map allocates arrays of several megabytes. By default, glibc returns them to the system
+    when they are freed, and a quarter of the time of a map is spent on new pages. With one arena
+    per thread, glibc keeps several times the memory needed. Without glibc, this function does
+    nothing. Call it before threads are started.
     """
     with contextlib.suppress(OSError, AttributeError):
         set_option = ctypes.CDLL(None).mallopt

@@ -27,11 +27,12 @@ class PluginInfo:
     """One installed plugin.
 
     Attributes:
-        name: of the entry point.
-        distribution, version: the package it comes from.
-        provides: lines such as ``service wmts``.
-        blocked: whether the operator keeps it from being loaded.
-        error: why it could not be loaded, or None.
+        name: name of the entry point.
+        distribution: distribution that contains the plugin.
+        version: version of the distribution.
+        provides: features, such as ``service wmts``.
+        blocked: whether the operator has blocked the plugin.
+        error: why the plugin could not be loaded, or None.
     """
 
     name: str
@@ -46,13 +47,13 @@ class Plugins:
     """Everything that the core and the installed plugins provide.
 
     Args:
-        blocked: names of entry points that are not loaded.
-        extra: further plugins by name, for tests and embedding.
-        autoload: whether installed distributions are searched for entry points.
+        blocked: names of entry points that must not be loaded.
+        extra: additional plugins by name, for tests and embedding.
+        autoload: whether the entry points of installed distributions are loaded.
 
     Raises:
-        PluginLoadError: a plugin cannot be imported, or has a hook that does not exist.
-        PluginConflictError: two plugins provide one name.
+        PluginLoadError: a plugin cannot be imported, or implements an unknown hook.
+        PluginConflictError: two plugins provide the same name.
     """
 
     def __init__(
@@ -88,7 +89,7 @@ class Plugins:
         """Let every plugin add its commands.
 
         Raises:
-            PluginLoadError: one of them cannot, for example because the name is taken.
+            PluginLoadError: a plugin fails, for example because the command already exists.
         """
         for _ in self._call_each("register_commands", subparsers=subparsers):
             pass
@@ -97,12 +98,12 @@ class Plugins:
         """Return the WSGI wrappers of all plugins, the outermost first.
 
         Raises:
-            PluginLoadError: a plugin fails to make its wrapper.
+            PluginLoadError: a plugin fails to create its wrapper.
         """
         return [wrapper for _, wrapper in self._call_each("wsgi_middleware", site=site) if wrapper]
 
     def listing(self) -> list[PluginInfo]:
-        """Return the core and all installed plugins, blocked ones too, by name."""
+        """Return the core and all installed plugins, including blocked ones, by name."""
         infos = [self._info(BUILT_IN, "mastaba")]
         for name, entry_point in self._entry_points.items():
             distribution = entry_point.dist.name if entry_point.dist else "?"
@@ -128,7 +129,7 @@ class Plugins:
     def _register(self, name: str, plugin: object) -> None:
         try:
             self._manager.register(plugin, name)
-            # Checked for each plugin, so that the message can name the one at fault.
+            # Checked after each plugin, so that the message can name it.
             self._manager.check_pending()
         except (ValueError, pluggy.PluginValidationError) as error:
             raise PluginLoadError(f"the plugin {name!r} cannot be used: {error}") from error
@@ -142,7 +143,7 @@ class Plugins:
         )
 
     def _call_each(self, hook: str, **arguments: Any) -> Iterator[tuple[str, Any]]:
-        """Give the name of each plugin that implements a hook, with what it returns.
+        """Yield the name and the result of each plugin that implements a hook.
 
         Raises:
             PluginLoadError: a plugin fails; the message names it.
@@ -160,7 +161,14 @@ class Plugins:
                 yield name, result
 
     def _registry(self, kind: str, hook: str, base: type, *attributes: str) -> Registry[Any]:
-        """Return the classes that plugins provide, by the first of the attributes they need."""
+        """Return the classes that plugins provide, by the value of their first attribute.
+
+        Args:
+            kind: kind of the classes, for messages.
+            hook: name of the hook.
+            base: required base class.
+            attributes: names of required class attributes.
+        """
         items: list[tuple[str, Any, str]] = []
         for plugin, result in self._call_each(hook):
             try:
@@ -172,40 +180,40 @@ class Plugins:
             for item in found:
                 if not (isinstance(item, type) and issubclass(item, base)):
                     raise PluginLoadError(
-                        f"the plugin {plugin!r} gives in {hook} {item!r}, "
-                        f"which is no subclass of {base.__name__}"
+                        f"the plugin {plugin!r} returns {item!r} from {hook}, "
+                        f"which is not a subclass of {base.__name__}"
                     )
                 missing = [name for name in attributes if not hasattr(item, name)]
                 if missing:
                     raise PluginLoadError(
-                        f"the plugin {plugin!r} gives in {hook} the class {item.__name__}, "
-                        f"which does not set {', '.join(missing)}"
+                        f"the plugin {plugin!r} returns the class {item.__name__} from {hook}, "
+                        f"which does not define {', '.join(missing)}"
                     )
                 items.append((getattr(item, attributes[0]), item, plugin))
         return Registry(kind, items)
 
 
 def diagnose(blocked: Sequence[str] = ()) -> list[PluginInfo]:
-    """Return the listing of a set of plugins of which some may be broken.
+    """Return the listing of installed plugins, some of which may be broken.
 
-    A plugin that cannot be loaded is listed with its error; conflicts are found by loading the
-    plugins one after the other.
+    A plugin that cannot be loaded is listed with its error. Conflicts are found by loading the
+    plugins one by one.
 
     Raises:
-        PluginConflictError: two distributions have entry points of one name.
+        PluginConflictError: two distributions have entry points with the same name.
     """
     broken: dict[str, str] = {}
     names = [name for name in _installed() if name not in blocked]
-    left_out = [*blocked, *names]
-    plugins = Plugins(left_out)
+    excluded = [*blocked, *names]
+    plugins = Plugins(excluded)
     for name in names:
-        left_out.remove(name)
+        excluded.remove(name)
         try:
-            plugins = Plugins(left_out)
+            plugins = Plugins(excluded)
             plugins.register_commands(argparse.ArgumentParser().add_subparsers())
         except PluginError as error:
             broken[name] = str(error)
-            left_out.append(name)
+            excluded.append(name)
     infos = []
     for info in plugins.listing():
         if info.name in broken:
@@ -220,7 +228,7 @@ def _installed() -> dict[str, importlib.metadata.EntryPoint]:
         other = found.get(entry_point.name)
         if other is not None and other.value != entry_point.value:
             raise PluginConflictError(
-                f"two plugins are named {entry_point.name!r}: "
+                f"duplicate plugin name {entry_point.name!r}: "
                 f"{_described(other)} and {_described(entry_point)}"
             )
         found[entry_point.name] = entry_point
@@ -228,12 +236,12 @@ def _installed() -> dict[str, importlib.metadata.EntryPoint]:
 
 
 def _described(entry_point: importlib.metadata.EntryPoint) -> str:
-    distribution = f" of {entry_point.dist.name}" if entry_point.dist else ""
+    distribution = f" from {entry_point.dist.name}" if entry_point.dist else ""
     return f"{entry_point.value}{distribution}"
 
 
 def _load(entry_point: importlib.metadata.EntryPoint) -> ModuleType:
-    distribution = f" of {entry_point.dist.name}" if entry_point.dist else ""
+    distribution = f" from {entry_point.dist.name}" if entry_point.dist else ""
     try:
         plugin: ModuleType = entry_point.load()
     except (Exception, SystemExit) as error:

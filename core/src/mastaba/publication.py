@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import errno
 import logging
 import threading
 from typing import TYPE_CHECKING
@@ -132,6 +133,9 @@ def _keep(change: Change, site: Site) -> None:
             elif change.action is Action.DELETE_LAYER:
                 forget_layer(directory, change.layer)
         except OSError as error:
+            if error.errno == errno.ENAMETOOLONG:
+                reason = "the identifier of the layer is too long for a file name"
+                raise ChangeRefusedError("faulty", reason) from error
             raise ChangeRefusedError(
                 "failed", f"the layer cannot be kept in {directory}: {error.strerror}"
             ) from error

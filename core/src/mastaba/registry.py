@@ -1,4 +1,4 @@
-"""Read-only mappings of what plugins provide."""
+"""Read-only registries of the items that plugins provide."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ T = TypeVar("T")
 
 
 class Registry(Mapping[str, T], Generic[T]):
-    """Named things of one kind, each with the plugin that provides it.
+    """Named items of one kind, each with the plugin that provides it.
 
     Args:
-        kind: what the things are, for messages.
-        items: name, thing, and name of the plugin it comes from.
+        kind: kind of the items, for messages.
+        items: name, item, and name of the plugin that provides it.
 
     Raises:
-        PluginConflictError: two plugins provide one name; the message names both.
+        PluginConflictError: two plugins provide the same name; the message names both.
     """
 
     def __init__(self, kind: str, items: Iterable[tuple[str, T, str]] = ()) -> None:
@@ -28,8 +28,7 @@ class Registry(Mapping[str, T], Generic[T]):
         for name, item, provider in items:
             if name in self._items:
                 raise PluginConflictError(
-                    f"the {kind} {name!r} is provided twice: "
-                    f"by {self._providers[name]} and by {provider}"
+                    f"duplicate {kind} {name!r}: provided by {self._providers[name]} and {provider}"
                 )
             self._items[name] = item
             self._providers[name] = provider
@@ -54,5 +53,5 @@ class Registry(Mapping[str, T], Generic[T]):
         return len(self._items)
 
     def provided_by(self, plugin: str) -> list[str]:
-        """Return the names that one plugin provides, sorted."""
+        """Return the names that a plugin provides, sorted."""
         return sorted(name for name, provider in self._providers.items() if provider == plugin)

@@ -1,34 +1,29 @@
-"""What every worker thread is doing, in memory shared by all processes."""
+"""What every worker process is doing, in memory shared by all processes."""
 
 from __future__ import annotations
 
-import contextlib
 import mmap
 import os
-import threading
 from dataclasses import dataclass
 from enum import StrEnum
-from time import perf_counter, time
+from time import monotonic, time
 
 _PID, _STATE, _COUNT = range(3)
-_START, _DURATION, _CLOCK = range(3, 6)
-_COLUMNS = 6
+_START, _DURATION, _CLOCK, _SIGN = range(3, 7)
+_COLUMNS = 7
 _CELL = 8
 _PENDING, _RUNNING, _AVAILABLE = range(3)
 
-_Cells = tuple["memoryview[int]", "memoryview[float]"]
-"""The cells of one row, seen as whole numbers and as seconds."""
-
 
 class WorkerStatus(StrEnum):
-    """State of a worker thread."""
+    """State of a row."""
 
     PENDING = "PENDING"
-    """It never served a request."""
+    """No request was noted in it yet."""
     RUNNING = "RUNNING"
-    """It serves a request."""
+    """Its request is being answered."""
     AVAILABLE = "AVAILABLE"
-    """It waits for the next request."""
+    """Its last request is answered."""
     UNKNOWN = "UNKNOWN"
     """Its row makes no sense."""
 
@@ -42,10 +37,10 @@ _STATUS = {
 
 @dataclass(frozen=True, slots=True)
 class ThreadStatus:
-    """One worker thread: what it does and what it has done."""
+    """One row: what it was and is used for. Existing monitoring calls it a thread."""
 
     identifier: int
-    """Number of the thread, unique among all workers."""
+    """Number of the row, unique among all workers."""
     pid: int
     """Process identifier of its worker."""
     status: WorkerStatus
@@ -57,31 +52,48 @@ class ThreadStatus:
     """Duration of the last finished request in seconds."""
 
 
-class Scoreboard:
-    """A table with one row for each thread of each worker process.
+class Row:
+    """What one request writes; given out by `Scoreboard.begin`."""
 
-    It has to be created before the workers are forked. Each row is written by one thread only,
-    and read by anyone without a lock: a reader may see a request half begun, never a crash.
-    A process that was not bound, and threads beyond the number of rows, are simply not shown.
+    __slots__ = ("integers", "seconds")
+
+    def __init__(self, integers: memoryview[int], seconds: memoryview[float]) -> None:
+        self.integers = integers
+        self.seconds = seconds
+
+    def sign(self) -> None:
+        """The request makes progress."""
+        self.seconds[_SIGN] = monotonic()
+
+
+class Scoreboard:
+    """A table with one row for each request that a worker process may answer at a time.
+
+    It has to be created before the workers are forked. Each row is written by one thread at a
+    time, and read by anyone without a lock: a reader may see a request half begun, never a crash.
+    A process that was not bound, and requests beyond the number of rows, are simply not shown.
 
     :param workers: number of worker slots. During a reload two generations of workers live side
         by side, so this should be twice the number of worker processes.
-    :param threads: number of threads of each worker.
+    :param threads: requests that a worker answers at a time, maps not counted.
+    :param maps: maps that a worker draws at a time, or that wait; shown once they are used.
 
     ``slot`` is that of this process, None when it is bound to none.
     """
 
-    def __init__(self, workers: int, threads: int) -> None:
+    def __init__(self, workers: int, threads: int, maps: int = 0) -> None:
         self.workers = workers
         self.threads = threads
         self.slot: int | None = None
-        self._memory = mmap.mmap(-1, max(1, workers * threads) * _COLUMNS * _CELL)
+        self._count = threads + maps
+        rows = workers * self._count
+        # Behind the rows, the ticks of each worker.
+        self._memory = mmap.mmap(-1, max(1, rows * _COLUMNS + workers) * _CELL)
         # Two views of the same cells: a column is either of whole numbers or of seconds.
         self._integers = memoryview(self._memory).cast("q")
         self._seconds = memoryview(self._memory).cast("d")
-        self._local = threading.local()
-        self._lock = threading.Lock()
-        self._free: list[int] = []
+        self._ticks = self._integers[rows * _COLUMNS :]
+        self._free: list[Row] = []
 
     def bind_worker(self, index: int) -> None:
         """Take the rows of a worker slot for this process, clearing those of a predecessor.
@@ -89,80 +101,87 @@ class Scoreboard:
         Called once in each worker process before it serves. An index beyond the number of
         slots is accepted; the worker is then not shown.
         """
-        self._lock = threading.Lock()
-        self._local = threading.local()
         self._free = []
         if not 0 <= index < self.workers:
             return
         self.slot = index
         integers = self._integers
-        for row in range(index * self.threads, (index + 1) * self.threads):
-            base = row * _COLUMNS
-            integers[base : base + _COLUMNS] = memoryview(bytes(_COLUMNS * _CELL)).cast("q")
+        for base in self._bases(index):
+            cells = slice(base, base + _COLUMNS)
+            integers[cells] = memoryview(bytes(_COLUMNS * _CELL)).cast("q")
             integers[base + _PID] = os.getpid()
-            self._free.append(base)
+            self._free.append(Row(integers[cells], self._seconds[cells]))
         self._free.reverse()
 
-    def begin(self) -> None:
-        """The calling thread begins to serve a request."""
+    def begin(self) -> Row:
+        """Note that a request begins; returns its row, for `end`."""
         try:
-            cells = self._local.cells
-        except AttributeError:
-            cells = self._take_row()
-        if cells is None:
-            return
-        integers, seconds = cells
+            row = self._free.pop()
+        except IndexError:
+            nowhere = memoryview(bytearray(_COLUMNS * _CELL))
+            return Row(nowhere.cast("q"), nowhere.cast("d"))
+        seconds = row.seconds
         seconds[_START] = time()
-        seconds[_CLOCK] = perf_counter()
-        integers[_STATE] = _RUNNING
+        seconds[_CLOCK] = seconds[_SIGN] = monotonic()
+        row.integers[_STATE] = _RUNNING
+        return row
 
-    def end(self) -> None:
-        """The calling thread has served the request that it began."""
-        cells = getattr(self._local, "cells", None)
-        if cells is None:
-            return
-        integers, seconds = cells
-        seconds[_DURATION] = perf_counter() - seconds[_CLOCK]
-        integers[_COUNT] += 1
-        integers[_STATE] = _AVAILABLE
+    def end(self, row: Row) -> None:
+        """Note that a request is answered, and take back its row."""
+        integers = row.integers
+        if integers[_STATE] == _RUNNING:
+            row.seconds[_DURATION] = monotonic() - row.seconds[_CLOCK]
+            integers[_COUNT] += 1
+            integers[_STATE] = _AVAILABLE
+            self._free.append(row)
+
+    def tick(self) -> None:
+        """Note that the interpreter of this process runs."""
+        if self.slot is not None:
+            self._ticks[self.slot] += 1
+
+    def ticks(self, index: int) -> int:
+        """The number of ticks of the worker in a slot."""
+        return self._ticks[index] if 0 <= index < self.workers else 0
+
+    def silence(self, index: int) -> float:
+        """Seconds since the request of a worker that has been silent longest made progress."""
+        if not 0 <= index < self.workers:
+            return 0.0
+        signs = [
+            self._seconds[base + _SIGN]
+            for base in self._bases(index)
+            if self._integers[base + _STATE] == _RUNNING
+        ]
+        return monotonic() - min(signs) if signs else 0.0
+
+    def _bases(self, index: int) -> range:
+        size = self._count * _COLUMNS
+        return range(index * size, (index + 1) * size, _COLUMNS)
 
     def rows(self) -> list[ThreadStatus]:
-        """The threads of all live workers, in the order of their identifiers."""
-        alive: dict[int, bool] = {0: False}
+        """The rows of all live workers, in the order of their identifiers."""
         found = []
-        for row in range(self.workers * self.threads):
-            base = row * _COLUMNS
-            pid = self._integers[base + _PID]
-            if pid not in alive:
-                alive[pid] = _is_alive(pid)
-            if alive[pid]:
-                found.append(self._status(row, base, pid))
+        for slot in self.live_slots():
+            for number, base in enumerate(self._bases(slot)):
+                if number < self.threads or self._integers[base + _STATE] != _PENDING:
+                    found.append(self._status(base))
         return found
 
     def live_slots(self) -> list[int]:
         """The slots to which live processes are bound, in order."""
-        rows = range(0, self.workers * self.threads, self.threads)
-        pids = [self._integers[row * _COLUMNS + _PID] for row in rows]
+        pids = [self._integers[self._bases(slot)[0] + _PID] for slot in range(self.workers)]
         return [slot for slot, pid in enumerate(pids) if pid and _is_alive(pid)]
 
-    def _status(self, row: int, base: int, pid: int) -> ThreadStatus:
+    def _status(self, base: int) -> ThreadStatus:
         return ThreadStatus(
-            identifier=row + 1,
-            pid=pid,
+            identifier=base // _COLUMNS + 1,
+            pid=self._integers[base + _PID],
             status=_STATUS.get(self._integers[base + _STATE], WorkerStatus.UNKNOWN),
             count=self._integers[base + _COUNT],
             time=int(self._seconds[base + _START]),
             duration=self._seconds[base + _DURATION],
         )
-
-    def _take_row(self) -> _Cells | None:
-        cells = None
-        with self._lock, contextlib.suppress(IndexError):
-            base = self._free.pop()
-            row = slice(base, base + _COLUMNS)
-            cells = self._integers[row], self._seconds[row]
-        self._local.cells = cells
-        return cells
 
 
 def _is_alive(pid: int) -> bool:

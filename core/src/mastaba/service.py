@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from mastaba import trace
 from mastaba.changes import Change
 from mastaba.errors import ChangeRefusedError, MastabaError, PluginError
 from mastaba.memory import keep_freed_memory
@@ -65,8 +64,11 @@ class Service(ABC):
     """Whether the service answers even when services are turned off (services-config.md 1)."""
 
     is_fallback: ClassVar[bool] = False
-    """Whether it is enabled without a section in services.json, and answers for its root path
-    alone, and only where no other service does."""
+    """Whether it is enabled without a section in services.json. It then answers for
+    `fallback_paths` alone, and only where no other service does."""
+
+    fallback_paths: ClassVar[frozenset[str]] = frozenset(("",))
+    """Paths below its root path that a fallback service answers for."""
 
     wants_measurements: ClassVar[bool] = False
     """Whether it reports what is counted of storages, which costs a little with each read."""
@@ -114,6 +116,10 @@ class Service(ABC):
         """Return the line of this service in the list at ``/``; None when it is not listed."""
         return None
 
+    def page_uri(self) -> str | None:
+        """Return the address of the pages that browsers are led to from ``/``; None without any."""
+        return None
+
     def published_layers(self) -> list[Layer]:
         """Return the layers that this service publishes, sorted by identifier."""
         return [
@@ -145,6 +151,7 @@ class Site:
             when all of them have it, and raises `ChangeRefusedError` when none of them has.
         debug: whether answers tell which process and generation made them.
         access: style of the line for each request: ``off``, ``text`` or ``json``.
+        request_timeout: seconds after which a request that is still worked on is given up.
     """
 
     catalogue: Catalogue
@@ -157,6 +164,7 @@ class Site:
     submit: Callable[[Change], None] = _unchangeable
     debug: bool = False
     access: str = "off"
+    request_timeout: float = 300.0
     services: dict[str, Service] = field(default_factory=dict)
     encoders: dict[str, Encoder] = field(default_factory=dict)
 
@@ -197,9 +205,6 @@ class Site:
             MastabaError: a service cannot be opened.
         """
         self.encoders = {name.lower(): encoder() for name, encoder in self.plugins.encoders.items()}
-        if self.debug:
-            for encoder in self.encoders.values():
-                encoder.encode = trace.timed("encode", encoder.encode)  # type: ignore[method-assign]
         for name, settings in self.catalogue.services.items():
             try:
                 self.services[name] = self.plugins.services[name](settings, self)

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import time
+from typing import TYPE_CHECKING
 
 from mastaba.config.faults import Faults
 from mastaba.config.load import load_catalogue
 from mastaba.config.server import ServerConfig, load_server
 from mastaba.environment import Environment
 from mastaba.errors import ConfigurationError
+from mastaba.logs import log_faults
 from mastaba.plugins import Plugins
 from mastaba.scoreboard import Scoreboard
 from mastaba.service import Site
+
+if TYPE_CHECKING:
+    from mastaba.catalogue import Catalogue
+
+logger = logging.getLogger("mastaba")
 
 
 def read_server_config(file: str, plugins: Plugins, faults: Faults) -> ServerConfig:
@@ -34,18 +42,21 @@ def open_site(
     faults: Faults,
     environment: Environment | None = None,
     generation: int = 1,
+    previous: Catalogue | None = None,
 ) -> Site:
     """Load everything that server.json names, and make the enabled services.
 
-    Layers with an error are left out; what is wrong with them is in ``faults``.
+    Layers with an error stay as they were, or are left out; what is wrong with them is in
+    ``faults``.
 
     Args:
         generation: 1 at the start, one more with each reload.
+        previous: what is published now, None at the start.
 
     Raises:
         ConfigurationError: services.json or the layer list cannot be used; with every fault.
     """
-    catalogue = load_catalogue(server, plugins, environment or Environment(), faults)
+    catalogue = load_catalogue(server, plugins, environment or Environment(), faults, previous)
     if catalogue is None:
         raise ConfigurationError(faults.errors)
     site = Site(
@@ -57,6 +68,17 @@ def open_site(
         generation=generation,
         debug=server.debug,
         access=server.logger.access,
+        request_timeout=server.request_timeout,
     )
     site.open_services()
     return site
+
+
+def log_findings(site: Site, faults: Faults) -> None:
+    """Write to the log what is wrong with the configuration of a site, and what follows."""
+    log_faults(faults.all)
+    missing, outdated = site.catalogue.missing_layers, site.catalogue.outdated_layers
+    if missing:
+        logger.error("layers left out because of faults: %s", ", ".join(sorted(missing)))
+    if outdated:
+        logger.error("layers with faults, which stay as they were: %s", ", ".join(sorted(outdated)))

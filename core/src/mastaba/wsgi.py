@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Any
 from mastaba.config.faults import Faults
 from mastaba.environment import Environment
 from mastaba.http.app import Application
-from mastaba.logs import log_faults
 from mastaba.plugins import Plugins
 from mastaba.publication import Publication
 from mastaba.scoreboard import Scoreboard
-from mastaba.site import open_site, read_server_config
+from mastaba.site import log_findings, open_site, read_server_config
 
 if TYPE_CHECKING:
     application: Application
@@ -39,7 +38,7 @@ def create_application(server_json: str, plugins: Plugins | None = None) -> Appl
     scoreboard = Scoreboard(1, server.threads)
     scoreboard.bind_worker(0)
     site = open_site(server, plugins, scoreboard, faults)
-    log_faults(faults.all)
+    log_findings(site, faults)
     application = Application(site)
     # Changes are made in this process only: others are not known here.
     Publication(application, server)

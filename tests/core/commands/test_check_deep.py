@@ -71,6 +71,7 @@ def test_json_of_a_quick_check(own: Path, capsys: Output) -> None:
         "errors": 0,
         "warnings": 0,
         "layers": 9,
+        "missing_layers": [],
         "faults": [],
     }
 
@@ -106,7 +107,7 @@ def test_faults_of_descriptors_do_not_keep_the_rest_from_being_looked_at(
 
 @pytest.mark.parametrize("options", [["--samples", "3"], ["--deep", "--samples", "0"]])
 def test_samples_need_deep_and_a_number(own: Path, capsys: Output, options: list[str]) -> None:
-    assert main(["check", "-f", str(own), *options]) == 1
+    assert main(["check", "-f", str(own), *options]) == 2
     printed = capsys.readouterr()
     assert "--samples" in printed.err
     assert printed.out == ""

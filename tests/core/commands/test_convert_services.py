@@ -56,7 +56,7 @@ def test_nulls_count_as_absent(tmp_path: Path, capsys: pytest.CaptureFixture[str
     ("content", "reason"),
     [
         (b'{"global": {}}', "generation 7 already"),
-        (b"[]", "is no object"),
+        (b"[]", "is not an object"),
         (b"{", "not valid JSON"),
         (b"\xff\xfe", "not UTF-8"),
         (b"null", "is empty"),
@@ -74,7 +74,7 @@ def test_what_cannot_be_converted_is_refused(
 
 def test_an_absent_file_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["convert-services", str(tmp_path / "absent.json")]) == 1
-    assert "cannot be read" in capsys.readouterr().err
+    assert "does not exist" in capsys.readouterr().err
 
 
 def test_a_folder_that_is_not_there_is_told(old: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -24,7 +24,7 @@ from mastaba.slab.inspection import inspect_slab
 from mastaba.storage.base import ByteRange, ObjectRead, ObjectStat, Storage
 from mastaba.storage.file import FileStorage
 from mastaba.testing.slab_writer import build_slab, encode_tile
-from mastaba.testing.tiny_installation import tiny_vector_tile
+from mastaba.testing.tiny_installation import tiny_installation, tiny_vector_tile
 
 SIDE = 64
 INDEX_END = 2048 + 8 * 4
@@ -193,7 +193,7 @@ def test_values_of_a_tile_are_told(look: Look) -> None:
 )
 def test_a_tile_that_is_not_there(look: Look, options: tuple[str, ...], reason: str) -> None:
     status, text = look(slab("TIFF_PNG_UINT8", absent=(1,)), *options)
-    assert status == 1
+    assert status == (1 if "--tile" in options else 2)
     assert reason in text
 
 
@@ -218,21 +218,21 @@ def _in_header(position: int, kind: str, value: int) -> Callable[[bytes], bytes]
 
 DAMAGE: list[tuple[str, Callable[[bytes], bytes], str]] = [
     ("nothing", lambda data: b"", "it is empty"),
-    ("text", lambda data: b"<html>not found</html>", "a header alone has 2048"),
+    ("text", lambda data: b"<html>not found</html>", "less than a header (2048)"),
     ("zeros", lambda data: bytes(len(data)), "begins with 00 00 00 00"),
-    ("big-endian", lambda data: b"MM\0*" + data[4:], "big-endian"),
+    ("big-endian", lambda data: b"MM\0*" + data[4:], "little-endian"),
     ("directory elsewhere", _in_header(4, "<I", 2**31), "outside the header"),
     ("too many entries", _in_header(16, "<H", 60000), "60000 entries"),
     ("no offsets", _in_header(114, "<H", 400), "no tile offsets"),
     ("values elsewhere", _in_header(50, "<I", 1 << 30), "outside the header"),
     ("unknown compression", _in_header(62, "<I", 99), "the compression 99"),
-    ("more tiles", _in_header(118, "<I", 1 << 30), "alone have"),
+    ("more tiles", _in_header(118, "<I", 1 << 30), "less than header and index"),
     ("fewer tiles", _in_header(118, "<I", 2), "are not 2 tiles"),
-    ("no whole tiles", _in_header(26, "<I", 100), "no whole tiles"),
+    ("no whole tiles", _in_header(26, "<I", 100), "not whole tiles"),
     ("no tile size", _in_header(98, "<I", 0), "is missing"),
-    ("cut within the index", lambda data: data[:2060], "alone have 2080"),
+    ("cut within the index", lambda data: data[:2060], "4 tiles (2080)"),
     ("cut within a tile", lambda data: data[:-5], "tile 3 ends at"),
-    ("offset in the header", lambda data: changed(data, 1, offset=100), "within header or index"),
+    ("offset in the header", lambda data: changed(data, 1, offset=100), "inside header or index"),
     ("offset far away", lambda data: changed(data, 1, offset=2**32 - 1), "tile 1 ends at"),
     ("size of half the world", lambda data: changed(data, 1, size=2**32 - 1), "tile 1 ends at"),
     (
@@ -299,7 +299,10 @@ def test_holes_and_shared_tiles_are_counted(tmp_path: Path) -> None:
 
 
 def test_absent_files_and_folders_are_told(tmp_path: Path, capsys: Output) -> None:
-    told = ((tmp_path / "none.tif", "there is no such slab"), (tmp_path, "it is no regular file"))
+    told = (
+        (tmp_path / "none.tif", "the slab does not exist"),
+        (tmp_path, "it is not a regular file"),
+    )
     for path, reason in told:
         assert main(["slab", str(path)]) == 1
         assert reason in capsys.readouterr().err
@@ -395,3 +398,39 @@ def test_a_symbolic_object_says_where_to_go_on(capsys: Output) -> None:
     status, text = on_tape("tape://reel/link", capsys)
     assert status == 0
     assert "To look at that: mastaba slab tape://reel/MAP/DATA_3_0_0" in text
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"II*\0" + (50_000).to_bytes(4, "little") + bytes(60_000),
+        b"II+\0\x08\0\0\0" + bytes(4000),
+        b"MM\0*\0\0\0\x08" + bytes(4000),
+        b"II*\0\x08\0\0\0\x01\0\x11\x01\x04\0\x01\0\0\0\x08\0\0\0" + bytes(4000),
+        b"II*\0\x08\0\0\0\x01\0\x44\x01\x04\0\x04\0\0\0\x90\x01\0\0" + bytes(4000),
+    ],
+    ids=["directory at the end", "BigTIFF", "big-endian", "strips", "tiles elsewhere"],
+)
+def test_a_plain_tiff_is_named_as_such(
+    data: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "geo.tif"
+    path.write_bytes(data)
+    assert main(["slab", str(path)]) == 1
+    assert "it is an ordinary TIFF or GeoTIFF file, not a slab" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("magic", [b"II*\0", b"MM\0*", b"II+\0", b"MM\0+"])
+def test_a_tiff_as_pyramid_is_named_as_such(
+    magic: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server_json = tiny_installation(tmp_path / "i", services=["health"])
+    pyramid = tmp_path / "i" / "pyramids" / "RGB_JPG.json"
+    for size in (4000, 70 * 1024**2):
+        with pyramid.open("wb") as stream:
+            stream.write(magic)
+            stream.truncate(size)
+        assert main(["check", "-f", str(server_json)]) == 1
+        printed = capsys.readouterr().out
+        assert printed.count("is a TIFF image (a GeoTIFF or a slab), not a JSON document") == 1
+        assert printed.endswith("1 errors, 0 warnings, 8 layers usable; left out: RGB_JPG\n")

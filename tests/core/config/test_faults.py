@@ -73,6 +73,8 @@ ERRORS: list[tuple[str, str, Any, str, str]] = [
     (SERVICES, "$.global.default_style", 1, "$.global.default_style", "text"),
     (SERVICES, "$.global.inspire", "no", "$.global.inspire", "true or false"),
     (SERVICES, "$.global.cors", "a\nb", "$.global.cors", "not allowed"),
+    (SERVICES, "$.global.cors", ["https://a.example", "a\nb"], "$.global.cors[1]", "not allowed"),
+    (SERVICES, "$.global.cors", [1], "$.global.cors[0]", "must be"),
     (SERVICES, "$.global.map", [], "$.global.map", "object"),
     (SERVICES, "$.global.map.reprojection", 0, "$.global.map.reprojection", "true or false"),
     (SERVICES, "$.global.map.formats", "image/png", "$.global.map.formats", "list"),
@@ -123,7 +125,6 @@ ERRORS: list[tuple[str, str, Any, str, str]] = [
     (LAYER, "$.pyramids", {}, "$.pyramids", "list"),
     (LAYER, "$.pyramids[0].path", REMOVED, "$.pyramids[0].path", "missing"),
     (LAYER, "$.pyramids[0].path", "", "$.pyramids[0].path", "empty"),
-    (LAYER, "$.pyramids[0].path", "ftp://x/y", "$.pyramids[0].path", "cannot be used"),
     (LAYER, "$.pyramids[0].path", "s3://", "$.pyramids[0].path", "container"),
     (LAYER, "$.pyramids[0].bottom_level", 4, "$.pyramids[0].bottom_level", "text"),
     (LAYER, "$.pyramids[0].bottom_level", "5", "$.pyramids[0]", "5"),
@@ -158,8 +159,6 @@ ERRORS: list[tuple[str, str, Any, str, str]] = [
     # pyramid.md section 2
     (PYRAMID, "$", "P", "$", "object"),
     (PYRAMID, "$.tile_matrix_set", REMOVED, "$.tile_matrix_set", "missing"),
-    (PYRAMID, "$.tile_matrix_set", "NOPE", "$.tile_matrix_set", "NOPE"),
-    (PYRAMID, "$.tile_matrix_set", "../PM", "$.tile_matrix_set", "../PM"),
     (PYRAMID, "$.format", "TIFF_WEBP_UINT8", "$.format", "TIFF_WEBP_UINT8"),
     (PYRAMID, "$.format", "tiff_png_uint8", "$.format", "tiff_png_uint8"),
     (PYRAMID, "$.raster_specifications", REMOVED, "$.raster_specifications", "missing"),
@@ -290,10 +289,8 @@ WARNINGS: list[tuple[str, str, Any, str, str]] = [
     (LAYER, "$.attribution", "me", "$.attribution", "default"),
     (LAYER, "$.wms.authorized", True, "$.wms.authorized", "unknown"),
     (LAYER, "$.opacity", 1, "$.opacity", "unknown"),
-    (LAYER, "$.styles[1]", "nope", "$.styles[1]", "nope"),
     (LAYER, "$.extra_crs[0]", "EPSG:1", "$.extra_crs[0]", "not known"),
     (LAYER, "$.extra_crs[0]", "EPSG:32733", "$.extra_crs[0]", "place"),
-    (LAYER, "$.extra_tilematrixsets[0]", "NOPE", "$.extra_tilematrixsets[0]", "NOPE"),
     (PYRAMID, "$.levels[0].colour", 1, "$.levels[0].colour", "unknown"),
     (
         PYRAMID,
@@ -401,3 +398,33 @@ def test_faulty_style_is_told_and_left_out_of_its_layer(
     assert status == 1
     _, catalogue, _ = installation.load()
     assert [style.id for style in catalogue.layers["L"].styles] == ["normal"]
+
+
+@pytest.mark.parametrize(
+    ("file", "path", "value", "named", "key"),
+    [
+        ("layers/L.json", "$.pyramids[0].path", "gone.json", "gone.json", "pyramids[0].path"),
+        ("layers/L.json", "$.pyramids[0].path", "ftp://x/y", "ftp://x/y", "pyramids[0].path"),
+        ("layers/L.json", "$.styles[1]", "nope", "styles/nope", "styles[1]"),
+        (
+            "layers/L.json",
+            "$.extra_tilematrixsets[0]",
+            "NOPE",
+            "tilematrixsets/NOPE",
+            "extra_tilematrixsets[0]",
+        ),
+        ("pyramids/P.json", "$.tile_matrix_set", "NOPE", "tilematrixsets/NOPE", "tile_matrix_set"),
+        ("pyramids/P.json", "$.tile_matrix_set", "../PM", "tilematrixsets", "tile_matrix_set"),
+    ],
+)
+def test_a_named_file_that_cannot_be_used_is_reported_once_with_the_key_that_names_it(
+    file: str, path: str, value: str, named: str, key: str, installation: Any, run_check: Any
+) -> None:
+    installation.set(file, path, value)
+    status, reported = run_check()
+    assert status == 1
+    (fault,) = [fault for fault in reported if fault.severity == "error"]
+    assert fault.file == named
+    assert f"by {key} of {file}" in fault.reason
+    if value in ("gone.json", "nope", "NOPE"):
+        assert f"the working directory is {installation.directory}" in fault.reason

@@ -333,7 +333,7 @@ def load(tmp_path: Path, document: dict[str, Any]) -> tuple[ServicesConfig | Non
     file.write_text(json.dumps(document), encoding="utf-8")
     pool = StoragePool(plugins.storages, Environment({}))
     path = ResourcePath("file", "", str(file))
-    return load_services(path, plugins, DocumentReader(pool, faults), faults), faults
+    return load_services(path, plugins, DocumentReader(pool, faults), faults, "a test"), faults
 
 
 def test_a_file_of_generation_6_is_used_with_a_warning(tmp_path: Path) -> None:

@@ -80,3 +80,21 @@ def test_valid_document_is_given_back_unchanged(installation: Any, sample_plugin
     faults = Faults()
     assert SchemaValidator("layer", sample_plugins).validate(document, "f", faults) is document
     assert faults.all == ()
+
+
+@pytest.mark.parametrize(
+    ("key", "remedy"),
+    [
+        ("prot", "did you mean 'port'?"),
+        ("Worker", "did you mean 'workers'?"),
+        ("LOGGER", "did you mean 'logger'?"),
+        ("zzzzzz", "remove it, or correct its spelling"),
+    ],
+)
+def test_a_similar_key_is_proposed_for_an_unknown_one(
+    key: str, remedy: str, installation: Any, sample_plugins: Plugins
+) -> None:
+    document = {**installation.documents["server.json"], key: 1}
+    faults = Faults()
+    assert SchemaValidator("server", sample_plugins).validate(document, "f", faults) is not None
+    assert [(fault.path, fault.remedy) for fault in faults.all] == [(f"$.{key}", remedy)]

@@ -56,7 +56,7 @@ def test_ascii_grid_has_the_shortest_decimals() -> None:
     raster = Raster(values[:, :, np.newaxis], BoundingBox(-0.5, 1, 3.5, 3), WGS84, (-99999.0,))
     assert AscEncoder().encode(raster, {}) == (
         b"ncols 4\nnrows 2\nxllcorner -0.5\nyllcorner 1\ncellsize 1\nNODATA_value -99999\n"
-        b"1 0.1 -99999 1594.9984\n20 1.5 0 1e-07\n"
+        b"1 0.1 -99999 1594.9984\n20 1.5 0 1e-7\n"
     )
 
 
@@ -83,9 +83,25 @@ def test_grids_accept_bytes_and_floats() -> None:
     bil, asc = BilEncoder(), AscEncoder()
     for dtype in (UINT8, FLOAT32):
         assert [n for n in range(1, 5) if bil.accepts(dtype, n)] == [1, 2, 3, 4]
-        assert [n for n in range(1, 5) if asc.accepts(dtype, n)] == [1]
+        assert [n for n in range(1, 5) if asc.accepts(dtype, n)] == [1, 2, 3, 4]
     assert not bil.accepts(np.dtype(np.float64), 1)
     assert not asc.accepts(np.dtype(np.uint16), 1)
+
+
+def test_ascii_grid_holds_the_luminance_of_colours_and_the_first_of_other_channels() -> None:
+    box, crs = BoundingBox(0, 0, 1, 1), WGS84
+
+    def last_lines(values: list[float], dtype: type, nodata: tuple[float, ...]) -> list[str]:
+        text = (
+            AscEncoder().encode(Raster(np.array([[values]], dtype), box, crs, nodata), {}).decode()
+        )
+        return text.splitlines()[-2:]
+
+    colours = [200, 100, 50]
+    assert last_lines(colours, np.uint8, (255, 255, 255)) == ["NODATA_value 255", "118"]
+    assert last_lines([*colours, 7], np.uint8, (0, 0, 0, 0)) == ["NODATA_value 0", "118"]
+    assert last_lines([9, 7], np.uint8, (1, 0)) == ["NODATA_value 1", "9"]
+    assert last_lines([1.5, 2.5, 3.5], np.float32, (-9.0,) * 3) == ["NODATA_value -9", "1.5"]
 
 
 @pytest.mark.live

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -26,12 +27,13 @@ def open_logged(
 ) -> Callable[..., Client]:
     caplog.set_level(logging.INFO, "mastaba.access")
 
-    def open_it(access: str, *, debug: bool = False) -> Client:
+    def open_it(access: str | None, *, debug: bool = False, level: str = "info") -> Client:
+        logger = {"level": level} | ({} if access is None else {"access": access})
         server_json = tiny_installation(
             tmp_path / "own",
             services=["health"],
             services_overrides={"tiles": {"enabled": True}},
-            server_overrides={"logger": {"access": access}, "debug": debug},
+            server_overrides={"logger": logger, "debug": debug},
         )
         return Client(open_application(server_json))
 
@@ -61,24 +63,24 @@ def test_a_line_of_json(
     assert first.pop("seconds") > 0
     assert set(first) == {
         *("time", "process", "thread", "severity"),
-        *("method", "path", "query", "status", "bytes", "cache"),
+        *("client", "method", "path", "query", "status", "bytes", "cache"),
     }
     assert first["process"] == os.getpid()
     assert (first["method"], first["path"], first["query"]) == ("GET", TILE, "a=b")
     assert (first["status"], first["bytes"]) == (200, size)
-    assert second["status"] == 400
+    assert second["status"] == 404
 
 
 def test_a_line_of_text(
     open_logged: Callable[..., Client], caplog: pytest.LogCaptureFixture
 ) -> None:
     client = open_logged("text")
-    client.head(f"{TILE}?a=b")
+    client.head(f"{TILE}?a=b", environ_overrides={"REMOTE_ADDR": "192.0.2.1"})
     (record,) = [record for record in caplog.records if record.name == "mastaba.access"]
     words = record.getMessage().split()
-    assert words[:4] == ["HEAD", f"{TILE}?a=b", "200", "0"]
-    assert float(words[4]) > 0
-    assert words[5:] == ["miss"]
+    assert words[:5] == ["192.0.2.1", "HEAD", f"{TILE}?a=b", "200", "0"]
+    assert float(words[5]) > 0
+    assert words[6:] == ["miss"]
     assert len(LineFormatter().format(record).split("\t")) == 5
 
 
@@ -120,6 +122,32 @@ def test_control_characters_cannot_forge_a_line(
         line = formatter.format(record)
         assert "\n" not in line
         assert "\x1b" not in line
+
+
+def test_one_line_by_default_and_none_above_info(
+    open_logged: Callable[..., Client], caplog: pytest.LogCaptureFixture
+) -> None:
+    client = open_logged(None)
+    caplog.set_level(logging.INFO)
+    client.get(TILE)
+    assert [record.name for record in caplog.records] == ["mastaba.access"]
+    caplog.clear()
+    open_logged(None, level="warn").get(TILE)
+    assert caplog.records == []
+
+
+def test_debug_says_where_a_tile_lies(open_logged: Callable[..., Client]) -> None:
+    client = open_logged("off", debug=True)
+    told = client.get(TILE).headers["X-Mastaba-Tile"]
+    assert re.fullmatch(
+        r'stored; slab="/.*/RGB_JPG/DATA/4/00/00/42.tif"; tile=3; offset=\d+; size=\d+; .*', told
+    )
+    outside = client.get(TILE.replace("4/5/9", "4/0/9"))
+    assert outside.status_code == 404
+    told = outside.headers["X-Mastaba-Tile"]
+    assert told.startswith("outside-limits; ")
+    assert told.endswith('RGB_JPG.json: $.levels[2].tile_limits"')
+    assert "X-Mastaba-Tile" not in client.get("/healthcheck").headers
 
 
 def test_debug_names_worker_and_generation(open_logged: Callable[..., Client]) -> None:

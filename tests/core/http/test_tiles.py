@@ -132,24 +132,59 @@ def test_known_inflated_tile_is_not_sent_again_as_a_deflated_one(client: Client)
     assert (again.status_code, other.status_code) == (304, 200)
 
 
-def test_gzipped_vector_tile_says_so(tiles: Client, tmp_path: Path) -> None:
-    slab = next(tmp_path.glob(f"own/pyramids/VECTOR/DATA/{LEVEL}")) / slab_path(2, 1)
+def store_vector_tile(directory: Path, payload: bytes) -> None:
+    """Replace the vector tile that `address` names."""
+    slab = next(directory.glob(f"own/pyramids/VECTOR/DATA/{LEVEL}")) / slab_path(2, 1)
+    data = bytearray(slab.read_bytes())
+    data[2048:2052] = len(data).to_bytes(4, "little")
+    data[2048 + 16 : 2048 + 20] = len(payload).to_bytes(4, "little")
+    slab.write_bytes(bytes(data) + payload)
+
+
+@pytest.mark.parametrize("accepted", ["gzip", "gzip, deflate, br", "*", "br, gzip;q=0.1"])
+def test_gzipped_vector_tile_is_sent_as_stored_to_a_client_that_takes_gzip(
+    accepted: str, tiles: Client, tmp_path: Path
+) -> None:
     packed = gzip.compress(tiny_vector_tile(LEVEL, ROW, COL))
-    data = slab.read_bytes()
-    start = len(data)
-    data = (
-        data[:2048]
-        + start.to_bytes(4, "little")
-        + data[2052 : 2048 + 16]
-        + len(packed).to_bytes(4, "little")
-        + data[2048 + 20 :]
-        + packed
-    )
-    slab.write_bytes(data)
+    store_vector_tile(tmp_path, packed)
+
+    response = tiles.get(address("VECTOR"), headers={"Accept-Encoding": accepted})
+    assert response.headers["Content-Encoding"] == "gzip"
+    assert "Accept-Encoding" in response.headers["Vary"]
+    assert response.data == packed
+
+
+@pytest.mark.parametrize("accepted", [None, "identity", "deflate, br", "gzip;q=0", "gzip;q=0, *"])
+def test_gzipped_vector_tile_is_decompressed_for_a_client_that_does_not_take_gzip(
+    accepted: str | None, tiles: Client, tmp_path: Path
+) -> None:
+    """RFC 9110 clause 12.5.3."""
+    store_vector_tile(tmp_path, gzip.compress(tiny_vector_tile(LEVEL, ROW, COL)))
+
+    headers = {} if accepted is None else {"Accept-Encoding": accepted}
+    response = tiles.get(address("VECTOR"), headers=headers)
+    assert "Content-Encoding" not in response.headers
+    assert "Accept-Encoding" in response.headers["Vary"]
+    assert response.data == tiny_vector_tile(LEVEL, ROW, COL)
+    packed = tiles.get(address("VECTOR"), headers={"Accept-Encoding": "gzip"})
+    assert packed.headers["ETag"] != response.headers["ETag"]
+    headers["If-None-Match"] = response.headers["ETag"]
+    assert tiles.get(address("VECTOR"), headers=headers).status_code == 304
+    headers["If-None-Match"] = packed.headers["ETag"]
+    assert tiles.get(address("VECTOR"), headers=headers).status_code == 200
+
+
+@pytest.mark.parametrize("fault", ["cut", "damaged", "huge"])
+def test_damaged_gzip_of_a_vector_tile_is_reported(
+    fault: str, tiles: Client, tmp_path: Path
+) -> None:
+    packed = gzip.compress(bytes(100 * 1024 * 1024) if fault == "huge" else b"tile" * 100)
+    payload = {"cut": packed[:-10], "damaged": packed[:5] + b"\xff" * 30, "huge": packed}[fault]
+    store_vector_tile(tmp_path, payload)
 
     response = tiles.get(address("VECTOR"))
-    assert response.headers["Content-Encoding"] == "gzip"
-    assert gzip.decompress(response.data) == tiny_vector_tile(LEVEL, ROW, COL)
+    assert response.status_code == 500
+    assert len(response.data) < 1000
 
 
 @pytest.mark.parametrize(
@@ -247,6 +282,24 @@ def test_date_that_is_none_is_ignored(since: str, client: Client) -> None:
 def test_etag_counts_more_than_the_date(client: Client) -> None:
     headers = {"If-None-Match": '"x"', "If-Modified-Since": http_date(datetime.now(UTC))}
     assert client.get(address("RGB_PNG"), headers=headers).status_code == 200
+
+
+def test_not_modified_has_no_length(client: Client) -> None:
+    """RFC 9110, 8.6: it would be that of the tile, which is not sent."""
+    etag = client.get(address("RGB_PNG")).headers["ETag"]
+    again = client.get(address("RGB_PNG"), headers={"If-None-Match": etag})
+    assert again.status_code == 304
+    assert "Content-Length" not in again.headers
+
+
+@pytest.mark.parametrize("known", ["W/{}", '"x", W/{}, "y"', 'W/"x",{}', "*"])
+def test_etags_are_compared_weakly(known: str, client: Client) -> None:
+    """RFC 9110, 13.1.2: a proxy that compresses makes a strong ETag a weak one."""
+    etag = client.get(address("RGB_PNG")).headers["ETag"]
+    again = client.get(address("RGB_PNG"), headers={"If-None-Match": known.format(etag)})
+    assert (again.status_code, again.data) == (304, b"")
+    other = client.get(address("RGB_PNG"), headers={"If-None-Match": f'W/"x{etag[1:]}'})
+    assert other.status_code == 200
 
 
 def test_head_of_a_tile_has_the_headers_of_get(client: Client) -> None:

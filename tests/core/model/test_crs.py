@@ -45,7 +45,7 @@ def test_axis_order_and_kind_come_from_the_definition(
 
 
 @pytest.mark.parametrize("code", ["epsg:3857", "Epsg:3857", "EPSG:3857"])
-def test_code_is_compared_in_upper_case(code: str) -> None:
+def test_codes_are_case_insensitive(code: str) -> None:
     assert CRS.from_code(code) is CRS.from_code("EPSG:3857")
 
 
@@ -71,7 +71,7 @@ def test_code_is_compared_in_upper_case(code: str) -> None:
         "/etc/passwd:1",
     ],
 )
-def test_what_is_no_crs_for_maps_is_unknown(code: str) -> None:
+def test_codes_that_are_not_crss_for_maps_are_unknown(code: str) -> None:
     with pytest.raises(UnknownCRSError) as caught:
         CRS.from_code(code)
     assert len(str(caught.value)) < 200
@@ -84,31 +84,31 @@ def test_listed_codes_can_be_loaded() -> None:
         assert CRS.from_code(code).area_of_use.is_finite
 
 
-def test_box_keeps_to_itself_in_its_own_crs() -> None:
+def test_box_is_unchanged_in_its_own_crs() -> None:
     box = BoundingBox(1, 2, 3, 4)
     assert WGS84.transform_bbox(box, WGS84) is box
 
 
-def test_box_is_given_x_before_y_whatever_the_axis_order() -> None:
+def test_box_has_x_before_y_regardless_of_the_axis_order() -> None:
     box = BoundingBox(5, 45, 6, 46)
     same = WGS84.transform_bbox(box, CRS.from_code("EPSG:4326"))
     assert (same.xmin, same.ymin, same.xmax, same.ymax) == pytest.approx((5, 45, 6, 46))
 
 
-def test_box_is_bent_along_its_edges_and_not_only_at_its_corners() -> None:
+def test_box_is_transformed_along_its_edges_and_not_only_at_its_corners() -> None:
     lambert = CRS.from_code("EPSG:2154")
     box = WGS84.transform_bbox(BoundingBox(-4, 44, 10, 45), lambert)
     corners = [
         WGS84.transform_bbox(BoundingBox(x, y, x, y), lambert) for x in (-4, 10) for y in (44, 45)
     ]
-    # The south of a parallel bulges in a conic projection: its middle is its lowest point.
+    # In a conic projection, a parallel is a curve whose middle is its southernmost point.
     assert box.ymin < min(corner.ymin for corner in corners) - 1000
 
 
 @pytest.mark.parametrize(
     "box", [BoundingBox(0, 0, 10, 100), BoundingBox(0, math.nan, 1, 1), BoundingBox(0, 0, 1, 1e308)]
 )
-def test_box_without_a_place_in_the_other_crs_is_an_error(box: BoundingBox) -> None:
+def test_box_that_cannot_be_transformed_is_an_error(box: BoundingBox) -> None:
     with pytest.raises(ValueError, match="EPSG:3857"):
         WGS84.transform_bbox(box, CRS.from_code("EPSG:3857"))
 
@@ -119,17 +119,17 @@ def test_geographic_box_of_the_whole_mercator_square_reaches_180_degrees() -> No
     assert box.ymax == pytest.approx(85.0511, abs=1e-4)
 
 
-def test_geographic_box_is_cut_at_the_edge_of_the_globe() -> None:
+def test_geographic_box_is_clipped_to_the_globe() -> None:
     crs = CRS.from_code("EPSG:4326")
     assert geographic_bbox(BoundingBox(-200, -90, 190, 90), crs) == BoundingBox(-180, -90, 180, 90)
 
 
-def test_area_across_the_antimeridian_is_the_full_turn() -> None:
+def test_area_across_the_antimeridian_includes_all_longitudes() -> None:
     area = CRS.from_code("EPSG:3832").area_of_use  # PDC Mercator, 98.69 east to 68.32 west
     assert (area.xmin, area.xmax) == (-180.0, 180.0)
 
 
-def test_threads_transform_alike() -> None:
+def test_threads_get_equal_results() -> None:
     lambert = CRS.from_code("EPSG:2154")
     boxes = [BoundingBox(x / 10, 44, x / 10 + 1, 45) for x in range(40)]
     alone = [WGS84.transform_bbox(box, lambert) for box in boxes]
@@ -139,7 +139,7 @@ def test_threads_transform_alike() -> None:
     assert together == alone
 
 
-def test_equivalence_is_symmetric_without_case_and_not_transitive() -> None:
+def test_equivalence_is_symmetric_and_case_insensitive_but_not_transitive() -> None:
     equivalences = Equivalences({"IGNF:LAMB93": ["epsg:2154"], "EPSG:2154": ["X:1"]})
 
     assert equivalences.equal("EPSG:2154", "ignf:lamb93")
@@ -152,7 +152,7 @@ def test_equivalence_is_symmetric_without_case_and_not_transitive() -> None:
     assert equivalences.declared("EPSG:4326") == []
 
 
-def test_boxes_meet_in_their_common_part_only_when_it_has_an_area() -> None:
+def test_boxes_intersect_only_if_the_common_part_has_an_area() -> None:
     box = BoundingBox(0, 0, 10, 10)
     assert box.intersection(BoundingBox(5, -5, 15, 5)) == BoundingBox(5, 0, 10, 5)
     assert box.intersection(BoundingBox(10, 0, 20, 10)) is None

@@ -13,7 +13,7 @@ from mastaba.model.bbox import BoundingBox
 from mastaba.model.crs import CRS
 from mastaba.model.tile_matrix_set import TileLimits, TileMatrix, TileMatrixSet
 
-# Ten units wide tiles from (-100, 50) on.
+# Tiles of 10 × 20 units with the upper left corner at (-100, 50).
 MATRIX = TileMatrix("0", 0.1, -100.0, 50.0, 100, 200, 8, 4)
 
 
@@ -25,9 +25,7 @@ MATRIX = TileMatrix("0", 0.1, -100.0, 50.0, 100, 200, 8, 4)
         (TileLimits(0, 3, 0, 7), BoundingBox(-100, -30, -20, 50)),
     ],
 )
-def test_box_of_tiles_and_tiles_of_a_box_belong_together(
-    limits: TileLimits, box: BoundingBox
-) -> None:
+def test_bbox_of_and_limits_of_are_inverse(limits: TileLimits, box: BoundingBox) -> None:
     found = MATRIX.bbox_of(limits)
     assert (found.xmin, found.ymin, found.xmax, found.ymax) == pytest.approx(
         (box.xmin, box.ymin, box.xmax, box.ymax)
@@ -45,9 +43,7 @@ def test_box_of_tiles_and_tiles_of_a_box_belong_together(
         (BoundingBox(-1000, 40, -95, 1000), TileLimits(0, 0, 0, 0)),
     ],
 )
-def test_tiles_of_a_box_are_those_it_touches_inside_the_matrix(
-    box: BoundingBox, limits: TileLimits
-) -> None:
+def test_limits_of_a_box_are_restricted_to_the_matrix(box: BoundingBox, limits: TileLimits) -> None:
     assert MATRIX.limits_of(box) == limits
 
 
@@ -66,7 +62,7 @@ def test_limits_contain_their_edges() -> None:
     assert not limits.contains(4, 7)
 
 
-def test_limits_meet_in_their_common_tiles() -> None:
+def test_intersection_of_limits_contains_the_common_tiles() -> None:
     one = TileLimits(0, 5, 0, 5)
     assert one.intersection(TileLimits(5, 9, 3, 9)) == TileLimits(5, 5, 3, 5)
     assert one.intersection(TileLimits(6, 9, 3, 9)) is None
@@ -88,14 +84,14 @@ def test_matrices_are_ordered_by_cell_size_and_not_by_identifier() -> None:
         tms.between("7", "10")
 
 
-def test_set_that_halves_exactly_enough_is_a_quadtree() -> None:
+def test_set_that_halves_cell_sizes_within_the_tolerance_is_a_quadtree() -> None:
     assert make_set(make_matrix("0", 4.0001), make_matrix("1", 2)).is_quadtree is True
     assert make_set(make_matrix("0", 4.001), make_matrix("1", 2)).is_quadtree is False
     assert make_set(make_matrix("0", 4), make_matrix("1", 2, 0.5)).is_quadtree is False
     assert make_set(make_matrix("0", 4)).is_quadtree is True
 
 
-def test_scale_denominator_is_that_of_the_ogc_pixel() -> None:
+def test_scale_denominator_uses_the_ogc_pixel_size() -> None:
     mercator, degrees = CRS.from_code("EPSG:3857"), CRS.from_code("EPSG:4326")
     assert make_matrix("0", 156543.033928041).scale_denominator(mercator) == pytest.approx(
         559082264.028718

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from tests.core.render.ground import MESH_CENTRE, World, around
 
 from mastaba.model.bbox import BoundingBox
 from mastaba.model.style import Style
+from mastaba.model.tile_matrix_set import TileLimits
 from mastaba.render.compose import as_data, as_picture, merge
 from mastaba.render.request import Background, MapImage, MapLayer
 
@@ -306,3 +308,54 @@ def test_terrain_rgb_of_nothing_is_black(world: World) -> None:
     picture = as_picture(image, Background(), alpha_possible=True)
     found = {tuple(pixel) for pixel in picture.reshape(-1, 3).tolist()}
     assert found == {(0, 0, 0), (1, 140, 196)}
+
+
+def in_one_colour(settings: dict[str, Any]) -> Style:
+    return Style("s", "s", "s", processing={"colorize": settings})
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        # The defaults make white transparent; what is not of the colour becomes opaque.
+        ({}, {(255, 255, 255): (255, 255, 255, 0), (255, 255, 254): (255, 255, 254, 255)}),
+        (
+            {"source": [10, 20, 30], "destination": [1, 2, 3]},
+            {(10, 20, 30): (1, 2, 3), (10, 20, 31): (10, 20, 31), (255, 255, 255): (255, 255, 255)},
+        ),
+        # Each component may differ by the tolerance, and none by more.
+        (
+            {"source": [10, 20, 30], "destination": [1, 2, 3, 4], "tolerance": 5},
+            {
+                (15, 15, 35): (1, 2, 3, 4),
+                (5, 25, 25): (1, 2, 3, 4),
+                (16, 20, 30): (16, 20, 30, 255),
+                (10, 14, 30): (10, 14, 30, 255),
+                (10, 20, 36): (10, 20, 36, 255),
+            },
+        ),
+        # The distance is not that of bytes that wrap around.
+        (
+            {"source": [250, 0, 0], "destination": [1, 2, 3], "tolerance": 10},
+            {(3, 0, 0): (3, 0, 0), (240, 10, 10): (1, 2, 3)},
+        ),
+    ],
+)
+def test_one_colour_becomes_another(
+    world: World,
+    settings: dict[str, Any],
+    expected: dict[tuple[int, ...], tuple[int, ...]],
+) -> None:
+    stored = np.array(list(expected), np.uint8)
+
+    def tile(level: str, row: int, col: int) -> np.ndarray:
+        return stored[np.arange(48 * 64) % len(stored)].reshape(48, 64, 3)
+
+    world.add("c", tile, format="TIFF_RAW_UINT8", channels=3, of_position=False, resampling="nn")
+    matrix = world.layer("c").pyramid.finest.matrix
+    box = matrix.bbox_of(TileLimits(7, 7, 7, 7))
+    image = world.draw("c", box, "EPSG:3857", (64, 48), in_one_colour(settings))
+    wanted = np.array(list(expected.values()), np.uint8)
+    assert np.array_equal(
+        image.pixels.reshape(48 * 64, -1), np.resize(wanted, (48 * 64, wanted.shape[1]))
+    )

@@ -16,7 +16,9 @@ from tests.core.render.ground import (
     World,
     around,
     colours,
+    pixel_centres,
     ramp,
+    transform,
     truth,
     wave,
 )
@@ -26,7 +28,7 @@ from mastaba.model.style import Palette, PaletteEntry, Style
 from mastaba.model.tile_matrix_set import TileLimits
 from mastaba.render.kernels import Taps
 from mastaba.render.positions import CurvedPositions
-from mastaba.render.warp import stencil, warp
+from mastaba.render.warp import warp
 
 METRES = ["EPSG:3857", "EPSG:2154", "IGNF:LAMB93", "EPSG:32631", "EPSG:3035"]
 DEGREES = ["EPSG:4326", "CRS:84"]
@@ -93,8 +95,8 @@ def test_smallest_maps_are_in_their_place(mesh: World, crs: str, columns: int) -
     image = mesh.draw("ramp", bbox, crs, size)
     expected = truth(ramp, bbox, crs, size, "EPSG:3857")
     assert image.pixels.shape == (*size[::-1], 1)
-    # In a map of few pixels, each is the mean of much ground.
-    assert np.abs(image.pixels - expected).max() < 0.3
+    # In a map of few pixels, each is the mean of much ground: of pixels of 1600 m.
+    assert np.abs(image.pixels - expected).max() < 0.4
 
 
 def test_pixels_of_unequal_sides_are_stretched(mesh: World) -> None:
@@ -150,7 +152,7 @@ def test_one_stored_tile_can_be_coloured_and_warped(mesh: World) -> None:
         1.0,
         1.0,
     )
-    nearest = stencil(Taps.of("nn", 1.0))
+    nearest = Taps.of("nn", 1.0)
     assert np.abs(warp(tile, placed, nearest, nearest) - tile).max() < 2.1
 
 
@@ -187,8 +189,13 @@ def test_maps_of_much_of_the_world(globe: World, crs: str, size: tuple[int, int]
     image = globe.draw("bumps", bbox, crs, size)
     expected = truth(bumps, bbox, crs, size, "EPSG:3857")
     valid = np.ones(size[::-1], np.bool_) if image.valid is None else image.valid
+    assert valid.mean() > 0.9
+    # A pixel that is several of the source is their mean, not what is in its middle.
+    y = transform(crs, "EPSG:3857", *pixel_centres(bbox, size))[1]
+    heights = np.hypot(*np.gradient(y))
+    valid &= heights < 2 * np.median(heights)
+    assert valid.mean() > 0.7
     difference = np.abs(image.pixels - expected)[valid]
     # A pixel of the coarser level is 25 where it is steepest.
-    assert valid.mean() > 0.9
     assert np.quantile(difference, 0.9) < 6
     assert difference.max() < 25

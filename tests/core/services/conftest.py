@@ -1,4 +1,4 @@
-"""A site without data, with made-up services beside the built-in ones."""
+"""A site without data that has fictitious services in addition to the built-in ones."""
 
 from __future__ import annotations
 
@@ -52,10 +52,17 @@ class Unlisted(_Protocol):
     name: ClassVar[str] = "unlisted"
 
 
+class Paged(_Protocol):
+    name: ClassVar[str] = "paged"
+
+    def page_uri(self) -> str:
+        return self.settings.endpoint_uri
+
+
 class _Plugin:
     @hookimpl
     def register_services(self) -> list[type[Service]]:
-        return [Late, Early, Unlisted]
+        return [Late, Early, Unlisted, Paged]
 
 
 SiteFactory = Callable[..., Site]
@@ -63,10 +70,10 @@ SiteFactory = Callable[..., Site]
 
 @pytest.fixture
 def make_site(tmp_path: Path) -> SiteFactory:
-    """Return a maker of sites without layers.
+    """Return a function that creates sites without layers.
 
-    It takes names of services to enable beside root and health, the title of each, whether
-    services are turned on, and fields of `Catalogue` to replace.
+    It takes the names of services to enable in addition to root and health, their common title,
+    whether services are turned on, and fields of `Catalogue` to replace.
     """
 
     def make(
@@ -86,7 +93,7 @@ def make_site(tmp_path: Path) -> SiteFactory:
             services_overrides={"enabled": enabled, **titles},
             server_overrides={"threads": 2},
         )
-        # A list without layers is refused when it is an empty file.
+        # An empty file would be refused; an empty line is a valid list without layers.
         (tmp_path / "layers.txt").write_text("\n")
         site = create_application(str(server_json), plugins).site
         site.catalogue = replace(site.catalogue, **fields)
@@ -99,9 +106,9 @@ def make_site(tmp_path: Path) -> SiteFactory:
 
 @pytest.fixture
 def open_client(make_site: SiteFactory) -> Callable[..., Client]:
-    """Return a maker of clients; it takes the arguments of `make_site`."""
+    """Return a function that creates clients; it takes the arguments of `make_site`."""
 
-    def open_it(*arguments: Any, **fields: Any) -> Client:
+    def open_site(*arguments: Any, **fields: Any) -> Client:
         return Client(Application(make_site(*arguments, **fields)))
 
-    return open_it
+    return open_site

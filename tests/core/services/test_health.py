@@ -43,7 +43,16 @@ def test_info_lists_identifiers_sorted(open_client: OpenClient) -> None:
         "layers": ["B", "a", "b"],
         "tms": ["4326", "PM"],
         "styles": ["hypso", "normal"],
+        "missing_layers": [],
+        "outdated_layers": [],
     }
+
+
+def test_info_names_layers_with_faults(open_client: OpenClient) -> None:
+    client = open_client(missing_layers=frozenset("dc"), outdated_layers=frozenset("ba"))
+    info: Any = client.get("/healthcheck/info").json
+    assert info["missing_layers"] == ["c", "d"]
+    assert info["outdated_layers"] == ["a", "b"]
 
 
 def test_threads_tells_what_each_thread_does(open_client: OpenClient) -> None:
@@ -74,7 +83,7 @@ def test_depends_counts_open_storages(make_site: Callable[..., Any]) -> None:
     assert client.get("/healthcheck/depends").json == {"storage": {**nothing, "file": 1}}
 
 
-def test_depends_names_other_drivers_too(open_client: OpenClient) -> None:
+def test_depends_also_lists_other_drivers(open_client: OpenClient) -> None:
     class Pool:
         def counts(self) -> dict[str, int]:
             return Counter({"tape": 3, "s3": 2})
@@ -87,23 +96,25 @@ def test_depends_names_other_drivers_too(open_client: OpenClient) -> None:
 @pytest.mark.parametrize("path", ["/nothing", "/info/more", "//info", "/Info"])
 def test_other_paths_are_unknown(open_client: OpenClient, path: str) -> None:
     response = open_client().get(f"/healthcheck{path}")
-    assert response.status_code == 400
-    assert response.json == {"code": 400, "message": "Unknown health request path"}
+    assert response.status_code == 404
+    assert response.json == {"code": 404, "message": "Unknown health request path"}
 
 
 @pytest.mark.parametrize("path", ["", "/info", "/threads", "/depends"])
-def test_answers_while_services_are_turned_off(open_client: OpenClient, path: str) -> None:
+def test_health_is_available_while_services_are_turned_off(
+    open_client: OpenClient, path: str
+) -> None:
     client = open_client(enabled=False)
     assert client.get(f"/healthcheck{path}").status_code == 200
 
 
-def test_only_reading_is_allowed(open_client: OpenClient) -> None:
+def test_other_methods_are_not_allowed(open_client: OpenClient) -> None:
     response = open_client().post("/healthcheck")
     assert response.status_code == 405
     assert "GET" in response.headers["Allow"]
 
 
-def test_failing_report_tells_nothing(open_client: OpenClient) -> None:
+def test_failing_report_reveals_no_details(open_client: OpenClient) -> None:
     class Pool:
         def counts(self) -> None:
             raise RuntimeError("/etc/secret")
@@ -115,7 +126,7 @@ def test_failing_report_tells_nothing(open_client: OpenClient) -> None:
     assert b"secret" not in response.data
 
 
-# Probes of an orchestrator
+# Probes for orchestrators
 
 
 @pytest.mark.parametrize("enabled", [True, False])
@@ -132,7 +143,7 @@ def test_ready_without_layers_when_none_is_configured(open_client: OpenClient) -
 
 
 def test_not_ready_when_every_layer_is_faulty(open_client: OpenClient) -> None:
-    response = open_client(configured_layers=2).get("/healthcheck/ready")
+    response = open_client(missing_layers=frozenset("ab")).get("/healthcheck/ready")
     assert response.status_code == 503
     assert response.json is not None
     assert response.json["reasons"] == ["none of the layers could be loaded"]

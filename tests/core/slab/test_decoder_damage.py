@@ -1,4 +1,4 @@
-"""Payloads that no writer made: each is a damaged slab, never an error of a library."""
+"""Invalid payloads: each is reported as a damaged slab, never as an error of a library."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ def decoder(name: str) -> TileDecoder:
 
 @pytest.mark.parametrize("name", RASTER)
 @pytest.mark.parametrize("payload", [b"", b"\0", b"<html></html>", bytes(40), b"\xff" * 40])
-def test_other_bytes(name: str, payload: bytes) -> None:
+def test_invalid_bytes(name: str, payload: bytes) -> None:
     with pytest.raises(SlabFormatError):
         decoder(name).decode(payload)
 
 
 @pytest.mark.parametrize("name", [name for name in RASTER if "ZIP" in name or "PNG" in name])
-def test_half_of_a_compressed_tile(name: str) -> None:
+def test_truncated_compressed_tile(name: str) -> None:
     tile_format = TILE_FORMATS[name]
     shape = (SIDE, SIDE, tile_format.channels[-1])
     noise = np.random.default_rng(1).integers(0, 256, shape)
@@ -38,7 +38,7 @@ def test_half_of_a_compressed_tile(name: str) -> None:
         decoder(name).decode(payload[: len(payload) // 2])
 
 
-def test_a_png_that_claims_to_be_huge() -> None:
+def test_a_png_with_a_huge_declared_size() -> None:
     ihdr = struct.pack(">4sIIBBBBB", b"IHDR", 2**30, 2**30, 8, 6, 0, 0, 0)
     payload = b"\x89PNG\r\n\x1a\n" + struct.pack(">I", 13) + ihdr
     payload += struct.pack(">I", zlib.crc32(ihdr)) + bytes(64)

@@ -1,4 +1,4 @@
-"""What becomes of a stored payload on its way out (slab.md section 4)."""
+"""Conversion of stored tiles to response bodies (slab.md section 4)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def make_pixels(channels: int, dtype: str) -> Pixels:
 
 
 def read_ifd(data: bytes) -> dict[int, tuple[int, int, bytes]]:
-    """Return type, count and the four value bytes of each entry."""
+    """Return the type, count and four value bytes of each entry, by tag."""
     byte_order, magic, position = struct.unpack_from("<2sHI", data)
     assert (byte_order, magic) == (b"II", 42)
     (count,) = struct.unpack_from("<H", data, position)
@@ -46,7 +46,7 @@ def read_ifd(data: bytes) -> dict[int, tuple[int, int, bytes]]:
 
 
 @pytest.mark.parametrize(("name", "channels"), TIFF_CASES)
-def test_tile_with_tiff_header_is_read_by_another_library(name: str, channels: int) -> None:
+def test_tile_with_tiff_header_can_be_read_by_pillow(name: str, channels: int) -> None:
     tile_format = TILE_FORMATS[name]
     pixels = make_pixels(channels, str(tile_format.sample))
     payload = encode_tile(name, pixels)
@@ -81,7 +81,7 @@ def test_tiff_header_has_the_length_and_fields_of_the_specification(
 
 
 @pytest.mark.parametrize(("channels", "bits", "sample_formats"), [(3, 134, 140), (4, 146, 154)])
-def test_tiff_header_lists_the_values_of_many_channels_behind_the_directory(
+def test_tiff_header_stores_the_values_of_many_channels_after_the_directory(
     channels: int, bits: int, sample_formats: int
 ) -> None:
     body = tiff_delivery(TILE_FORMATS["TIFF_ZIP_UINT8"], channels, WIDTH, HEIGHT)(b"payload")
@@ -103,7 +103,7 @@ RAMP = make_palette(
 
 
 def read_chunks(png: bytes) -> list[tuple[bytes, bytes]]:
-    """Return type and content of each chunk; every check sum must be right."""
+    """Return the type and content of each chunk; check all checksums."""
     assert png.startswith(b"\x89PNG\r\n\x1a\n")
     chunks, position = [], 8
     while position < len(png):
@@ -122,7 +122,7 @@ def grey_tile() -> bytes:
     return encode_tile("TIFF_PNG_UINT8", make_pixels(1, "uint8"))
 
 
-def test_palette_goes_between_header_and_pixels_with_right_check_sums(grey_tile: bytes) -> None:
+def test_palette_is_inserted_before_the_pixels_with_valid_checksums(grey_tile: bytes) -> None:
     body = palette_delivery(RAMP)(grey_tile)
 
     assert len(body) == len(grey_tile) + 780 + 268
@@ -148,7 +148,7 @@ def test_palette_tile_shows_the_colour_of_each_grey_value(grey_tile: bytes) -> N
     np.testing.assert_array_equal(shown, wanted[make_pixels(1, "uint8")[..., 0]])
 
 
-def test_alpha_of_minus_one_becomes_255_less_the_index(grey_tile: bytes) -> None:
+def test_alpha_of_minus_one_becomes_255_minus_the_index(grey_tile: bytes) -> None:
     palette = make_palette((0, 9, 9, 9, -1), (200, 9, 9, 9, 40))
     alphas = dict(read_chunks(palette_delivery(palette)(grey_tile)))[b"tRNS"]
 
@@ -158,7 +158,7 @@ def test_alpha_of_minus_one_becomes_255_less_the_index(grey_tile: bytes) -> None
 @pytest.mark.parametrize(
     "payload", [b"", b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff\xe0" * 20, bytes(99)]
 )
-def test_payload_that_is_no_png_gets_no_palette_but_an_error(payload: bytes) -> None:
+def test_inserting_a_palette_into_other_data_is_an_error(payload: bytes) -> None:
     with pytest.raises(SlabFormatError, match="PNG"):
         palette_delivery(RAMP)(payload)
 
@@ -175,7 +175,7 @@ def test_payload_that_is_no_png_gets_no_palette_but_an_error(payload: bytes) -> 
         (1e30, (110, 120, 130, 140)),
     ],
 )
-def test_palette_in_steps_keeps_the_colour_up_to_the_next_entry(
+def test_stepped_palette_keeps_the_colour_up_to_the_next_entry(
     value: float, colour: tuple[int, int, int, int]
 ) -> None:
     palette = make_palette((0, 10, 20, 30, 40), (10, 110, 120, 130, 140))
@@ -190,7 +190,7 @@ def test_palette_in_steps_keeps_the_colour_up_to_the_next_entry(
         (True, True, (35, 45, 55, 65)),
     ],
 )
-def test_continuous_palette_interpolates_what_it_is_told_to(
+def test_continuous_palette_interpolates_only_the_selected_components(
     rgb: bool, alpha: bool, colour: tuple[int, int, int, int]
 ) -> None:
     palette = make_palette(
@@ -202,7 +202,7 @@ def test_continuous_palette_interpolates_what_it_is_told_to(
     assert palette.colour(2.5) == colour
 
 
-def test_constant_component_is_not_lowered_by_rounding_noise() -> None:
+def test_constant_component_is_not_lowered_by_rounding_errors() -> None:
     values = [-99999.0, -0.1, 0.3, 7.7, 9001.0]
     palette = make_palette(
         *[(value, 255, 255, 255, 255) for value in values],  # type: ignore[arg-type]

@@ -21,7 +21,7 @@ def make_slab(offsets: list[int], sizes: list[int], magic: bytes = b"II*\0") -> 
     return magic.ljust(2048, b"\0") + struct.pack(f"<{2 * count}I", *offsets, *sizes)
 
 
-def test_index_gives_the_place_of_every_tile() -> None:
+def test_index_contains_offset_and_size_of_every_tile() -> None:
     tiles = [b"a" * 5, b"b" * 16, None, b"d"]
     slab = build_slab(tiles, format="TIFF_PBF_MVT")
     index = make_index(slab[: index_length(4)], 4)
@@ -35,36 +35,36 @@ def test_index_gives_the_place_of_every_tile() -> None:
             assert slab[offset : offset + size] == tile
 
 
-def test_tiles_may_lie_in_any_order() -> None:
+def test_tiles_may_be_in_any_order() -> None:
     index = make_index(make_slab([9000, 2064], [7, 3]), 2)
     assert [index.tile(0), index.tile(1)] == [(9000, 7), (2064, 3)]
 
 
-def test_tile_of_size_0_is_absent_whatever_its_offset() -> None:
+def test_tile_of_size_0_is_absent_regardless_of_its_offset() -> None:
     index = make_index(make_slab([0, 5000], [0, 0]), 2)
     assert [index.tile(0), index.tile(1)] == [None, None]
 
 
-def test_bytes_behind_the_index_are_not_read() -> None:
+def test_bytes_after_the_index_are_ignored() -> None:
     index = make_index(make_slab([2056], [3]) + b"xyz", 1)
     assert index.tile(0) == (2056, 3)
 
 
 @pytest.mark.parametrize("length", [1, 3, 2047, 2048, index_length(4) - 1])
-def test_index_cut_short_is_damage_that_names_the_slab(length: int) -> None:
+def test_truncated_index_is_an_error_that_names_the_slab(length: int) -> None:
     slab = build_slab([b"x"] * 4, format="TIFF_PBF_MVT")
     with pytest.raises(SlabFormatError, match=r"maps/00/00\.tif.*shorter"):
         make_index(slab[:length], 4)
 
 
 @pytest.mark.parametrize("magic", [b"MM\0*", b"\x89PNG", b"\0\0\0\0", b"SYML"])
-def test_bytes_of_something_else_are_damage_that_names_the_slab(magic: bytes) -> None:
+def test_other_data_is_an_error_that_names_the_slab(magic: bytes) -> None:
     with pytest.raises(SlabFormatError, match=r"maps/00/00\.tif"):
         make_index(make_slab([2056], [3], magic), 1)
 
 
 @pytest.mark.parametrize("offset", [0, 1, 2047, 2048, 2048 + 8 * 2 - 1])
-def test_tile_inside_header_or_index_is_damage(offset: int) -> None:
+def test_tile_inside_header_or_index_is_an_error(offset: int) -> None:
     index = make_index(make_slab([offset, 2064], [1, 1]), 2)
     with pytest.raises(SlabFormatError, match=r"maps/00/00\.tif.*tile 0"):
         index.tile(0)
@@ -72,11 +72,11 @@ def test_tile_inside_header_or_index_is_damage(offset: int) -> None:
 
 
 @pytest.mark.parametrize("size", [MAX_TILE_SIZE + 1, 2**32 - 1])
-def test_tile_of_absurd_size_is_damage(size: int) -> None:
+def test_tile_that_is_too_large_is_an_error(size: int) -> None:
     index = make_index(make_slab([2056], [size]), 1)
     with pytest.raises(SlabFormatError, match="tile 0"):
         index.tile(0)
 
 
-def test_tile_of_the_largest_size_is_taken() -> None:
+def test_tile_of_the_largest_size_is_accepted() -> None:
     assert make_index(make_slab([2056], [MAX_TILE_SIZE]), 1).tile(0) == (2056, MAX_TILE_SIZE)

@@ -23,7 +23,7 @@ class Clock:
 
 
 class Loader:
-    """Makes indices, and counts how often it is asked."""
+    """Creates indices and records which ones were loaded."""
 
     def __init__(self) -> None:
         self.loads: list[str] = []
@@ -51,7 +51,7 @@ def loader() -> Loader:
     return Loader()
 
 
-def test_known_index_is_given_without_a_load(clock: Clock, loader: Loader) -> None:
+def test_cached_index_is_returned_without_a_load(clock: Clock, loader: Loader) -> None:
     cache = IndexCache(2, 60, clock)
 
     first = cache.get("a", loader.of("a"))
@@ -60,7 +60,7 @@ def test_known_index_is_given_without_a_load(clock: Clock, loader: Loader) -> No
     assert (cache.hits, cache.misses) == (1, 1)
 
 
-def test_full_cache_forgets_the_index_used_longest_ago(clock: Clock, loader: Loader) -> None:
+def test_full_cache_drops_the_least_recently_used_index(clock: Clock, loader: Loader) -> None:
     cache = IndexCache(2, 60, clock)
     for key in ("a", "b", "a", "c"):
         cache.get(key, loader.of(key))
@@ -69,6 +69,17 @@ def test_full_cache_forgets_the_index_used_longest_ago(clock: Clock, loader: Loa
     assert cache.peek("a") is not None
     assert cache.peek("c") is not None
     assert loader.loads == ["a", "b", "c"]
+
+
+def test_peek_counts_as_use(clock: Clock, loader: Loader) -> None:
+    cache = IndexCache(2, 60, clock)
+    for key in ("a", "b"):
+        cache.get(key, loader.of(key))
+    assert cache.peek("a") is not None
+    cache.get("c", loader.of("c"))
+
+    assert cache.peek("a") is not None
+    assert cache.peek("b") is None
 
 
 def test_index_is_loaded_again_when_its_validity_is_over(clock: Clock, loader: Loader) -> None:
@@ -100,7 +111,7 @@ def test_dropped_index_is_loaded_again(clock: Clock, loader: Loader) -> None:
     assert cache.get("a", loader.of("a")) is not stale
 
 
-def test_drop_of_a_stale_index_leaves_its_successor(clock: Clock, loader: Loader) -> None:
+def test_dropping_a_stale_index_keeps_its_successor(clock: Clock, loader: Loader) -> None:
     cache = IndexCache(2, 60, clock)
     stale = cache.get("a", loader.of("a"))
     cache.drop("a", stale)
@@ -131,7 +142,7 @@ def wait_for_misses(cache: IndexCache, count: int) -> None:
         threading.Event().wait(0.001)
 
 
-def test_concurrent_misses_for_one_slab_make_one_load() -> None:
+def test_concurrent_misses_for_one_slab_cause_one_load() -> None:
     cache, gate, loads = IndexCache(2, 60), threading.Event(), []
 
     def load() -> SlabIndex:
@@ -147,7 +158,7 @@ def test_concurrent_misses_for_one_slab_make_one_load() -> None:
     assert len(loads) == 1
 
 
-def test_slow_slab_does_not_hold_up_another_one(loader: Loader) -> None:
+def test_slow_slab_does_not_block_another_one(loader: Loader) -> None:
     cache, gate = IndexCache(2, 60), threading.Event()
 
     def load() -> SlabIndex:
@@ -165,7 +176,7 @@ def test_slow_slab_does_not_hold_up_another_one(loader: Loader) -> None:
 @pytest.mark.parametrize(
     "failure", [ObjectNotFoundError("absent"), StorageUnavailableError("dead"), OSError("odd")]
 )
-def test_failed_load_reaches_all_who_wait_and_is_not_remembered(
+def test_failed_load_is_raised_in_all_waiting_threads_and_not_cached(
     failure: Exception, loader: Loader
 ) -> None:
     cache, gate, loads = IndexCache(2, 60), threading.Event(), []
@@ -185,7 +196,7 @@ def test_failed_load_reaches_all_who_wait_and_is_not_remembered(
     assert cache.get("a", loader.of("a")).key == "a"
 
 
-def test_cache_never_holds_more_than_its_size_with_many_threads() -> None:
+def test_cache_does_not_exceed_its_size_with_many_threads() -> None:
     cache = IndexCache(5, 60)
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda n: cache.get(n % 40, make_index), range(2000)))

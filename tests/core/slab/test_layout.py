@@ -24,14 +24,14 @@ from mastaba.slab.layout import PathLayout, PrefixLayout
         (0, 0, 0, "00.tif"),
     ],
 )
-def test_file_slab_gets_the_path_of_the_worked_example(
+def test_path_of_a_file_slab_matches_the_specification(
     slab_col: int, slab_row: int, depth: int, path: str
 ) -> None:
     assert PathLayout("/maps/L", depth).key(slab_col, slab_row) == f"/maps/L/{path}"
 
 
 @pytest.mark.parametrize("depth", range(9))
-def test_file_slab_has_as_many_directories_as_the_depth_says(depth: int) -> None:
+def test_path_depth_is_the_number_of_directories(depth: int) -> None:
     for slab_col, slab_row in [(0, 0), (35, 36), (46655, 1), (1, 46656), (2**31, 2**31)]:
         key = PathLayout("D", depth).key(slab_col, slab_row)
         assert key.count("/") == depth + 1
@@ -47,14 +47,14 @@ def test_file_slab_has_as_many_directories_as_the_depth_says(depth: int) -> None
         ("ORTHO/MASK_9", 16, 11, "ORTHO/MASK_9_16_11"),
     ],
 )
-def test_object_slab_gets_the_name_of_the_worked_example(
+def test_name_of_an_object_slab_matches_the_specification(
     prefix: str, slab_col: int, slab_row: int, name: str
 ) -> None:
     assert PrefixLayout(prefix).key(slab_col, slab_row) == name
 
 
 @pytest.mark.shared_data
-def test_real_slabs_are_all_found_by_their_indices(shared_data: Path) -> None:
+def test_paths_of_real_slabs_match_their_indices(shared_data: Path) -> None:
     found = 0
     for level in sorted((shared_data / "ign").glob("*/DATA/*")):
         for slab in level.rglob("*.tif"):

@@ -1,4 +1,4 @@
-"""How many reads a tile costs (slab.md section 1, storage.md section 3)."""
+"""Number of storage reads per tile (slab.md section 1, storage.md section 3)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def storage(application: Any) -> CountingStorage:
     return count_calls(application.site.catalogue, "RGB_PNG")
 
 
-def test_cold_tile_costs_two_reads_and_a_warm_one_costs_one(
+def test_a_tile_needs_two_reads_without_a_cached_index_and_one_with_it(
     client: Client, storage: CountingStorage
 ) -> None:
     first = client.get(TILE)
@@ -49,7 +49,7 @@ def test_cold_tile_costs_two_reads_and_a_warm_one_costs_one(
     assert [call.byte_ranges for call in storage.reads] == [tile.byte_ranges]
 
 
-def test_other_tile_of_a_known_slab_costs_one_read(
+def test_another_tile_of_a_cached_slab_needs_one_read(
     client: Client, storage: CountingStorage
 ) -> None:
     client.get(TILE)
@@ -59,7 +59,9 @@ def test_other_tile_of_a_known_slab_costs_one_read(
     assert len(storage.calls) == 1
 
 
-def test_unmodified_warm_tile_costs_no_read(client: Client, storage: CountingStorage) -> None:
+def test_unmodified_tile_with_cached_index_needs_no_read(
+    client: Client, storage: CountingStorage
+) -> None:
     etag = client.get(TILE).headers["ETag"]
     storage.clear()
 
@@ -67,13 +69,13 @@ def test_unmodified_warm_tile_costs_no_read(client: Client, storage: CountingSto
     assert storage.calls == []
 
 
-def test_tile_outside_the_limits_costs_no_read(client: Client, storage: CountingStorage) -> None:
-    # Inside the slab of tiles 5 and 6, in which a tile of nodata is stored at this place.
+def test_tile_outside_the_limits_needs_no_read(client: Client, storage: CountingStorage) -> None:
+    # The slab contains a nodata tile here, but the limits exclude it.
     assert client.get("/tiles/RGB_PNG/normal/4/4/9").status_code == 404
     assert storage.calls == []
 
 
-def test_absent_slab_is_looked_for_each_time(
+def test_absent_slab_is_requested_each_time(
     client: Client, storage: CountingStorage, tmp_path: Path
 ) -> None:
     for slab in tmp_path.glob("*/pyramids/RGB_PNG/DATA/4/**/*.tif"):
@@ -84,7 +86,7 @@ def test_absent_slab_is_looked_for_each_time(
     assert len(storage.calls) == 2
 
 
-def test_slab_that_appears_is_found_at_once(client: Client, tmp_path: Path) -> None:
+def test_new_slab_is_found_at_once(client: Client, tmp_path: Path) -> None:
     (level,) = tmp_path.glob("*/pyramids/RGB_PNG/DATA/4")
     slab = level / slab_path(4, 2)
     hidden = slab.rename(slab.with_suffix(".hidden"))

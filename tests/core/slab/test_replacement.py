@@ -1,4 +1,4 @@
-"""Slabs that are replaced while they are read: index and tile are of one generation."""
+"""Slabs replaced while they are read: index and tile are always of the same generation."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TILES = 16
 
 
 def make_generation(number: int) -> bytes:
-    """Return a slab whose tiles repeat their generation and number; sizes differ from others."""
+    """Return a slab whose tiles contain their generation and number and differ in size."""
     tiles: list[bytes | None] = [
         f"{number}:{tile};".encode() * (300 + 37 * ((number + tile) % 7)) for tile in range(TILES)
     ]
@@ -32,7 +32,7 @@ def make_generation(number: int) -> bytes:
 
 
 def generation_of(body: bytes, tile: int) -> int:
-    """Return the generation that a body is of; it must be whole, and of this tile only."""
+    """Return the generation of a body, and check that it is complete and of this tile only."""
     word = body[: body.index(b";") + 1]
     number, found = (int(part) for part in word[:-1].split(b":"))
     assert found == tile
@@ -67,7 +67,7 @@ def replace_by_rename(slab: Path, data: bytes) -> None:
 
 def replace_in_place(slab: Path, data: bytes) -> None:
     slab.write_bytes(data)
-    # Two generations within one tick of the file system's clock cannot be told apart.
+    # Two generations with equal file times could not be distinguished.
     facts = slab.stat()
     os.utime(slab, ns=(facts.st_atime_ns, facts.st_mtime_ns + 1))
 
@@ -78,13 +78,13 @@ def run_against_writer(
     """Replace the slab again and again while threads read.
 
     Returns:
-        The generations that were read whole, and the number of reads that found none.
+        The generations that were read completely, and the number of failed reads.
     """
     reader = make_reader(slab, IndexCache(10, validity), FileStorage(open_files=open_files))
     done, found = threading.Event(), []
 
     def keep_reading(first: int) -> int:
-        refused, tile = 0, first
+        failed, tile = 0, first
         while not done.is_set():
             tile = (tile + 5) % TILES
             try:
@@ -92,8 +92,8 @@ def run_against_writer(
             except (SlabFormatError, ObjectNotFoundError, StorageUnavailableError, AssertionError):
                 if replace is replace_by_rename:
                     raise
-                refused += 1
-        return refused
+                failed += 1
+        return failed
 
     with ThreadPoolExecutor(4) as pool:
         readers = [pool.submit(keep_reading, first) for first in range(4)]
@@ -103,22 +103,22 @@ def run_against_writer(
                 done.wait(0.03)
         finally:
             done.set()
-        refused = sum(future.result() for future in readers)
-    return set(found), refused
+        failed = sum(future.result() for future in readers)
+    return set(found), failed
 
 
 @pytest.mark.parametrize("validity", [0.0, 0.02, 1000.0])
 @pytest.mark.parametrize("open_files", [1, 512])
-def test_slab_replaced_by_rename_gives_whole_bodies_of_one_generation_and_no_error(
+def test_slab_replaced_by_rename_gives_complete_bodies_of_one_generation_and_no_error(
     slab: Path, validity: float, open_files: int
 ) -> None:
-    generations, refused = run_against_writer(slab, replace_by_rename, validity, open_files)
+    generations, failed = run_against_writer(slab, replace_by_rename, validity, open_files)
 
     assert generations
-    assert refused == 0
+    assert failed == 0
 
 
-def test_indices_that_are_read_each_time_show_later_generations(slab: Path) -> None:
+def test_without_index_caching_later_generations_are_read(slab: Path) -> None:
     generations, _ = run_against_writer(slab, replace_by_rename, validity=0.0)
 
     assert len(generations) > 1
@@ -126,13 +126,13 @@ def test_indices_that_are_read_each_time_show_later_generations(slab: Path) -> N
 
 @pytest.mark.parametrize("validity", [0.0, 1000.0])
 def test_slab_rewritten_in_place_never_gives_a_mixed_body(slab: Path, validity: float) -> None:
-    # Half a file is neither generation: a read may fail meanwhile, but must not be wrong.
+    # A half-written file belongs to neither generation: a read may fail, but must not be wrong.
     generations, _ = run_against_writer(slab, replace_in_place, validity)
 
     assert len(generations) > 1
 
 
-def test_slab_rewritten_in_place_is_read_anew(slab: Path) -> None:
+def test_slab_rewritten_in_place_is_read_again(slab: Path) -> None:
     reader = make_reader(slab, IndexCache(10, 1000.0))
     assert generation_of(read(reader, 3), 3) == 0
 
@@ -140,7 +140,7 @@ def test_slab_rewritten_in_place_is_read_anew(slab: Path) -> None:
     assert generation_of(read(reader, 3), 3) == 1
 
 
-def test_slab_replaced_by_rename_is_served_from_its_open_file_until_the_index_is_old(
+def test_slab_replaced_by_rename_is_served_from_its_open_file_until_the_index_expires(
     slab: Path,
 ) -> None:
     now = [0.0]
@@ -153,7 +153,7 @@ def test_slab_replaced_by_rename_is_served_from_its_open_file_until_the_index_is
     assert generation_of(read(reader, 5), 5) == 1
 
 
-def test_slab_replaced_after_its_file_was_closed_is_read_anew(slab: Path) -> None:
+def test_slab_replaced_after_its_file_was_closed_is_read_again(slab: Path) -> None:
     storage = FileStorage(open_files=1)
     reader = make_reader(slab, IndexCache(10, 1000.0), storage)
     stored = reader.locate(0, 3)
@@ -166,7 +166,7 @@ def test_slab_replaced_after_its_file_was_closed_is_read_anew(slab: Path) -> Non
     assert stored.version != before
 
 
-def test_tile_that_the_next_generation_lacks_is_absent(slab: Path) -> None:
+def test_tile_missing_in_the_next_generation_is_absent(slab: Path) -> None:
     reader = make_reader(slab, IndexCache(10, 1000.0))
     stored = reader.locate(0, 3)
     assert stored is not None
@@ -181,9 +181,7 @@ def test_tile_that_the_next_generation_lacks_is_absent(slab: Path) -> None:
     assert reader.locate(0, 3) is None
 
 
-def test_link_of_the_file_system_is_followed_and_its_new_target_found(
-    slab: Path, tmp_path: Path
-) -> None:
+def test_file_system_link_is_followed_and_a_new_target_is_found(slab: Path, tmp_path: Path) -> None:
     target, other = tmp_path / "one", tmp_path / "two"
     target.write_bytes(make_generation(1))
     other.write_bytes(make_generation(2))

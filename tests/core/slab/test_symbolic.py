@@ -17,7 +17,7 @@ from mastaba.testing.slab_writer import build_slab
 
 
 class Folder(FileStorage):
-    """A folder as a container of objects; it notes what is read."""
+    """A folder used as a container of objects; records reads."""
 
     is_remote = True
     container_field: ClassVar[str | None] = "folder"
@@ -71,7 +71,7 @@ def objects(tmp_path: Path) -> Objects:
     return objects
 
 
-def test_a_symbolic_object_costs_one_read_more_once(objects: Objects) -> None:
+def test_a_symbolic_object_needs_one_extra_read_once(objects: Objects) -> None:
     reader = objects.reader()
     tile = reader.locate(1, 0)
     assert tile is not None
@@ -83,12 +83,12 @@ def test_a_symbolic_object_costs_one_read_more_once(objects: Objects) -> None:
     assert objects.reads == [target]
 
 
-def test_it_follows_a_target_that_is_replaced_and_a_link_that_is_turned(objects: Objects) -> None:
+def test_a_replaced_target_and_a_changed_link_are_followed(objects: Objects) -> None:
     reader = objects.reader()
     tile = reader.locate(0, 0)
     assert tile is not None
     objects.put("archive/old/DATA_3_0_0", slab(2))
-    tile.index.storage.close()  # else the old file would be held open, and read
+    tile.index.storage.close()  # otherwise the old file would stay open and be read
     assert tile.read() == b"tile 0 of 2"
     objects.put("maps/P/DATA_3_0_0", b"SYMLINK#archive/new")
     objects.put("archive/new", slab(3))
@@ -115,18 +115,18 @@ def test_it_follows_a_target_that_is_replaced_and_a_link_that_is_turned(objects:
         (b"II*\0", "shorter than its header"),
     ],
 )
-def test_a_symbolic_object_that_cannot_be_followed_is_told(
+def test_a_symbolic_object_that_cannot_be_followed_is_reported(
     objects: Objects, content: bytes, message: str
 ) -> None:
     objects.put("archive/empty", b"")
-    objects.put("archive/short", b"II*\0 cut short")
+    objects.put("archive/short", b"II*\0 truncated")
     objects.put("maps/P/DATA_3_0_0", content)
     with pytest.raises(SlabFormatError, match=message):
         objects.reader().locate(0, 0)
 
 
 @pytest.mark.parametrize("kind", [AccessDeniedError, StorageUnavailableError])
-def test_a_target_out_of_reach_is_told_with_the_symbolic_object(
+def test_an_unreachable_target_is_reported_with_the_symbolic_object(
     objects: Objects, kind: type[Exception]
 ) -> None:
     def refuse(name: str) -> Storage:
@@ -137,7 +137,7 @@ def test_a_target_out_of_reach_is_told_with_the_symbolic_object(
         objects.reader().locate(0, 0)
 
 
-def test_an_unknown_container_is_told(objects: Objects) -> None:
+def test_an_unknown_container_is_reported(objects: Objects) -> None:
     def refuse(name: str) -> Storage:
         raise ValueError(f"no such cluster in {name}")
 

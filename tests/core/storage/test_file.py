@@ -1,4 +1,4 @@
-"""The built-in driver FILE, beyond what every driver must do (storage.md section 4)."""
+"""The built-in driver FILE, beyond the common contract of drivers (storage.md section 4)."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_no_more_files_stay_open_than_allowed(storage: FileStorage, tmp_path: Pa
     storage.close()
 
 
-def test_file_read_whole_does_not_stay_open(storage: FileStorage, tmp_path: Path) -> None:
+def test_file_read_as_a_whole_does_not_stay_open(storage: FileStorage, tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"abc")
     before = count_open_files()
 
@@ -70,7 +70,7 @@ def test_version_of_a_replaced_file_is_refused(storage: FileStorage, tmp_path: P
         storage.read(str(path), ByteRange(0, 3), version)
 
 
-def test_file_written_to_in_place_is_refused_in_its_old_version(
+def test_old_version_of_a_file_modified_in_place_is_refused(
     storage: FileStorage, tmp_path: Path
 ) -> None:
     path = tmp_path / "a"
@@ -99,7 +99,7 @@ def test_stat_and_read_agree_on_version_and_time(storage: FileStorage, tmp_path:
 
 
 @pytest.mark.parametrize("name", ["nothing", "a/b", "nul\0"])
-def test_what_cannot_be_a_file_is_not_found(
+def test_names_that_cannot_be_files_are_not_found(
     name: str, storage: FileStorage, tmp_path: Path
 ) -> None:
     (tmp_path / "a").write_bytes(b"x")
@@ -147,7 +147,7 @@ def test_open_file_is_read_in_a_child_process(storage: FileStorage, tmp_path: Pa
     os.close(writing)
 
 
-def test_more_threads_than_open_files_read_right_bytes(
+def test_more_threads_than_open_files_read_correct_bytes(
     storage: FileStorage, tmp_path: Path
 ) -> None:
     paths = [tmp_path / str(number) for number in range(16)]
@@ -164,7 +164,7 @@ def test_more_threads_than_open_files_read_right_bytes(
         assert all(pool.map(read, range(1600)))
 
 
-def test_huge_file_is_not_read_whole(storage: FileStorage, tmp_path: Path) -> None:
+def test_huge_file_is_not_read_as_a_whole(storage: FileStorage, tmp_path: Path) -> None:
     path = tmp_path / "sparse"
     with path.open("wb") as file:
         file.truncate(1 << 40)

@@ -1,21 +1,24 @@
-"""Headers of answers that no store in its right mind sends."""
+"""Answers over HTTP that are not what was asked for."""
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Self
 
 import pytest
 
 from mastaba.environment import Environment
 from mastaba.errors import StorageError, StorageUnavailableError
-from mastaba.storage.base import ByteRange
+from mastaba.storage.base import MAX_WHOLE, ByteRange
 from mastaba.storage.http import HTTPAnswer, HTTPClient, HTTPStorage
 
 LONG = "9" * 5000
 
 
 class OneAnswer(HTTPStorage):
-    """Gets the same answer to each request."""
+    """A storage that gets the same response to every request."""
 
     name = "one"
     container_field = None
@@ -39,14 +42,14 @@ class OneAnswer(HTTPStorage):
     "header",
     [f"bytes 0-3/{LONG}", f"bytes 0-{LONG}/4", f"bytes {LONG}-3/4", "bytes 3-0/4", "bytes", ""],
 )
-def test_range_that_is_none_is_no_answer(header: str) -> None:
+def test_invalid_content_range_is_an_error(header: str) -> None:
     storage = OneAnswer(HTTPAnswer(206, {"Content-Range": header}, b"1234"))
     with pytest.raises(StorageUnavailableError):
         storage.read("key", ByteRange(0, 4))
 
 
 @pytest.mark.parametrize("size", [LONG, "-1", "1_0", "²", ""])
-def test_size_that_is_none_is_no_answer(size: str) -> None:
+def test_invalid_content_length_is_an_error(size: str) -> None:
     with pytest.raises(StorageUnavailableError):
         OneAnswer(HTTPAnswer(200, {"Content-Length": size}, b"")).stat("key")
 
@@ -54,12 +57,135 @@ def test_size_that_is_none_is_no_answer(size: str) -> None:
 @pytest.mark.parametrize(
     "date", ["", "yesterday", "Wed, 21 Oct 99999999999 07:28:00 GMT", "\udcff"]
 )
-def test_date_that_is_none_is_not_known(date: str) -> None:
+def test_invalid_last_modified_is_ignored(date: str) -> None:
     answer = HTTPAnswer(200, {"Last-Modified": date}, b"1234")
     assert OneAnswer(answer).read("key").modified is None
 
 
-def test_answer_without_end_is_not_read_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_body_that_is_too_large_is_not_read_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mastaba.storage.http.MAX_WHOLE", 3)
     with pytest.raises(StorageError, match="too large"):
         OneAnswer(HTTPAnswer(200, {}, b"1234")).read("key")
+
+
+SIZE = 400_000_000
+# What the two ends of a connection on this machine hold before the server notices anything.
+IN_FLIGHT = 32_000_000
+
+
+class Server(ThreadingHTTPServer):
+    """Answers each request as `answer` says, and counts the bytes of bodies that it got rid of.
+
+    Attributes:
+        answer: status, Content-Range or "", size of the body; a negative size is chunked, so the
+            client does not know it before.
+    """
+
+    daemon_threads = True
+    answer = (200, "", SIZE)
+    sent = 0
+
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: Server
+
+    def do_GET(self) -> None:
+        status, content_range, size = self.server.answer
+        self.send_response(status)
+        if content_range:
+            self.send_header("Content-Range", content_range)
+        if size < 0:
+            self.send_header("Transfer-Encoding", "chunked")
+        else:
+            self.send_header("Content-Length", str(size))
+        self.end_headers()
+        left, piece = abs(size), b"x" * 65536
+        try:
+            while left:
+                part = piece[:left]
+                self.wfile.write(part if size > 0 else b"%x\r\n%s\r\n" % (len(part), part))
+                left -= len(part)
+                self.server.sent += len(part)
+            if size < 0:
+                self.wfile.write(b"0\r\n\r\n")
+        except OSError:
+            self.close_connection = True
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+class OverHTTP(OneAnswer):
+    """Sends its requests to a server."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(HTTPAnswer(200, {}, b""))
+        self._url = url
+        self.client = HTTPClient(url, 30)
+
+    def send(
+        self, method: str, key: str, headers: dict[str, str], limit: int | None = None
+    ) -> HTTPAnswer:
+        return self.client.request(method, f"{self._url}/{key}", headers, limit=limit)
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with Server(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+@pytest.fixture
+def storage(server: Server) -> Iterator[OverHTTP]:
+    storage = OverHTTP(f"http://127.0.0.1:{server.server_port}")
+    yield storage
+    storage.close()
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        ((200, "", SIZE), "ignores ranges"),
+        ((200, "", -SIZE), "ignores ranges"),
+        ((200, "", 5000), "ignores ranges"),
+        ((206, f"bytes 0-{SIZE - 1}/{SIZE}", SIZE), "bytes 0-399999999/400000000"),
+        ((206, f"bytes 0-{SIZE - 1}/{SIZE}", -SIZE), "bytes 0-399999999/400000000"),
+        ((206, "bytes 300000000-300000999/400000000", SIZE), "400000000 bytes"),
+        ((206, "bytes 1000-1999/400000000", 1000), "bytes 1000-1999/400000000"),
+        ((206, "", 1000), "1000 bytes"),
+    ],
+)
+def test_other_bytes_than_those_asked_for_are_refused_unread(
+    server: Server, storage: OverHTTP, answer: tuple[int, str, int], reason: str
+) -> None:
+    server.answer = answer
+    with pytest.raises(StorageError, match=reason) as caught:
+        storage.read("large", ByteRange(300_000_000, 1000))
+    assert "bytes=300000000-300000999" in str(caught.value)
+    # One that ignores ranges does so each time: asking it again is of no use.
+    assert isinstance(caught.value, StorageUnavailableError) == (answer[0] == 206)
+    storage.close()
+    assert server.sent < IN_FLIGHT
+
+
+def test_whole_object_is_taken_where_it_is_the_range(server: Server, storage: OverHTTP) -> None:
+    for size in (5000, -5000):
+        server.answer = (200, "", size)
+        assert storage.read("small", ByteRange(0, 5000)).data == b"x" * 5000
+        with pytest.raises(StorageError, match="ignores ranges"):
+            storage.read("small", ByteRange(0, 4999))
+
+
+def test_object_too_large_to_be_read_whole_is_refused_unread(
+    server: Server, storage: OverHTTP
+) -> None:
+    assert SIZE > MAX_WHOLE + IN_FLIGHT
+    with pytest.raises(StorageError, match="too large"):
+        storage.read("large")
+    storage.close()
+    assert server.sent < IN_FLIGHT

@@ -38,7 +38,7 @@ def test_path_without_container_or_name_is_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["/a/b.json", "s3://bucket@host:9000/a/b.json", "b"])
-def test_path_is_written_as_it_was_read(text: str) -> None:
+def test_text_of_a_parsed_path_is_the_original(text: str) -> None:
     assert str(ResourcePath.parse(text)) == text
     assert ResourcePath.parse(str(ResourcePath.parse(f"file://{text}"))).storage in ("file", "s3")
 
@@ -61,11 +61,11 @@ def test_directory_and_stem_are_taken_from_the_name(text: str, directory: str, s
 
 
 @pytest.mark.parametrize(("base", "child"), [("a/b", "a/b/c"), ("a/b/", "a/b/c"), ("/", "/c")])
-def test_child_lies_below(base: str, child: str) -> None:
+def test_child_is_below_its_parent(base: str, child: str) -> None:
     assert ResourcePath("file", "", base).child("c").key == child
 
 
-def test_own_prefix_counts_before_that_of_existing_installations() -> None:
+def test_own_prefix_has_priority_over_that_of_existing_installations() -> None:
     environment = Environment({"ROK4_A": "old", "MASTABA_A": "new", "ROK4_B": "old"})
     assert environment.text("A") == "new"
     assert environment.text("B") == "old"
@@ -73,12 +73,12 @@ def test_own_prefix_counts_before_that_of_existing_installations() -> None:
     assert environment.text("C", "default") == "default"
 
 
-def test_empty_variable_counts_before_one_of_the_other_prefix() -> None:
+def test_empty_variable_has_priority_over_one_with_the_other_prefix() -> None:
     assert Environment({"ROK4_A": "old", "MASTABA_A": ""}).text("A") == ""
 
 
 @pytest.mark.parametrize(("value", "number"), [("7", 7), (" 8 ", 8), ("x", 3), ("", 3), ("1.5", 3)])
-def test_variable_that_is_no_whole_number_means_the_default(value: str, number: int) -> None:
+def test_variable_that_is_not_an_integer_means_the_default(value: str, number: int) -> None:
     assert Environment({"MASTABA_N": value}).integer("N", 3) == number
 
 
@@ -86,11 +86,11 @@ def test_variable_that_is_no_whole_number_means_the_default(value: str, number: 
     ("value", "on"),
     [("1", True), ("yes", True), ("", False), ("0", False), ("False", False), (" no ", False)],
 )
-def test_switch_is_off_when_empty_or_negative(value: str, on: bool) -> None:
+def test_flag_is_off_if_empty_or_negative(value: str, on: bool) -> None:
     assert Environment({"MASTABA_F": value}).flag("F") is on
     assert Environment({}).flag("F") is False
 
 
-def test_list_is_split_at_commas_without_blanks() -> None:
+def test_list_is_split_at_commas_and_stripped_of_spaces() -> None:
     assert Environment({"ROK4_L": " a, b,,c "}).items("L") == ["a", "b", "c"]
     assert Environment({}).items("L") == []

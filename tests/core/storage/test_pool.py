@@ -17,7 +17,7 @@ from mastaba.storage.pool import StoragePool
 
 
 class Vault(FileStorage):
-    """Notes what is opened and closed, and fails while it is told to."""
+    """Records which containers are opened and closed, and fails while `is_down`."""
 
     name = "vault"
     container_field: ClassVar[str | None] = "vault_name"
@@ -53,7 +53,7 @@ def test_container_is_opened_once(pool: StoragePool) -> None:
     assert pool.counts() == {"vault": 2}
 
 
-def test_container_wanted_by_many_threads_is_one_connection(pool: StoragePool) -> None:
+def test_container_opened_by_many_threads_is_one_storage(pool: StoragePool) -> None:
     with ThreadPoolExecutor(8) as threads:
         found = set(threads.map(lambda _: id(pool.open("vault", "a")), range(64)))
 
@@ -61,7 +61,9 @@ def test_container_wanted_by_many_threads_is_one_connection(pool: StoragePool) -
     assert len(Vault.opened) - len(Vault.closed) == 1
 
 
-def test_failed_connection_is_not_kept(pool: StoragePool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_connection_is_not_cached(
+    pool: StoragePool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(Vault, "is_down", True)
     with pytest.raises(StorageUnavailableError):
         pool.open("vault", "a")
@@ -71,12 +73,12 @@ def test_failed_connection_is_not_kept(pool: StoragePool, monkeypatch: pytest.Mo
     assert pool.open("vault", "a").container == "a"
 
 
-def test_unknown_driver_names_the_known_ones_and_the_package(pool: StoragePool) -> None:
+def test_unknown_driver_is_reported_with_the_known_ones_and_the_package(pool: StoragePool) -> None:
     with pytest.raises(UnknownPluginError, match=r"'s3'.*file, vault.*mastaba-storage-s3"):
         pool.open("s3", "bucket")
 
 
-def test_closed_pool_has_closed_every_connection(pool: StoragePool) -> None:
+def test_closing_a_pool_closes_every_storage(pool: StoragePool) -> None:
     pool.open("vault", "a")
     pool.open("vault", "b")
 

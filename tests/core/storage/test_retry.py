@@ -17,7 +17,7 @@ from mastaba.storage.retry import CircuitBreaker, RetryingStorage, RetryPolicy
 
 
 class Flaky(FileStorage):
-    """Files, but each read first meets the next error of a list; None lets it through."""
+    """Files whose reads first raise the next error from a list; None means no error."""
 
     is_remote = True
 
@@ -63,7 +63,7 @@ def test_the_last_failure_is_raised(key: str) -> None:
 
 
 @pytest.mark.parametrize("error", [ObjectNotFoundError("absent"), AccessDeniedError("refused")])
-def test_absence_and_refusal_are_not_repeated(key: str, error: StorageError) -> None:
+def test_absent_objects_and_denied_access_are_not_retried(key: str, error: StorageError) -> None:
     inner = Flaky(error)
     storage = RetryingStorage(inner, RetryPolicy(attempts=3, wait=0))
     with pytest.raises(type(error)):
@@ -71,7 +71,7 @@ def test_absence_and_refusal_are_not_repeated(key: str, error: StorageError) -> 
     assert inner.reads == 1
 
 
-def test_a_dead_store_is_left_in_peace_after_some_failures(key: str) -> None:
+def test_the_circuit_opens_after_some_failures(key: str) -> None:
     inner = Flaky(*[down() for _ in range(3)])
     storage = RetryingStorage(inner, RetryPolicy(failures=3, pause=1e9))
     for _ in range(5):
@@ -83,7 +83,7 @@ def test_a_dead_store_is_left_in_peace_after_some_failures(key: str) -> None:
     assert caught.value.key == key
 
 
-def test_one_trial_is_let_through_after_the_pause() -> None:
+def test_one_trial_is_allowed_after_the_pause() -> None:
     now = [100.0]
     breaker = CircuitBreaker("s3://maps", 2, 10, clock=lambda: now[0])
     for _ in range(2):
@@ -101,11 +101,11 @@ def test_one_trial_is_let_through_after_the_pause() -> None:
     now[0] += 11
     breaker.check("second trial")
     breaker.answered()
-    breaker.check("all are let through")
+    breaker.check("all reads are allowed")
     breaker.check("again")
 
 
-def test_answers_between_failures_keep_the_store_in_use(key: str) -> None:
+def test_responses_between_failures_keep_the_circuit_closed(key: str) -> None:
     inner = Flaky(down(), ObjectNotFoundError("absent"), down(), None, down(), down())
     storage = RetryingStorage(inner, RetryPolicy(failures=2, pause=1e9))
     outcomes = []
@@ -119,7 +119,7 @@ def test_answers_between_failures_keep_the_store_in_use(key: str) -> None:
     assert outcomes[3] == "read"
 
 
-def test_an_object_that_cannot_be_read_does_not_take_others_with_it(key: str) -> None:
+def test_an_unreadable_object_does_not_open_the_circuit(key: str) -> None:
     inner = Flaky(*[StorageUnavailableError("status 500", answered=True) for _ in range(9)])
     storage = RetryingStorage(inner, RetryPolicy(failures=3, pause=1e9))
     for _ in range(9):
@@ -137,7 +137,7 @@ def test_the_breaker_can_be_turned_off(key: str) -> None:
     assert storage.read(key).data == b"content"
 
 
-def test_a_slow_read_is_asked_for_twice_when_hedged(key: str) -> None:
+def test_a_slow_read_is_sent_twice_when_hedged(key: str) -> None:
     release = threading.Event()
 
     class Slow(Flaky):
@@ -179,7 +179,7 @@ def test_policy_comes_from_the_environment() -> None:
     assert RetryPolicy.from_environment(zero) == RetryPolicy()
 
 
-def test_it_looks_like_the_storage_inside() -> None:
+def test_it_has_the_attributes_of_the_wrapped_storage() -> None:
     inner = Flaky()
     storage = RetryingStorage(inner, RetryPolicy())
     assert (storage.name, storage.full_name, storage.container_field) == ("file", "file://", None)

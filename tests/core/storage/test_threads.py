@@ -21,13 +21,13 @@ def in_child(check: object) -> bool:
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
-def test_results_come_in_the_order_of_the_items() -> None:
+def test_results_are_in_the_order_of_the_items() -> None:
     pool = ThreadPool(3, "test")
     assert pool.map(lambda item: item * 2, range(50)) == [item * 2 for item in range(50)]
     assert pool.map(lambda item: item, []) == []
 
 
-def test_items_are_done_at_the_same_time() -> None:
+def test_items_are_processed_in_parallel() -> None:
     meeting = threading.Barrier(4)
     ThreadPool(3, "test").map(lambda _: meeting.wait(60), range(4))
 
@@ -62,14 +62,14 @@ def test_items_may_use_the_pool_themselves() -> None:
 
 
 @forks
-def test_a_child_process_has_threads_of_its_own() -> None:
+def test_a_child_process_has_its_own_threads() -> None:
     pool = ThreadPool(2, "test")
     expected = pool.map(lambda item: item, range(4))
     assert in_child(lambda: pool.map(lambda item: item, range(4)) == expected)
     assert pool.map(lambda item: item, range(4)) == expected
 
 
-def test_a_value_is_made_once_by_many_threads() -> None:
+def test_many_threads_create_one_value() -> None:
     made: list[int] = []
     value = PerProcess(lambda: made.append(1) or object())
     with ThreadPoolExecutor(8) as threads:
@@ -77,7 +77,7 @@ def test_a_value_is_made_once_by_many_threads() -> None:
     assert len(made) == 1
 
 
-def test_making_that_fails_is_tried_again() -> None:
+def test_failed_creation_is_tried_again() -> None:
     outcomes = iter([OSError("not yet"), None])
 
     def make() -> str:
@@ -93,7 +93,7 @@ def test_making_that_fails_is_tried_again() -> None:
 
 
 @forks
-def test_a_value_is_let_go_before_a_fork_and_made_anew_on_both_sides() -> None:
+def test_a_value_is_released_before_a_fork_and_created_again_on_both_sides() -> None:
     value = PerProcess(lambda: [os.getpid()])
     first = value.get()
     assert in_child(lambda: value.get() == [os.getpid()])
@@ -102,7 +102,7 @@ def test_a_value_is_let_go_before_a_fork_and_made_anew_on_both_sides() -> None:
 
 
 @forks
-def test_a_lock_that_is_held_during_a_fork_is_free_in_the_child() -> None:
+def test_a_lock_held_during_a_fork_is_free_in_the_child() -> None:
     entered, release = threading.Event(), threading.Event()
 
     def make() -> int:

@@ -94,7 +94,7 @@ def test_tiny_pixels_follow_their_documented_rule(tiny: Path) -> None:
     assert vector["centres"]["features"][0]["properties"] == {"name": "4/6/9"}
 
 
-def test_services_are_those_asked_for(tiny: Path) -> None:
+def test_only_the_requested_services_are_configured(tiny: Path) -> None:
     services = read(tiny.parent / "services.json")
     assert set(services) == {"enabled", "global", "tms"}
     assert services["tms"]["endpoint_uri"] == "http://localhost/tms"
@@ -122,7 +122,7 @@ def test_overrides_are_merged(tmp_path: Path) -> None:
     assert read(tmp_path / "tilematrixsets/S.json") == {"crs": "EPSG:2154"}
 
 
-def test_layer_takes_its_levels_from_the_cell_sizes(tmp_path: Path) -> None:
+def test_top_and_bottom_levels_are_determined_by_cell_size(tmp_path: Path) -> None:
     matrices = synthetic("S", crs="EPSG:2154", origin=(0, 0), cell_sizes=[1] * 11)
     for matrix in matrices["tileMatrices"]:
         matrix["cellSize"] = 1 / (1 + int(matrix["id"]))

@@ -55,7 +55,7 @@ def test_descriptor_describes_what_was_written(tmp_path: Path) -> None:
     }
     slab = (tmp_path / "PLAIN/DATA/9/00/32/LL.tif").read_bytes()
     colours = [Image.open(io.BytesIO(tile)).getpixel((9, 9)) for tile in tiles_of(slab)]
-    # Row 186 lies outside the limits: stored, but as nodata.
+    # Row 186 is outside the limits: stored, but as nodata.
     assert colours == [(1, 2, 3), (1, 2, 3), (9, 187, 258 % 256), (9, 187, 259 % 256)]
 
 
@@ -83,7 +83,7 @@ def test_slabs_without_data_are_not_written(tmp_path: Path) -> None:
     assert level["tables"][0]["name"] == "t"
 
 
-def test_objects_hold_the_bytes_of_the_files(tmp_path: Path) -> None:
+def test_objects_contain_the_same_bytes_as_files(tmp_path: Path) -> None:
     matrices = synthetic("S", crs="EPSG:2154", origin=(0, 0), cell_sizes=[4, 2], tile_size=(32, 16))
     arguments: dict[str, Any] = {
         "tile_matrix_set": matrices,
@@ -117,7 +117,7 @@ def test_objects_hold_the_bytes_of_the_files(tmp_path: Path) -> None:
         {"tile": lambda level, row, col: np.zeros((256, 256), np.uint8)},
     ],
 )
-def test_impossible_pyramids_are_refused(tmp_path: Path, change: dict[str, Any]) -> None:
+def test_invalid_pyramids_are_refused(tmp_path: Path, change: dict[str, Any]) -> None:
     arguments: dict[str, Any] = {
         "tile_matrix_set": web_mercator(),
         "format": "TIFF_JPG_UINT8",

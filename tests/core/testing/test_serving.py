@@ -21,7 +21,7 @@ def fetch(url: str) -> bytes:
     return content
 
 
-def test_application_knows_its_address_and_stops_listening() -> None:
+def test_application_knows_its_url_and_stops_listening() -> None:
     def application_at(url: str) -> Any:
         def application(environ: Any, start_response: Any) -> list[bytes]:
             start_response("200 OK", [("Content-Type", "text/plain")])
@@ -36,7 +36,7 @@ def test_application_knows_its_address_and_stops_listening() -> None:
         socket.create_connection((parts.hostname, parts.port))
 
 
-def test_installation_announces_the_address(tmp_path: Path) -> None:
+def test_installation_uses_the_public_url(tmp_path: Path) -> None:
     def write(url: str) -> Path:
         return tiny_installation(tmp_path, services=["tms"], public_url=url)
 
@@ -45,7 +45,7 @@ def test_installation_announces_the_address(tmp_path: Path) -> None:
     assert all(address.startswith(f"{url}/tms/1.0.0/") for address in document["tiles"])
 
 
-def test_application_that_cannot_be_made_leaves_nothing_open() -> None:
+def test_failed_creation_of_the_application_closes_the_server() -> None:
     def application_at(url: str) -> Any:
         raise LookupError(url)
 

@@ -25,7 +25,7 @@ def test_slab_path_interleaves_base_36_digits(column: int, row: int, depth: int,
 @pytest.mark.parametrize(
     ("column", "row", "depth"), [(-1, 0, 2), (0, -1, 2), (0, 0, 9), (0, 0, -1)]
 )
-def test_slab_path_refuses_what_no_pyramid_has(column: int, row: int, depth: int) -> None:
+def test_slab_path_refuses_invalid_arguments(column: int, row: int, depth: int) -> None:
     with pytest.raises(ValueError):
         slab_path(column, row, depth)
 

@@ -45,7 +45,7 @@ def test_payloads_are_aligned_and_absent_tiles_have_size_zero() -> None:
     assert slab[2080:2085] + slab[2096:] == b"123456"
 
 
-def test_header_of_one_tile_holds_its_place_and_size() -> None:
+def test_header_of_a_single_tile_contains_its_offset_and_size() -> None:
     slab = build_slab(
         [b"x" * 99],
         format="TIFF_JPG_UINT8",
@@ -57,7 +57,7 @@ def test_header_of_one_tile_holds_its_place_and_size() -> None:
     assert struct.unpack_from("<II", slab, 2048) == (2056, 99)
 
 
-def test_write_slab_makes_directories(tmp_path: Path) -> None:
+def test_write_slab_creates_directories(tmp_path: Path) -> None:
     path = tmp_path / "00/1A.tif"
     write_slab(path, [b"a"] * 4, format="TIFF_PNG_UINT8", channels=1)
     assert path.read_bytes() == build_slab([b"a"] * 4, format="TIFF_PNG_UINT8", channels=1)
@@ -71,6 +71,6 @@ def test_write_slab_makes_directories(tmp_path: Path) -> None:
         {"format": "TIFF_PNG_UINT8", "tiles_per_width": 3},
     ],
 )
-def test_impossible_slabs_are_refused(arguments: dict[str, Any]) -> None:
+def test_invalid_slabs_are_refused(arguments: dict[str, Any]) -> None:
     with pytest.raises(ValueError):
         build_slab([b"a"] * 4, **arguments)

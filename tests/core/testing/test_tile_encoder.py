@@ -18,7 +18,7 @@ RASTER = [
 LOSSLESS_TIFF = [
     (name, channels)
     for name, channels in RASTER
-    if "JPG" not in name and "PNG" not in name and channels != 2  # Pillow reads no such TIFF
+    if "JPG" not in name and "PNG" not in name and channels != 2  # Pillow cannot read these
 ]
 
 
@@ -30,7 +30,7 @@ def noise(name: str, channels: int, size: int = 64) -> Pixels:
 
 
 def steps(name: str, channels: int) -> Pixels:
-    """Long runs, so that the compressors meet their limits (128 bytes, full LZW tables)."""
+    """Return long runs that reach the limits of the encoders (128 bytes, full LZW tables)."""
     dtype = TILE_FORMATS[name].dtype
     assert dtype is not None
     image = np.empty((256, 256, channels), dtype)
@@ -38,12 +38,12 @@ def steps(name: str, channels: int) -> Pixels:
     return image
 
 
-@pytest.mark.parametrize("picture", [noise, steps])
+@pytest.mark.parametrize("make_pixels", [noise, steps])
 @pytest.mark.parametrize(("name", "channels"), LOSSLESS_TIFF)
-def test_slab_of_one_lossless_tile_opens_as_tiff(
-    name: str, channels: int, picture: Callable[[str, int], Pixels]
+def test_slab_with_one_lossless_tile_can_be_opened_as_tiff(
+    name: str, channels: int, make_pixels: Callable[[str, int], Pixels]
 ) -> None:
-    pixels = picture(name, channels)
+    pixels = make_pixels(name, channels)
     slab = build_slab(
         [encode_tile(name, pixels)],
         format=name,
@@ -96,12 +96,12 @@ def test_zip_is_one_zlib_stream() -> None:
     assert zlib.decompress(payload) == pixels.tobytes()
 
 
-def test_packbits_runs_do_not_cross_rows_nor_use_the_code_128() -> None:
+def test_packbits_runs_do_not_cross_rows_or_use_the_code_128() -> None:
     payload = encode_tile("TIFF_PKB_UINT8", np.zeros((2, 300), np.uint8))
     assert payload == 2 * (bytes([129, 0]) * 2 + bytes([257 - 44, 0]))
 
 
-def test_bytes_are_stored_as_they_are() -> None:
+def test_bytes_are_stored_unchanged() -> None:
     assert encode_tile("TIFF_PBF_MVT", b"\x1a\x00") == b"\x1a\x00"
     assert encode_tile("TIFF_PNG_UINT8", b"damaged") == b"damaged"
 

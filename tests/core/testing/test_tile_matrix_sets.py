@@ -14,7 +14,7 @@ def test_documents_equal_the_published_ones(document: dict[str, Any], shared_dat
     published = json.loads(path.read_text())
     published["tileMatrices"].sort(key=lambda matrix: -matrix["cellSize"])
     for made, real in zip(document["tileMatrices"], published["tileMatrices"], strict=True):
-        # Published values differ in the last of their 15 digits; the degree has two lengths.
+        # Published values differ in the last of 15 digits and use another length of a degree.
         assert made.pop("cellSize") == pytest.approx(real.pop("cellSize"), rel=1e-14)
         assert made.pop("scaleDenominator") == pytest.approx(real.pop("scaleDenominator"), rel=1e-7)
         assert made == real
@@ -30,7 +30,7 @@ def test_web_mercator_matches_the_published_numbers() -> None:
     assert matrices[21]["matrixWidth"] == 2**21
 
 
-def test_synthetic_levels_cover_the_ground_of_the_first() -> None:
+def test_synthetic_levels_cover_the_area_of_the_first() -> None:
     document = synthetic(
         "S", crs="EPSG:2154", origin=(0, 100), cell_sizes=[10, 5, 2], tile_size=(64, 32)
     )

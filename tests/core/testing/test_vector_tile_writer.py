@@ -12,7 +12,7 @@ def decode(tile: bytes) -> dict[str, Any]:
     return layers
 
 
-def test_geometries_and_attributes_survive() -> None:
+def test_geometries_and_attributes_can_be_decoded() -> None:
     attributes: dict[str, Value] = {
         "text": "é",
         "yes": True,
@@ -49,5 +49,5 @@ def test_geometries_and_attributes_survive() -> None:
 
 
 @pytest.mark.parametrize("tables", [{}, {"nothing": []}])
-def test_a_tile_without_features_has_no_bytes(tables: dict[str, list[Feature]]) -> None:
+def test_a_tile_without_features_is_empty(tables: dict[str, list[Feature]]) -> None:
     assert encode_vector_tile(tables) == b""

@@ -47,6 +47,23 @@ def test_idle_kept_connections_starve_nobody(serve: Any, threads: int) -> None:
             assert client.ask().body == b"ok"
 
 
+def test_an_end_that_comes_with_the_request_is_seen(serve: Any, protocol: Any) -> None:
+    """Both are announced by one event; nothing announces the end again."""
+    gate = Gate()
+    served = serve(gate, threads=1)
+    busy, client = served.connect(), served.connect()
+    client.ask()
+    busy.send(protocol.request({"PATH_INFO": "/wait"}))
+    assert gate.entered.acquire(timeout=30)
+    # Nobody looks at this connection before both have arrived.
+    client.send(protocol.request({"PATH_INFO": "/"}))
+    client.socket.shutdown(socket.SHUT_WR)
+    gate.opened.set()
+    assert client.answer().body == b"ok"
+    assert client.is_closed()
+    assert busy.answer().body == b"ok"
+
+
 def test_a_slow_sender_occupies_no_thread(serve: Any, protocol: Any) -> None:
     served = serve(small, threads=1)
     slow = [served.connect() for _ in range(20)]
@@ -96,6 +113,36 @@ def test_a_receiver_of_a_generator_that_stopped_is_given_up(serve: Any, protocol
     served = serve(application, threads=1, send_timeout=0.1)
     served.connect().send(protocol.request())
     assert closed.wait(30)
+
+
+def test_an_answer_in_pieces_that_is_not_read_costs_one_piece_and_no_thread(
+    serve: Any, protocol: Any
+) -> None:
+    taken = 0
+
+    def application(environ: dict[str, Any], start_response: Any) -> Any:
+        if environ["PATH_INFO"] != "/pieces":
+            return small(environ, start_response)
+        return pieces(start_response)
+
+    def pieces(start_response: Any) -> Any:
+        nonlocal taken
+        start_response("200 OK", [])
+        for number in range(48):
+            taken += 1
+            yield bytes([number]) * 262_144
+
+    served = serve(application, threads=1)
+    slow = [served.connect() for _ in range(20)]
+    for client in slow:
+        client.send(protocol.request({"PATH_INFO": "/pieces"}), protocol.request())
+    assert served.connect().ask().body == b"ok"
+    # The socket takes some; of what it does not take there is one piece.
+    assert taken <= 20 * 4
+    whole = b"".join(bytes([number]) * 262_144 for number in range(48))
+    for client in slow:
+        assert client.answer().body == whole
+        assert client.answer().body == b"ok"
 
 
 def test_requests_run_in_parallel_in_threads(serve: Any, protocol: Any) -> None:

@@ -50,6 +50,20 @@ def test_parameters_do_not_leak_into_the_next_request(serve: Any) -> None:
     assert found["QUERY_STRING"] == ""
 
 
+def test_parameters_cannot_replace_what_wsgi_reserves(serve: Any) -> None:
+    def reserved(environ: dict[str, Any], start_response: Any) -> list[bytes]:
+        found = {key: value for key, value in environ.items() if key.startswith("wsgi.")}
+        found["wsgi.errors"].write("")
+        answer = repr({key: found[key] for key in ("wsgi.input_terminated", "wsgi.version")})
+        start_response("200 OK", [("Content-Length", str(len(answer)))])
+        return [answer.encode()]
+
+    names = ("wsgi.errors", "wsgi.input", "wsgi.input_terminated", "wsgi.version")
+    client = serve(reserved).connect()
+    answer = client.ask(dict.fromkeys(names, "x"))
+    assert answer.body == b"{'wsgi.input_terminated': True, 'wsgi.version': (1, 0)}"
+
+
 def test_a_connection_that_is_not_kept_is_closed(serve: Any) -> None:
     client = serve(small).connect()
     assert client.ask(keep=False).body == b"ok"
@@ -290,6 +304,22 @@ def test_too_many_parameters_are_refused(serve: Any, protocol: Any) -> None:
     served = serve(small, max_params=100_000)
     client = served.connect()
     client.send(protocol.request({"HTTP_X": "x" * 200_000}))
-    assert client.answer().protocol_status == 2
+    answer = client.answer()
+    assert (answer.protocol_status, answer.status) == (0, "414 URI Too Long")
+    assert answer.body
     assert client.is_closed()
     assert served.connect().ask({"HTTP_X": "x" * 60_000}).body == b"ok"
+
+
+@pytest.mark.parametrize("digits", [5_000, 19])
+def test_a_content_length_that_is_no_length_harms_nobody(
+    serve: Any, protocol: Any, digits: int
+) -> None:
+    def application(environ: dict[str, Any], start_response: Any) -> list[bytes]:
+        start_response("200 OK", [])
+        return [environ["wsgi.input"].read()]
+
+    client = serve(application).connect()
+    params = {"REQUEST_METHOD": "POST", "CONTENT_LENGTH": "9" * digits}
+    answer = client.ask(params, b"body")
+    assert (answer.status, answer.body) == ("200 OK", b"body")

@@ -59,6 +59,7 @@ class Manager:
     """The socket of a service manager."""
 
     def __init__(self, address: str) -> None:
+        self.address = address
         self._sock = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._sock.settimeout(30)
         self._sock.bind(address)
@@ -161,6 +162,20 @@ def test_an_abstract_socket() -> None:
 
 def test_a_manager_that_is_gone_is_no_failure(tmp_path: Path) -> None:
     Notifier({"NOTIFY_SOCKET": str(tmp_path / "gone")}).ready()
+
+
+def test_signs_of_life_come_twice_in_the_time_that_the_manager_waits(manager: Manager) -> None:
+    """sd_watchdog_enabled(3) recommends half of it: a late sign must not end the service."""
+    environment = {"NOTIFY_SOCKET": manager.address, "WATCHDOG_USEC": "7200000000"}
+    notifier = Notifier(environment)
+    assert notifier.timeout == 0
+    notifier.tick()
+    assert manager.states() == {"WATCHDOG": "1"}
+    assert notifier.timeout is not None
+    # Half of two hours, less what this test took.
+    assert 3000 < notifier.timeout <= 3600
+    notifier.tick()
+    assert not manager.has_more()
 
 
 def test_the_watchdog_of_another_process_is_not_ours(tmp_path: Path) -> None:

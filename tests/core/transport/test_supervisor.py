@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import threading
 import time
@@ -182,6 +183,68 @@ def test_workers_that_die_at_once_do_not_keep_the_parent_from_its_signals(run: A
     service.await_generation(2)
     service.process.send(signal.SIGTERM)
     assert service.process.wait() == 0
+
+
+def test_workers_that_die_at_once_are_started_ever_later_until_one_lives(run: Any) -> None:
+    """The delay doubles, and is the first one again after a worker that lived for a while."""
+    service = run(1)
+
+    def die_and_return() -> float:
+        """Kill the worker; returns the seconds until the next one."""
+        (pid,) = service.children()
+        os.kill(pid, signal.SIGKILL)
+        service.await_line("worker 0, process")
+        killed = time.monotonic()
+        service.await_line("worker 0")
+        return time.monotonic() - killed
+
+    delays = [die_and_return() for _ in range(5)]
+    # Each is at least what it shall be, however slow the machine: 0.1, 0.2, 0.4, 0.8, 1.6 s.
+    assert sum(delays) > 0.95 * 3.1
+    assert delays[4] > 0.95 * 1.6
+    time.sleep(5.1)
+    die_and_return()
+    assert die_and_return() < delays[4]
+
+
+def shared_with(parent: int, worker: int) -> tuple[set[str], set[str]]:
+    """Return the sockets, and the writing ends of pipes, that a worker has from its parent."""
+
+    def held(pid: int) -> tuple[set[str], set[str]]:
+        sockets, pipes = set(), set()
+        for link in Path(f"/proc/{pid}/fd").iterdir():
+            try:
+                target = os.readlink(link)
+                flags = Path(f"/proc/{pid}/fdinfo/{link.name}").read_text()
+            except FileNotFoundError:
+                continue
+            if target.startswith("socket:"):
+                sockets.add(target)
+            # Of the standard streams, those of the test.
+            elif target.startswith("pipe:") and int(link.name) > 2:
+                (mode,) = re.findall(r"flags:\s+(\d+)", flags)
+                if int(mode, 8) & os.O_ACCMODE != os.O_RDONLY:
+                    pipes.add(target)
+        return sockets, pipes
+
+    ours, theirs = held(parent), held(worker)
+    return ours[0] & theirs[0], ours[1] & theirs[1]
+
+
+def test_a_worker_inherits_no_descriptors_of_the_parent_or_of_other_workers(run: Any) -> None:
+    """What a worker holds open keeps the end of its owner from being noticed."""
+    service = run(3)
+    first = min(service.children())
+    os.kill(first, signal.SIGKILL)
+    service.await_line("worker ")
+    service.await_line("worker ")
+    service.ask()
+    shared = [shared_with(service.process.pid, pid) for pid in service.children()]
+    assert len(shared) == 3
+    sockets, pipes = shared[0]
+    assert sockets
+    assert pipes == set()
+    assert all(found == (sockets, pipes) for found in shared)
 
 
 def test_a_generation_that_dies_at_once_leaves_the_present_one_serving(run: Any) -> None:

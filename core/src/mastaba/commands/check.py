@@ -10,10 +10,11 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from mastaba.catalogue import Catalogue
-from mastaba.commands.output import print_json
+from mastaba.commands.output import USAGE, print_json
 from mastaba.config.faults import Faults
 from mastaba.config.load import load_catalogue
 from mastaba.config.server import ServerConfig, load_server, missing_port
+from mastaba.doctor.addresses import address_faults, port_faults
 from mastaba.environment import Environment
 from mastaba.errors import MastabaError
 from mastaba.http.app import Application
@@ -33,33 +34,35 @@ DEFAULT_SAMPLES = 2
 def run(arguments: argparse.Namespace, plugins: Plugins) -> int:
     """Print all faults; 0 when nothing but warnings was found, else 1.
 
-    With ``deep`` storages, slabs, the port and the public addresses are looked at as well.
+    The form of the port and of the public addresses is checked always; with ``deep`` both are
+    asked, and storages and slabs are read.
     """
     samples = getattr(arguments, "samples", None)
     is_deep = getattr(arguments, "deep", False)
     if samples is not None and (samples < 1 or not is_deep):
         sys.stderr.write("mastaba: --samples takes a number from 1 on, and needs --deep\n")
-        return 1
+        return USAGE
     faults = Faults()
     server = load_server(arguments.file, plugins, faults)
-    layers, examined = 0, None
+    layers, missing, examined = 0, frozenset[str](), None
     if server is not None:
-        if server.port is None:
-            faults.extend([missing_port(server)])
+        faults.extend([missing_port(server)] if server.port is None else port_faults(server))
         catalogue = load_catalogue(server, plugins, Environment(), faults)
         if catalogue is not None:
-            layers = len(catalogue.layers)
+            layers, missing = len(catalogue.layers), catalogue.missing_layers
             _check_extra_sets(catalogue, faults)
             try:
                 site = _open_site(server, catalogue, plugins, faults)
+                if site is not None:
+                    faults.extend(address_faults(site, server.services))
                 if site is not None and is_deep:
                     examined = _examined(server, site, samples or DEFAULT_SAMPLES, faults)
             finally:
                 catalogue.storages.close()
     if getattr(arguments, "format", "text") == "json":
-        _print_json(arguments.file, faults, layers, examined)
+        _print_json(arguments.file, faults, layers, missing, examined)
     else:
-        _print_text(faults, layers, examined)
+        _print_text(faults, layers, missing, examined)
     return 1 if faults.errors else 0
 
 
@@ -91,7 +94,7 @@ def _open_site(
         site.open_services()
         Application(site)
     except MastabaError as error:
-        faults.error(server.services, "$", str(error), "mend the plugin, or block it")
+        faults.error(server.services, "$", str(error), "repair the plugin, or block it")
         return None
     return site
 
@@ -102,7 +105,9 @@ def _examined(server: ServerConfig, site: Site, samples: int, faults: Faults) ->
     return examine(server, site, Application(site), samples, Environment(), faults)
 
 
-def _print_text(faults: Faults, layers: int, examined: Examined | None) -> None:
+def _print_text(
+    faults: Faults, layers: int, missing: frozenset[str], examined: Examined | None
+) -> None:
     for fault in faults.all:
         print(escaped(f"{fault.severity}: {fault.file}: {fault.path}"))
         print(f"    {escaped(fault.reason)}")
@@ -114,17 +119,25 @@ def _print_text(faults: Faults, layers: int, examined: Examined | None) -> None:
             f"looked at {examined.storages} storages, {examined.slabs} slabs of "
             f"{examined.levels} levels, {examined.endpoints} public addresses; {port}"
         )
+    left_out = f"; left out: {', '.join(sorted(missing))}" if missing else ""
     errors, warnings = _counts(faults)
-    print(f"{errors} errors, {warnings} warnings, {layers} layers usable")
+    print(escaped(f"{errors} errors, {warnings} warnings, {layers} layers usable{left_out}"))
 
 
-def _print_json(file: str, faults: Faults, layers: int, examined: Examined | None) -> None:
+def _print_json(
+    file: str,
+    faults: Faults,
+    layers: int,
+    missing: frozenset[str],
+    examined: Examined | None,
+) -> None:
     errors, warnings = _counts(faults)
     document: dict[str, Any] = {
         "file": file,
         "errors": errors,
         "warnings": warnings,
         "layers": layers,
+        "missing_layers": sorted(missing),
         "faults": [asdict(fault) for fault in faults.all],
     }
     if examined is not None:

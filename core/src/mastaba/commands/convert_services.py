@@ -8,17 +8,21 @@ import sys
 from typing import Any
 
 from mastaba.commands.output import print_json
-from mastaba.config.documents import parse_document, read_local_text
+from mastaba.config.documents import (
+    parse_document,
+    read_local_text,
+    started_at,
+    unreadable,
+)
 from mastaba.config.faults import Faults
 from mastaba.config.generation6 import to_generation7
-from mastaba.errors import reason_of
 from mastaba.logs import escaped
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Write the converted document to NEW, or print it; the notes go to standard error.
 
-    0 when it is written; 1 when OLD cannot be read or is none of generation 6, or NEW is there
+    0 when it is written; 1 when OLD cannot be read or is not of generation 6, or NEW exists
     already: nothing is overwritten.
     """
     faults = Faults()
@@ -47,14 +51,13 @@ def _read(file: str, faults: Faults) -> dict[str, Any] | None:
     try:
         text = read_local_text(file)
     except (OSError, ValueError) as error:
-        reason = reason_of(error)
-        faults.error(file, "$", f"cannot be read: {reason}", "name a services.json")
+        faults.error(file, "$", unreadable(error) + started_at(file), "name a services.json")
         return None
     document = parse_document(text, file, faults)
     if faults.errors:
         return None
     if not isinstance(document, dict):
-        faults.error(file, "$", "is no object", "name a services.json")
+        faults.error(file, "$", "is not an object", "name a services.json")
     elif "global" in document:
         faults.error(file, "$.global", "is of generation 7 already", "use it as it is")
     else:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import Any
+from typing import Any, Final
+
+USAGE: Final = 2
+"""Exit status of wrong usage."""
 
 
 def print_json(document: Any) -> None:

@@ -11,20 +11,22 @@ import signal
 import socket
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
+from mastaba import __version__
 from mastaba.changes import Change
 from mastaba.config.faults import Faults
 from mastaba.config.server import ServerConfig, missing_port
-from mastaba.errors import ConfigurationError, ListenError, PluginError
+from mastaba.errors import ConfigurationError, ListenError, MastabaError, PluginError
 from mastaba.http.app import Application
 from mastaba.logs import configure_logging, escaped, log_faults
 from mastaba.plugins import Plugins
 from mastaba.publication import Publication
 from mastaba.scoreboard import Scoreboard
 from mastaba.service import Site
-from mastaba.site import open_site, read_server_config
+from mastaba.site import log_findings, open_site, read_server_config
 from mastaba.transport.control import Change as ChangeMessage
 from mastaba.transport.control import WorkerLink
 from mastaba.transport.handover import Handover
@@ -40,6 +42,8 @@ from mastaba.transport.supervisor import STOP_SIGNALS, Generation, Supervisor
 
 if TYPE_CHECKING:
     from wsgiref.types import WSGIApplication
+
+_TICK_PERIOD = 0.5
 
 logger = logging.getLogger("mastaba")
 # What is said before there is a log is printed by the command itself, once.
@@ -82,20 +86,27 @@ def _run(arguments: argparse.Namespace, plugins: Plugins, is_reload_due: Callabl
     try:
         server = read_server_config(arguments.file, plugins, faults)
         configure_logging(server)
+    except ConfigurationError as error:
+        return _fail(error, on_stderr=True)
+    on_stderr = server.logger.output != "standard_error"
+    site = None
+    try:
         inherited = None if arguments.http else inherited_listener()
         # The front server that hands over its socket manages the processes as well; each
         # answers its requests itself.
         processes = 0 if inherited else server.worker_count
         # During a reload the workers of two generations live side by side.
-        scoreboard = Scoreboard(max(1, 2 * processes), server.threads)
+        maps = server.map_limits.concurrent + server.map_limits.waiting
+        scoreboard = Scoreboard(max(1, 2 * processes), server.threads, maps)
         site = open_site(server, plugins, scoreboard, faults)
-        log_faults(faults.all)
+        log_findings(site, faults)
         listener = _listener(arguments.http, inherited, server)
     except ConfigurationError as error:
-        log_faults(faults.all)
-        return _fail(*error.faults)
+        # Those of an open site are in the log already.
+        _log_all(Faults() if site else faults, error)
+        return _fail(error, on_stderr=on_stderr)
     except (ListenError, PluginError) as error:
-        return _fail(error)
+        return _fail(error, on_stderr=on_stderr)
 
     # Made before the workers are, since it joins those of two generations.
     handover = None if arguments.http else Handover()
@@ -103,29 +114,41 @@ def _run(arguments: argparse.Namespace, plugins: Plugins, is_reload_due: Callabl
     numbers = itertools.count(2)
 
     def reload() -> Generation:
-        # A failed reload takes a number too: what is served is told apart by it, not counted.
-        return _reloaded(
-            arguments, plugins, scoreboard, server, listener.socket, handover, next(numbers)
-        )
+        # A failed reload takes a number too: it identifies what is served, and counts nothing.
+        served = cast(SiteGeneration, supervisor.generation)
+        return _reloaded(arguments, plugins, served, server, next(numbers))
 
     with listener:
         try:
             generation = SiteGeneration(site, server, listener.socket, handover)
         except PluginError as error:
-            return _fail(error)
+            return _fail(error, on_stderr=on_stderr)
         supervisor = Supervisor(
             generation,
             workers=processes,
             reload=reload,
             notifier=Notifier.from_environment(),
+            watch=scoreboard,
+            worker_timeout=server.worker_timeout,
             is_reload_due=is_reload_due,
         )
-        if arguments.http:
-            is_path = ":" not in arguments.http
-            shown = f"HTTP on {arguments.http}" if is_path else f"http://{arguments.http}/"
-            sys.stderr.write(f"mastaba serves {shown}\n")
-        logger.info("%d layers served on %s", len(site.catalogue.layers), listener.address)
-        return supervisor.run()
+        logger.info(
+            "mastaba %s serves %d layers on %s (processes: %d, threads of each: %d)",
+            __version__,
+            len(site.catalogue.layers),
+            _shown(arguments.http, listener),
+            max(1, processes),
+            server.threads,
+        )
+        status = supervisor.run()
+        logger.info("stopped")
+        return status
+
+
+def _shown(http: str | None, listener: Listener) -> str:
+    if http and ":" in http:
+        return f"http://{http}/"
+    return f"{'HTTP' if http else 'FastCGI'} on {listener.address}"
 
 
 class SiteGeneration(Generation):
@@ -144,14 +167,19 @@ class SiteGeneration(Generation):
         site.load_for_workers()
         self._application = Application(site)
         self._publication = Publication(self._application, server)
-        self._scoreboard = site.scoreboard
-        self._threads = server.threads
+        self._server = server
         self._requests = server.worker_requests
-        self._sock = sock
-        self._handover = handover
+        self.sock = sock
+        self.handover = handover
+
+    @property
+    def site(self) -> Site:
+        """What is served now, with all changes made since it was loaded."""
+        return self._application.site
 
     def serve(self, link: WorkerLink | None) -> None:
-        self._scoreboard.bind_worker(0 if link is None else link.index)
+        self.site.scoreboard.bind_worker(0 if link is None else link.index)
+        threading.Thread(target=self._tick, name="tick", daemon=True).start()
         on_ready = None
         application: WSGIApplication = self._application
         if link is not None:
@@ -159,20 +187,33 @@ class SiteGeneration(Generation):
             on_ready = link.ready
             if self._requests:
                 application = _counted(application, self._requests, link.spent)
-        if self._handover is None:
+        if self.handover is None:
             from mastaba.transport.http import HTTPServer
 
-            HTTPServer(application, self._sock, threads=self._threads, on_ready=on_ready).run()
+            limits = self._server.map_limits
+            HTTPServer(
+                application,
+                self.sock,
+                threads=self._server.threads,
+                aside=limits.concurrent + limits.waiting,
+                on_ready=on_ready,
+                body_timeout=self._server.body_timeout,
+            ).run()
         else:
             from mastaba.transport.fastcgi import FastCGIServer
 
             FastCGIServer(
                 application,
-                self._sock,
-                threads=self._threads,
+                self.sock,
+                threads=self._server.threads,
                 on_ready=on_ready,
-                handover=self._handover,
+                handover=self.handover,
             ).run()
+
+    def _tick(self) -> None:
+        while True:
+            self.site.scoreboard.tick()
+            time.sleep(_TICK_PERIOD)
 
     def carry_out(self, change: ChangeMessage) -> ChangeMessage:
         self._publication.carry_out(Change.from_json(change))
@@ -214,19 +255,41 @@ def _listener(http: str | None, inherited: socket.socket | None, server: ServerC
 def _reloaded(
     arguments: argparse.Namespace,
     plugins: Plugins,
-    scoreboard: Scoreboard,
+    served: SiteGeneration,
     running: ServerConfig,
-    sock: socket.socket,
-    handover: Handover | None,
     generation: int,
 ) -> Generation:
-    """Load the configuration anew, completely.
+    """Load the configuration again, completely; layers with a fault stay as they are.
+
+    Args:
+        served: what is served now.
+        running: server.json as it was at the start.
 
     Raises:
-        ConfigurationError: something that concerns all services is faulty; the running
-            configuration then stays in use.
+        MastabaError: something that concerns all services is faulty, as the log says.
     """
     faults = Faults()
+    try:
+        return _next_generation(arguments, plugins, served, running, generation, faults)
+    except ConfigurationError as error:
+        _log_all(faults, error)
+        count = len(error.faults)
+        raise MastabaError(f"{count} {'errors' if count > 1 else 'error'}, see above") from error
+
+
+def _log_all(faults: Faults, error: ConfigurationError) -> None:
+    noted = faults.all
+    log_faults((*noted, *(fault for fault in error.faults if fault not in noted)))
+
+
+def _next_generation(
+    arguments: argparse.Namespace,
+    plugins: Plugins,
+    served: SiteGeneration,
+    running: ServerConfig,
+    generation: int,
+    faults: Faults,
+) -> Generation:
     server = read_server_config(arguments.file, plugins, faults)
     if (server.port, server.backlog) != (running.port, running.backlog):
         faults.warning(
@@ -242,14 +305,30 @@ def _reloaded(
             "the number of worker processes is not changed by a reload",
             "restart the server to apply it",
         )
-    site = open_site(server, plugins, scoreboard, faults, generation=generation)
+    site = open_site(
+        server,
+        plugins,
+        served.site.scoreboard,
+        faults,
+        generation=generation,
+        previous=served.site.catalogue,
+    )
     configure_logging(server)
-    log_faults(faults.all)
-    return SiteGeneration(site, server, sock, handover)
+    log_findings(site, faults)
+    return SiteGeneration(site, server, served.sock, served.handover)
 
 
-def _fail(*reasons: object) -> int:
-    for reason in reasons:
-        sys.stderr.write(escaped(f"mastaba: {reason}") + "\n")
-    logger.critical("the server does not start: %s", "; ".join(map(str, reasons)))
+def _fail(error: Exception, *, on_stderr: bool) -> int:
+    """Report why the server does not start; returns the exit status.
+
+    Args:
+        on_stderr: whether to print the reasons, since the log is not on standard error.
+    """
+    faults = error.faults if isinstance(error, ConfigurationError) else ()
+    if on_stderr:
+        for reason in faults or (error,):
+            sys.stderr.write(escaped(f"mastaba: {reason}") + "\n")
+    # Each fault has a line of its own in the log.
+    summary = f"{len(faults)} errors, see above" if faults else str(error)
+    logger.critical("the server does not start: %s", summary)
     return 1

@@ -10,6 +10,8 @@ from typing import Final
 
 import numpy as np
 
+from mastaba.commands.output import USAGE
+from mastaba.config.documents import started_at
 from mastaba.environment import Environment
 from mastaba.errors import MastabaError, ObjectNotFoundError, SlabFormatError
 from mastaba.plugins import Plugins
@@ -27,7 +29,8 @@ _SHOWN: Final = 20
 def run(arguments: argparse.Namespace, plugins: Plugins) -> int:
     """Describe a slab; 0 when nothing is wrong with it, else 1."""
     if arguments.out is not None and arguments.tile is None:
-        return _fail("--out needs --tile")
+        sys.stderr.write("mastaba: --out needs --tile\n")
+        return USAGE
     pool = StoragePool(plugins.storages, Environment())
     try:
         path = ResourcePath.parse(arguments.slab)
@@ -37,7 +40,11 @@ def run(arguments: argparse.Namespace, plugins: Plugins) -> int:
             return _show_tile(report, arguments.tile, arguments.out, storage, path.key)
     except ObjectNotFoundError:
         is_other = path.storage == "file" and os.path.exists(path.key)
-        reason = "it is no regular file" if is_other else "there is no such slab"
+        reason = (
+            "it is not a regular file"
+            if is_other
+            else f"the slab does not exist{started_at(arguments.slab)}"
+        )
         return _fail(f"{arguments.slab}: {reason}")
     except (MastabaError, ValueError) as error:
         return _fail(str(error))

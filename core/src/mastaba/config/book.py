@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, Generic, TypeVar
 
-from mastaba.config.documents import DocumentReader
+from mastaba.config.documents import DocumentReader, started_at
 from mastaba.config.faults import Faults
 from mastaba.config.schema import SchemaValidator
 from mastaba.storage.path import ResourcePath
@@ -52,16 +52,23 @@ class Book(Generic[T]):
             {key: value for key, value in sorted(self._loaded.items()) if value is not None}
         )
 
-    def get(self, identifier: str) -> T | None:
-        """Return a resource, or None; why not is noted the first time it is asked for."""
+    def get(self, identifier: str, named_by: str) -> T | None:
+        """Return a resource, or None; why not is noted the first time it is asked for.
+
+        Args:
+            named_by: which key of which file names it.
+        """
         if identifier not in self._loaded:
-            self._loaded[identifier] = self._load(identifier)
+            self._loaded[identifier] = self._load(identifier, named_by)
         return self._loaded[identifier]
 
-    def _load(self, identifier: str) -> T | None:
+    def _load(self, identifier: str, named_by: str) -> T | None:
         if not identifier or any(c in identifier for c in '<>/\\"') or not identifier.isprintable():
             self._faults.error(
-                self._directory, "$", f"{identifier!r} cannot name a {self._kind}", "rename it"
+                self._directory,
+                "$",
+                f"{identifier!r} cannot be the name of a {self._kind}; it is used by {named_by}",
+                "rename it",
             )
             return None
         base = f"{self._directory.removesuffix('/')}/{identifier}"
@@ -75,10 +82,13 @@ class Book(Generic[T]):
                 break
         else:
             self._faults.error(
-                base, "$", f"there is no such {self._kind}", f"add {base}.json or correct the name"
+                base,
+                "$",
+                f"there is no such {self._kind}; it is named by {named_by}{started_at(base)}",
+                f"add {base}.json, or correct the name",
             )
             return None
-        document = self._reader.document(path)
+        document = self._reader.document(path, named_by)
         if document is None:
             return None
         document = self._validator.validate(document, str(path), self._faults)

@@ -54,7 +54,7 @@ def with_layer(
         return None
     others = _without(catalogue, identifier)
     return replace(
-        _with_layers(catalogue, {**others, identifier: loaded}),
+        _with_layers(catalogue, {**others, identifier: loaded}, identifier),
         tile_matrix_sets=books.tile_matrix_sets.loaded,
         styles=books.styles.loaded,
     )
@@ -62,7 +62,7 @@ def with_layer(
 
 def without_layer(catalogue: Catalogue, identifier: str) -> Catalogue:
     """Return the catalogue without a layer; it need not be there."""
-    return _with_layers(catalogue, _without(catalogue, identifier))
+    return _with_layers(catalogue, _without(catalogue, identifier), identifier)
 
 
 def with_services(catalogue: Catalogue, *, enabled: bool) -> Catalogue:
@@ -78,11 +78,14 @@ def _without(catalogue: Catalogue, identifier: str) -> dict[str, LoadedLayer]:
     }
 
 
-def _with_layers(catalogue: Catalogue, loaded: Mapping[str, LoadedLayer]) -> Catalogue:
+def _with_layers(
+    catalogue: Catalogue, loaded: Mapping[str, LoadedLayer], changed: str
+) -> Catalogue:
     ordered = sorted(loaded.items(), key=lambda item: item[0].encode())
     return replace(
         catalogue,
         layers=MappingProxyType({key: layer for key, (layer, _) in ordered}),
         readers=MappingProxyType({key: readers for key, (_, readers) in ordered}),
-        configured_layers=len(ordered),
+        missing_layers=catalogue.missing_layers - {changed},
+        outdated_layers=catalogue.outdated_layers - {changed},
     )

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import re
+import stat
 import sys
 from typing import Any, Final
 
 import yaml
 
 from mastaba.config.faults import Faults
-from mastaba.errors import MastabaError, ObjectNotFoundError
+from mastaba.errors import AccessDeniedError, MastabaError, ObjectNotFoundError, reason_of
+from mastaba.storage.base import ByteRange
 from mastaba.storage.path import ResourcePath
 from mastaba.storage.pool import StoragePool
 
@@ -21,6 +25,7 @@ _LARGEST: Final = sys.float_info.max
 _MAX_DIGITS: Final = 1000
 _SURROGATES: Final = re.compile("[\ud800-\udfff]")
 _TOO_DEEP: Final = f"is nested deeper than {_MAX_DEPTH} levels"
+_TIFF_MAGICS: Final = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
 _YAML_LOADER: Final[type] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
@@ -28,10 +33,14 @@ def read_local_text(file: str) -> str:
     """Return the text of a local file.
 
     Raises:
-        OSError: it cannot be read.
-        ValueError: it is no UTF-8 text, or larger than 64 MiB; the message says so.
+        OSError: it cannot be read, or is not a regular file.
+        ValueError: it is not UTF-8 text, or larger than 64 MiB; the message says so.
     """
-    with open(file, "rb") as stream:
+    # Without O_NONBLOCK a FIFO would block until somebody writes to it.
+    descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    with open(descriptor, "rb") as stream:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EINVAL, "it is not a regular file")
         data = stream.read(_MAX_SIZE + 1)
     if len(data) > _MAX_SIZE:
         raise ValueError(_TOO_LARGE)
@@ -41,24 +50,56 @@ def read_local_text(file: str) -> str:
         raise ValueError(f"is not UTF-8 text (byte {error.start})") from error
 
 
+def unreadable(error: OSError | ValueError) -> str:
+    """Return why a local file cannot be read, as the reason of a fault."""
+    if isinstance(error, FileNotFoundError):
+        return "does not exist"
+    return f"cannot be read: {reason_of(error)}"
+
+
+def started_at(file: str) -> str:
+    """Return where a relative path starts, as the end of a reason; empty for other paths."""
+    if "://" in file or os.path.isabs(file):
+        return ""
+    try:
+        return f"; the working directory is {os.getcwd()}"
+    except OSError:
+        return "; the working directory no longer exists"
+
+
 class DocumentReader:
-    """Reads documents of one load; every failure becomes a fault."""
+    """Reads documents of one load; every failure becomes a fault.
+
+    The argument ``named_by`` says which key, or line, of which file names the document.
+    """
 
     def __init__(self, pool: StoragePool, faults: Faults) -> None:
         self._pool = pool
         self._faults = faults
 
-    def text(self, path: ResourcePath, *, may_be_empty: bool = False) -> str | None:
+    def text(self, path: ResourcePath, named_by: str, *, may_be_empty: bool = False) -> str | None:
         """Return the text of a file or object, or None after noting why not."""
         try:
-            data = self._pool.read_full(path, may_be_empty=may_be_empty)
+            data = self._pool.read_full(path, may_be_empty=True)
         except ObjectNotFoundError:
-            self._faults.error(
-                str(path), "$", "does not exist, or is empty", "correct the path that names it"
-            )
+            reason = f"does not exist; it is named by {named_by}{started_at(str(path))}"
+            self._faults.error(str(path), "$", reason, "correct the path, or add the file")
             return None
         except MastabaError as error:
-            self._faults.error(str(path), "$", str(error), "make it readable for the server")
+            if not self._is_tiff(path, named_by):
+                reason = f"{error}; it is named by {named_by}"
+                remedy = (
+                    "set the variables, or correct the access rights"
+                    if isinstance(error, AccessDeniedError)
+                    else "correct the path, or make it readable for the server"
+                )
+                self._faults.error(str(path), "$", reason, remedy)
+            return None
+        if not data and not may_be_empty:
+            reason = f"is empty; it is named by {named_by}{started_at(str(path))}"
+            self._faults.error(str(path), "$", reason, "write the file again")
+            return None
+        if data.startswith(_TIFF_MAGICS) and self._is_tiff(path, named_by):
             return None
         if len(data) > _MAX_SIZE:
             self._faults.error(str(path), "$", _TOO_LARGE)
@@ -78,9 +119,27 @@ class DocumentReader:
         except MastabaError:
             return True
 
-    def document(self, path: ResourcePath) -> Any:
+    def _is_tiff(self, path: ResourcePath, named_by: str) -> bool:
+        """Tell whether an object is an image that was named instead of a document; note it."""
+        try:
+            storage = self._pool.open(path.storage, path.container)
+            start = storage.read(path.key, ByteRange(0, 4)).data
+        except MastabaError:
+            return False
+        if not start.startswith(_TIFF_MAGICS):
+            return False
+        self._faults.error(
+            str(path),
+            "$",
+            "is a TIFF image (a GeoTIFF or a slab), not a JSON document; it is named by "
+            f"{named_by}",
+            "name the descriptor of the pyramid; a GeoTIFF must be converted to a pyramid first",
+        )
+        return True
+
+    def document(self, path: ResourcePath, named_by: str) -> Any:
         """Return the parsed document without its nulls, or None after noting why not."""
-        text = self.text(path)
+        text = self.text(path, named_by)
         return None if text is None else parse_document(text, str(path), self._faults)
 
 
@@ -90,11 +149,13 @@ def parse_document(text: str, file: str, faults: Faults) -> Any:
     ``null`` counts as absent everywhere: such members are left out.
     """
     try:
+        if not text.strip():
+            raise _UnfitValueError("$", "is empty")
         if file.lower().endswith((".yaml", ".yml")):
             parsed = yaml.load(text, _YAML_LOADER)  # noqa: S506 - one of the safe loaders
         else:
             parsed = json.loads(text, parse_constant=_refuse_constant, parse_int=_whole_number)
-        if parsed is None:  # an empty YAML file, or the word null
+        if parsed is None:  # the word null, or a YAML file of comments
             raise _UnfitValueError("$", "is empty")
         return _cleaned(parsed, "$", 0, {})
     except json.JSONDecodeError as error:

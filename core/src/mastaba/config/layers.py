@@ -16,6 +16,7 @@ from mastaba.config.schema import SchemaValidator, json_path
 from mastaba.config.services import load_metadata
 from mastaba.model.bbox import BoundingBox
 from mastaba.model.crs import CRS, WGS84, geographic_bbox, is_known_crs
+from mastaba.model.extent import pyramid_bbox
 from mastaba.model.layer import Attribution, FeatureInfo, Layer, Logo
 from mastaba.model.pyramid import Level, Pyramid
 from mastaba.model.settings import Settings
@@ -35,14 +36,20 @@ LoadedLayer = tuple[Layer, Mapping[str, LevelReader]]
 
 
 def read_layer_list(
-    path: ResourcePath, reader: DocumentReader, faults: Faults
-) -> list[ResourcePath] | None:
-    """Return the paths of the layer descriptors; None when the list cannot be read."""
+    path: ResourcePath, reader: DocumentReader, faults: Faults, named_by: str
+) -> dict[str, tuple[ResourcePath, str]] | None:
+    """Return the path of each layer descriptor and the line that names it, by layer identifier.
+
+    None when the list cannot be read.
+
+    Args:
+        named_by: which key of which file names the list.
+    """
     # An installation may begin without layers, and get them later.
-    text = reader.text(path, may_be_empty=True)
+    text = reader.text(path, named_by, may_be_empty=True)
     if text is None:
         return None
-    paths: dict[str, ResourcePath] = {}
+    paths: dict[str, tuple[ResourcePath, str]] = {}
     for number, line in enumerate(text.split("\n"), 1):
         line = line.strip()
         if not line or line.startswith("#"):
@@ -52,15 +59,15 @@ def read_layer_list(
         except ValueError as error:
             faults.error(str(path), f"line {number}", str(error), "correct the path")
             continue
-        other = paths.setdefault(layer_path.stem, layer_path)
+        other, _ = paths.setdefault(layer_path.stem, (layer_path, f"line {number} of {path}"))
         if other is not layer_path:
             faults.error(
                 str(path),
                 f"line {number}",
-                f"the layer {layer_path.stem!r} is listed before, as {other}; that one counts",
+                f"the layer {layer_path.stem!r} is listed before, as {other}, which is used",
                 "rename one of the descriptors",
             )
-    return list(paths.values())
+    return paths
 
 
 class LayerLoader:
@@ -111,9 +118,9 @@ class LayerLoader:
                         "its west is east of its east, or its south north of its north"
                     )
                 native = WGS84.transform_bbox(geographic, crs)
-                pyramid = _narrowed(pyramid, native)
+                pyramid = _narrowed(pyramid, native, f"{file}: $.bbox")
             else:
-                native = pyramid.finest.matrix.bbox_of(pyramid.finest.limits)
+                native = pyramid_bbox(pyramid)
                 geographic = geographic_bbox(native, crs)
             if not native.is_finite:
                 raise ValueError("its coordinates are too large")
@@ -212,12 +219,8 @@ class LayerLoader:
         except ValueError as error:
             self._faults.error(file, at, str(error), "correct the path")
             return None
-        stored = self._pyramids.load(path)
-        if stored is None:
-            self._faults.error(
-                file, at, f"the pyramid {path} cannot be used", "see the faults of that file"
-            )
-        return stored
+        # Why it cannot be used is noted once, for the descriptor itself.
+        return self._pyramids.load(path, f"{at.removeprefix('$.')} of {file}")
 
     def _layer_styles(
         self, document: dict[str, Any], pyramid: Pyramid, file: str
@@ -227,22 +230,28 @@ class LayerLoader:
             return ()
         found: dict[str, Style] = {}
         for position, identifier in enumerate(document.get("styles", ())):
-            style = self._styles.get(identifier)
-            problem = "cannot be loaded" if style is None else _unusable(style, pyramid)
-            if style is not None and problem is None:
+            style = self._styles.get(identifier, f"styles[{position}] of {file}")
+            if style is None:  # noted there
+                continue
+            problem = _unusable(style, pyramid)
+            if problem is None:
                 found.setdefault(style.identifier, style)
             else:
                 self._faults.warning(
                     file,
                     json_path(["styles", position]),
                     f"the style {identifier!r} {problem}, it is skipped",
-                    "remove it, or correct the style",
+                    "remove it from the list, or correct the style",
                 )
         if found:
             return tuple(found.values())
-        default = self._styles.get(self._default_style)
-        problem = "cannot be loaded" if default is None else _unusable(default, pyramid)
-        if default is None or problem is not None:
+        default = self._styles.get(
+            self._default_style, f"global.default_style of services.json, for {file}"
+        )
+        if default is None:
+            return None
+        problem = _unusable(default, pyramid)
+        if problem is not None:
             self._faults.error(
                 file,
                 "$.styles",
@@ -279,15 +288,10 @@ class LayerLoader:
         for position, identifier in enumerate(document.get("extra_tilematrixsets", ())):
             if identifier == pyramid.tile_matrix_set.id:
                 continue
-            tile_matrix_set = self._tile_matrix_sets.get(identifier)
-            if tile_matrix_set is None:
-                self._faults.warning(
-                    file,
-                    json_path(["extra_tilematrixsets", position]),
-                    f"the tile matrix set {identifier!r} cannot be loaded, it is skipped",
-                    "remove it, or add it to the directory of tile matrix sets",
-                )
-            else:
+            tile_matrix_set = self._tile_matrix_sets.get(
+                identifier, f"extra_tilematrixsets[{position}] of {file}"
+            )
+            if tile_matrix_set is not None:
                 found[identifier] = tile_matrix_set
         return tuple(found.values())
 
@@ -328,8 +332,11 @@ def _range(entry: dict[str, str], pyramid: Pyramid) -> list[Level]:
     ]
 
 
-def _narrowed(pyramid: Pyramid, bbox: BoundingBox) -> Pyramid:
+def _narrowed(pyramid: Pyramid, bbox: BoundingBox, named_by: str) -> Pyramid:
     """Return the pyramid with only the tiles that meet a box, native CRS.
+
+    Args:
+        named_by: file and key of the box.
 
     Raises:
         ValueError: no tile of some level meets it.
@@ -340,7 +347,9 @@ def _narrowed(pyramid: Pyramid, bbox: BoundingBox) -> Pyramid:
         common = None if limits is None else limits.intersection(level.limits)
         if common is None:
             raise ValueError(f"no tile of level {identifier} lies in it")
-        levels[identifier] = replace(level, limits=common)
+        if common != level.limits:
+            level = replace(level, limits=common, limits_from=named_by)
+        levels[identifier] = level
     return replace(pyramid, levels=MappingProxyType(levels))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from types import MappingProxyType
 
@@ -14,25 +15,41 @@ from mastaba.config.layers import LayerLoader, LoadedLayer, read_layer_list
 from mastaba.config.server import ServerConfig
 from mastaba.config.services import ServicesConfig, load_services
 from mastaba.environment import Environment
+from mastaba.errors import MastabaError
 from mastaba.model.settings import ServiceSettings, Settings
 from mastaba.plugins import Plugins
 from mastaba.slab.index_cache import IndexCache, MeasuredIndexCache
+from mastaba.slab.reader import LevelReader
 from mastaba.storage.path import ResourcePath
 from mastaba.storage.pool import StoragePool
 
 
 def load_catalogue(
-    server: ServerConfig, plugins: Plugins, environment: Environment, faults: Faults
+    server: ServerConfig,
+    plugins: Plugins,
+    environment: Environment,
+    faults: Faults,
+    previous: Catalogue | None = None,
 ) -> Catalogue | None:
     """Load services.json, the layer list and all layers.
 
-    Every fault is noted. A layer with an error is left out; None is returned only when
-    services.json or the layer list cannot be used (server-config.md section 3), and even then
-    the layers are looked at, so that all faults are told at once.
+    Every fault is noted. A layer with an error stays as it is in the previous catalogue; one
+    that is not there is left out. None is returned only when services.json or the layer list
+    cannot be used (server-config.md section 3); the layers are checked even then, so that all
+    faults are reported at once.
+
+    Args:
+        previous: what is published now, None at the start.
     """
     pool = StoragePool(plugins.storages, environment)
     reader = DocumentReader(pool, faults)
-    services = load_services(ResourcePath("file", "", server.services), plugins, reader, faults)
+    services = load_services(
+        ResourcePath("file", "", server.services),
+        plugins,
+        reader,
+        faults,
+        f"configurations.services of {server.file}",
+    )
     known = services or ServicesConfig(Settings(), {})
     is_traced = server.logger.access != "off"
     if is_traced or any(plugins.services[name].wants_measurements for name in known.services):
@@ -41,67 +58,102 @@ def load_catalogue(
     indices = kind(server.cache_size, server.cache_validity)
     books = open_layer_books(server, plugins, known.settings, pool, indices, faults)
     kept = _kept_layers(known.services, plugins, faults)
-    found = _load_layers(server.layers, kept, books.layers, reader, faults)
-    if services is None or found is None:
+    layers = _load_layers(server, kept, books.layers, reader, faults)
+    if services is None or layers is None:
         pool.close()
         return None
-    layers, configured = found
+    faulty = frozenset(name for name, layer in layers.items() if layer is None)
+    outdated = faulty & previous.layers.keys() if previous is not None else frozenset()
+    loaded = {name: layer for name, layer in layers.items() if layer is not None}
+    if previous is not None:
+        loaded |= {name: _as_it_was(previous, name, pool, indices) for name in outdated}
+    ordered = sorted(loaded.items(), key=lambda item: item[0].encode())
+    kept_layers = [loaded[name][0] for name in outdated]
     return Catalogue(
         settings=services.settings,
         services=MappingProxyType(services.services),
-        layers=MappingProxyType({layer.id: layer for layer, _ in layers}),
-        readers=MappingProxyType({layer.id: readers for layer, readers in layers}),
-        tile_matrix_sets=books.tile_matrix_sets.loaded,
-        styles=books.styles.loaded,
+        layers=MappingProxyType({name: layer for name, (layer, _) in ordered}),
+        readers=MappingProxyType({name: readers for name, (_, readers) in ordered}),
+        tile_matrix_sets=MappingProxyType(
+            {
+                layer.pyramid.tile_matrix_set.id: layer.pyramid.tile_matrix_set
+                for layer in kept_layers
+            }
+            | dict(books.tile_matrix_sets.loaded)
+        ),
+        styles=MappingProxyType(
+            {style.id: style for layer in kept_layers for style in layer.styles}
+            | dict(books.styles.loaded)
+        ),
         storages=pool,
         indices=indices,
         decoded_tiles_size=server.decoded_tiles_size,
-        configured_layers=configured,
+        missing_layers=faulty - outdated,
+        outdated_layers=outdated,
+        map_limits=server.map_limits,
     )
 
 
+def _as_it_was(
+    previous: Catalogue, name: str, pool: StoragePool, indices: IndexCache
+) -> LoadedLayer:
+    """Return a layer of the previous catalogue, which reads from the storages of the new one."""
+
+    def reopened(reader: LevelReader) -> LevelReader:
+        storage = reader.storage
+        # Where the new connection fails, the open one is used further.
+        with contextlib.suppress(MastabaError):
+            storage = pool.open(storage.name, storage.container)
+        return reader.moved(storage, indices)
+
+    readers = {level: reopened(reader) for level, reader in previous.readers[name].items()}
+    return previous.layers[name], MappingProxyType(readers)
+
+
 def _load_layers(
-    path: str | None,
-    kept: Mapping[str, ResourcePath],
+    server: ServerConfig,
+    kept: Mapping[str, tuple[ResourcePath, str]],
     loader: LayerLoader,
     reader: DocumentReader,
     faults: Faults,
-) -> tuple[list[LoadedLayer], int] | None:
-    """Return the layers of the list, and those that services keep; how many there should be.
+) -> dict[str, LoadedLayer | None] | None:
+    """Return the layers of the list and those that services keep, by identifier.
+
+    A layer that is faulty is None. All is None when the list cannot be read.
 
     Args:
-        path: of the list, None for none.
-        kept: paths of descriptors by layer, which count instead of the listed ones.
+        kept: path of each descriptor and what names it; these replace listed ones.
     """
-    paths = {}
-    if path is not None:
+    paths: dict[str, tuple[ResourcePath, str]] = {}
+    if server.layers is not None:
         try:
-            list_path = ResourcePath.parse(path)
+            list_path = ResourcePath.parse(server.layers)
         except ValueError as error:
-            faults.error(path, "$", str(error), "correct configurations.layers of server.json")
+            faults.error(server.file, "$.configurations.layers", str(error), "correct the path")
             return None
-        listed = read_layer_list(list_path, reader, faults)
+        named_by = f"configurations.layers of {server.file}"
+        listed = read_layer_list(list_path, reader, faults, named_by)
         if listed is None:
             return None
-        paths = {layer_path.stem: layer_path for layer_path in listed}
-    loaded: list[LoadedLayer] = []
-    paths |= kept
-    for identifier, layer_path in paths.items():
-        document = reader.document(layer_path)
-        if document is not None:
-            layer = loader.load(identifier, document, str(layer_path))
-            if layer is not None:
-                loaded.append(layer)
-    return sorted(loaded, key=lambda pair: pair[0].id.encode()), len(paths)
+        paths = listed
+    loaded: dict[str, LoadedLayer | None] = {}
+    for identifier, (layer_path, named_by) in {**paths, **kept}.items():
+        document = reader.document(layer_path, named_by)
+        loaded[identifier] = (
+            None if document is None else loader.load(identifier, document, str(layer_path))
+        )
+    return loaded
 
 
 def _kept_layers(
     services: Mapping[str, ServiceSettings], plugins: Plugins, faults: Faults
-) -> dict[str, ResourcePath]:
-    """Return the descriptors in the directories of services, by layer."""
-    found: dict[str, ResourcePath] = {}
+) -> dict[str, tuple[ResourcePath, str]]:
+    """Return the descriptors in the directories of services, by layer, and what names them."""
+    found: dict[str, tuple[ResourcePath, str]] = {}
     for name, settings in services.items():
         directory = plugins.services[name].layer_directory(settings)
         if directory is not None:
-            found.update(kept_layers(directory, faults))
+            named_by = f"the directory of the service {name}"
+            layers = kept_layers(directory, faults)
+            found |= {layer: (path, named_by) for layer, path in layers.items()}
     return found

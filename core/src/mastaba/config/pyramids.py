@@ -64,14 +64,18 @@ class PyramidLoader:
         self._faults = faults
         self._loaded: dict[ResourcePath, StoredPyramid | None] = {}
 
-    def load(self, path: ResourcePath) -> StoredPyramid | None:
-        """Return a pyramid, or None; why not is noted the first time it is asked for."""
+    def load(self, path: ResourcePath, named_by: str) -> StoredPyramid | None:
+        """Return a pyramid, or None; why not is noted the first time it is asked for.
+
+        Args:
+            named_by: which key of which file names it.
+        """
         if path not in self._loaded:
-            self._loaded[path] = self._load(path)
+            self._loaded[path] = self._load(path, named_by)
         return self._loaded[path]
 
-    def _load(self, path: ResourcePath) -> StoredPyramid | None:
-        document, file = self._reader.document(path), str(path)
+    def _load(self, path: ResourcePath, named_by: str) -> StoredPyramid | None:
+        document, file = self._reader.document(path, named_by), str(path)
         if document is None:
             return None
         if isinstance(document, dict) and document.get("format") == _VECTOR:
@@ -80,14 +84,10 @@ class PyramidLoader:
         if document is None:
             return None
         tile_format = TILE_FORMATS[document["format"]]
-        tile_matrix_set = self._tile_matrix_sets.get(document["tile_matrix_set"])
+        tile_matrix_set = self._tile_matrix_sets.get(
+            document["tile_matrix_set"], f"tile_matrix_set of {file}"
+        )
         if tile_matrix_set is None:
-            self._faults.error(
-                file,
-                "$.tile_matrix_set",
-                f"the tile matrix set {document['tile_matrix_set']!r} cannot be loaded",
-                "add it to the directory of tile matrix sets",
-            )
             return None
         raster = None
         if not tile_format.is_vector:
@@ -241,6 +241,7 @@ def _level(
         tiles_per_height=int(document["tiles_per_height"]),
         limits=limits,
         tables=tuple(_table(table) for table in document.get("tables", ())),
+        limits_from=f"{file}: {at}.tile_limits",
     )
 
 

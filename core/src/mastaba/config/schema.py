@@ -5,7 +5,8 @@ from __future__ import annotations
 import copy
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from difflib import get_close_matches
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final
@@ -109,13 +110,15 @@ class SchemaValidator:
         usable = True
         for error in self._errors(document):
             if error.validator == "additionalProperties":
-                for key in _unknown_keys(error):
-                    faults.warning(
-                        file,
-                        f"{json_path(error.absolute_path)}.{key}",
-                        "unknown key, it is ignored",
-                        "remove it, or correct its spelling",
-                    )
+                known = error.schema.get("properties", {})
+                for key in error.instance:
+                    if key not in known:
+                        faults.warning(
+                            file,
+                            f"{json_path(error.absolute_path)}.{key}",
+                            "unknown key, it is ignored",
+                            did_you_mean(key, known) or "remove it, or correct its spelling",
+                        )
             elif self._has_default(error):
                 _remove(document, list(error.absolute_path))
                 faults.warning(
@@ -178,9 +181,11 @@ def _missing_key(error: Any) -> str:
     return str(next(key for key in error.validator_value if error.message.startswith(repr(key))))
 
 
-def _unknown_keys(error: Any) -> Iterator[str]:
-    known = error.schema.get("properties", {})
-    return (key for key in error.instance if key not in known)
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return a question that names the most similar of some names; empty when none is similar."""
+    spellings = {other.lower(): other for other in known}
+    similar = get_close_matches(name.lower(), spellings, n=1)
+    return f"did you mean {spellings[similar[0]]!r}?" if similar else ""
 
 
 def _remove(document: Any, path: list[Any]) -> None:

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from mastaba.config.documents import parse_document, read_local_text
+from mastaba.config.documents import (
+    parse_document,
+    read_local_text,
+    started_at,
+    unreadable,
+)
 from mastaba.config.faults import Faults
 from mastaba.config.schema import SchemaValidator
-from mastaba.errors import reason_of
 from mastaba.model.fault import Fault, Severity
+from mastaba.model.settings import MapLimits
 from mastaba.plugins import Plugins
 
 
@@ -20,16 +25,18 @@ class LoggerConfig:
 
     Attributes:
         file_period: seconds.
+        file_count: rolling files that are kept; 0 keeps all.
         format: of all lines, ``text`` or ``json``.
         access: a line for each request: ``off``, ``text`` or ``json``.
     """
 
-    output: str = "rolling_file"
-    level: str = "error"
+    output: str = "standard_error"
+    level: str = "info"
     file_prefix: str = "/var/tmp/mastaba"  # noqa: S108 - where existing installations look
     file_period: int = 3600
+    file_count: int = 168
     format: str = "text"
-    access: str = "off"
+    access: str = "text"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +51,10 @@ class ServerConfig:
         cache_validity: seconds.
         decoded_tiles_size: bytes of decoded tiles kept by each process.
         worker_requests: after how many requests a worker is replaced; 0 for never.
+        request_timeout: seconds after which a request that is still worked on is given up.
+        worker_timeout: seconds without progress after which a worker process is replaced.
+        body_timeout: seconds that the body of a request may take to arrive.
+        map_limits: what the maps of a process may take together.
         debug: whether answers and the log tell more about how they were made.
         services, layers, styles, tile_matrix_sets: paths as written.
     """
@@ -62,6 +73,10 @@ class ServerConfig:
     styles: str
     tile_matrix_sets: str
     worker_requests: int = 0
+    request_timeout: float = 300.0
+    worker_timeout: float = 60.0
+    body_timeout: float = 30.0
+    map_limits: MapLimits = field(default_factory=MapLimits)
     debug: bool = False
 
     @property
@@ -85,8 +100,8 @@ def load_server(file: str, plugins: Plugins, faults: Faults) -> ServerConfig | N
     try:
         text = read_local_text(file)
     except (OSError, ValueError) as error:
-        reason = reason_of(error)
-        faults.error(file, "$", f"cannot be read: {reason}", "name a readable file with -f")
+        reason = unreadable(error) + started_at(file)
+        faults.error(file, "$", reason, "name a readable file with -f")
         return None
     document = parse_document(text, file, faults)
     if document is None:
@@ -95,24 +110,33 @@ def load_server(file: str, plugins: Plugins, faults: Faults) -> ServerConfig | N
     return None if document is None else _server_config(document, file)
 
 
+def _logger_config(document: dict[str, Any]) -> LoggerConfig:
+    default = LoggerConfig()
+    # Who names files wants files, also in a server.json of ROK4 without "output".
+    is_file = any(key.startswith("file_") for key in document)
+    level = document.get("level", default.level)
+    return LoggerConfig(
+        output=document.get("output", "rolling_file" if is_file else default.output),
+        level=level,
+        file_prefix=document.get("file_prefix", default.file_prefix),
+        file_period=int(document.get("file_period", default.file_period)),
+        file_count=int(document.get("file_count", default.file_count)),
+        format=document.get("format", default.format),
+        # ROK4 logs each request at the level info.
+        access=document.get("access", default.access if level in ("info", "debug") else "off"),
+    )
+
+
 def _server_config(document: dict[str, Any], file: str) -> ServerConfig:
-    logger, cache = document.get("logger", {}), document.get("cache", {})
-    places = document["configurations"]
-    workers, defaults = document.get("workers"), LoggerConfig()
+    cache, places = document.get("cache", {}), document["configurations"]
+    workers = document.get("workers")
     return ServerConfig(
         file=file,
         port=document.get("port"),
         backlog=int(document.get("backlog", 0)),
         workers=None if workers is None else int(workers),
         threads=int(document.get("threads", 1)),
-        logger=LoggerConfig(
-            output=logger.get("output", defaults.output),
-            level=logger.get("level", defaults.level),
-            file_prefix=logger.get("file_prefix", defaults.file_prefix),
-            file_period=int(logger.get("file_period", defaults.file_period)),
-            format=logger.get("format", defaults.format),
-            access=logger.get("access", defaults.access),
-        ),
+        logger=_logger_config(document.get("logger", {})),
         cache_size=int(cache.get("size", 100)),
         cache_validity=60.0 * int(cache.get("validity", 5)),
         decoded_tiles_size=1024**2 * int(cache.get("decoded_mebibytes", 64)),
@@ -121,5 +145,18 @@ def _server_config(document: dict[str, Any], file: str) -> ServerConfig:
         styles=places["styles"],
         tile_matrix_sets=places["tile_matrix_sets"],
         worker_requests=int(document.get("worker_requests", 0)),
+        request_timeout=float(document.get("request_timeout", 300)),
+        worker_timeout=float(document.get("worker_timeout", 60)),
+        body_timeout=float(document.get("body_timeout", 30)),
+        map_limits=_map_limits(document.get("maps", {}), int(document.get("threads", 1))),
         debug=document.get("debug", False),
+    )
+
+
+def _map_limits(section: dict[str, Any], threads: int) -> MapLimits:
+    defaults = MapLimits()
+    return MapLimits(
+        memory=1024**2 * int(section.get("memory_mebibytes", defaults.memory // 1024**2)),
+        concurrent=int(section.get("concurrent", max(defaults.concurrent, threads))),
+        waiting=int(section.get("waiting", defaults.waiting)),
     )

@@ -40,10 +40,14 @@ class ServicesConfig:
 
 
 def load_services(
-    path: ResourcePath, plugins: Plugins, reader: DocumentReader, faults: Faults
+    path: ResourcePath, plugins: Plugins, reader: DocumentReader, faults: Faults, named_by: str
 ) -> ServicesConfig | None:
-    """Read services.json; None after noting what is wrong."""
-    document, file = reader.document(path), str(path)
+    """Read services.json; None after noting what is wrong.
+
+    Args:
+        named_by: which key of which file names it.
+    """
+    document, file = reader.document(path, named_by), str(path)
     if document is None:
         return None
     if is_generation6(document):
@@ -53,7 +57,7 @@ def load_services(
     if document is None:
         return None
     shared = document.get("global", {})
-    equivalences = _equivalences(shared.get("crs_equivalences"), reader, faults)
+    equivalences = _equivalences(shared.get("crs_equivalences"), reader, faults, file)
     services = _services(document, plugins, file, faults)
     if equivalences is None or services is None:
         return None
@@ -68,7 +72,7 @@ def load_services(
             inspire=shared.get("inspire", False),
             map=_map_settings(shared.get("map", {}), equivalences, file, faults),
             tile_reprojection=shared.get("tile", {}).get("reprojection", False),
-            cors=shared.get("cors", False),
+            cors=_cors(shared.get("cors", False)),
             equivalences=equivalences,
             default_style=shared.get("default_style", "normal"),
         ),
@@ -164,6 +168,10 @@ def _contact(document: dict[str, str]) -> Contact:
     return Contact(**{name: document.get(name, "") for name in Contact.__slots__})
 
 
+def _cors(setting: bool | str | list[str]) -> bool | str | tuple[str, ...]:
+    return tuple(setting) if isinstance(setting, list) else setting
+
+
 def _map_settings(
     document: dict[str, Any], equivalences: Equivalences, file: str, faults: Faults
 ) -> MapSettings:
@@ -198,7 +206,7 @@ def _map_settings(
         max_tiles_x=int(limits.get("tile_x", default.max_tiles_x)),
         max_tiles_y=int(limits.get("tile_y", default.max_tiles_y)),
         max_pixels=int(limits.get("pixels", width * height)),
-        max_source_bytes=1024**2 * int(limits.get("source_mebibytes", 1024)),
+        max_source_bytes=1024**2 * int(limits.get("source_mebibytes", 256)),
     )
 
 
@@ -222,11 +230,14 @@ def _offered_crs(
     return tuple(offered)
 
 
-def _equivalences(path: str | None, reader: DocumentReader, faults: Faults) -> Equivalences | None:
+def _equivalences(
+    path: str | None, reader: DocumentReader, faults: Faults, file: str
+) -> Equivalences | None:
     """Read the file of CRS equivalences; None after noting what is wrong."""
     if path is None:
         return Equivalences()
-    document = reader.document(ResourcePath("file", "", path))
+    named_by = f"global.crs_equivalences of {file}"
+    document = reader.document(ResourcePath("file", "", path), named_by)
     if document is None:
         return None
     if not isinstance(document, dict) or not all(

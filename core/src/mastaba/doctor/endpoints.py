@@ -14,6 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote, urlsplit
 
+from mastaba.doctor.addresses import is_default, is_http
 from mastaba.doctor.answer import Answer, ask_inside
 from mastaba.doctor.fetch import UnreachableError, get
 from mastaba.environment import Environment
@@ -63,9 +64,7 @@ def look_at_endpoints(
     faults: list[Fault] = []
     probes: list[_Probe] = []
     for service in site.services.values():
-        probe, fault = _probe(service, file)
-        if fault is not None:
-            faults.append(fault)
+        probe = _probe(service)
         if probe is not None:
             probes.append(probe)
     ask = partial(_examined, site, application, file, environment, is_running)
@@ -75,41 +74,16 @@ def look_at_endpoints(
     return len(probes), faults
 
 
-def _probe(service: Service, file: str) -> tuple[_Probe | None, Fault | None]:
-    if service.is_fallback:
-        return None, None
+def _probe(service: Service) -> _Probe | None:
+    """Return the question to a service; None for one that is not public, or has no address."""
     uri = service.settings.endpoint_uri
-    is_default = uri == f"http://localhost/{service.name}"
-    # Health and administration are often kept from the public: silence is no fault of theirs.
-    if is_default and service.always_on:
-        return None, None
-    try:
-        parts = urlsplit(uri)
-        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        usable = False
-    if not usable:
-        return None, Fault(
-            Severity.ERROR,
-            file,
-            f"$.{service.name}.endpoint_uri",
-            f"{uri!r} is no address of HTTP",
-            "write it whole, as in https://maps.example.org/" + service.name,
-        )
-    fault = None
-    if is_default:
-        fault = Fault(
-            Severity.WARNING,
-            file,
-            f"$.{service.name}.endpoint_uri",
-            f"is not set: clients are told {uri}, which is their own machine",
-            "write the public address of the service",
-        )
+    if service.is_fallback or not is_http(uri) or (is_default(service) and service.always_on):
+        return None
     entry = service.root_entry()
     rest = entry.href.removeprefix(uri) if entry and entry.href.startswith(uri) else ""
     below, _, query = rest.partition("?")
     path = service.settings.root_path + unquote(below)
-    return _Probe(service, uri + rest, path or "/", query), fault
+    return _Probe(service, uri + rest, path or "/", query)
 
 
 def _examined(

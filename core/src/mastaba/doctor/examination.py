@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from mastaba.config.faults import Faults
 from mastaba.config.server import ServerConfig
+from mastaba.doctor.addresses import port_faults
 from mastaba.doctor.endpoints import look_at_endpoints
 from mastaba.doctor.ports import PortState, look_at_port
 from mastaba.doctor.slabs import look_at_slabs
@@ -45,7 +46,8 @@ def examine(
     slabs = look_at_slabs(site.catalogue, samples)
     faults.extend(slabs.faults)
     state = None
-    if server.port is not None:
+    # One whose form is wrong is a fault already.
+    if server.port is not None and not port_faults(server):
         port = look_at_port(server.port, server.file, application)
         faults.extend(port.faults)
         state = port.state

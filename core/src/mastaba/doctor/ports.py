@@ -91,8 +91,6 @@ def _not_connected(port: str, file: str, error: Exception) -> PortFinding:
 def _inet_problem(port: str) -> tuple[str, str] | None:
     host, _, number = port.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
-    if not (number.isascii() and number.isdigit() and int(number) <= 0xFFFF):
-        return "the port is not a number up to 65535", 'write an address such as "127.0.0.1:9000"'
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
             None if host in ("", "*") else host,

@@ -23,6 +23,7 @@ from mastaba.model.layer import Layer
 from mastaba.model.pyramid import Level
 from mastaba.slab.codecs import TileDecoder
 from mastaba.slab.index import SlabIndex
+from mastaba.slab.inspection import size_mismatch
 from mastaba.slab.reader import LevelReader
 from mastaba.storage.base import Storage
 
@@ -119,7 +120,10 @@ def _examined(place: _Place, samples: int) -> tuple[int, list[Fault]]:
         try:
             index = reader.index(slab)
         except SlabFormatError as error:
-            faults.append(_damaged(reader.storage, key, "$", place, error))
+            faults.append(
+                _wrong_size(reader.storage, key, place)
+                or _damaged(reader.storage, key, "$", place, error)
+            )
             index = None
             count += 1
         except (StorageError, PluginError) as error:
@@ -128,8 +132,12 @@ def _examined(place: _Place, samples: int) -> tuple[int, list[Fault]]:
         else:
             if index is not None:
                 count += 1
-                faults += _index_faults(place, index) or _tile_faults(
-                    place, index, tiles_of(level, slab_col, slab_row)
+                mismatch = _wrong_size(index.storage, index.key, place)
+                faults += (
+                    [mismatch]
+                    if mismatch
+                    else _index_faults(place, index)
+                    or _tile_faults(place, index, tiles_of(level, slab_col, slab_row))
                 )
         if count >= samples:
             break
@@ -138,8 +146,23 @@ def _examined(place: _Place, samples: int) -> tuple[int, list[Fault]]:
     return count, faults
 
 
+def _wrong_size(storage: Storage, key: str, place: _Place) -> Fault | None:
+    """Return the fault of a slab whose size is not what the descriptor says."""
+    level = place.level
+    try:
+        mismatch = size_mismatch(storage, key, level.tiles_per_width, level.tiles_per_height)
+    except StorageError:
+        return None
+    if mismatch is None:
+        return None
+    remedy = "correct tiles_per_width and tiles_per_height, or the place of the slabs"
+    return Fault(
+        Severity.ERROR, _named(storage, key), "$", f"{place.described}: {mismatch}", remedy
+    )
+
+
 def _index_faults(place: _Place, index: SlabIndex) -> list[Fault]:
-    """Look at all entries of an index; the first wrong one is told."""
+    """Look at all entries of an index; the first wrong one is reported."""
     storage, key = index.storage, index.key
     try:
         size = storage.stat(key).size

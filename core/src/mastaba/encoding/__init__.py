@@ -1,5 +1,5 @@
 """Image encoders: arrays in, bytes of one media type out."""
 
-from mastaba.encoding.base import Encoder, Raster
+from mastaba.encoding.base import Encoder, Raster, StripEncoder, StripRaster
 
-__all__ = ["Encoder", "Raster"]
+__all__ = ["Encoder", "Raster", "StripEncoder", "StripRaster"]

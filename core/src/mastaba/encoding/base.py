@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from mastaba.model.bbox import BoundingBox
 from mastaba.model.crs import CRS
+
+Strip = npt.NDArray[Any]
+"""Some rows of a raster: shape (rows, columns, channels), dtype uint8 or float32."""
+
+_WHOLE: Final = 4
+"""Rasters held by an encoder that needs it whole: ours, two of the codec, and the result."""
+_BY_STRIPS: Final = 16 * 1024**2
+"""Bytes of an encoder that works in strips: the strip at hand and what is made of it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -29,6 +38,57 @@ class Raster:
     bbox: BoundingBox
     crs: CRS
     nodata: tuple[float, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StripRaster:
+    """A raster that comes in strips of rows, so that it is never held as a whole.
+
+    Attributes:
+        shape: rows, columns, channels.
+        dtype: uint8 or float32.
+        bbox, crs, nodata: as in `Raster`.
+        strips: from the top, of any heights, which add up to all rows. To be consumed once.
+    """
+
+    shape: tuple[int, int, int]
+    dtype: np.dtype[Any]
+    bbox: BoundingBox
+    crs: CRS
+    nodata: tuple[float, ...] | None
+    strips: Iterable[Strip]
+
+    @classmethod
+    def of(cls, raster: Raster) -> StripRaster:
+        """Return a raster as a single strip."""
+        pixels = raster.pixels
+        return cls(pixels.shape, pixels.dtype, raster.bbox, raster.crs, raster.nodata, [pixels])
+
+    def regrouped(self, height: int) -> Iterator[Strip]:
+        """Yield all rows in strips of one height; the last one may be lower."""
+        waiting: list[Strip] = []
+        missing = height
+        for strip in self.strips:
+            start = 0
+            while len(strip) - start >= missing:
+                waiting.append(strip[start : start + missing])
+                yield _joined(waiting)
+                start += missing
+                waiting, missing = [], height
+            if start < len(strip):
+                waiting.append(strip[start:])
+                missing -= len(strip) - start
+        if waiting:
+            yield _joined(waiting)
+
+    def whole(self) -> Raster:
+        """Return all rows in one array."""
+        (pixels,) = self.regrouped(self.shape[0])
+        return Raster(np.ascontiguousarray(pixels), self.bbox, self.crs, self.nodata)
+
+
+def _joined(strips: list[Strip]) -> Strip:
+    return strips[0] if len(strips) == 1 else np.concatenate(strips)
 
 
 class Encoder(ABC):
@@ -74,3 +134,36 @@ class Encoder(ABC):
             InvalidParameterError: an option has a value that is not allowed, or the format
                 cannot hold a picture of this size.
         """
+
+    def encode_strips(self, raster: StripRaster, options: Mapping[str, str]) -> Iterator[bytes]:
+        """Yield the encoded picture in pieces.
+
+        An encoder that does not override this gets the raster as a whole.
+
+        Args:
+            raster: as for `encode`; its strips are consumed.
+            options: as for `encode`.
+
+        Raises:
+            InvalidParameterError: as `encode`, before the first piece.
+        """
+        yield self.encode(raster.whole(), options)
+
+    def memory(self, shape: tuple[int, int, int], dtype: np.dtype[Any]) -> int:
+        """Return an upper estimate of the bytes that `encode_strips` holds at once."""
+        return _WHOLE * math.prod(shape) * dtype.itemsize
+
+
+class StripEncoder(Encoder):
+    """An encoder that needs a few rows at a time."""
+
+    @abstractmethod
+    def encode_strips(self, raster: StripRaster, options: Mapping[str, str]) -> Iterator[bytes]:
+        """Yield the encoded picture in pieces; the bytes do not depend on the strips."""
+
+    def encode(self, raster: Raster, options: Mapping[str, str]) -> bytes:
+        return b"".join(self.encode_strips(StripRaster.of(raster), options))
+
+    def memory(self, shape: tuple[int, int, int], dtype: np.dtype[Any]) -> int:
+        row = shape[1] * shape[2] * dtype.itemsize
+        return min(super().memory(shape, dtype), max(_BY_STRIPS, 64 * row))

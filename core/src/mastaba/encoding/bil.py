@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import ClassVar
 
 import numpy as np
 
-from mastaba.encoding.base import Encoder, Raster
+from mastaba.encoding.base import StripEncoder, StripRaster
 
 
-class BilEncoder(Encoder):
+class BilEncoder(StripEncoder):
     """Writes little-endian float32 without any header; uint8 samples become floats.
 
     Rows come from the top; inside a row, all samples of the first channel, then of the second.
@@ -24,5 +24,6 @@ class BilEncoder(Encoder):
     def accepts(self, dtype: np.dtype[np.generic], channels: int) -> bool:
         return dtype in (np.uint8, np.float32) and channels >= 1
 
-    def encode(self, raster: Raster, options: Mapping[str, str]) -> bytes:
-        return raster.pixels.transpose(0, 2, 1).astype("<f4").tobytes()
+    def encode_strips(self, raster: StripRaster, options: Mapping[str, str]) -> Iterator[bytes]:
+        for strip in raster.strips:
+            yield strip.transpose(0, 2, 1).astype("<f4").tobytes()

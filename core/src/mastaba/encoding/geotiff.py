@@ -9,7 +9,7 @@ from typing import ClassVar, Final
 
 import pyproj
 
-from mastaba.encoding.base import Raster
+from mastaba.encoding.base import StripRaster
 from mastaba.encoding.tiff import Field, TiffEncoder
 from mastaba.model.crs import CRS
 
@@ -34,8 +34,8 @@ class GeotiffEncoder(TiffEncoder):
     name: ClassVar[str] = "geotiff"
     media_type: ClassVar[str] = "image/geotiff"
 
-    def _further_fields(self, raster: Raster) -> list[Field]:
-        rows, columns, _ = raster.pixels.shape
+    def _further_fields(self, raster: StripRaster) -> list[Field]:
+        rows, columns, _ = raster.shape
         bbox = raster.bbox
         dx, dy = (bbox.xmax - bbox.xmin) / columns, (bbox.ymax - bbox.ymin) / rows
         fields = [

@@ -2,23 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import struct
+from collections.abc import Iterator, Mapping
 from typing import ClassVar, Final
 
 import numpy as np
 import simplejpeg
 
-from mastaba.encoding.base import Encoder, Raster
+from mastaba.encoding.base import StripEncoder, StripRaster
 from mastaba.encoding.options import quality
 from mastaba.errors import InvalidParameterError
 
-_MODES: Final = {1: ("GRAY", "Gray"), 3: ("RGB", "420")}
+_MODES: Final = {1: ("GRAY", "Gray", 8), 3: ("RGB", "420", 16)}
+"""Colour space, subsampling, and side of a minimum coded unit (MCU) in pixels, by channels."""
 _MAX_SIDE: Final = 65500
 """Pixels; the limit of libjpeg, a little below that of the format."""
+_BLOCK: Final = 1 << 21
+"""Bytes of pixels that are encoded at a time."""
+_LONGEST_INTERVAL: Final = 0xFFFF
+"""MCUs between two restart markers."""
+
+_FRAME, _SCAN = 0xC0, 0xDA
+_FIRST_RESTART: Final = 0xD0
+_END: Final = b"\xff\xd9"
 
 
-class JpegEncoder(Encoder):
-    """Writes uint8 rasters of 1 or 3 channels. Option ``quality``: 1 to 100, default 75."""
+class JpegEncoder(StripEncoder):
+    """Writes uint8 rasters of 1 or 3 channels. Option ``quality``: 1 to 100, default 75.
+
+    The library takes whole pictures only. A tall picture is encoded in blocks of rows that become
+    the restart intervals of one scan (ISO/IEC 10918-1, E.1.4): coding begins anew behind a restart
+    marker, exactly as in a picture of its own.
+    """
 
     name: ClassVar[str] = "jpeg"
     media_type: ClassVar[str] = "image/jpeg"
@@ -27,11 +42,41 @@ class JpegEncoder(Encoder):
     def accepts(self, dtype: np.dtype[np.generic], channels: int) -> bool:
         return dtype == np.uint8 and channels in _MODES
 
-    def encode(self, raster: Raster, options: Mapping[str, str]) -> bytes:
-        pixels = np.ascontiguousarray(raster.pixels)
-        rows, columns, channels = pixels.shape
+    def encode_strips(self, raster: StripRaster, options: Mapping[str, str]) -> Iterator[bytes]:
+        rows, columns, channels = raster.shape
         if max(rows, columns) > _MAX_SIDE:
             raise InvalidParameterError(f"a JPEG has at most {_MAX_SIDE} pixels a side", "FORMAT")
-        colour_space, subsampling = _MODES[channels]
-        encoded: bytes = simplejpeg.encode_jpeg(pixels, quality(options), colour_space, subsampling)
-        return encoded
+        colour_space, subsampling, side = _MODES[channels]
+        across = -(-columns // side)
+        units = max(1, min(_BLOCK // (columns * channels * side), _LONGEST_INTERVAL // across))
+        for number, block in enumerate(raster.regrouped(units * side)):
+            encoded: bytes = simplejpeg.encode_jpeg(
+                np.ascontiguousarray(block), quality(options), colour_space, subsampling
+            )
+            if len(block) == rows:
+                yield encoded
+                return
+            frame, scan, data = _places(encoded)
+            if number:
+                yield bytes((0xFF, _FIRST_RESTART + (number - 1) % 8))
+            else:
+                # Behind marker, length and precision of the frame header stands its height.
+                yield encoded[: frame + 5] + struct.pack(">H", rows) + encoded[frame + 7 : scan]
+                yield struct.pack(">HHH", 0xFFDD, 4, units * across) + encoded[scan:data]
+            yield encoded[data : -len(_END)]
+        yield _END
+
+
+def _places(encoded: bytes) -> tuple[int, int, int]:
+    """Return where the frame header, the scan header and the data of the scan begin."""
+    frame = 0
+    place = 2
+    while (marker := encoded[place + 1]) != _SCAN:
+        if marker == _FRAME:
+            frame = place
+        place += 2 + _length(encoded, place)
+    return frame, place, place + 2 + _length(encoded, place)
+
+
+def _length(encoded: bytes, place: int) -> int:
+    return int.from_bytes(encoded[place + 2 : place + 4], "big")

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import ClassVar, Final
 
 import numpy as np
 import numpy.typing as npt
 from isal import isal_zlib
 
-from mastaba.encoding.base import Encoder, Raster
+from mastaba.encoding.base import StripEncoder, StripRaster
+
+Bytes = npt.NDArray[np.uint8]
 
 _SIGNATURE: Final = b"\x89PNG\r\n\x1a\n"
 _COLOUR_TYPES: Final = {1: 0, 2: 4, 3: 2, 4: 6}
@@ -19,10 +21,10 @@ _NO_FILTER: Final = 0
 _UP: Final = 2
 _LEVEL: Final = 1
 _BLOCK: Final = 1 << 20
-"""Bytes that are filtered at a time: memory beside the picture stays small."""
+"""Bytes that are filtered at a time."""
 
 
-class PngEncoder(Encoder):
+class PngEncoder(StripEncoder):
     """Writes uint8 rasters of 1 to 4 channels: grey, grey and alpha, RGB, RGBA."""
 
     name: ClassVar[str] = "png"
@@ -33,20 +35,21 @@ class PngEncoder(Encoder):
     def accepts(self, dtype: np.dtype[np.generic], channels: int) -> bool:
         return dtype == np.uint8 and channels in _COLOUR_TYPES
 
-    def encode(self, raster: Raster, options: Mapping[str, str]) -> bytes:
-        return encode_png(np.asarray(raster.pixels, np.uint8))
+    def encode_strips(self, raster: StripRaster, options: Mapping[str, str]) -> Iterator[bytes]:
+        rows, columns, channels = raster.shape
+        blocks = raster.regrouped(_block_height(columns * channels))
+        return _png((rows, columns), blocks, _COLOUR_TYPES[channels], _UP)
 
 
-def encode_png(pixels: npt.NDArray[np.uint8]) -> bytes:
+def encode_png(pixels: Bytes) -> bytes:
     """Return a PNG of pixels of shape (rows, columns, 1 to 4 channels)."""
     rows, columns, channels = pixels.shape
-    samples = np.ascontiguousarray(pixels).reshape(rows, columns * channels)
-    return _png(columns, samples, _COLOUR_TYPES[channels], _UP)
+    step = _block_height(columns * channels)
+    blocks = (pixels[start : start + step] for start in range(0, rows, step))
+    return b"".join(_png((rows, columns), blocks, _COLOUR_TYPES[channels], _UP))
 
 
-def encode_indexed(
-    indices: npt.NDArray[np.uint8], palette: Sequence[tuple[int, int, int, int]]
-) -> bytes:
+def encode_indexed(indices: Bytes, palette: Sequence[tuple[int, int, int, int]]) -> bytes:
     """Return an indexed PNG.
 
     Args:
@@ -59,48 +62,56 @@ def encode_indexed(
     if alphas:
         chunks += _chunk(b"tRNS", alphas)
     # Differences of indices mean nothing, so filters only make the picture larger.
-    return _png(indices.shape[1], np.ascontiguousarray(indices), _INDEXED, _NO_FILTER, chunks)
+    return b"".join(_png(indices.shape, [indices], _INDEXED, _NO_FILTER, chunks))
+
+
+def _block_height(row_size: int) -> int:
+    return max(1, _BLOCK // (row_size + 1))
 
 
 def _png(
-    columns: int,
-    samples: npt.NDArray[np.uint8],
+    shape: tuple[int, ...],
+    blocks: Iterable[Bytes],
     colour_type: int,
     filter_type: int,
     chunks: bytes = b"",
-) -> bytes:
-    header = struct.pack(">IIBBBBB", columns, len(samples), 8, colour_type, 0, 0, 0)
-    return b"".join(
-        (
-            _SIGNATURE,
-            _chunk(b"IHDR", header),
-            chunks,
-            _chunk(b"IDAT", _compressed(samples, filter_type)),
-            _chunk(b"IEND", b""),
-        )
-    )
+) -> Iterator[bytes]:
+    """Yield a picture in pieces.
 
-
-def _compressed(samples: npt.NDArray[np.uint8], filter_type: int) -> bytes:
-    """Return the zlib stream of filtered rows; ``samples`` has shape (rows, bytes of a row)."""
-    rows, width = samples.shape
-    step = max(1, min(rows, _BLOCK // (width + 1)))
+    Args:
+        shape: rows and columns.
+        blocks: its rows, in arrays whose first axis they are.
+        chunks: what stands between the header and the pixels.
+    """
+    rows, columns = shape
+    header = struct.pack(">IIBBBBB", columns, rows, 8, colour_type, 0, 0, 0)
+    yield _SIGNATURE + _chunk(b"IHDR", header) + chunks
     compressor = isal_zlib.compressobj(_LEVEL)
-    parts = []
-    block = np.empty((step, width + 1), np.uint8)
-    block[:, 0] = filter_type
-    for start in range(0, rows, step):
-        stop = min(start + step, rows)
-        filtered = block[: stop - start]
-        if filter_type == _NO_FILTER:
-            filtered[:, 1:] = samples[start:stop]
-        else:
-            # The row above the first one counts as zeros.
-            filtered[0, 1:] = samples[start] - samples[start - 1] if start else samples[0]
-            np.subtract(samples[start + 1 : stop], samples[start : stop - 1], out=filtered[1:, 1:])
-        parts.append(compressor.compress(filtered))
-    parts.append(compressor.flush())
-    return b"".join(parts)
+    above: Bytes | None = None
+    left = rows
+    for block in blocks:
+        samples = block.reshape(len(block), -1)
+        data = compressor.compress(_filtered(samples, above, filter_type))
+        above = samples[-1]
+        left -= len(block)
+        if not left:
+            data += compressor.flush()
+        if data:
+            yield _chunk(b"IDAT", data)
+    yield _chunk(b"IEND", b"")
+
+
+def _filtered(samples: Bytes, above: Bytes | None, filter_type: int) -> Bytes:
+    """Return rows with their filter in front; ``above`` is the row before the first one."""
+    result = np.empty((len(samples), samples.shape[1] + 1), np.uint8)
+    result[:, 0] = filter_type
+    if filter_type == _NO_FILTER:
+        result[:, 1:] = samples
+    else:
+        # The row above the first one of a picture counts as zeros.
+        result[0, 1:] = samples[0] if above is None else samples[0] - above
+        np.subtract(samples[1:], samples[:-1], out=result[1:, 1:])
+    return result
 
 
 def _chunk(kind: bytes, data: bytes) -> bytes:

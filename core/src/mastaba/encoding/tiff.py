@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from tempfile import SpooledTemporaryFile
 from typing import ClassVar, Final
 
 import numpy as np
+import numpy.typing as npt
 
-from mastaba.encoding.base import Encoder, Raster
+from mastaba.encoding.base import Strip, StripEncoder, StripRaster
 from mastaba.encoding.strips import COMPRESSIONS, encode_strips
 from mastaba.errors import InvalidParameterError
 
@@ -18,6 +20,14 @@ _ENTRY: Final = 12
 _INLINE: Final = 4
 """Bytes of values that fit into the directory entry itself."""
 _UNASSOCIATED_ALPHA: Final = 2
+_STRIP: Final = 1 << 16
+"""Bytes of a strip of the file before compression: readers take one at a time."""
+_BLOCK: Final = 1 << 20
+"""Bytes that are compressed at a time."""
+_LARGEST: Final = (1 << 32) - (1 << 24)
+"""Bytes of pixels: offsets have 32 bits, and the directory and poor compression need room."""
+_IN_MEMORY: Final = 1 << 22
+"""Bytes of compressed strips that wait in memory for the directory; more wait in a file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +58,7 @@ class Field:
         )
 
 
-class TiffEncoder(Encoder):
+class TiffEncoder(StripEncoder):
     """Writes uint8 rasters of 1 to 4 channels and float32 ones of any.
 
     Option ``compression``: ``raw`` (default), ``lzw``, ``deflate``, ``packbits``.
@@ -65,21 +75,45 @@ class TiffEncoder(Encoder):
     def check_options(self, options: Mapping[str, str]) -> None:
         _compression(options)
 
-    def encode(self, raster: Raster, options: Mapping[str, str]) -> bytes:
+    def encode_strips(self, raster: StripRaster, options: Mapping[str, str]) -> Iterator[bytes]:
         name = _compression(options)
-        pixels = np.ascontiguousarray(raster.pixels, raster.pixels.dtype.newbyteorder("<"))
-        rows = pixels.view(np.uint8).reshape(len(pixels), -1)
-        strips, rows_per_strip = encode_strips(rows, name)
-        fields = _layout(pixels.shape, pixels.dtype.kind == "f")
+        rows, columns, channels = raster.shape
+        row_size = columns * channels * raster.dtype.itemsize
+        if rows * row_size > _LARGEST:
+            raise InvalidParameterError("a TIFF holds less than 4 GiB of pixels", "FORMAT")
+        height = max(1, min(rows, _STRIP // row_size))
+        fields = _layout(raster.shape, raster.dtype.kind == "f")
         fields += [
             Field(259, "H", (COMPRESSIONS[name],)),
-            Field(278, "I", (rows_per_strip,)),
+            Field(278, "I", (height,)),
             *self._further_fields(raster),
         ]
-        return _file(fields, strips)
+        if name == "raw":
+            starts = range(0, rows, height)
+            yield _directory(fields, [min(height, rows - start) * row_size for start in starts])
+            for strip in raster.strips:
+                yield _samples(strip).tobytes()
+            return
+        # The directory, which comes first, tells the sizes of all strips.
+        sizes: list[int] = []
+        with SpooledTemporaryFile(_IN_MEMORY) as waiting:
+            for block in raster.regrouped(height * max(1, _BLOCK // (height * row_size))):
+                for encoded in encode_strips(_samples(block), name, height):
+                    sizes.append(len(encoded))
+                    waiting.write(encoded)
+            yield _directory(fields, sizes)
+            waiting.seek(0)
+            while piece := waiting.read(_BLOCK):
+                yield piece
 
-    def _further_fields(self, raster: Raster) -> list[Field]:
+    def _further_fields(self, raster: StripRaster) -> list[Field]:
         return []
+
+
+def _samples(strip: Strip) -> npt.NDArray[np.uint8]:
+    """Return the bytes of each row, little-endian."""
+    pixels = np.ascontiguousarray(strip, strip.dtype.newbyteorder("<"))
+    return pixels.view(np.uint8).reshape(len(pixels), -1)
 
 
 def _compression(options: Mapping[str, str]) -> str:
@@ -110,9 +144,12 @@ def _layout(shape: Sequence[int], is_float: bool) -> list[Field]:
     return fields
 
 
-def _file(fields: Sequence[Field], strips: Sequence[bytes]) -> bytes:
-    """Return header, directory, values that do not fit into it, then the strips."""
-    sizes = [len(strip) for strip in strips]
+def _directory(fields: Sequence[Field], sizes: Sequence[int]) -> bytes:
+    """Return all that stands before the strips: header, directory, values that do not fit into it.
+
+    Args:
+        sizes: bytes of each strip.
+    """
     start = _start_of_strips([*fields, _offsets(sizes, 0), Field(279, "I", tuple(sizes))])
     fields = sorted(
         [*fields, _offsets(sizes, start), Field(279, "I", tuple(sizes))],
@@ -131,7 +168,7 @@ def _file(fields: Sequence[Field], strips: Sequence[bytes]) -> bytes:
             packed += b"\0" * (len(packed) % 2)  # values begin at even places
             values.append(packed)
             position += len(packed)
-    return b"".join([*directory, struct.pack("<I", 0), *values, *strips])
+    return b"".join([*directory, struct.pack("<I", 0), *values])
 
 
 def _offsets(sizes: Sequence[int], start: int) -> Field:

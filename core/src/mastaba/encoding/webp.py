@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from importlib.util import find_spec
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 
-from mastaba.encoding.base import Encoder, Raster
+from mastaba.encoding.base import Encoder, Raster, StripRaster
 from mastaba.encoding.options import quality
 from mastaba.errors import InvalidParameterError
 
@@ -17,6 +17,8 @@ _MAX_SIDE: Final = 16383
 """Pixels; what the format has bits for."""
 _METHOD: Final = 2
 """Effort, 0 to 6: more costs much time and saves little."""
+_BYTES_OF_A_PIXEL: Final = 16
+"""Held for each pixel: our picture, that of Pillow, that of the codec, and the result."""
 
 
 def is_available() -> bool:
@@ -35,14 +37,21 @@ class WebpEncoder(Encoder):
     def accepts(self, dtype: np.dtype[np.generic], channels: int) -> bool:
         return dtype == np.uint8 and 1 <= channels <= 4
 
+    def encode_strips(self, raster: StripRaster, options: Mapping[str, str]) -> Iterator[bytes]:
+        # Refused before the strips are drawn. The library takes whole pictures only.
+        _check_size(raster.shape)
+        yield from super().encode_strips(raster, options)
+
+    def memory(self, shape: tuple[int, int, int], dtype: np.dtype[Any]) -> int:
+        return shape[0] * shape[1] * _BYTES_OF_A_PIXEL
+
     def encode(self, raster: Raster, options: Mapping[str, str]) -> bytes:
         # Most servers never write WebP, and Pillow takes a while to load.
         from PIL import Image
 
         pixels = raster.pixels
-        rows, columns, channels = pixels.shape
-        if max(rows, columns) > _MAX_SIDE:
-            raise InvalidParameterError(f"a WebP has at most {_MAX_SIDE} pixels a side", "FORMAT")
+        _check_size(pixels.shape)
+        channels = pixels.shape[2]
         if channels < 3:
             # The format has no grey.
             pixels = pixels[:, :, [0, 0, 0, 1] if channels == 2 else [0, 0, 0]]
@@ -50,3 +59,8 @@ class WebpEncoder(Encoder):
         image = Image.fromarray(np.ascontiguousarray(pixels))
         image.save(stream, "WEBP", quality=quality(options), method=_METHOD)
         return stream.getvalue()
+
+
+def _check_size(shape: tuple[int, ...]) -> None:
+    if max(shape[:2]) > _MAX_SIDE:
+        raise InvalidParameterError(f"a WebP has at most {_MAX_SIDE} pixels a side", "FORMAT")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,21 +15,31 @@ import numpy.typing as npt
 
 from mastaba.featureinfo.external import ExternalAnswer, UpstreamError
 from mastaba.http.markup import DECLARATION, element, leaf, text
+from mastaba.model.bbox import BoundingBox
+from mastaba.model.crs import CRS, WGS84, transform_points
 
 PLAIN, XML, HTML, JSON = "text/plain", "text/xml", "text/html", "application/json"
 INFO_FORMATS: Final = (PLAIN, XML, HTML, JSON)
 """Media types that every queryable layer answers in, in the order of capabilities."""
 
-_BODY: Final = re.compile(r"<body[^>]*>(.*)</body\s*>", re.IGNORECASE | re.DOTALL)
-_PROLOGUE: Final = re.compile(r"\s*(<\?xml[^>]*\?>)?\s*")
+_BODY: Final = re.compile(r"<body", re.IGNORECASE)
+_BODY_END: Final = re.compile(r"</body", re.IGNORECASE)
+_HALVES: Final = re.compile("[\ud800-\udfff]")
+_REPLACEMENT: Final = "\ufffd"
 
 
 @dataclass(frozen=True, slots=True)
 class PixelAnswer:
-    """The values of one pixel of a layer, as texts."""
+    """The values of one pixel of a layer.
+
+    Attributes:
+        values: one text for each channel.
+        position: longitude and latitude of the middle of the pixel, or None.
+    """
 
     layer: str
     values: tuple[str, ...]
+    position: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +60,31 @@ def value_texts(values: npt.NDArray[Any]) -> tuple[str, ...]:
     if values.dtype == np.uint8:
         return tuple(str(int(value)) for value in values)
     return tuple(f"{float(value):.2f}" for value in values)
+
+
+def position_of(
+    bbox: BoundingBox, crs: CRS, width: int, height: int, i: int, j: int
+) -> tuple[float, float] | None:
+    """Return longitude and latitude of the middle of a pixel (RFC 7946 clause 4).
+
+    Args:
+        bbox: of the picture, x before y, in units of ``crs``.
+        width, height: of the picture, pixels.
+        i, j: column and row of the pixel.
+
+    Returns:
+        None where the pixel has no place on the globe.
+    """
+    x = bbox.xmin + (i + 0.5) * (bbox.xmax - bbox.xmin) / width
+    y = bbox.ymax - (j + 0.5) * (bbox.ymax - bbox.ymin) / height
+    longitude, latitude = (
+        float(values[0])
+        for values in transform_points(crs, WGS84, np.array([x], float), np.array([y], float))
+    )
+    if abs(longitude) <= 180 and abs(latitude) <= 90:
+        # A hundredth of a millimetre; more digits would be noise of the transformation.
+        return round(longitude, 10), round(latitude, 10)
+    return None
 
 
 def written(parts: Sequence[PixelAnswer | ExternalAnswer], info_format: str) -> Answer:
@@ -79,14 +115,30 @@ def _json(parts: Sequence[PixelAnswer | ExternalAnswer]) -> str:
     features: list[Any] = []
     for part in parts:
         if isinstance(part, PixelAnswer):
-            properties: dict[str, Any] = {"pixel": list(part.values)}
+            properties: dict[str, Any] = {"pixel": [_number(value) for value in part.values]}
             if len(parts) > 1:
                 properties["layer"] = part.layer
-            features.append({"type": "Feature", "geometry": None, "properties": properties})
+            geometry = None
+            if part.position is not None:
+                geometry = {"type": "Point", "coordinates": list(part.position)}
+            features.append({"type": "Feature", "geometry": geometry, "properties": properties})
         else:
             features.extend(_features(part))
     collection = {"type": "FeatureCollection", "features": features}
-    return json.dumps(collection, separators=(",", ":"), ensure_ascii=False)
+    try:
+        written = json.dumps(collection, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    except (ValueError, RecursionError):
+        raise _not_geojson() from None
+    # JSON can name one half of a surrogate pair, UTF-8 cannot (RFC 8259 clause 8.2).
+    return _HALVES.sub(_REPLACEMENT, written)
+
+
+def _number(text: str) -> int | float | None:
+    """Return a value as JSON has it: null for what is not finite."""
+    number = float(text)
+    if not math.isfinite(number):
+        return None
+    return int(number) if number.is_integer() else number
 
 
 def _features(part: ExternalAnswer) -> list[Any]:
@@ -96,8 +148,12 @@ def _features(part: ExternalAnswer) -> list[Any]:
         document = None
     features = document.get("features") if isinstance(document, dict) else None
     if not isinstance(features, list):
-        raise UpstreamError("the server that knows the features did not answer in GeoJSON")
+        raise _not_geojson()
     return features
+
+
+def _not_geojson() -> UpstreamError:
+    return UpstreamError("the server that knows the features did not answer in GeoJSON")
 
 
 def _xml(parts: Sequence[PixelAnswer | ExternalAnswer]) -> str:
@@ -121,10 +177,11 @@ def _root_element(part: ExternalAnswer) -> str:
     """Return the root element of an XML document, fit to be put into another one."""
     parser = expat.ParserCreate()
     parser.StartDoctypeDeclHandler = _refuse
-    document = _text(part)
+    root = _text(part).lstrip()
+    if root.startswith("<?xml"):
+        # Decoded already, so the encoding in its declaration no longer counts.
+        root = root.partition("?>")[2].lstrip()
     try:
-        # Parsed as text: what its declaration says of the encoding is of no account any more.
-        root = document[_PROLOGUE.match(document).end() :]  # type: ignore[union-attr]
         parser.Parse(root, True)
     except (expat.ExpatError, ValueError):
         raise UpstreamError("the server that knows the features did not answer in XML") from None
@@ -139,9 +196,7 @@ def _html(parts: Sequence[PixelAnswer | ExternalAnswer]) -> str:
     blocks = []
     for part in parts:
         if isinstance(part, ExternalAnswer):
-            document = _text(part)
-            inside = _BODY.search(document)
-            blocks.append(inside.group(1) if inside else document)
+            blocks.append(_inside_body(_text(part)))
             continue
         heading = f"<h2>{text(part.layer)}</h2>\n" if len(parts) > 1 else ""
         items = "".join(f"<li>{text(value)}</li>" for value in part.values)
@@ -150,6 +205,14 @@ def _html(parts: Sequence[PixelAnswer | ExternalAnswer]) -> str:
         '<!DOCTYPE html>\n<html lang="en">\n<head><meta charset="UTF-8">'
         "<title>Feature info</title></head>\n<body>\n" + "\n".join(blocks) + "\n</body>\n</html>\n"
     )
+
+
+def _inside_body(document: str) -> str:
+    """Return what is inside the element ``body`` of a page; all of it when there is none."""
+    opened = _BODY.search(document)
+    start = document.find(">", opened.end()) + 1 if opened else 0
+    closed = [found.start() for found in _BODY_END.finditer(document, start)] if start else []
+    return document[start : closed[-1]] if closed else document
 
 
 def _text(part: ExternalAnswer) -> str:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from string import ascii_letters, digits
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlencode
 
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("mastaba.featureinfo")
 
-_MEDIA_TYPE: Final = re.compile(
-    r"[\w.+-]{1,60}/[\w.+-]{1,100}( ?; ?[\w-]{1,40}=\"?[\w.:/+ -]*\"?)*"
-)
+_MAX_MEDIA_TYPE: Final = 256
+_TOKEN: Final = frozenset(ascii_letters + digits + "!#$&^_.+-")
+"""Characters of a type and a subtype (RFC 6838 clause 4.2)."""
 
 
 class UpstreamError(RequestError):
@@ -85,8 +85,18 @@ class ExternalWMS:
         if not 200 <= fetched.status <= 299:
             logger.warning("GetFeatureInfo: %s answers %d", info.url, fetched.status)
             raise UpstreamError("the server that knows the features reports a failure")
-        known = _MEDIA_TYPE.fullmatch(fetched.content_type) is not None
-        return ExternalAnswer(fetched.body, fetched.content_type if known else query.info_format)
+        media_type = _media_type(fetched.content_type)
+        return ExternalAnswer(fetched.body, media_type or query.info_format)
+
+
+def _media_type(content_type: str) -> str | None:
+    """Return a Content-Type that can be passed on as it is, or None."""
+    is_text = content_type.isascii() and content_type.isprintable()
+    if not is_text or len(content_type) > _MAX_MEDIA_TYPE:
+        return None
+    kind, _, subtype = content_type.partition(";")[0].strip().partition("/")
+    is_type = kind and subtype and _TOKEN.issuperset(kind + subtype)
+    return content_type if is_type else None
 
 
 def question_url(info: FeatureInfo, query: ExternalQuery) -> str:

@@ -9,6 +9,7 @@ from time import perf_counter
 from typing import Any
 
 from mastaba import trace
+from mastaba.http.body import SpooledBody
 from mastaba.http.masking import masked
 from mastaba.http.request import utf8
 
@@ -20,12 +21,12 @@ _Application = Callable[[dict[str, Any], Any], Iterable[bytes]]
 def with_access_lines(application: _Application, style: str, *, steps: bool) -> _Application:
     """Wrap a WSGI application so that each request is logged when it is answered.
 
-    A line has method, path and query, status, bytes of the body, seconds, and whether the
-    indices of slabs came from the cache.
+    A line has the address of the client, method, path and query, status, bytes of the body,
+    seconds, and whether the indices of slabs came from the cache.
 
     Args:
         style: ``text`` or ``json``.
-        steps: whether the time of each step is told as well.
+        steps: whether the time of each step is written as well.
     """
     write = _write_json if style == "json" else _write_text
 
@@ -39,27 +40,45 @@ def with_access_lines(application: _Application, style: str, *, steps: bool) -> 
 
         notes = trace.begin()
         begun = perf_counter()
+        result: Iterable[bytes] | None = None
         try:
             result = application(environ, start)
+            return result
         finally:
             trace.end()
-        seconds = perf_counter() - begun
-        size = sum(map(len, result)) if isinstance(result, list) else None
-        fields: dict[str, Any] = {
-            "method": environ.get("REQUEST_METHOD", ""),
-            "path": utf8(environ.get("SCRIPT_NAME", "") + environ.get("PATH_INFO", "")) or "/",
-            "query": masked(environ.get("QUERY_STRING", "")),
-            "status": int(status[:3] or 0),
-            "bytes": size,
-            "seconds": round(seconds, 6),
-            "cache": notes.cache,
-        }
-        if steps:
-            fields["steps"] = {name: round(taken, 6) for name, taken in notes.steps.items()}
-        write(fields)
-        return result
+            seconds = perf_counter() - begun
+            write(_fields(environ, status, result, seconds, notes, steps))
 
     return wrapped
+
+
+def _fields(
+    environ: dict[str, Any],
+    status: str,
+    result: Iterable[bytes] | None,
+    seconds: float,
+    notes: trace.Trace,
+    steps: bool,
+) -> dict[str, Any]:
+    fields: dict[str, Any] = {
+        "client": environ.get("REMOTE_ADDR") or "-",
+        "method": environ.get("REQUEST_METHOD", ""),
+        "path": utf8(environ.get("SCRIPT_NAME", "") + environ.get("PATH_INFO", "")) or "/",
+        "query": masked(environ.get("QUERY_STRING", "")),
+        "status": int(status[:3] or 500),
+        "bytes": _size(result),
+        "seconds": round(seconds, 6),
+        "cache": notes.cache,
+    }
+    if steps:
+        fields["steps"] = {name: round(taken, 6) for name, taken in notes.steps.items()}
+    return fields
+
+
+def _size(result: Iterable[bytes] | None) -> int | None:
+    if isinstance(result, SpooledBody):
+        return len(result)
+    return sum(map(len, result)) if isinstance(result, list) else None
 
 
 def _write_json(fields: dict[str, Any]) -> None:
@@ -71,7 +90,8 @@ def _write_text(fields: dict[str, Any]) -> None:
     query = fields["query"]
     steps = "".join(f" {name}={taken:.6f}" for name, taken in fields.get("steps", {}).items())
     logger.info(
-        "%s %s%s%s %d %s %.6f %s%s",
+        "%s %s %s%s%s %d %s %.6f %s%s",
+        fields["client"],
         fields["method"],
         fields["path"],
         "?" if query else "",

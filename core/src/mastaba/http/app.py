@@ -7,12 +7,21 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from mastaba.errors import RequestError, SlabFormatError, StorageError
+from mastaba import cancellation
+from mastaba.errors import (
+    ClientGoneError,
+    OverloadedError,
+    RequestError,
+    SlabFormatError,
+    StorageError,
+)
 from mastaba.http.access import with_access_lines
+from mastaba.http.body import SpooledBody
+from mastaba.http.cors import CrossOrigin
 from mastaba.http.debug import with_debug_headers
 from mastaba.http.masking import masked
 from mastaba.http.request import Request, utf8
-from mastaba.http.response import STATUS_LINES, Response, message
+from mastaba.http.response import CLIENT_GONE, STATUS_LINES, Response, message
 from mastaba.service import Service, Site
 
 logger = logging.getLogger("mastaba.request")
@@ -56,28 +65,36 @@ class SiteApplication:
     def __init__(self, site: Site) -> None:
         self._site = site
         self._scoreboard = site.scoreboard
-        self._cors = _cors_headers(site.catalogue.settings.cors)
-        self._log_requests = logger.isEnabledFor(logging.INFO)
+        self._timeout = site.request_timeout
+        self._cors = CrossOrigin(site.catalogue.settings.cors)
         services = sorted(site.services.values(), key=_rank)
         self._routes: dict[str, Service] = {}
         for service in services:
             self._routes.setdefault(service.settings.root_path, service)
         self._depths = sorted({path.count("/") for path in self._routes}, reverse=True)
 
-    def __call__(self, environ: dict[str, Any], start_response: StartResponse) -> list[bytes]:
-        self._scoreboard.begin()
+    def __call__(self, environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
+        scoreboard = self._scoreboard
+        row = scoreboard.begin()
+        cancellation.begin(environ.get(cancellation.CLIENT), self._timeout, row.sign)
         try:
             response = self._answer(environ)
             # A copy: a service may send the same response again.
-            headers = [*response.headers, *self._cors]
+            headers = [*response.headers, *self._cors.headers(environ)]
             body = response.body
             status = response.status
             if status not in (204, 304):
                 headers.append(("Content-Length", str(len(body))))
             start_response(STATUS_LINES[status], headers)
+            if isinstance(body, SpooledBody):
+                if environ["REQUEST_METHOD"] != "HEAD":
+                    return body
+                body.close()
+                return []
             return [] if environ["REQUEST_METHOD"] == "HEAD" or not body else [body]
         finally:
-            self._scoreboard.end()
+            cancellation.end()
+            scoreboard.end(row)
 
     def _answer(self, environ: dict[str, Any]) -> Response:
         path: str = environ.get("SCRIPT_NAME", "") + environ.get("PATH_INFO", "")
@@ -87,11 +104,9 @@ class SiteApplication:
             path = path[:-1]
         method: str = environ["REQUEST_METHOD"]
         query: str = environ.get("QUERY_STRING", "")
-        if self._log_requests:
-            logger.info("%s %s%s%s", method, path or "/", "?" if query else "", masked(query))
         service, below = self._route(path)
-        if service is None or (service.is_fallback and below):
-            return _plain_error(400, "Bad Request", "Unknown request path")
+        if service is None or (service.is_fallback and below not in service.fallback_paths):
+            return _plain_error(404, "Not Found", "Unknown request path")
         request = Request("GET" if method == "HEAD" else method, below, query, environ)
         if not (service.always_on or self._site.catalogue.settings.enabled):
             return _plain_error(503, "Service unavailable", "The services are turned off")
@@ -125,25 +140,31 @@ class SiteApplication:
             response = _plain_error(405, "Method Not Allowed", "The method is not allowed here")
             response.headers.append(("Allow", allowed))
             return response
-        headers = [("Allow", allowed)]
-        if self._cors and request.header("Access-Control-Request-Method"):
-            headers.append(("Access-Control-Allow-Methods", allowed))
-            wanted = request.header("Access-Control-Request-Headers")
-            if wanted:
-                headers.append(("Access-Control-Allow-Headers", "*"))
-            headers.append(("Access-Control-Max-Age", "86400"))
-        return Response(204, headers)
+        return Response(204, [("Allow", allowed), *self._cors.preflight(request.environ, allowed)])
 
     def _report(self, error: Exception, request: Request, service: Service) -> Response:
+        if isinstance(error, ClientGoneError):
+            return Response(CLIENT_GONE, [])
         if isinstance(error, StorageError | SlabFormatError):
             logger.error("%s: %s", _described(request, service), error)
-        elif not isinstance(error, RequestError):
+        elif not isinstance(error, RequestError | OverloadedError):
             logger.error("%s failed", _described(request, service), exc_info=error)
         try:
-            return service.error_response(error, request)
+            return _with_status_of(error, service.error_response(error, request))
         except Exception as second:
             logger.error("%s: no report", _described(request, service), exc_info=second)
             return _plain_error(500, "Internal issue", "Routing error")
+
+
+def _with_status_of(error: Exception, report: Response) -> Response:
+    """Return a report with the status that an error has in every protocol, if it has one.
+
+    A report that is no error in HTTP, such as a picture, stays so.
+    """
+    if report.status >= 400 and isinstance(error, OverloadedError):
+        report.status = 503
+        report.headers.append(("Retry-After", str(error.retry_after)))
+    return report
 
 
 def _described(request: Request, service: Service) -> str:
@@ -155,14 +176,6 @@ def _rank(service: Service) -> int:
     if service.name == "root":  # gives way to any service that is configured at "/"
         return len(_ORDER) + 1
     return _ORDER.index(service.name) if service.name in _ORDER else len(_ORDER)
-
-
-def _cors_headers(cors: bool | str) -> list[tuple[str, str]]:
-    if not cors:
-        return []
-    if cors is True or cors == "*":
-        return [("Access-Control-Allow-Origin", "*"), ("Access-Control-Expose-Headers", "*")]
-    return [("Access-Control-Allow-Origin", cors), ("Vary", "Origin")]
 
 
 def _plain_error(status: int, error: str, description: str) -> Response:

@@ -1,13 +1,20 @@
-"""Headers that tell which process and configuration made an answer."""
+"""Headers that say which process, configuration and stored tile an answer is made from."""
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
+from mastaba import trace
+from mastaba.errors import MastabaError
+from mastaba.logs import escaped
+from mastaba.slab.lookup import look_up
+
 if TYPE_CHECKING:
     from mastaba.service import Site
+    from mastaba.slab.reader import LevelReader
 
 
 def with_debug_headers(
@@ -15,19 +22,38 @@ def with_debug_headers(
 ) -> Callable[[dict[str, Any], Any], Iterable[bytes]]:
     """Wrap a WSGI application so that answers name their worker, and the state of the site.
 
-    ``X-Mastaba-Generation`` is the number of the configuration, 1 at the start, and behind a
+    ``X-Mastaba-Generation`` is the number of the configuration, 1 at the start, and after a
     point the number of changes made to it since; ``X-Mastaba-Worker`` is the process.
+    ``X-Mastaba-Tile`` says where a stored tile lies, or why it is missing.
     """
     generation = ("X-Mastaba-Generation", f"{site.generation}.{site.revision}")
 
     def wrapped(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
         def start(status: str, headers: list[tuple[str, str]], exc_info: Any = None) -> Any:
             # The process is not known before: the application is made before the fork.
-            told = [*headers, generation, ("X-Mastaba-Worker", str(os.getpid()))]
+            more = [*headers, generation, ("X-Mastaba-Worker", str(os.getpid()))]
+            notes = trace.current()
+            if notes is not None and notes.tile is not None:
+                more.append(("X-Mastaba-Tile", _tile(*notes.tile)))
             if exc_info is None:
-                return start_response(status, told)
-            return start_response(status, told, exc_info)
+                return start_response(status, more)
+            return start_response(status, more, exc_info)
 
-        return application(environ, start)
+        if trace.current() is not None:
+            return application(environ, start)
+        trace.begin()
+        try:
+            return application(environ, start)
+        finally:
+            trace.end()
 
     return wrapped
+
+
+def _tile(reader: LevelReader, row: int, col: int) -> str:
+    try:
+        text = str(look_up(reader, row, col))
+    except MastabaError as error:
+        text = f"unreadable; reason={json.dumps(str(error))}"
+    # A header takes no line breaks, and only Latin-1.
+    return escaped(text).encode("ascii", "backslashreplace").decode()

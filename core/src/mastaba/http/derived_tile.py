@@ -6,15 +6,13 @@ Such a tile is a small map, encoded in the format family of the pyramid (slab.md
 from __future__ import annotations
 
 from dataclasses import replace
-from hashlib import blake2b
 from typing import Final
 
-from mastaba import __version__
 from mastaba.encoding.base import Raster
 from mastaba.encoding.png import encode_png
 from mastaba.encoding.tile_format import tile_encoder
 from mastaba.errors import InvalidParameterError, TileNotFoundError
-from mastaba.http.conditional import etag_matches
+from mastaba.http.map_response import drawn_response, identity_of
 from mastaba.http.missing_tile import missing_tile
 from mastaba.http.request import Request
 from mastaba.http.response import Response, content_disposition
@@ -76,19 +74,6 @@ class DerivedTilePublisher:
         self._headers = [("Content-Type", tile_format.media_type)]
         if layer.cache_control:
             self._headers.append(("Cache-Control", layer.cache_control))
-        # All that decides the bytes besides the stored tiles; encoders change with the version.
-        self._settings = repr(
-            (
-                __version__,
-                tile_format.name,
-                raster,
-                layer.resampling,
-                layer.pyramid.tile_matrix_set.crs.code,
-                self.crs.code,
-                self.matrix,
-                self._palette,
-            )
-        ).encode()
         self._limits_of_map = replace(
             site.catalogue.settings.map,
             max_layers=1,
@@ -97,6 +82,7 @@ class DerivedTilePublisher:
             max_pixels=self.matrix.tile_width * self.matrix.tile_height,
             max_tiles_x=MAX_SOURCE_TILES,
             max_tiles_y=MAX_SOURCE_TILES,
+            overviews=False,
         )
 
     def respond(self, request: Request, tile_row: int, tile_col: int) -> Response:
@@ -118,25 +104,21 @@ class DerivedTilePublisher:
             if self._missing_status == 404:
                 raise
             return missing_tile(self._missing_status, self.layer, self.matrix, self._palette)
-        if_none_match = request.environ.get("HTTP_IF_NONE_MATCH")
-        version = prepared.version()
-        if version is not None:
-            etag = self._etag(b"sources", tile_row, tile_col, version.encode())
-            if etag_matches(if_none_match, etag):
-                return self._not_modified(etag)
-        body = self._encoded(prepared.draw(), tile_row, tile_col)
-        # A slab replaced meanwhile has left it open which generation the tile was made of.
-        if version is None or prepared.version() != version:
-            etag = self._etag(b"body", tile_row, tile_col, body)
-            if etag_matches(if_none_match, etag):
-                return self._not_modified(etag)
+        wanted = self.map_request(tile_row, tile_col)
         name = request.query.get("filename")
-        headers = [
-            *self._headers,
-            ("ETag", etag),
-            ("Content-Disposition", content_disposition(self._media_type, name)),
-        ]
-        return Response(200, headers, body)
+        return drawn_response(
+            request,
+            self._site.renderer.admission,
+            [prepared],
+            (identity_of(wanted.layers[0]), self.crs.code, wanted.bbox, self.matrix, self._palette),
+            prepared.memory,
+            lambda: self._encoded(prepared.draw(), wanted),
+            always=self._headers[1:],
+            content=[
+                self._headers[0],
+                ("Content-Disposition", content_disposition(self._media_type, name)),
+            ],
+        )
 
     def prepare(self, tile_row: int, tile_col: int) -> PreparedMap:
         """Return the map that a tile inside the limits is; nothing is read yet.
@@ -159,23 +141,13 @@ class DerivedTilePublisher:
         """Return what is asked of the engine for a tile, without style."""
         return tile_map(self.layer, self.crs, self.matrix, tile_row, tile_col)
 
-    def _encoded(self, image: MapImage, tile_row: int, tile_col: int) -> bytes:
+    def _encoded(self, image: MapImage, wanted: MapRequest) -> bytes:
         pixels = as_data(image, Background())
         if self._palette is not None:
             # As for stored tiles: the values stay, and become indices of the palette.
             return palette_delivery(self._palette)(encode_png(pixels))
-        wanted = self.map_request(tile_row, tile_col)
         raster = Raster(pixels, wanted.bbox, wanted.crs, image.nodata)
         return self._encoder.encode(raster, self._options)
-
-    def _not_modified(self, etag: str) -> Response:
-        return Response(304, [*self._headers[1:], ("ETag", etag)])
-
-    def _etag(self, kind: bytes, tile_row: int, tile_col: int, content: bytes) -> str:
-        digest = blake2b(self._settings, digest_size=12)
-        digest.update(b"%b %d %d " % (kind, tile_row, tile_col))
-        digest.update(content)
-        return f'"{digest.hexdigest()}"'
 
 
 def tile_map(

@@ -19,6 +19,9 @@ from mastaba.model.style import Palette
 from mastaba.model.tile_matrix_set import TileMatrix
 from mastaba.slab.delivery import palette_delivery
 
+_MOST_SAMPLES = 512 * 512
+"""Of a tile that is kept: at most a megabyte of floats."""
+
 # None of the formats of tiles says where on the ground they lie.
 _NOWHERE = BoundingBox(0.0, 0.0, 1.0, 1.0)
 
@@ -37,9 +40,10 @@ def missing_tile(
     pyramid = layer.pyramid
     body = b""
     if pyramid.raster is not None:
-        body = _blank(
-            pyramid.format, pyramid.raster, matrix.tile_width, matrix.tile_height, palette
-        )
+        # Some formats are not compressed: large tiles are made anew rather than kept.
+        samples = matrix.tile_width * matrix.tile_height * pyramid.raster.channels
+        blank = _blank if samples <= _MOST_SAMPLES else _blank.__wrapped__
+        body = blank(pyramid.format, pyramid.raster, matrix.tile_width, matrix.tile_height, palette)
     headers = [
         ("Content-Type", pyramid.format.media_type),
         ("Content-Disposition", content_disposition(pyramid.format.media_type)),
@@ -47,7 +51,7 @@ def missing_tile(
     return Response(200, headers, body)
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=16)
 def _blank(
     tile_format: TileFormat,
     raster: RasterSpecification,

@@ -12,12 +12,18 @@ from typing import TYPE_CHECKING, Final
 from werkzeug.datastructures import MIMEAccept
 from werkzeug.http import parse_accept_header
 
+from mastaba.http.body import Body
 from mastaba.http.conditional import etag_matches
 
 if TYPE_CHECKING:
     from mastaba.http.request import Request
 
-STATUS_LINES: Final = {int(status): f"{status.value} {status.phrase}" for status in HTTPStatus}
+CLIENT_GONE: Final = 499
+"""For logs and metrics only, since nobody gets it: the status that nginx notes in this case."""
+
+STATUS_LINES: Final = {int(status): f"{status.value} {status.phrase}" for status in HTTPStatus} | {
+    CLIENT_GONE: f"{CLIENT_GONE} Client Closed Request"
+}
 
 _FILE_NAMES: Final = {
     "image/tiff": "image.tif",
@@ -39,11 +45,11 @@ _USUAL_HEADER: Final = 200
 
 
 class Response:
-    """Status, headers and the whole body of an answer. Bodies are in memory, never streamed."""
+    """Status, headers and body of an answer; large bodies are made by `body.spooled`."""
 
     __slots__ = ("body", "headers", "status")
 
-    def __init__(self, status: int, headers: list[tuple[str, str]], body: bytes = b"") -> None:
+    def __init__(self, status: int, headers: list[tuple[str, str]], body: Body = b"") -> None:
         self.status = status
         self.headers = headers
         self.body = body

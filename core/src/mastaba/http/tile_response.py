@@ -9,6 +9,7 @@ from __future__ import annotations
 import zlib
 from functools import lru_cache
 
+from mastaba import trace
 from mastaba.errors import (
     ObjectNotFoundError,
     SlabFormatError,
@@ -25,6 +26,8 @@ from mastaba.slab.delivery import Delivery, palette_delivery, tiff_delivery
 from mastaba.slab.reader import LevelReader, StoredTile
 
 _GZIP_MAGIC = b"\x1f\x8b"
+_MAX_VECTOR_TILE = 64 * 1024 * 1024
+"""Bytes; bounds what a damaged vector tile can grow to."""
 _last_modified = lru_cache(maxsize=4096)(last_modified)
 
 
@@ -70,6 +73,9 @@ class TilePublisher:
             TileNotFoundError: nothing is stored there, and that is an error for this layer.
             SlabFormatError, StorageError: the slab cannot be read.
         """
+        notes = trace.current()
+        if notes is not None:
+            notes.tile = (self.reader, tile_row, tile_col)
         limits = self._limits
         if not (
             limits.min_row <= tile_row <= limits.max_row
@@ -80,7 +86,11 @@ class TilePublisher:
         if tile is None:
             return self._missing()
         environ = request.environ
-        decode = bool(self._coding) and not _takes(request, self._coding)
+        if self._may_be_gzip:
+            # Whether this one is gzip is not known before it is read.
+            decode = not accepts_coding(request, "gzip")
+        else:
+            decode = bool(self._coding) and not _takes(request, self._coding)
         suffix = self._etag_suffix + "-id" if decode else self._etag_suffix
         if environ.get("HTTP_IF_NONE_MATCH") or environ.get("HTTP_IF_MODIFIED_SINCE"):
             headers = self._validators(tile, suffix)
@@ -96,26 +106,19 @@ class TilePublisher:
             headers.append(("Content-Disposition", content_disposition(self._media_type, name)))
         else:
             headers.append(self._inline)
-        if self._deliver is not None or decode:
-            body = self._converted(tile, body)
+        if self._may_be_gzip:
+            if body.startswith(_GZIP_MAGIC):
+                if decode:
+                    body = _inflated(tile, body, zlib.MAX_WBITS + 16, _MAX_VECTOR_TILE)
+                else:
+                    headers.append(("Content-Encoding", "gzip"))
+        elif self._deliver is not None:
+            body = _converted(tile, body, self._deliver)
+        elif decode:
+            body = _inflated(tile, body, zlib.MAX_WBITS, self._decoded_size)
         elif self._coding:
             headers.append(("Content-Encoding", self._coding))
-        elif self._may_be_gzip and body.startswith(_GZIP_MAGIC):
-            headers.append(("Content-Encoding", "gzip"))
         return Response(200, headers, body)
-
-    def _converted(self, tile: StoredTile, payload: bytes) -> bytes:
-        try:
-            if self._deliver is not None:
-                return self._deliver(payload)
-            inflater = zlib.decompressobj()
-            body = inflater.decompress(payload, self._decoded_size)
-            if inflater.eof and not inflater.unconsumed_tail:
-                return body
-            reason = "is no whole deflate stream of one tile"
-        except (SlabFormatError, zlib.error) as error:
-            reason = str(error)
-        raise SlabFormatError(f"slab {tile.index.key}: tile {tile.number}: {reason}")
 
     def _validators(self, tile: StoredTile, suffix: str) -> list[tuple[str, str]]:
         headers = self._headers.copy()
@@ -150,6 +153,35 @@ def check_limits(limits: TileLimits, tile_row: int, tile_col: int) -> None:
         at_fault.append("col")
     if at_fault:
         raise TileOutOfRangeError("there is no such tile in this layer", at_fault)
+
+
+def _converted(tile: StoredTile, payload: bytes, deliver: Delivery) -> bytes:
+    try:
+        return deliver(payload)
+    except (SlabFormatError, zlib.error) as error:
+        raise _damaged(tile, str(error)) from None
+
+
+def _inflated(tile: StoredTile, payload: bytes, window: int, limit: int) -> bytes:
+    """Return a payload without its coding.
+
+    Args:
+        window: of zlib; with 16 added for gzip.
+        limit: bytes; more than this is damage.
+    """
+    inflater = zlib.decompressobj(window)
+    try:
+        body = inflater.decompress(payload, limit)
+    except zlib.error as error:
+        raise _damaged(tile, str(error)) from None
+    if not inflater.eof or inflater.unconsumed_tail:
+        raise _damaged(tile, "is no whole compressed stream of one tile")
+    return body
+
+
+def _damaged(tile: StoredTile, reason: str) -> SlabFormatError:
+    tile.forget_index()
+    return SlabFormatError(f"slab {tile.index.key}: tile {tile.number}: {reason}")
 
 
 def _takes(request: Request, coding: str | None) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class BoundingBox:
-    """A box in the units of some CRS. The axis order of a CRS is a matter of the protocols only."""
+    """A box in the units of a CRS. Only protocols deal with the axis order of the CRS."""
 
     xmin: float
     ymin: float
@@ -20,7 +20,7 @@ class BoundingBox:
         return all(map(math.isfinite, (self.xmin, self.ymin, self.xmax, self.ymax)))
 
     def intersection(self, other: BoundingBox) -> BoundingBox | None:
-        """Return the common part, or None when the boxes have no area in common."""
+        """Return the common part, or None if the boxes have no area in common."""
         xmin, ymin = max(self.xmin, other.xmin), max(self.ymin, other.ymin)
         xmax, ymax = min(self.xmax, other.xmax), min(self.ymax, other.ymax)
         if xmin >= xmax or ymin >= ymax:
@@ -37,4 +37,4 @@ class BoundingBox:
 
 
 WORLD = BoundingBox(-180.0, -90.0, 180.0, 90.0)
-"""The geographic box of the whole Earth, degrees."""
+"""The geographic box of the whole Earth, in degrees."""

@@ -1,4 +1,4 @@
-"""Coordinate reference systems by code, with PROJ behind (tilematrixset.md section 4)."""
+"""Coordinate reference systems by code, based on PROJ (tilematrixset.md section 4)."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import math
 import re
 import threading
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import dataclass, field
+from functools import lru_cache, reduce
 from typing import Final
 
 import numpy as np
@@ -23,19 +23,19 @@ from mastaba.model.bbox import WORLD, BoundingBox
 Floats = npt.NDArray[np.float64]
 
 _CODE = re.compile(r"[A-Za-z]{1,16}:[A-Za-z0-9_.]{1,64}")
-# The same coordinates but for the order in which they are written.
+# Codes of the same coordinates with different axis order.
 _TWINS: Final = {"CRS:84": "EPSG:4326", "EPSG:4326": "CRS:84"}
 _METRES_PER_DEGREE: Final = 6378137.0 * math.pi / 180.0
 _POINTS_PER_EDGE: Final = 256
-# The others have no place on a map: heights alone, or x, y and z from the centre of the Earth.
+# Other kinds cannot be used for maps: vertical and geocentric CRSs.
 _MAP_KINDS: Final = (
     PJType.GEOGRAPHIC_2D_CRS,
     PJType.GEOGRAPHIC_3D_CRS,
     PJType.PROJECTED_CRS,
     PJType.COMPOUND_CRS,
 )
-# PROJ writes this many digits of noise on a round trip over the globe; a box that reaches the
-# edge of the world must still say so.
+# Rounding errors of PROJ in degrees. A box that reaches the edge of the world must still do so
+# after a transformation.
 _DEGREE_NOISE: Final = 1e-9
 
 
@@ -54,7 +54,9 @@ class CRS:
             before x. Only EPSG codes can; ``CRS:84`` and IGNF are always x, y.
         metres_per_unit: of the CRS axes, for scale denominators: as in existing servers, degrees
             on the equator of WGS 84 for geographic CRSs and 1 for all others.
-        area_of_use: degrees; the whole world where PROJ knows none.
+        area_of_use: degrees; the whole world where PROJ knows none. One that crosses the
+            antimeridian reaches around the whole Earth here.
+        areas_of_use: the same as one box, or as two on both sides of the antimeridian.
     """
 
     code: str
@@ -62,23 +64,32 @@ class CRS:
     northing_first: bool
     metres_per_unit: float
     area_of_use: BoundingBox
+    areas_of_use: tuple[BoundingBox, ...] = field(repr=False, compare=False)
+
+    @property
+    def urn(self) -> str:
+        """The identifier in the documents of OWS (OGC 06-121r3 table 22)."""
+        authority, _, code = self.code.partition(":")
+        if self.code == "CRS:84":
+            return "urn:ogc:def:crs:OGC:1.3:CRS84"
+        return f"urn:ogc:def:crs:{authority}::{code}"
 
     @classmethod
     def from_code(cls, code: str) -> CRS:
         """Return the CRS of a code; the same code gives the same object.
 
         Raises:
-            UnknownCRSError: not a code, or unknown to PROJ. Nothing is remembered of it.
+            UnknownCRSError: the code is invalid or unknown to PROJ. It is not cached.
         """
         if not _CODE.fullmatch(code):
             raise UnknownCRSError(f"{code[:80]!r} is not a CRS code of the form AUTHORITY:CODE")
         return _load(code.upper())
 
     def transform_bbox(self, bbox: BoundingBox, target: CRS) -> BoundingBox:
-        """Return the box around ``bbox`` in another CRS, from 256 points on each edge.
+        """Return the box around ``bbox`` in another CRS, computed from 256 points on each edge.
 
         Raises:
-            ValueError: the box, or a part of it, has no finite place in the target CRS.
+            ValueError: the box cannot be transformed completely to the target CRS.
         """
         if self == target:
             return bbox
@@ -94,12 +105,12 @@ class CRS:
         tx, ty = transform_points(self, target, x, y)
         result = BoundingBox(float(tx.min()), float(ty.min()), float(tx.max()), float(ty.max()))
         if not result.is_finite:
-            raise ValueError(f"the box cannot be given in {target.code}")
+            raise ValueError(f"the box cannot be transformed to {target.code}")
         return result
 
 
 def is_known_crs(code: str) -> bool:
-    """Tell whether PROJ lists a code, without loading its definition."""
+    """Return whether PROJ lists a code, without loading its definition."""
     authority, _, number = code.upper().partition(":")
     return code.upper() == "CRS:84" or number in _codes(authority)
 
@@ -114,12 +125,12 @@ def _codes(authority: str) -> frozenset[str]:
 
 
 def geographic_bbox(bbox: BoundingBox, crs: CRS) -> BoundingBox:
-    """Return the WGS 84 longitude/latitude box around ``bbox``, cut at ±180 and ±90 degrees.
+    """Return the WGS 84 longitude/latitude box around ``bbox``, clipped to ±180 and ±90 degrees.
 
     Raises:
-        ValueError: the box has no finite place on the globe.
+        ValueError: the box cannot be transformed to WGS 84, or lies outside the globe.
     """
-    box = crs.transform_bbox(bbox, WGS84)
+    box = _with_poles(crs.transform_bbox(bbox, WGS84), bbox, crs)
     edges = (
         _snap(value, limit)
         for value, limit in zip(
@@ -132,18 +143,37 @@ def geographic_bbox(bbox: BoundingBox, crs: CRS) -> BoundingBox:
     return cut
 
 
+def _with_poles(geographic: BoundingBox, bbox: BoundingBox, crs: CRS) -> BoundingBox:
+    """Return a geographic box with the poles that lie inside, which no edge comes near to."""
+    if crs.is_geographic:
+        return geographic
+    for latitude in (-90.0, 90.0):
+        # Where a pole is no point, as in Mercator, its longitudes have places of their own.
+        x, y = transform_points(
+            WGS84, crs, np.array([0.0, 120.0, 240.0]), np.full(3, latitude, np.float64)
+        )
+        is_point = np.isfinite(x + y).all() and max(np.ptp(x), np.ptp(y)) < 1.0
+        if is_point and bbox.xmin < x[0] < bbox.xmax and bbox.ymin < y[0] < bbox.ymax:
+            pole = BoundingBox(-180.0, latitude, 180.0, latitude)
+            geographic = geographic.union(pole)
+    return geographic
+
+
 def _snap(value: float, limit: float) -> float:
     return limit if abs(value - limit) < _DEGREE_NOISE else value
 
 
 def transform_points(source: CRS, target: CRS, x: Floats, y: Floats) -> tuple[Floats, Floats]:
-    """Return points in another CRS, x before y on both sides.
+    """Transform points to another CRS, x before y on both sides.
 
     Args:
-        x, y: float64, any shape; left as they are.
+        source: CRS of the points.
+        target: CRS of the result.
+        x: float64, any shape; not modified.
+        y: like x.
 
     Returns:
-        Arrays of the same shape; not finite where a point has no place in the target.
+        Arrays of the same shape; not finite where a point cannot be transformed.
     """
     try:
         tx, ty = _transformer(source.code, target.code).transform(x, y)
@@ -153,19 +183,24 @@ def transform_points(source: CRS, target: CRS, x: Floats, y: Floats) -> tuple[Fl
     return np.asarray(tx), np.asarray(ty)
 
 
+_TRANSFORMERS: Final = 32
+"""For each thread; with the grids of its datum shifts, one may take a megabyte."""
+
 _threads = threading.local()
 
 
 def _transformer(source: str, target: str) -> pyproj.Transformer:
-    """Return the transformer between two codes; PROJ objects must not be shared by threads."""
+    """Return this thread's transformer between two codes: PROJ objects are not thread-safe."""
     cache: dict[tuple[str, str], pyproj.Transformer] | None = getattr(_threads, "cache", None)
     if cache is None:
         cache = _threads.cache = {}
-    found = cache.get((source, target))
-    if found is None:
-        found = cache[source, target] = pyproj.Transformer.from_crs(
-            _proj_name(source), _proj_name(target), always_xy=True
-        )
+    # Taken out and put in again, so that the one not used for longest comes first.
+    found = cache.pop((source, target), None) or pyproj.Transformer.from_crs(
+        _proj_name(source), _proj_name(target), always_xy=True
+    )
+    cache[source, target] = found
+    if len(cache) > _TRANSFORMERS:
+        del cache[next(iter(cache))]
     return found
 
 
@@ -175,20 +210,22 @@ def _proj_name(code: str) -> str:
 
 @lru_cache(maxsize=1024)
 def _load(code: str) -> CRS:
-    # lru_cache keeps no exceptions: nothing is remembered of an unknown code.
+    # lru_cache does not cache exceptions, so unknown codes use no memory.
     try:
         proj = pyproj.CRS.from_user_input(_proj_name(code))
     except ProjCRSError:
-        raise UnknownCRSError(f"the CRS {code} is not known") from None
+        raise UnknownCRSError(f"the CRS {code} is unknown") from None
     if not (proj.is_geographic or proj.is_projected):
-        raise UnknownCRSError(f"the CRS {code} is none for maps")
+        raise UnknownCRSError(f"the CRS {code} cannot be used for maps")
     area = proj.area_of_use
+    areas = _areas(area.west, area.south, area.east, area.north) if area else (WORLD,)
     return CRS(
         code=code,
         is_geographic=proj.is_geographic,
         northing_first=code.startswith("EPSG:") and _northing_first(proj),
         metres_per_unit=_METRES_PER_DEGREE if proj.is_geographic else 1.0,
-        area_of_use=WORLD if area is None else _area(area.west, area.south, area.east, area.north),
+        area_of_use=reduce(BoundingBox.union, areas),
+        areas_of_use=areas,
     )
 
 
@@ -196,24 +233,23 @@ def _northing_first(proj: pyproj.CRS) -> bool:
     directions = [axis.direction.lower() for axis in proj.axis_info[:2]]
     if directions[0] in ("north", "south") and directions[1] in ("east", "west"):
         return True
-    # Polar CRSs call both axes "north" or "south"; the abbreviation tells which is which.
+    # Polar CRSs call both axes "north" or "south"; the abbreviations distinguish them.
     abbreviations = [axis.abbrev.upper() for axis in proj.axis_info[:2]]
     return directions[0] == directions[1] and abbreviations[:1] in (["N"], ["Y"])
 
 
-def _area(west: float, south: float, east: float, north: float) -> BoundingBox:
-    # An area across the antimeridian (west > east) has no single box; the full turn contains it.
-    if west > east:
-        west, east = -180.0, 180.0
-    return BoundingBox(west, south, east, north)
+def _areas(west: float, south: float, east: float, north: float) -> tuple[BoundingBox, ...]:
+    if west <= east:
+        return (BoundingBox(west, south, east, north),)
+    return BoundingBox(west, south, 180.0, north), BoundingBox(-180.0, south, east, north)
 
 
 class Equivalences:
     """CRS codes that denote the same coordinates (services-config.md section 4).
 
-    Two codes are equal when they are the same text in any letter case, when one is listed under
-    the other, or when they differ only in axis order (``CRS:84`` and ``EPSG:4326``).
-    Not transitive.
+    Two codes are equivalent if they differ only in letter case, if one is listed under the other,
+    or if they differ only in axis order (``CRS:84`` and ``EPSG:4326``). Equivalence is not
+    transitive.
     """
 
     def __init__(self, equivalents: Mapping[str, Iterable[str]] | None = None) -> None:
@@ -227,21 +263,21 @@ class Equivalences:
         self._equal.setdefault(other, set()).add(one)
 
     def equal(self, one: str, other: str) -> bool:
-        """Tell whether two codes denote the same coordinates, in x, y order."""
+        """Return whether two codes denote the same coordinates in x, y order."""
         one, other = one.upper(), other.upper()
         return one == other or other in self._equal.get(one, ()) or _TWINS.get(one) == other
 
     def declared(self, code: str) -> list[str]:
-        """Return the codes declared equal to ``code``, sorted, without itself."""
+        """Return the other codes declared equivalent to ``code``, sorted."""
         code = code.upper()
         return sorted(self._equal.get(code, set()) - {code})
 
     def equivalents(self, code: str) -> list[str]:
-        """Return every code equal to ``code`` without itself, the one in other axis order first."""
+        """Return all other codes equivalent to ``code``, the one with other axis order first."""
         code = code.upper()
         twin = [_TWINS[code]] if code in _TWINS else []
         return list(dict.fromkeys((*twin, *self.declared(code))))
 
 
 WGS84: Final = CRS.from_code("CRS:84")
-"""Longitude and latitude, in this order, degrees."""
+"""Longitude and latitude, in this order, in degrees."""

@@ -1,4 +1,4 @@
-"""In which CRSs maps are offered (layer.md section 6, services-config.md sections 2.1 and 4)."""
+"""CRSs in which maps are offered (layer.md section 6, services-config.md sections 2.1 and 4)."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ class LayerCRS:
     """The CRSs of one layer.
 
     Attributes:
-        own: codes beside those that all layers share: the native one first, its equivalents,
-            the extra ones.
-        offered: every code that a request may name.
+        own: codes that are not shared by all layers: the native one, its equivalents, and the
+            extra ones.
+        offered: all codes that a request may name.
     """
 
     own: tuple[str, ...]
@@ -25,10 +25,13 @@ class LayerCRS:
 
 
 class CRSOffer:
-    """Which CRSs are offered. Made once for a configuration; knows only codes that are offered.
+    """The CRSs offered by a configuration.
+
+    Args:
+        settings: settings of the configuration.
 
     Attributes:
-        shared: codes that all layers are offered in; empty without reprojection.
+        shared: codes in which all layers are offered; empty without reprojection.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -44,7 +47,7 @@ class CRSOffer:
     def of(self, layer: Layer) -> LayerCRS:
         """Return the CRSs of a layer."""
         native = layer.pyramid.tile_matrix_set.crs.code.upper()
-        # Equivalents of the native CRS need no reprojection, so they count in any case.
+        # Equivalents of the native CRS need no reprojection, so they are always offered.
         further = self._equivalences.equivalents(native)
         if self._reprojection:
             extra = (code for code in map(str.upper, layer.extra_crs) if code not in self._shared)
@@ -53,7 +56,7 @@ class CRSOffer:
         return LayerCRS(tuple(own), self._shared | own.keys())
 
     def common(self, layers: Iterable[LayerCRS]) -> tuple[str, ...]:
-        """Return the codes that each of some layers is offered in; those shared for no layer."""
+        """Return the codes in which all given layers are offered; `shared` for no layers."""
         layers = list(layers)
         if not layers:
             return self.shared
@@ -62,7 +65,7 @@ class CRSOffer:
 
 
 def _meets(code: str, layer: Layer) -> bool:
-    """Tell whether the area of use of a CRS has something in common with a layer."""
+    """Return whether the area of use of a CRS intersects a layer."""
     try:
         area = CRS.from_code(code).area_of_use
     except UnknownCRSError:

@@ -1,4 +1,4 @@
-"""One thing that is wrong with a configuration, told so that it can be mended."""
+"""Problems of a configuration."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class Severity(StrEnum):
-    """ERROR: what it concerns cannot be used. WARNING: it is used, but not as written."""
+    """Severity of a problem. ERROR: the item cannot be used. WARNING: it is used, but changed."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -15,11 +15,12 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One thing that is wrong.
+    """One problem.
 
     Attributes:
-        file: the file or object at fault.
-        path: JSON path in it, such as ``$.logger.level``; ``$`` for the whole document.
+        severity: how serious it is.
+        file: the file or object with the problem.
+        path: JSON path in the file, such as ``$.logger.level``; ``$`` for the whole document.
         reason: what is wrong.
         remedy: what to do about it.
     """

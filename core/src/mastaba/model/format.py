@@ -1,4 +1,4 @@
-"""The twelve tile formats of slab pyramids, and how each goes over the wire (slab.md section 4)."""
+"""The twelve tile formats of slab pyramids, stored and over HTTP (slab.md section 4)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 
 
 class Codec(StrEnum):
-    """How the bytes of one stored tile are made."""
+    """Encoding of a stored tile."""
 
     RAW = "raw"
     ZIP = "zip"
@@ -22,17 +22,17 @@ class Codec(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TileFormat:
-    """One format name of a pyramid descriptor.
+    """A tile format of a pyramid.
 
     Attributes:
-        name: as in the descriptor, for example ``TIFF_ZIP_FLOAT32``.
-        codec: how a payload is encoded.
+        name: name in the descriptor, for example ``TIFF_ZIP_FLOAT32``.
+        codec: encoding of the stored tiles.
         sample: ``uint8``, ``float32``, or None for vector tiles.
-        media_type: Content-Type of a tile, and the only FORMAT a client may ask for.
-        extension: of tile URLs in TMS and RESTful WMTS.
-        extension_aliases: further extensions that are accepted.
-        content_encoding: HTTP coding that the stored payload already is in.
-        channels: channel counts that the format allows.
+        media_type: Content-Type of a tile, and the only FORMAT that clients may request.
+        extension: file extension in tile URLs of TMS and RESTful WMTS.
+        extension_aliases: other accepted extensions.
+        content_encoding: HTTP content coding of the stored tiles, or None.
+        channels: allowed numbers of channels.
     """
 
     name: str
@@ -50,7 +50,7 @@ class TileFormat:
 
     @property
     def needs_tiff_header(self) -> bool:
-        """Whether a stored payload becomes an image only with a TIFF header in front."""
+        """Whether a stored tile needs a TIFF header in front to be a valid image."""
         return self.media_type == "image/tiff"
 
     def accepts_extension(self, extension: str) -> bool:
@@ -95,4 +95,4 @@ def _tiff(word: str, codec: Codec, sample: str) -> TileFormat:
 
 
 TILE_FORMATS: Final = MappingProxyType(_formats())
-"""Every format by its name in pyramid descriptors."""
+"""All formats by name."""

@@ -1,4 +1,4 @@
-"""Layers: what is published (layer.md)."""
+"""Published layers (layer.md)."""
 
 from __future__ import annotations
 
@@ -37,10 +37,13 @@ class Attribution:
 
 @dataclass(frozen=True, slots=True)
 class FeatureInfo:
-    """How GetFeatureInfo is answered (layer.md section 8).
+    """Source of GetFeatureInfo responses (layer.md section 8).
 
     Attributes:
-        url: of the external WMS; None when the pixels of the pyramid are the answer.
+        url: URL of an external WMS; None if the response contains pixel values of the pyramid.
+        layers: value of LAYERS for the external WMS.
+        query_layers: value of QUERY_LAYERS for the external WMS.
+        extra_query_params: further query parameters for the external WMS.
     """
 
     url: str | None = None
@@ -56,15 +59,16 @@ class Layer:
     Attributes:
         pyramid: composed of the level ranges of one or more pyramids.
         styles: at least one for raster layers, the first is the default; none for vector ones.
-        native_bbox: in the CRS of the tile matrix set.
-        geographic_bbox: WGS 84 degrees, longitude is x.
+        native_bbox: around the data of all levels, or as the operator says; in the CRS of the
+            tile matrix set.
+        geographic_bbox: the same in WGS 84 degrees, longitude is x.
         resampling: kernel name, ``nn`` to ``lanczos_4``.
         extra_crs: codes offered for maps besides the native and the global ones.
         extra_tile_matrix_sets: offered by tile services when tiles may be reprojected.
         hidden_from: names of the services that do not publish the layer.
-        cache_control: value of the header on tiles, or None for no header.
-        missing_tile_status: HTTP status for a tile that the limits allow but nobody stored;
-            200 stands for a tile of nodata, None leaves it to the protocol.
+        cache_control: Cache-Control header of tiles, or None for no header.
+        missing_tile_status: HTTP status for a tile inside the limits that is not stored. 200
+            means a tile of nodata; None means the default of the protocol.
     """
 
     id: str

@@ -1,4 +1,4 @@
-"""Pyramids of slabs: what a descriptor says of them (pyramid.md section 2)."""
+"""Slab pyramids as described by their descriptors (pyramid.md section 2)."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from mastaba.model.tile_matrix_set import TileLimits, TileMatrix, TileMatrixSet
 
 @dataclass(frozen=True, slots=True)
 class RasterSpecification:
-    """Pixels of a raster pyramid.
+    """Pixel properties of a raster pyramid.
 
     Attributes:
         channels: 1 to 4.
         nodata: one value per channel.
-        photometric: ``gray`` or ``rgb`` in practice; informative, the channel count decides.
+        photometric: ``gray`` or ``rgb`` in practice; only informative, not used for decoding.
     """
 
     channels: int
@@ -26,7 +26,7 @@ class RasterSpecification:
 
 @dataclass(frozen=True, slots=True)
 class Attribute:
-    """One attribute of a vector table. ``type`` is free text of the source."""
+    """One attribute of a vector table. ``type`` is free text from the source."""
 
     name: str
     type: str
@@ -54,6 +54,7 @@ class Level:
         tiles_per_width, tiles_per_height: size of a slab, tiles.
         limits: the tiles that may exist; nothing is read outside.
         tables: of vector levels.
+        limits_from: file and key that set the limits, for operators.
     """
 
     matrix: TileMatrix
@@ -61,14 +62,18 @@ class Level:
     tiles_per_height: int
     limits: TileLimits
     tables: tuple[Table, ...] = ()
+    limits_from: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Pyramid:
-    """Levels in one tile format over one tile matrix set.
+    """Levels with one tile format and one tile matrix set.
 
     Attributes:
-        raster: None for vector pyramids.
+        name: name of the pyramid.
+        tile_matrix_set: grid of the levels.
+        format: tile format of all levels.
+        raster: pixel properties; None for vector pyramids.
         levels: by tile matrix identifier, coarse to fine.
     """
 
@@ -88,6 +93,6 @@ class Pyramid:
 
     @property
     def takes_palettes(self) -> bool:
-        """Whether a palette can be put into the stored tiles: into one-channel PNG only."""
+        """Whether a palette can be inserted into stored tiles (one-channel PNG only)."""
         raster = self.raster
         return self.format.codec is Codec.PNG and raster is not None and raster.channels == 1

@@ -1,4 +1,4 @@
-"""What services.json says, for all services and for each (services-config.md)."""
+"""Settings from services.json, global and per service (services-config.md)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mastaba.model.layer import Metadata
 
 @dataclass(frozen=True, slots=True)
 class Contact:
-    """Who answers for the service; empty texts are not written anywhere."""
+    """Contact of the service provider; empty fields are omitted from documents."""
 
     name: str = ""
     position: str = ""
@@ -29,7 +29,12 @@ class Contact:
 
 @dataclass(frozen=True, slots=True)
 class MapSettings:
-    """``global.map``: limits and choices of WMS and OGC API Maps (services-config.md 2.1)."""
+    """``global.map``: limits and choices of WMS and OGC API Maps (services-config.md 2.1).
+
+    Attributes:
+        overviews: whether a map that would take too many tiles of the coarsest level may be
+            drawn from a sample of them.
+    """
 
     reprojection: bool = True
     formats: tuple[str, ...] = (
@@ -46,17 +51,33 @@ class MapSettings:
     max_tiles_x: int = 32
     max_tiles_y: int = 32
     max_pixels: int = 5000 * 5000
-    max_source_bytes: int = 1024**3
+    max_source_bytes: int = 256 * 1024**2
+    overviews: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class MapLimits:
+    """What the maps of one process may take, all of them together.
+
+    Attributes:
+        memory: bytes. A map that needs more is drawn when no other one is.
+        concurrent: maps drawn at a time; heavy ones take half of these places at most.
+        waiting: maps that wait for their turn; further ones are refused.
+    """
+
+    memory: int = 256 * 1024**2
+    concurrent: int = 4
+    waiting: int = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What services.json says for all services.
+    """Settings for all services.
 
     Attributes:
-        enabled: whether services answer at all (health and admin do in any case).
+        enabled: whether services are turned on (health and admin always are).
         tile_reprojection: whether layers are offered in their extra tile matrix sets.
-        cors: False, True for every origin, or the one origin that browsers may read from.
+        cors: whose pages may read answers: False for none, True for every origin, or origins.
         default_style: file id of the style for raster layers that have no usable one.
     """
 
@@ -69,7 +90,7 @@ class Settings:
     inspire: bool = False
     map: MapSettings = MapSettings()
     tile_reprojection: bool = False
-    cors: bool | str = False
+    cors: bool | str | tuple[str, ...] = False
     equivalences: Equivalences = field(default_factory=Equivalences, compare=False)
     default_style: str = "normal"
 
@@ -79,9 +100,9 @@ class ServiceSettings:
     """The section of one service in services.json.
 
     Attributes:
-        endpoint_uri: public URL, without final slash; used in every URL of every answer.
-        root_path: internal path, ``/wmts``; empty for the service at ``/``.
-        own: the service's own settings, validated by `Service.settings_schema`.
+        endpoint_uri: public URL without trailing slash; used in all URLs in responses.
+        root_path: internal path, such as ``/wmts``; empty for the service at ``/``.
+        own: service-specific settings, validated with `Service.settings_schema`.
     """
 
     endpoint_uri: str

@@ -1,4 +1,4 @@
-"""Styles: what becomes of the pixels of a layer (style.md)."""
+"""Styles: how the pixels of a layer are drawn (style.md)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Legend:
-    """A legend picture that lies elsewhere. Zero sizes and scales mean "not given"."""
+    """An external legend image. Sizes and scale denominators of 0 mean "not given"."""
 
     media_type: str
     url: str
@@ -21,9 +21,9 @@ class Legend:
 
 @dataclass(frozen=True, slots=True)
 class PaletteEntry:
-    """Colour from ``value`` upward; components 0 to 255.
+    """Colour from ``value`` upward; components from 0 to 255.
 
-    An alpha of -1 stands, in indexed PNG only, for 255 less the index.
+    In indexed PNG only, an alpha of -1 means 255 minus the index.
     """
 
     value: float
@@ -38,9 +38,10 @@ class Palette:
     """Colours for the values of one channel (style.md section 3).
 
     Attributes:
-        entries: at least one, ascending by value, each value once.
-        rgb_continuous, alpha_continuous: interpolate between entries.
-        no_alpha: the output has three channels.
+        entries: at least one entry, ascending by value, without duplicate values.
+        rgb_continuous: whether colours are interpolated between entries.
+        alpha_continuous: whether alpha is interpolated between entries.
+        no_alpha: whether the output has three channels.
     """
 
     entries: tuple[PaletteEntry, ...]
@@ -49,7 +50,7 @@ class Palette:
     no_alpha: bool = False
 
     def colour(self, value: float) -> tuple[int, int, int, int]:
-        """Return red, green, blue and alpha for one value."""
+        """Return red, green, blue and alpha of a value."""
         entries = self.entries
         below = next((i for i in range(len(entries) - 1, -1, -1) if entries[i].value <= value), 0)
         low = entries[below]
@@ -67,8 +68,8 @@ class Palette:
 
 
 def _between(low: int, high: int, part: float) -> int:
-    # The tiny addition keeps a value that is whole but for rounding noise from being cut by one.
-    # Without interpolation the mark -1 of an alpha must stay what it is.
+    # The small addend keeps rounding errors from lowering an integral value by one. Without
+    # interpolation, the special alpha -1 must not change.
     return int(low + (high - low) * part + 1e-9) if part else low
 
 
@@ -77,11 +78,11 @@ class Style:
     """One way to draw a layer.
 
     Attributes:
-        id: file stem of the descriptor, as layer descriptors name it.
-        identifier: public name, in requests and capabilities.
-        palette: None when the style has none, or an empty one.
-        processing: the descriptor's other instructions by name (``estompage``, ``pente``,
-            ``exposition``, ``terrainrgb``, ``colorize``), as validated.
+        id: file stem of the descriptor, used in layer descriptors.
+        identifier: public name, used in requests and capabilities.
+        palette: None if the style has no palette or an empty one.
+        processing: other validated instructions of the descriptor by name (``estompage``,
+            ``pente``, ``exposition``, ``terrainrgb``, ``colorize``).
     """
 
     id: str

@@ -13,15 +13,15 @@ from mastaba.model.bbox import BoundingBox
 from mastaba.model.crs import CRS
 
 PIXEL_SIZE: Final = 0.00028
-"""Metres; the pixel of the scale denominator in OGC standards."""
+"""Metres; the standardized pixel size for scale denominators in OGC standards."""
 
-# Bounds computed in floating point miss a tile edge by a little; this part of a tile forgives it.
+# Tolerance, as a fraction of a tile, for rounding errors at tile edges.
 _EDGE: Final = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
 class TileLimits:
-    """The tiles that exist in one matrix; all four indices are inclusive."""
+    """The range of tiles in one matrix; all four indices are inclusive."""
 
     min_row: int
     max_row: int
@@ -32,7 +32,7 @@ class TileLimits:
         return self.min_row <= tile_row <= self.max_row and self.min_col <= tile_col <= self.max_col
 
     def intersection(self, other: TileLimits) -> TileLimits | None:
-        """Return the common tiles, or None when there is none."""
+        """Return the common tiles, or None if there are none."""
         min_row, max_row = max(self.min_row, other.min_row), min(self.max_row, other.max_row)
         min_col, max_col = max(self.min_col, other.min_col), min(self.max_col, other.max_col)
         if min_row > max_row or min_col > max_col:
@@ -42,14 +42,17 @@ class TileLimits:
 
 @dataclass(frozen=True, slots=True)
 class TileMatrix:
-    """One grid of a set.
+    """One grid of a tile matrix set.
 
     Attributes:
         id: identifier in requests and descriptors.
-        cell_size: ground size of a pixel on both axes, CRS units.
-        origin_x, origin_y: upper left corner of the matrix, CRS units, easting before northing.
-        tile_width, tile_height: pixels.
-        matrix_width, matrix_height: tiles.
+        cell_size: size of a pixel on both axes, in CRS units.
+        origin_x: easting or longitude of the upper left corner, in CRS units.
+        origin_y: northing or latitude of the upper left corner, in CRS units.
+        tile_width: pixels.
+        tile_height: pixels.
+        matrix_width: tiles.
+        matrix_height: tiles.
     """
 
     id: str
@@ -66,7 +69,7 @@ class TileMatrix:
         return TileLimits(0, self.matrix_height - 1, 0, self.matrix_width - 1)
 
     def bbox_of(self, limits: TileLimits) -> BoundingBox:
-        """Return the box of whole tiles inside ``limits``, CRS units."""
+        """Return the box of the tiles in ``limits``, in CRS units."""
         width, height = self.tile_width * self.cell_size, self.tile_height * self.cell_size
         return BoundingBox(
             self.origin_x + limits.min_col * width,
@@ -76,9 +79,9 @@ class TileMatrix:
         )
 
     def limits_of(self, bbox: BoundingBox) -> TileLimits | None:
-        """Return the tiles that meet a box, or None when no tile of the matrix does.
+        """Return the tiles that intersect a box, or None if there are none.
 
-        An edge of the box that lies on a tile boundary adds no tile (layer.md section 4).
+        Tiles that only touch an edge of the box are not included (layer.md section 4).
         """
         width, height = self.tile_width * self.cell_size, self.tile_height * self.cell_size
         return TileLimits(
@@ -97,7 +100,8 @@ class TileMatrixSet:
     """A list of matrices in one CRS, ordered from the coarsest to the finest.
 
     Attributes:
-        id: file stem of the descriptor, the identifier in requests.
+        id: file stem of the descriptor, used as identifier in requests.
+        crs: CRS of all matrices.
         matrices: by identifier, coarse to fine (largest cell size first).
     """
 
@@ -118,7 +122,7 @@ class TileMatrixSet:
         abstract: str = "",
         keywords: tuple[str, ...] = (),
     ) -> TileMatrixSet:
-        """Make a set of matrices in any order."""
+        """Create a set from matrices in any order."""
         ordered = sorted(matrices, key=lambda matrix: -matrix.cell_size)
         return cls(
             identifier,
@@ -131,9 +135,8 @@ class TileMatrixSet:
 
     @property
     def is_quadtree(self) -> bool:
-        """Whether each matrix has half the cell size of the coarser one, same origin and tile size.
-
-        The tolerance is that of tilematrixset.md section 5.
+        """Whether each matrix halves the cell size of the previous one, with equal origin and tile
+        size (tolerance as in tilematrixset.md section 5).
         """
         matrices = list(self.matrices.values())
         return all(
@@ -147,7 +150,7 @@ class TileMatrixSet:
         """Return the matrices from ``top`` (coarse) to ``bottom`` (fine), both included.
 
         Raises:
-            KeyError: no matrix has one of the identifiers.
+            KeyError: one of the identifiers is unknown.
         """
         coarse, fine = self.matrices[top].cell_size, self.matrices[bottom].cell_size
         return [matrix for matrix in self.matrices.values() if coarse >= matrix.cell_size >= fine]

@@ -1,4 +1,4 @@
-"""What a layer offers of a tile matrix set that is not its own (layer.md section 7)."""
+"""The extra tile matrix sets in which a layer is offered (layer.md section 7)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ class TileMatrixSetLink:
     """The part of a tile matrix set in which a layer is offered (OGC 07-057r7 table 10).
 
     Attributes:
-        limits: of each matrix offered, by its identifier, coarse to fine; at least one.
+        tile_matrix_set: the set.
+        limits: limits of each offered matrix, by identifier, coarse to fine; at least one.
     """
 
     tile_matrix_set: TileMatrixSet
@@ -37,24 +38,24 @@ class TileMatrixSetLink:
 
     @property
     def matrices(self) -> tuple[TileMatrix, ...]:
-        """The matrices offered, coarse to fine."""
+        """The offered matrices, coarse to fine."""
         return tuple(self.tile_matrix_set.matrices[name] for name in self.limits)
 
 
 def links(layer: Layer) -> list[TileMatrixSetLink]:
-    """Return what a layer offers of its extra tile matrix sets, in their order.
+    """Return the links of a layer to its extra tile matrix sets, in their order.
 
-    Sets in which it cannot be offered are left out.
+    Sets in which the layer cannot be offered are omitted.
     """
     found = (link_to(layer, tile_matrix_set) for tile_matrix_set in layer.extra_tile_matrix_sets)
     return [link for link in found if link is not None]
 
 
 def link_to(layer: Layer, tile_matrix_set: TileMatrixSet) -> TileMatrixSetLink | None:
-    """Return what a raster layer offers of a set; None when there is nothing.
+    """Return the link of a raster layer to a set, or None if it cannot be offered in the set.
 
-    The extent of the layer must meet the area of use of the CRS of the set, and at least one
-    level of the layer must have a matrix of about its own cell size in the set.
+    The extent of the layer must intersect the area of use of the CRS of the set, and the set must
+    have a matrix with about the same cell size as one of the levels of the layer.
     """
     crs = tile_matrix_set.crs
     geographic = layer.geographic_bbox.intersection(crs.area_of_use)
@@ -70,7 +71,7 @@ def link_to(layer: Layer, tile_matrix_set: TileMatrixSet) -> TileMatrixSetLink |
     bottom = _first_match(reversed(levels), tile_matrix_set, scale)
     if top is None or bottom is None:
         return None
-    # A set may be nested the other way round than the levels that its ends were found for.
+    # The matrices found for the coarsest and finest level may be in reverse order.
     top, bottom = sorted((top, bottom), key=lambda matrix: -matrix.cell_size)
     offered = {
         matrix.id: matrix.limits_of(bbox) for matrix in tile_matrix_set.between(top.id, bottom.id)
@@ -89,10 +90,12 @@ def _first_match(
 def _corresponding(
     matrix: TileMatrix, tile_matrix_set: TileMatrixSet, scale: float
 ) -> TileMatrix | None:
-    """Return the matrix of another set whose cells are about as large; None without any.
+    """Return the matrix of another set with about the same cell size, or None.
 
     Args:
-        scale: length in the CRS of the set of one unit of the CRS of ``matrix``.
+        matrix: matrix to compare with.
+        tile_matrix_set: the other set.
+        scale: length of one CRS unit of ``matrix``, in CRS units of the other set.
     """
     wanted = matrix.cell_size * scale
     ratios = {name: wanted / other.cell_size for name, other in tile_matrix_set.matrices.items()}
@@ -104,14 +107,16 @@ def _corresponding(
 
 @lru_cache(maxsize=256)
 def _scale(source: CRS, target: CRS) -> float:
-    """Return the length in one CRS of a unit of another, averaged over where both are used.
+    """Return the length of one unit of ``source`` in units of ``target``.
+
+    It is averaged over the common area of use.
 
     Raises:
-        ValueError: there is no such place, or it cannot be given in one of them.
+        ValueError: there is no common area, or it cannot be transformed.
     """
     area = source.area_of_use.intersection(target.area_of_use)
     if area is None:
-        raise ValueError(f"{source.code} and {target.code} are not used in the same place")
+        raise ValueError(f"{source.code} and {target.code} have no common area of use")
     one, other = WGS84.transform_bbox(area, source), WGS84.transform_bbox(area, target)
     across = (other.xmax - other.xmin) / (one.xmax - one.xmin)
     down = (other.ymax - other.ymin) / (one.ymax - one.ymin)

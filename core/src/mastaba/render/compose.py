@@ -16,6 +16,9 @@ Float32 = npt.NDArray[np.float32]
 
 _LUMINANCE: Final = np.array([0.2125, 0.7154, 0.0721], np.float32)
 
+_MIXING: Final = 88
+"""Bytes for each pixel while 8-bit layers are merged: colours and alpha as floats."""
+
 
 def merge(images: Sequence[MapImage]) -> MapImage:
     """Return several images as one, the first at the bottom.
@@ -46,6 +49,35 @@ def merge(images: Sequence[MapImage]) -> MapImage:
     if valid is not None:
         pixels[~valid] = nodata
     return MapImage(pixels, valid, nodata, any(image.encodes_numbers for image in images))
+
+
+def merge_memory(blank: MapImage, count: int) -> int:
+    """Return an upper estimate of the bytes that merging takes for each pixel.
+
+    Args:
+        blank: a pixel of the merged map.
+        count: of layers.
+    """
+    if count == 1:
+        return 0
+    pixels = blank.pixels
+    return _MIXING if pixels.dtype == np.uint8 else 2 * pixels.shape[2] * pixels.itemsize + 2
+
+
+def joined(images: Sequence[MapImage], axis: int) -> MapImage:
+    """Return images of one kind as one: one below the other (axis 0) or side by side (axis 1)."""
+    first = images[0]
+    if len(images) == 1:
+        return first
+    valid = None
+    if any(image.valid is not None for image in images):
+        masks = [
+            np.ones(image.pixels.shape[:2], np.bool_) if image.valid is None else image.valid
+            for image in images
+        ]
+        valid = np.concatenate(masks, axis)
+    pixels = np.concatenate([image.pixels for image in images], axis)
+    return MapImage(pixels, valid, first.nodata, first.encodes_numbers)
 
 
 def _nodata(values: tuple[float, ...], channels: int) -> tuple[float, ...]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Final
 
 from threadpoolctl import ThreadpoolController
 
@@ -12,20 +13,36 @@ from mastaba.errors import InvalidParameterError
 from mastaba.model.crs import CRS
 from mastaba.model.layer import Layer
 from mastaba.model.settings import MapSettings
-from mastaba.render.compose import merge
+from mastaba.render.admission import Admission
+from mastaba.render.compose import joined, merge, merge_memory
 from mastaba.render.layer_map import Extent
 from mastaba.render.limits import check_size
-from mastaba.render.mosaic import LevelPixels
+from mastaba.render.mosaic import LevelPixels, latest
 from mastaba.render.request import MapImage, MapLayer, MapRequest
 from mastaba.render.styled_layer import StyledLayer, is_bytes
 from mastaba.render.tile_cache import TileCache
 
+_SMALL_THINGS: Final = 1024**2
+"""Bytes: positions, weights, descriptions of tiles."""
+
 
 class PreparedMap:
-    """A map of which everything is decided, and within the limits; nothing is read yet."""
+    """A map of which everything is decided, and within the limits; nothing is read yet.
 
-    def __init__(self, layers: Sequence[StyledLayer]) -> None:
+    Attributes:
+        width, height: pixels.
+        strip_height: rows that are drawn at a time, unless the caller wants others.
+    """
+
+    def __init__(
+        self, layers: Sequence[StyledLayer], width: int, height: int, limits: MapSettings
+    ) -> None:
         self._layers = layers
+        self.width = width
+        self.height = height
+        self.strip_height = min(layer.strip_height for layer in layers)
+        for layer in layers:
+            layer.check(limits, self._cuts(self.strip_height))
 
     @property
     def is_empty(self) -> bool:
@@ -48,18 +65,59 @@ class PreparedMap:
         known = [version for version in versions if version is not None]
         return ",".join(known) if len(known) == len(versions) else None
 
-    def draw(self) -> MapImage:
-        """Return the pixels.
+    def modified(self) -> float | None:
+        """Return when the slabs of the map were modified last; see `LevelPixels.modified`."""
+        return latest(layer.modified() for layer in self._layers)
+
+    @property
+    def blank(self) -> MapImage:
+        """A pixel without data: it tells channels, sample type and nodata value of the map."""
+        return merge([layer.blank for layer in self._layers])
+
+    @property
+    def memory(self) -> int:
+        """Bytes that drawing the map holds at once, an upper estimate; an encoder needs its own."""
+        cuts = self._cuts(self.strip_height)
+        layers = [layer.memory(cuts) for layer in self._layers]
+        merging = merge_memory(self.blank, len(layers)) * self.strip_height * self.width
+        return (
+            _SMALL_THINGS
+            + sum(layer.kept + layer.drawn for layer in layers)
+            + max(merging, *(layer.drawing for layer in layers))
+        )
+
+    def strips(self, height: int | None = None) -> Iterator[MapImage]:
+        """Yield the map in strips of rows, from the top.
+
+        Args:
+            height: rows of each strip but the last one, in place of `strip_height`. The pixels
+                do not depend on it.
 
         Raises:
             SlabFormatError, StorageError: the data cannot be read.
         """
-        with trace.step("draw"):
-            return merge([layer.draw() for layer in self._layers])
+        cuts = self._cuts(height or self.strip_height)
+        layers = [layer.strips(cuts) for layer in self._layers]
+        for _ in cuts:
+            with trace.step("draw"):
+                image = merge([next(layer) for layer in layers])
+            yield image
+
+    def draw(self) -> MapImage:
+        """Return the whole map. Raises what `strips` raises."""
+        return joined(list(self.strips()), axis=0)
+
+    def _cuts(self, height: int) -> Sequence[slice]:
+        return [
+            slice(start, min(start + height, self.height))
+            for start in range(0, self.height, height)
+        ]
 
 
 class Renderer:
     """Renders maps of one catalogue. Shared by all threads.
+
+    Whoever draws and encodes a map for a request does so inside ``admission.map``.
 
     Args:
         tiles: decoded tiles, in place of a cache of its own.
@@ -72,11 +130,14 @@ class Renderer:
         self._catalogue = catalogue
         self._settings = catalogue.settings.map
         self.tiles = TileCache(catalogue.decoded_tiles_size) if tiles is None else tiles
+        self.admission = Admission(catalogue.map_limits)
         self._levels: dict[str, dict[str, LevelPixels]] = {}
 
     def of(self, catalogue: Catalogue) -> Renderer:
-        """Return the renderer of another catalogue with the same cache of decoded tiles."""
-        return Renderer(catalogue, self.tiles)
+        """Return the renderer of another catalogue, with the caches and limits of this one."""
+        renderer = Renderer(catalogue, self.tiles)
+        renderer.admission = self.admission
+        return renderer
 
     def prepare(self, request: MapRequest, limits: MapSettings | None = None) -> PreparedMap:
         """Decide how a map is made, and refuse one that asks too much.
@@ -95,9 +156,7 @@ class Renderer:
                 "8-bit pictures and float values cannot go into one map", "LAYERS"
             )
         layers = [self._styled_layer(request, entry) for entry in request.layers]
-        for layer in layers:
-            layer.check(limits)
-        return PreparedMap(layers)
+        return PreparedMap(layers, request.width, request.height, limits)
 
     def render(self, request: MapRequest) -> MapImage:
         """Prepare and draw. Raises what both raise."""

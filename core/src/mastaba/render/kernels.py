@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from math import ceil
 from typing import Final
 
@@ -10,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 Floats = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
 
 _BASE_RADIUS: Final = {
     "nn": 0.5,
@@ -21,6 +23,8 @@ _BASE_RADIUS: Final = {
 }
 # Rounding noise must not decide on which side of a pixel edge a position falls.
 _TOLERANCE: Final = 1e-7
+_TABLE_SIZE: Final = 4096
+_BLOCK_VALUES: Final = 1 << 18
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +83,29 @@ def evaluate(kernel: str, distances: Floats) -> Floats:
     return np.where(d <= order, np.sinc(d) * np.sinc(d / order), 0.0)
 
 
+def radii_of(kernel: str, ratios: Floats) -> Floats:
+    """Return how far source pixels take part, for the ratio of each output pixel."""
+    if kernel == "nn":
+        return np.full_like(ratios, _BASE_RADIUS[kernel])
+    return np.maximum(ratios, 1.0) * _BASE_RADIUS[kernel]
+
+
+def reach_of(
+    positions: Floats, radii: Floats
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Return the first source pixel of each output pixel, and how many take part."""
+    first = np.ceil(positions - radii - _TOLERANCE).astype(np.int64)
+    return first, np.ceil(2 * radii - _TOLERANCE).astype(np.int64)
+
+
+@lru_cache(maxsize=len(_BASE_RADIUS))
+def table_of(kernel: str) -> Floats:
+    """Return a kernel from its centre to its radius, in even steps, shape (4097,)."""
+    if kernel == "nn":
+        return np.ones(_TABLE_SIZE + 1)
+    return evaluate(kernel, np.linspace(0.0, _BASE_RADIUS[kernel], _TABLE_SIZE + 1))
+
+
 @dataclass(frozen=True, slots=True)
 class AxisWeights:
     """Which source pixels make each output pixel along one axis, and with what weight.
@@ -96,6 +123,32 @@ class AxisWeights:
         """Return the weights for source positions of output pixels, in any order."""
         first = taps.first(positions)
         return cls(first, taps.weights(positions, first).astype(np.float32))
+
+    @classmethod
+    def stretched(cls, kernel: str, positions: Floats, ratios: Floats) -> AxisWeights:
+        """Return the weights where each output pixel has a ratio of its own.
+
+        Weights beyond the taps of a pixel are 0.
+        """
+        radii = radii_of(kernel, ratios)
+        first, count = reach_of(positions, radii)
+        taps = int(count.max())
+        # No tap lies behind the last one that takes part, so that no more pixels are needed.
+        low = np.minimum(first, int((first + count).max()) - taps)
+        result = np.empty((positions.size, taps), np.float32)
+        block = max(1, _BLOCK_VALUES // taps)
+        for start in range(0, positions.size, block):
+            part = slice(start, start + block)
+            places = low[part, np.newaxis] + np.arange(taps)
+            begin = first[part, np.newaxis]
+            takes_part = (places >= begin) & (places < begin + count[part, np.newaxis])
+            distances = np.abs(places - positions[part, np.newaxis]) / radii[part, np.newaxis]
+            values = evaluate(kernel, distances * _BASE_RADIUS[kernel])
+            if kernel == "nn":
+                values[:] = 1.0
+            values[~takes_part] = 0.0
+            result[part] = values / values.sum(axis=1, keepdims=True)
+        return cls(low, result)
 
     @property
     def span(self) -> tuple[int, int]:

@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
+from mastaba.errors import InvalidParameterError
 from mastaba.model.bbox import BoundingBox
 from mastaba.model.crs import CRS
 from mastaba.model.layer import Layer
 from mastaba.model.pyramid import Level, Pyramid
 from mastaba.model.settings import MapSettings
-from mastaba.render.kernels import AxisWeights, Taps
-from mastaba.render.limits import check_window
-from mastaba.render.mosaic import LevelPixels, Mosaic, Window
+from mastaba.model.tile_matrix_set import TileMatrix
+from mastaba.render import compiled
+from mastaba.render.kernels import AxisWeights, Taps, radii_of, reach_of
+from mastaba.render.limits import check_source, check_window
+from mastaba.render.local_positions import LocalPositions
+from mastaba.render.mosaic import KeptTiles, LevelPixels, Mosaic, Window
+from mastaba.render.overview import OverviewPixels
 from mastaba.render.positions import (
     CurvedPositions,
     Positions,
@@ -33,17 +39,24 @@ from mastaba.render.positions import (
 )
 from mastaba.render.request import MapImage, Mask, Pixels
 from mastaba.render.resample import resample
-from mastaba.render.warp import stencil, warp
+from mastaba.render.warp import warp
 
 Float32 = npt.NDArray[np.float32]
 
 _COARSEST: Final = 0.8
 """A level may be coarser than wanted by 1 / 0.8 (resampling.md section 3)."""
 
-_STRIP_PIXELS: Final = 4 * 1024 * 1024
-"""Pixels rendered at a time, so that memory does not grow with the size of the map."""
+_STRIP_PIXELS: Final = 512 * 1024
+"""Pixels of a map that are drawn at a time."""
+_STRIP_SOURCE: Final = 8 * 1024**2
+"""Bytes of source pixels that they are drawn from, unless a single row takes more."""
+_CELL: Final = 16
+"""Rows of a cell of the grid of positions: strips of whole cells draw no row twice."""
 
 _HALF: Final = 0.5
+
+_OVERVIEW_LOSS: Final = 8
+"""How many times coarser than the longer side of its pixels an overview may be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +67,21 @@ class Extent:
     crs: CRS
     width: int
     height: int
+
+
+@dataclass(frozen=True, slots=True)
+class DrawingMemory:
+    """Bytes that drawing a layer in strips takes, upper estimates.
+
+    Attributes:
+        kept: from one strip to the next.
+        drawing: while a strip is drawn.
+        drawn: of a strip, when it is drawn.
+    """
+
+    kept: int
+    drawing: int
+    drawn: int
 
 
 class LayerMap:
@@ -84,17 +112,20 @@ class LayerMap:
         # Part of the output that may hold data: first row, behind last, first column, behind last.
         self._part: tuple[int, int, int, int] | None = (0, extent.height, 0, extent.width)
         self._positions: Positions | None = None
+        self._windows: dict[tuple[int, int], Window] = {}
         self._around = 0
         source = layer.pyramid.tile_matrix_set.crs
+        coarsest = levels[layer.pyramid.coarsest.matrix.id]
+        self._coarsest = coarsest
+        self._level: LevelPixels | OverviewPixels = coarsest
+        self._place: Callable[[TileMatrix], Positions | None]
         if same_crs:
-            resolution = _resolution(extent.bbox, extent.width, extent.height)
+            self._resolution = resolution = _resolution(extent.bbox, extent.width, extent.height)
             level = choose_level(layer.pyramid, resolution * resolution_factor)
-            self._positions = same_crs_positions(
-                extent.bbox, extent.width, extent.height, level.matrix
-            )
+            self._place = partial(same_crs_positions, extent.bbox, extent.width, extent.height)
+            self._positions = self._place(level.matrix)
             self._level = levels[level.matrix.id]
             return
-        self._level = next(iter(levels.values()))
         reprojected = None
         goes_around = tiles_around(layer.pyramid.finest.matrix, source) > 0
         for area in areas_to_try(extent.crs, source):
@@ -110,26 +141,122 @@ class LayerMap:
             self._part = None
             return
         top, bottom, left, right = self._part
-        resolution = _resolution(reprojected, right - left, bottom - top)
+        self._resolution = resolution = _resolution(reprojected, right - left, bottom - top)
         level = choose_level(layer.pyramid, resolution * resolution_factor)
-        self._positions = other_crs_positions(
-            part, extent.crs, right - left, bottom - top, level.matrix, source
+        self._place = partial(
+            other_crs_positions, part, extent.crs, right - left, bottom - top, source=source
         )
+        self._positions = self._place(level.matrix)
         self._level = levels[level.matrix.id]
         self._around = tiles_around(level.matrix, source)
 
-    def check(self, settings: MapSettings) -> None:
-        """Refuse what would take too many tiles.
+    @property
+    def strip_height(self) -> int:
+        """How many rows can be drawn at a time in bounded memory."""
+        extent = self._extent
+        height = _STRIP_PIXELS // extent.width
+        window = self._whole_window()
+        if window is not None and self._part is not None:
+            rows = self._part[1] - self._part[0]
+            height = min(height, rows * _STRIP_SOURCE // self._bytes_of(window))
+        if height >= extent.height:
+            return extent.height
+        return height - height % _CELL if height > _CELL else max(1, height)
+
+    def check(self, settings: MapSettings, cuts: Sequence[slice]) -> None:
+        """Refuse what would take too many tiles, or too much memory at a time.
+
+        Where no coarser level is stored, the map is drawn from an overview if that is enough.
+
+        Args:
+            cuts: the ranges of rows that will be drawn.
 
         Raises:
             InvalidParameterError: naming BBOX.
         """
+        try:
+            self._check_window(settings, cuts)
+        except InvalidParameterError:
+            for overview in self._overviews() if settings.overviews else ():
+                self._level, self._positions = overview, self._place(overview.level.matrix)
+                self._windows.clear()
+                with contextlib.suppress(InvalidParameterError):
+                    return self._check_window(settings, cuts)
+            raise
+
+    def _check_window(self, settings: MapSettings, cuts: Sequence[slice]) -> None:
         window = self._whole_window()
         if window is None:
             return
-        matrix = self._level.level.matrix
-        size = self._raster.channels * (4 if self._is_float else 1)
-        check_window(window, matrix.tile_width, matrix.tile_height, size, settings)
+        rows, columns = self._level.count(window, self._around)
+        positions = self._positions
+        if isinstance(positions, LocalPositions) or (
+            isinstance(positions, StraightPositions) and positions.ratios_y is not None
+        ):
+            # The wide kernels next to a pole reach far beyond the level, where there are no tiles.
+            limits = self._level.level.limits
+            rows = min(rows, limits.max_row - limits.min_row + 1)
+        check_window(rows, columns, settings)
+        largest = self._largest_window(cuts)
+        if largest is not None:
+            check_source(self._bytes_of(largest), settings)
+
+    def _overviews(self) -> Iterator[OverviewPixels]:
+        """Yield what may take the place of the coarsest level, the best one first."""
+        positions = self._positions
+        if self._level is not self._coarsest or positions is None:
+            return
+        mean = self._resolution / self._coarsest.level.matrix.cell_size
+        longer = max(positions.ratio_x, positions.ratio_y)
+        best, last = (math.floor(math.log2(ratio / _COARSEST)) for ratio in (mean, longer))
+        if last > 0:
+            for power in range(max(best, 1), last + _OVERVIEW_LOSS.bit_length()):
+                yield OverviewPixels(self._coarsest, 2**power)
+
+    def _largest_window(self, cuts: Sequence[slice]) -> Window | None:
+        """Return the source pixels of the strip that takes most of them."""
+        windows = []
+        for rows in map(self._rows_of_part, cuts):
+            if rows is not None and self._has_place(self._cells(rows)):
+                windows.append(self._window_of(self._cells(rows)))
+        return max(windows, key=self._bytes_of, default=None)
+
+    def _has_place(self, rows: slice) -> bool:
+        positions = self._positions
+        if isinstance(positions, LocalPositions):
+            return positions.cut(rows.start, rows.stop - 1).window(self._kernel) is not None
+        if isinstance(positions, CurvedPositions):
+            return bool(np.isfinite(positions.cut(rows.start, rows.stop - 1).columns).any())
+        return True
+
+    def memory(self, cuts: Sequence[slice]) -> DrawingMemory:
+        """Return upper estimates of the bytes that drawing some ranges of rows takes."""
+        channels = self._raster.channels
+        pixels = max(rows.stop - rows.start for rows in cuts) * self._extent.width
+        drawn = pixels * (channels * (4 if self._is_float else 1) + 1)
+        largest = self._largest_window(cuts)
+        if largest is None:
+            return DrawingMemory(0, drawn, drawn)
+        source = self._bytes_of(largest)
+        kept = self._level.tile_memory(largest)
+        # As they are stored, the mosaic, and of each of its pixels whether it is data.
+        samples = source // (4 if self._is_float else 1)
+        drawing = kept + source + 6 * samples // channels
+        if self._is_float:
+            # Once more, without nodata.
+            drawing += source
+        each = 16
+        if not isinstance(self._positions, StraightPositions):
+            # Positions of pixels, and where they have a place.
+            each += 48
+        if not compiled.AVAILABLE:
+            drawing += 8 * samples
+            each += 128 + 12 * channels
+        return DrawingMemory(kept, drawing + drawn + each * pixels, drawn)
+
+    def _bytes_of(self, window: Window) -> int:
+        height, width = window.shape
+        return height * width * self._raster.channels * (4 if self._is_float else 1)
 
     @property
     def is_empty(self) -> bool:
@@ -141,28 +268,75 @@ class LayerMap:
         window = self._whole_window()
         return "" if window is None else self._level.version(window, self._around)
 
+    def modified(self) -> float | None:
+        """Return when the slabs were modified last; see `LevelPixels.modified`."""
+        window = self._whole_window()
+        return 0.0 if window is None else self._level.modified(window, self._around)
+
     def draw(self) -> MapImage:
-        """Return the pixels of the extent, uint8 or float32 as the pyramid, without style.
+        """Return the pixels of the whole extent; see `strips`."""
+        (image,) = self.strips([slice(0, self._extent.height)])
+        return image
+
+    def strips(self, cuts: Sequence[slice]) -> Iterator[MapImage]:
+        """Yield some ranges of rows, uint8 or float32 as the pyramid, without style.
+
+        A row has the same pixels in whatever range it is drawn.
 
         Raises:
             SlabFormatError, StorageError: the data cannot be read.
         """
-        extent, nodata = self._extent, self._raster.nodata
-        if self._positions is None or self._part is None:
-            return MapImage(*self._empty(extent.height, extent.width), nodata)
-        top, bottom, left, right = self._part
-        whole = (bottom - top, right - left) == (extent.height, extent.width)
-        strip = max(16, _STRIP_PIXELS // (right - left))
-        if whole and strip >= extent.height:
-            pixels, valid = self._draw_rows(slice(0, bottom - top))
+        kept: KeptTiles = {}
+        for rows in cuts:
+            yield self._draw(rows, kept)
+
+    def _draw(self, rows: slice, kept: KeptTiles) -> MapImage:
+        """Return some rows of the extent."""
+        nodata = self._raster.nodata
+        height, width = rows.stop - rows.start, self._extent.width
+        inside = self._rows_of_part(rows)
+        if inside is None or self._part is None:
+            return MapImage(*self._empty(height, width), nodata)
+        cells = self._cells(inside)
+        pixels, valid = self._draw_rows(cells, kept)
+        if cells != inside:
+            wanted = slice(inside.start - cells.start, inside.stop - cells.start)
+            pixels, valid = pixels[wanted], None if valid is None else valid[wanted]
+        if pixels.shape[:2] == (height, width):
             return MapImage(pixels, valid, nodata)
-        image, found = self._empty(extent.height, extent.width)
-        for start in range(0, bottom - top, strip):
-            stop = min(start + strip, bottom - top)
-            pixels, valid = self._draw_rows(slice(start, stop))
-            image[top + start : top + stop, left:right] = pixels
-            found[top + start : top + stop, left:right] = True if valid is None else valid
-        return MapImage(image, None if found.all() else found, nodata)
+        image, found = self._empty(height, width)
+        top, _, left, right = self._part
+        start = top + inside.start - rows.start
+        part = np.s_[start : start + len(pixels), left:right]
+        image[part] = pixels
+        found[part] = True if valid is None else valid
+        return MapImage(image, found, nodata)
+
+    def _rows_of_part(self, rows: slice) -> slice | None:
+        """Return those rows, counted from the first one that may hold data; None without."""
+        if self._positions is None or self._part is None:
+            return None
+        top, bottom, _, _ = self._part
+        inside = slice(max(rows.start, top) - top, min(rows.stop, bottom) - top)
+        return inside if inside.start < inside.stop else None
+
+    def _cells(self, rows: slice) -> slice:
+        """Return the rows of the cells of the grid that some rows lie in.
+
+        Positions inside a cell are interpolated. They come out the same, bit for bit, only from
+        the corners of the whole cell.
+        """
+        if not isinstance(self._positions, CurvedPositions):
+            return rows
+        lines = self._positions.down
+        first = lines[np.searchsorted(lines, rows.start, side="right") - 1]
+        last = lines[np.searchsorted(lines, rows.stop - 1)]
+        return slice(int(first), int(last) + 1)
+
+    @property
+    def blank(self) -> MapImage:
+        """A pixel without data."""
+        return MapImage(*self._empty(1, 1), self._raster.nodata)
 
     def _empty(self, height: int, width: int) -> tuple[Pixels, Mask]:
         """Return pixels of nodata, and that none of them is data."""
@@ -171,18 +345,17 @@ class LayerMap:
         pixels[:] = self._raster.nodata
         return pixels, np.zeros((height, width), np.bool_)
 
-    def _draw_rows(self, rows: slice) -> tuple[Pixels, Mask | None]:
+    def _draw_rows(self, rows: slice, kept: KeptTiles) -> tuple[Pixels, Mask | None]:
         """Return some rows of the part that may hold data."""
         positions = self._positions
         assert positions is not None
         placed = None
-        if isinstance(positions, CurvedPositions) and not positions.is_complete:
-            cut = positions.cut(rows.start, rows.stop - 1)
-            placed = np.isfinite(cut.spread(cut.columns + cut.rows))
-            if not placed.any():
+        if not isinstance(positions, StraightPositions):
+            placed = positions.cut(rows.start, rows.stop - 1).placed()
+            if placed is not None and not placed.any():
                 return self._empty(*placed.shape)
-        window = self._window(rows)
-        mosaic = self._level.read(window, self._around)
+        window = self._window_of(rows)
+        mosaic = self._level.read(window, self._around, kept)
         if isinstance(positions, StraightPositions):
             if positions.aligned:
                 return mosaic.pixels, mosaic.valid
@@ -194,11 +367,10 @@ class LayerMap:
                 return resample(pixels, vertical, horizontal)
         else:
             across, down = self._taps(positions)
-            row_stencil, column_stencil = stencil(down), stencil(across)
             shifted = positions.cut(rows.start, rows.stop - 1).shifted(window.top, window.left)
 
             def sample(pixels: Pixels) -> Pixels:
-                return warp(pixels, shifted, row_stencil, column_stencil)
+                return warp(pixels, shifted, down, across)
 
         pixels, valid = self._sampled(mosaic, sample)
         if placed is not None:
@@ -221,9 +393,9 @@ class LayerMap:
             return pixels, _valid(sample(_as_pixels(mosaic.valid)))
         if mosaic.valid is None:
             return sample(mosaic.pixels), None
-        mask = _as_pixels(mosaic.valid)
         values = np.where(mosaic.valid[:, :, np.newaxis], mosaic.pixels, np.float32(0))
-        weights = sample(mask)
+        # Exactly 1 where no weight is missing, so that these pixels stay as they are.
+        weights = 1 - sample(_as_pixels(~mosaic.valid))
         valid = _valid(weights)
         safe = np.where(valid[:, :, np.newaxis], weights, np.float32(1))
         result = (sample(values) / safe).astype(np.float32, copy=False)
@@ -238,20 +410,36 @@ class LayerMap:
 
     def _axes(self, positions: StraightPositions, rows: slice) -> tuple[AxisWeights, AxisWeights]:
         across, down = self._taps(positions)
-        return (
-            AxisWeights.at(down, positions.rows[rows]),
-            AxisWeights.at(across, positions.columns),
-        )
+        if positions.ratios_y is None:
+            vertical = AxisWeights.at(down, positions.rows[rows])
+        else:
+            vertical = AxisWeights.stretched(
+                self._kernel, positions.rows[rows], positions.ratios_y[rows]
+            )
+        if positions.ratios_x is None:
+            return vertical, AxisWeights.at(across, positions.columns)
+        return vertical, AxisWeights.stretched(self._kernel, positions.columns, positions.ratios_x)
 
     def _whole_window(self) -> Window | None:
         if self._positions is None or self._part is None:
             return None
-        return self._window(slice(0, self._part[1] - self._part[0]))
+        return self._window_of(slice(0, self._part[1] - self._part[0]))
+
+    def _window_of(self, rows: slice) -> Window:
+        """Return the source pixels that some rows take; computed once."""
+        key = rows.start, rows.stop
+        window = self._windows.get(key)
+        if window is None:
+            window = self._windows[key] = self._window(rows)
+        return window
 
     def _window(self, rows: slice) -> Window:
         """Return the source pixels that some rows take."""
         positions = self._positions
         assert positions is not None
+        if isinstance(positions, LocalPositions):
+            found = positions.cut(rows.start, rows.stop - 1).window(self._kernel)
+            return Window(0, 1, 0, 1) if found is None else Window(*found)
         across, down = self._taps(positions)
         if isinstance(positions, CurvedPositions):
             cut = positions.cut(rows.start, rows.stop - 1)
@@ -259,8 +447,12 @@ class LayerMap:
             left, right = _span(across, cut.columns)
             # Positions are yet to be cut to a fraction, which may move their first tap.
             return Window(top - 1, bottom + 1, left - 1, right + 1)
-        top, bottom = _span(down, positions.rows[rows])
-        left, right = _span(across, positions.columns)
+        top, bottom = _span(
+            down,
+            positions.rows[rows],
+            None if positions.ratios_y is None else positions.ratios_y[rows],
+        )
+        left, right = _span(across, positions.columns, positions.ratios_x)
         return Window(top, bottom, left, right)
 
 
@@ -278,7 +470,12 @@ def choose_level(pyramid: Pyramid, resolution: float) -> Level:
     return chosen
 
 
-def _span(taps: Taps, positions: npt.NDArray[np.float64]) -> tuple[int, int]:
+def _span(
+    taps: Taps, positions: npt.NDArray[np.float64], ratios: npt.NDArray[np.float64] | None = None
+) -> tuple[int, int]:
+    if ratios is not None:
+        firsts, counts = reach_of(positions, radii_of(taps.kernel, ratios))
+        return int(firsts.min()), int((firsts + counts).max())
     ends = np.array([np.nanmin(positions), np.nanmax(positions)])
     first = taps.first(ends)
     return int(first[0]), int(first[1]) + taps.count

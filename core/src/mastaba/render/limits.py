@@ -6,7 +6,6 @@ from typing import Final
 
 from mastaba.errors import InvalidParameterError
 from mastaba.model.settings import MapSettings
-from mastaba.render.mosaic import Window
 from mastaba.render.request import MapRequest
 
 _FURTHEST: Final = 1e10
@@ -42,23 +41,28 @@ def check_size(request: MapRequest, settings: MapSettings) -> None:
         raise InvalidParameterError(f"the map has more than {settings.max_pixels} pixels", "WIDTH")
 
 
-def check_window(
-    window: Window, tile_width: int, tile_height: int, pixel_size: int, settings: MapSettings
-) -> None:
-    """Refuse a window of a level that takes too many tiles or bytes.
+def check_window(rows: int, columns: int, settings: MapSettings) -> None:
+    """Refuse a map that takes too many tiles of a layer.
 
     Args:
-        pixel_size: bytes of one source pixel.
+        rows, columns: of tiles.
 
     Raises:
         InvalidParameterError: naming BBOX.
     """
-    columns = (window.right - 1) // tile_width - window.left // tile_width + 1
-    rows = (window.bottom - 1) // tile_height - window.top // tile_height + 1
-    height, width = window.shape
-    if (
-        columns > settings.max_tiles_x
-        or rows > settings.max_tiles_y
-        or height * width * pixel_size > settings.max_source_bytes
-    ):
-        raise InvalidParameterError("BBOX is too big for the size of the map", "BBOX")
+    if columns > settings.max_tiles_x or rows > settings.max_tiles_y:
+        raise _too_big()
+
+
+def check_source(size: int, settings: MapSettings) -> None:
+    """Refuse a map that holds too many bytes of source pixels of a layer at a time.
+
+    Raises:
+        InvalidParameterError: naming BBOX.
+    """
+    if size > settings.max_source_bytes:
+        raise _too_big()
+
+
+def _too_big() -> InvalidParameterError:
+    return InvalidParameterError("BBOX is too big for the size of the map", "BBOX")

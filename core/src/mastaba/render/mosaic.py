@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
+from mastaba.errors import SlabFormatError
 from mastaba.model.pyramid import Level, Pyramid
 from mastaba.model.tile_matrix_set import TileLimits
 from mastaba.render.request import Mask, Pixels
@@ -21,6 +22,14 @@ from mastaba.slab.reader import LevelReader, StoredTile
 
 # Below this many tiles, handing them to other threads costs more than it saves.
 _PARALLEL_FROM: Final = 6
+
+DECODED_AT_A_TIME: Final = 16 * 1024**2
+"""Bytes of decoded tiles that a window is put together of at a time."""
+
+Place = tuple[int, int]
+"""Row and column of a tile."""
+KeptTiles = dict[Place, Pixels | None]
+"""Decoded tiles by place; None where none is stored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +76,11 @@ class LevelPixels:
         pyramid: of the level; not a vector one.
         reader: of the level.
         cache: of decoded tiles, shared by all levels.
+
+    Attributes:
+        level: the level.
+        nodata: one value for each channel.
+        is_float: whether pixels are float32, and not uint8.
     """
 
     def __init__(self, pyramid: Pyramid, reader: LevelReader, cache: TileCache) -> None:
@@ -75,56 +89,83 @@ class LevelPixels:
         self.level = reader.level
         self._reader = reader
         self._cache = cache
-        self._nodata = pyramid.raster.nodata
-        self._is_float = pyramid.format.sample == "float32"
+        self.nodata = pyramid.raster.nodata
+        self.is_float = pyramid.format.sample == "float32"
+        self._dtype = np.dtype(np.float32 if self.is_float else np.uint8)
         self._decoder = TileDecoder(
             pyramid.format, pyramid.raster.channels, matrix.tile_width, matrix.tile_height
         )
 
-    def read(self, window: Window, around: int = 0) -> Mosaic:
+    def read(self, window: Window, around: int = 0, kept: KeptTiles | None = None) -> Mosaic:
         """Return the pixels of a window, of any size and place.
 
         Args:
             around: tiles in a full turn of the Earth, after which columns begin again; 0 where
                 they do not.
+            kept: decoded tiles of the window before, in place of which those of this one are
+                put: the strips of a map share their tiles.
 
         Raises:
             SlabFormatError, StorageError: a tile cannot be read or decoded.
         """
-        channels = len(self._nodata)
-        dtype = np.float32 if self._is_float else np.uint8
         touched = window.tiles(self.level)
         places = self._places(touched, around)
-        stored = _stored(places, around)
-        once = list(dict.fromkeys(stored)) if around else stored
-        tiles = self._tiles(once)
-        if len(once) < len(stored):
-            found = dict(zip(once, tiles, strict=True))
-            tiles = [found[place] for place in stored]
-        complete = len(places) == _count(touched) and all(tile is not None for tile in tiles)
-        # One tile that holds the whole window needs no copy at all.
-        if complete and len(tiles) == 1:
-            assert tiles[0] is not None
-            pixels = self._part(tiles[0], places[0], window)
-        else:
-            pixels = np.empty((*window.shape, channels), dtype)
-            if not complete:
-                pixels[:] = self._nodata
-            for tile, place in zip(tiles, places, strict=True):
+        kept = {} if kept is None else kept
+        all_stored = len(places) == _count(touched)
+        if all_stored and len(places) == 1:
+            (tile,) = self.tiles(_stored(places, around), kept)
+            # One tile that holds the whole window needs no copy at all.
+            if tile is not None:
+                return self._mosaic(self._part(tile, places[0], window), None)
+        pixels = np.empty((*window.shape, len(self.nodata)), self._dtype)
+        valid: Mask | None = None
+        if not all_stored:
+            pixels[:] = self.nodata
+            valid = np.zeros(window.shape, np.bool_)
+        step = self.tiles_at_a_time
+        for batch in (places[start : start + step] for start in range(0, len(places), step)):
+            stored = _stored(batch, around)
+            once = list(dict.fromkeys(stored)) if around else stored
+            found = dict(zip(once, self.tiles(once, kept), strict=True))
+            for place, key in zip(batch, stored, strict=True):
+                tile = found[key]
                 if tile is not None:
                     self._place(tile, place, window, pixels)
-        valid: Mask | None = None
-        if self._is_float:
+                rows, columns, _, _ = self._overlap(place, window)
+                if tile is None and valid is None:
+                    valid = np.ones(window.shape, np.bool_)
+                if tile is None:
+                    pixels[rows, columns] = self.nodata
+                if valid is not None:
+                    valid[rows, columns] = tile is not None
+        return self._mosaic(pixels, valid)
+
+    @property
+    def tiles_at_a_time(self) -> int:
+        """Number of tiles that are read and decoded at a time."""
+        return max(1, DECODED_AT_A_TIME // self.tile_size)
+
+    def tile_memory(self, window: Window) -> int:
+        """Return the most bytes of decoded tiles that reading a window holds."""
+        return min(_count(window.tiles(self.level)), self.tiles_at_a_time) * self.tile_size
+
+    @property
+    def tile_size(self) -> int:
+        """Bytes of a decoded tile."""
+        matrix = self.level.matrix
+        return matrix.tile_width * matrix.tile_height * len(self.nodata) * self._dtype.itemsize
+
+    def _mosaic(self, pixels: Pixels, valid: Mask | None) -> Mosaic:
+        if self.is_float:
             # Elevation next to nodata must not become something between the two.
-            mask = pixels[:, :, 0] != np.float32(self._nodata[0])
+            mask = pixels[:, :, 0] != np.float32(self.nodata[0])
             valid = None if mask.all() else mask
-        elif not complete:
-            valid = np.zeros(window.shape, np.bool_)
-            for tile, place in zip(tiles, places, strict=True):
-                if tile is not None:
-                    rows, columns, _, _ = self._overlap(place, window)
-                    valid[rows, columns] = True
         return Mosaic(pixels, valid)
+
+    def count(self, window: Window, around: int = 0) -> tuple[int, int]:
+        """Return how many rows and columns of tiles a window takes."""
+        touched = window.tiles(self.level)
+        return touched.max_row - touched.min_row + 1, touched.max_col - touched.min_col + 1
 
     def version(self, window: Window, around: int = 0) -> str | None:
         """Return a text that changes with the stored tiles of a window.
@@ -141,8 +182,16 @@ class LevelPixels:
             SlabFormatError, StorageError: an index cannot be read.
         """
         places = self._places(window.tiles(self.level), around)
+        return self.version_of(_stored(places, around))
+
+    def version_of(self, places: Sequence[tuple[int, int]]) -> str | None:
+        """Return a text that changes with some stored tiles; see `version`.
+
+        Args:
+            places: their rows and columns.
+        """
         parts = [self.level.matrix.id]
-        for stored in locate_tiles(self._reader, _stored(places, around)):
+        for stored in locate_tiles(self._reader, places):
             if stored is None:
                 parts.append("-")
             elif stored.version is None:
@@ -151,7 +200,31 @@ class LevelPixels:
                 parts.append(f"{stored.index.key}:{stored.version}")
         return " ".join(parts)
 
-    def _places(self, touched: TileLimits, around: int) -> list[tuple[int, int]]:
+    def modified(self, window: Window, around: int = 0) -> float | None:
+        """Return when the slabs of a window were modified last, Unix seconds.
+
+        Args:
+            around: as in `read`.
+
+        Returns:
+            0 when nothing is stored there, None when the storage does not tell.
+
+        Raises:
+            SlabFormatError, StorageError: an index cannot be read.
+        """
+        places = self._places(window.tiles(self.level), around)
+        return self.modified_of(_stored(places, around))
+
+    def modified_of(self, places: Sequence[tuple[int, int]]) -> float | None:
+        """Return when the slabs of some tiles were modified last; see `modified`.
+
+        Args:
+            places: their rows and columns.
+        """
+        found = locate_tiles(self._reader, places)
+        return latest(stored.modified for stored in found if stored is not None)
+
+    def _places(self, touched: TileLimits, around: int) -> list[Place]:
         """Return the rows and columns of those tiles that may be stored."""
         limits = self.level.limits
         if not around:
@@ -159,11 +232,27 @@ class LevelPixels:
             return [] if common is None else _all(common)
         return [(row, col) for row, col in _all(touched) if limits.contains(row, col % around)]
 
-    def _tiles(self, places: Sequence[tuple[int, int]]) -> list[Pixels | None]:
-        """Return decoded tiles; of those not in the cache, all bytes are read in one plan."""
-        found: list[Pixels | None] = [None] * len(places)
+    def tiles(
+        self, places: Sequence[Place], kept: KeptTiles | None = None, *, keep: bool = True
+    ) -> list[Pixels | None]:
+        """Return decoded tiles; of those not in memory, all bytes are read in one plan.
+
+        Args:
+            places: rows and columns, inside the limits.
+            kept: tiles of the strip before; holds these tiles, and no other ones, afterwards.
+            keep: whether the cache takes tiles that it does not hold yet.
+
+        Raises:
+            SlabFormatError, StorageError: a tile cannot be read or decoded.
+        """
+        kept = {} if kept is None else kept
+        found = [kept.get(place) for place in places]
+        missing = [position for position, place in enumerate(places) if place not in kept]
+        # What is not needed any more is freed before more is decoded.
+        kept.clear()
         wanted: list[tuple[int, StoredTile]] = []
-        for position, stored in enumerate(locate_tiles(self._reader, places)):
+        located = locate_tiles(self._reader, [places[position] for position in missing])
+        for position, stored in zip(missing, located, strict=True):
             if stored is None:
                 continue
             tile = self._cache.get(stored.identity)
@@ -172,14 +261,20 @@ class LevelPixels:
             else:
                 found[position] = tile
         payloads = read_located([stored for _, stored in wanted])
-        decoded = _decode_all(self._decoder, payloads)
+        try:
+            decoded = _decode_all(self._decoder, payloads)
+        except SlabFormatError:
+            for _, stored in wanted:
+                stored.forget_index()
+            raise
         for (position, stored), raw in zip(wanted, decoded, strict=True):
-            tile = self._finite(raw) if self._is_float and raw is not None else raw
+            tile = self._finite(raw) if self.is_float and raw is not None else raw
             found[position] = tile
             # Where the storage knows no generations, a kept tile could be out of date.
-            if tile is not None and stored.version is not None:
+            if keep and tile is not None and stored.version is not None:
                 # The identity after the read: the slab may have been replaced meanwhile.
                 self._cache.put(stored.identity, tile)
+        kept.update(zip(places, found, strict=True))
         return found
 
     def _finite(self, tile: Pixels) -> Pixels:
@@ -187,11 +282,11 @@ class LevelPixels:
         finite = np.isfinite(tile)
         if finite.all():
             return tile
-        nodata = np.array(self._nodata, np.float32)
-        cleaned: Pixels = np.where(finite.all(axis=2, keepdims=True), tile, nodata)
+        # Formats of floats have one channel.
+        cleaned: Pixels = np.where(finite, tile, np.float32(self.nodata[0]))
         return cleaned
 
-    def _overlap(self, place: tuple[int, int], window: Window) -> tuple[slice, slice, slice, slice]:
+    def _overlap(self, place: Place, window: Window) -> tuple[slice, slice, slice, slice]:
         """Return rows and columns of the window that a tile covers, and those of the tile."""
         matrix = self.level.matrix
         top, left = place[0] * matrix.tile_height, place[1] * matrix.tile_width
@@ -204,16 +299,16 @@ class LevelPixels:
             slice(first_col - left, last_col - left),
         )
 
-    def _part(self, tile: Pixels, place: tuple[int, int], window: Window) -> Pixels:
+    def _part(self, tile: Pixels, place: Place, window: Window) -> Pixels:
         _, _, rows, columns = self._overlap(place, window)
         return tile[rows, columns]
 
-    def _place(self, tile: Pixels, place: tuple[int, int], window: Window, pixels: Pixels) -> None:
+    def _place(self, tile: Pixels, place: Place, window: Window, pixels: Pixels) -> None:
         rows, columns, tile_rows, tile_columns = self._overlap(place, window)
         pixels[rows, columns] = tile[tile_rows, tile_columns]
 
 
-def _stored(places: Sequence[tuple[int, int]], around: int) -> Sequence[tuple[int, int]]:
+def _stored(places: Sequence[Place], around: int) -> Sequence[Place]:
     return [(row, col % around) for row, col in places] if around else places
 
 
@@ -221,7 +316,7 @@ def _count(limits: TileLimits) -> int:
     return (limits.max_row - limits.min_row + 1) * (limits.max_col - limits.min_col + 1)
 
 
-def _all(limits: TileLimits) -> list[tuple[int, int]]:
+def _all(limits: TileLimits) -> list[Place]:
     return [
         (row, col)
         for row in range(limits.min_row, limits.max_row + 1)
@@ -252,3 +347,13 @@ def _executor() -> ThreadPoolExecutor:
                 max_workers=len(os.sched_getaffinity(0)), thread_name_prefix="decode"
             )
         return _executors[pid]
+
+
+def latest(times: Iterable[float | None]) -> float | None:
+    """Return the latest of some times, 0 without any, None when one of them is unknown."""
+    last = 0.0
+    for time in times:
+        if time is None:
+            return None
+        last = max(last, time)
+    return last

@@ -12,8 +12,9 @@ import numpy.typing as npt
 from mastaba.catalogue import Catalogue
 from mastaba.model.layer import Layer
 from mastaba.render.layer_map import Extent, LayerMap
+from mastaba.render.local_positions import LocalPositions
 from mastaba.render.mosaic import LevelPixels
-from mastaba.render.positions import CurvedPositions, StraightPositions
+from mastaba.render.positions import CurvedPositions, Floats, StraightPositions
 from mastaba.render.request import MapRequest
 from mastaba.render.tile_cache import TileCache
 
@@ -48,7 +49,7 @@ def pixel_value(
         resolution_factor=request.resolution_factor,
     )
     part.narrow(row, column)
-    part.check(catalogue.settings.map)
+    part.check(catalogue.settings.map, [slice(0, 1)])
     value: npt.NDArray[Any] = part.draw().pixels[0, 0]
     return value
 
@@ -80,11 +81,21 @@ class PixelOfMap(LayerMap):
                 positions,
                 columns=positions.columns[column : column + 1],
                 rows=positions.rows[row : row + 1],
+                ratios_x=_one(positions.ratios_x, column),
+                ratios_y=_one(positions.ratios_y, row),
             )
             return
-        self._positions = _only(positions, row, column)
-        if not self._positions.is_complete:
+        if isinstance(positions, LocalPositions):
+            only: CurvedPositions | LocalPositions = positions.only(row, column)
+        else:
+            only = _only(positions, row, column)
+        self._positions = only
+        if only.placed() is not None:
             self._part = None
+
+
+def _one(ratios: Floats | None, place: int) -> Floats | None:
+    return None if ratios is None else ratios[place : place + 1]
 
 
 def _only(positions: CurvedPositions, row: int, column: int) -> CurvedPositions:

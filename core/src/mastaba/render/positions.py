@@ -13,6 +13,7 @@ import numpy.typing as npt
 from mastaba.model.bbox import BoundingBox
 from mastaba.model.crs import CRS, WGS84, transform_points
 from mastaba.model.tile_matrix_set import TileMatrix
+from mastaba.render.local_positions import LocalPositions, gradients, local_positions
 
 Floats = npt.NDArray[np.float64]
 
@@ -21,9 +22,14 @@ _GRID_STEP: Final = 16
 _UNEVEN: Final = 1.0 / 8.0
 # Of a grid, so that a large map around a pole costs no more than other large ones.
 _MOST_POINTS: Final = 1 << 20
+_CHUNK_PIXELS: Final = 1 << 16
 _ALIGNED: Final = 1.0 / 256.0
 # Positions across CRSs are cut to this part of a source pixel, so that weights come of a table.
 FRACTIONS: Final = 1024
+# Part by which the ratio of a pixel may differ from that of the whole map.
+_VARIES: Final = 0.1
+_RATIO_SAMPLES: Final = 5
+_LARGEST_RATIO: Final = 256.0
 # Within this part of a source pixel all rows of a grid have the same columns.
 _SEPARABLE: Final = 1.0 / 2048.0
 
@@ -45,6 +51,8 @@ class StraightPositions:
             level, rows count downward.
         ratio_x, ratio_y: output cell size in source pixels.
         aligned: whether output pixels are source pixels.
+        ratios_x, ratios_y: shape (width,) and (height,), that of each column and row, where it
+            varies over the map.
     """
 
     columns: Floats
@@ -52,6 +60,8 @@ class StraightPositions:
     ratio_x: float
     ratio_y: float
     aligned: bool = False
+    ratios_x: Floats | None = None
+    ratios_y: Floats | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -73,10 +83,11 @@ class CurvedPositions:
     ratio_x: float
     ratio_y: float
 
-    @property
-    def is_complete(self) -> bool:
-        """Whether every pixel has a place in the source CRS."""
-        return bool(np.isfinite(self.columns).all())
+    def placed(self) -> npt.NDArray[np.bool_] | None:
+        """Return where pixels have a place in the source CRS; None when all have."""
+        if np.isfinite(self.columns).all():
+            return None
+        return np.isfinite(self.spread(self.columns + self.rows))
 
     def cut(self, first: int, last: int) -> CurvedPositions:
         """Return the rows from ``first`` to ``last``, both included, with a grid of their own."""
@@ -93,6 +104,12 @@ class CurvedPositions:
         columns[is_line], rows[is_line] = self.columns[lines], self.rows[lines]
         return replace(self, down=down - first, columns=columns, rows=rows)
 
+    def chunks(self) -> list[slice]:
+        """Return ranges of rows that are worth spreading at a time."""
+        height = int(self.down[-1]) + 1
+        step = max(1, _CHUNK_PIXELS // (int(self.across[-1]) + 1))
+        return [slice(i, min(i + step, height)) for i in range(0, height, step)]
+
     def shifted(self, top: int, left: int) -> CurvedPositions:
         """Return the same positions over a source that begins at a row and column."""
         return replace(self, columns=self.columns - left, rows=self.rows - top)
@@ -104,7 +121,7 @@ class CurvedPositions:
         return _interpolated(self.down, wide.T, np.arange(height, dtype=np.float64))
 
 
-Positions = StraightPositions | CurvedPositions
+Positions = StraightPositions | CurvedPositions | LocalPositions
 
 
 def same_crs_positions(
@@ -191,6 +208,9 @@ def other_crs_positions(
     those between are interpolated. More of them are transformed where that would be off by more
     than an eighth of a pixel, as in maps of the whole world in few pixels.
 
+    Where the ratio of the kernel varies by more than a tenth, it is that of each pixel
+    (`mastaba.render.local_positions`); else one for the whole map, taken from end to end.
+
     Where columns of tiles begin again after a full turn (`tiles_around`), positions across the
     antimeridian go on beyond the last column.
 
@@ -198,16 +218,22 @@ def other_crs_positions(
         None when no pixel has a place in the source CRS.
     """
 
-    def place(across: Floats, down: Floats) -> tuple[Floats, Floats]:
-        x = bbox.xmin + (across + 0.5) * ((bbox.xmax - bbox.xmin) / width)
-        y = bbox.ymax - (down + 0.5) * ((bbox.ymax - bbox.ymin) / height)
-        source_x, source_y = transform_points(crs, source, *np.meshgrid(x, y))
+    cell_x, cell_y = (bbox.xmax - bbox.xmin) / width, (bbox.ymax - bbox.ymin) / height
+
+    def place_points(x: Floats, y: Floats) -> tuple[Floats, Floats]:
+        source_x, source_y = transform_points(
+            crs, source, bbox.xmin + x * cell_x, bbox.ymax - y * cell_y
+        )
         columns = (source_x - matrix.origin_x) / matrix.cell_size - 0.5
         rows = (matrix.origin_y - source_y) / matrix.cell_size - 0.5
         found = np.isfinite(columns) & np.isfinite(rows)
         if found.all():
-            return _unrolled(columns, turn), rows
+            return columns, rows
         return np.where(found, columns, np.nan), np.where(found, rows, np.nan)
+
+    def place(across: Floats, down: Floats) -> tuple[Floats, Floats]:
+        columns, rows = place_points(*np.meshgrid(across + 0.5, down + 0.5))
+        return (_unrolled(columns, turn) if np.isfinite(columns).all() else columns), rows
 
     turn = float(tiles_around(matrix, source) * matrix.tile_width)
     across, down = _grid(width, _GRID_STEP), _grid(height, _GRID_STEP)
@@ -219,7 +245,32 @@ def other_crs_positions(
         if np.isfinite(all_columns).all() and np.isfinite(all_rows).all():
             ratio_x = _ratio(all_columns[-1:] - all_columns[:1], across)
             ratio_y = _ratio(all_rows[-1:] - all_rows[:1], down)
-            return StraightPositions(_cut(all_columns), _cut(all_rows), ratio_x, ratio_y)
+            # From edge to edge of each pixel, as far as these have a place.
+            edges = place(_grid(width + 1, 1) - 0.5, down[:1])[0][0]
+            ratios_x = _varying(edges, all_columns, ratio_x)
+            edges = place(across[:1], _grid(height + 1, 1) - 0.5)[1][:, 0]
+            ratios_y = _varying(edges, all_rows, ratio_y)
+            return StraightPositions(
+                cut_positions(all_columns),
+                cut_positions(all_rows),
+                ratio_x,
+                ratio_y,
+                ratios_x=ratios_x,
+                ratios_y=ratios_y,
+            )
+    period = turn_of(source) / matrix.cell_size
+    ratio_x = _ratio(columns[:, -1] - columns[:, 0], across)
+    ratio_y = _ratio(rows[-1] - rows[0], down)
+    found = gradients(place_points, *np.meshgrid(_samples(width), _samples(height)), period)
+    if _varies(found[0], ratio_x) or _varies(found[1], ratio_y):
+        return local_positions(
+            place_points,
+            (width, height),
+            (bbox.xmin / cell_x, -bbox.ymax / cell_y),
+            period,
+            wraps=turn > 0,
+            largest=max(_LARGEST_RATIO, 2 * ratio_x, 2 * ratio_y),
+        )
     allowed = _UNEVEN * max(1.0, _scale(across, columns, 1), _scale(down, rows, 0))
     while len(across) < width or len(down) < height:
         middle_columns, middle_rows = place(_middles(across), _middles(down))
@@ -238,6 +289,28 @@ def other_crs_positions(
     ratio_x = _ratio(columns[:, -1] - columns[:, 0], across)
     ratio_y = _ratio(rows[-1] - rows[0], down)
     return CurvedPositions(across, down, columns, rows, ratio_x, ratio_y)
+
+
+def _samples(size: int) -> Floats:
+    """Return centres of pixels all over a side of a map."""
+    return np.unique(np.floor(np.linspace(0, size - 1, _RATIO_SAMPLES))) + 0.5
+
+
+def _varies(ratios: Floats, ratio: float) -> bool:
+    """Tell whether ratios of pixels differ from that of the whole map; below 1 they are 1."""
+    found = ratios[np.isfinite(ratios)]
+    return bool((np.abs(np.maximum(found, 1.0) / max(ratio, 1.0) - 1.0) > _VARIES).any())
+
+
+def _varying(edges: Floats, positions: Floats, ratio: float) -> Floats | None:
+    """Return the ratio of each pixel along one axis, or None where they hardly vary."""
+    ratios = np.abs(np.diff(edges))
+    if not np.isfinite(ratios).all():
+        if len(positions) == 1:
+            return None
+        ratios = np.where(np.isfinite(ratios), ratios, np.abs(np.gradient(positions)))
+    ratios = np.minimum(ratios, max(_LARGEST_RATIO, 2 * ratio))
+    return ratios if _varies(ratios, ratio) else None
 
 
 def _unrolled(columns: Floats, turn: float) -> Floats:
@@ -314,7 +387,8 @@ def _is_straight(columns: Floats, rows: Floats) -> bool:
     )
 
 
-def _cut(positions: Floats) -> Floats:
+def cut_positions(positions: Floats) -> Floats:
+    """Return positions cut to 1/1024 of a source pixel."""
     return np.floor(positions * FRACTIONS) / FRACTIONS
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -12,13 +12,20 @@ from mastaba.model.bbox import BoundingBox
 from mastaba.model.layer import Layer
 from mastaba.model.settings import MapSettings
 from mastaba.model.style import Style
-from mastaba.render.layer_map import Extent, LayerMap
+from mastaba.render import compiled
+from mastaba.render.layer_map import DrawingMemory, Extent, LayerMap
 from mastaba.render.mosaic import LevelPixels
 from mastaba.render.relief import METRES_PER_DEGREE, RELIEF_STYLES, apply_relief, relief_nodata
 from mastaba.render.request import MapImage, MapLayer
 from mastaba.render.styles import apply_colorize, apply_palette, apply_terrain_rgb
 
 _BYTES_OUT: Final = ("terrainrgb", "colorize")
+_STYLING: Final = dict.fromkeys(RELIEF_STYLES, 160) | {
+    "terrainrgb": 64,
+    "colorize": 48,
+    "palette": 16 if compiled.AVAILABLE else 128,
+}
+"""Bytes that a style takes for each pixel while it is applied, an upper estimate."""
 
 
 class StyledLayer:
@@ -48,9 +55,29 @@ class StyledLayer:
             resolution_factor=resolution_factor,
         )
 
-    def check(self, settings: MapSettings) -> None:
-        """Refuse what would take too many tiles; see `LayerMap.check`."""
-        self._map.check(settings)
+    @property
+    def strip_height(self) -> int:
+        """How many rows can be drawn at a time; see `LayerMap.strip_height`."""
+        return self._map.strip_height
+
+    def check(self, settings: MapSettings, cuts: Sequence[slice]) -> None:
+        """Refuse what would take too much; see `LayerMap.check`."""
+        self._map.check(settings, self._with_margin(cuts))
+
+    def memory(self, cuts: Sequence[slice]) -> DrawingMemory:
+        """Return upper estimates of the bytes that drawing some ranges of rows takes."""
+        memory = self._map.memory(self._with_margin(cuts))
+        blank = self.blank.pixels
+        pixels = max(rows.stop - rows.start for rows in cuts) * self._extent.width
+        names = [] if self._style is None else [*self._style.processing]
+        if self._style is not None and self._style.palette is not None:
+            names.append("palette")
+        styling = pixels * sum(_STYLING[name] for name in names)
+        return replace(
+            memory,
+            drawing=max(memory.drawing, memory.drawn + styling),
+            drawn=memory.drawn + pixels * (blank.shape[2] * blank.itemsize + 1),
+        )
 
     @property
     def is_empty(self) -> bool:
@@ -61,15 +88,38 @@ class StyledLayer:
         """Return what changes with the stored tiles; see `LayerMap.version`."""
         return self._map.version()
 
-    def draw(self) -> MapImage:
-        """Return the pixels in the style; see `LayerMap.draw`."""
-        image = self._map.draw()
-        style = self._style
-        if style is None:
+    def modified(self) -> float | None:
+        """Return when the slabs were modified last; see `LevelPixels.modified`."""
+        return self._map.modified()
+
+    @property
+    def blank(self) -> MapImage:
+        """A pixel without data, in the style: it has the channels, sample type and nodata value."""
+        image = self._map.blank
+        if self._style is None:
             return image
         if self._relief is not None:
-            image = self._relieved(image, style, self._relief)
-        return _coloured(style, image)
+            nodata = relief_nodata(self._relief, self._style.processing[self._relief])
+            image = MapImage(np.full((1, 1, 1), nodata, np.float32), image.valid, (nodata,))
+        return _coloured(self._style, image)
+
+    def strips(self, cuts: Sequence[slice]) -> Iterator[MapImage]:
+        """Yield some ranges of rows in the style; see `LayerMap.strips`."""
+        style = self._style
+        for image in self._map.strips(self._with_margin(cuts)):
+            if style is None:
+                yield image
+            elif self._relief is None:
+                yield _coloured(style, image)
+            else:
+                yield _coloured(style, self._relieved(image, style, self._relief))
+
+    def _with_margin(self, cuts: Sequence[slice]) -> Sequence[slice]:
+        """Return the rows of the map before any style that some rows are made of."""
+        if self._relief is None:
+            return cuts
+        # Row 0 of the larger map is the one above that of the map itself.
+        return [slice(rows.start, rows.stop + 2) for rows in cuts]
 
     def _relieved(self, image: MapImage, style: Style, name: str) -> MapImage:
         extent, bbox = self._extent, self._extent.bbox

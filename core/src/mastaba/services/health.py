@@ -1,4 +1,4 @@
-"""The health API: is the server alive, and what is it doing (health.md)."""
+"""The health API: status and activity of the server (health.md)."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from mastaba.http.request import Request
 from mastaba.http.response import Response, message
 from mastaba.service import Service
 
-# Always listed, also while nothing of that kind is in use.
+# Always listed, even if no storage of the kind is in use.
 _STORAGES: Final = ("file", "s3", "swift", "ceph")
 
 
 class HealthService(Service):
-    """Reports on the server; answers also while the other services are turned off."""
+    """Reports on the server, also while the other services are turned off."""
 
     name: ClassVar[str] = "health"
     title: ClassVar[str] = "Health"
@@ -27,7 +27,7 @@ class HealthService(Service):
         """Return one of the reports.
 
         Raises:
-            UnknownPathError: no report is at this path.
+            UnknownPathError: there is no report at this path.
         """
         reports = {
             "": self._status,
@@ -44,16 +44,16 @@ class HealthService(Service):
         return message(200, json.dumps(report(), ensure_ascii=False), "application/json")
 
     def error_response(self, error: Exception, request: Request) -> Response:
-        status = 400 if isinstance(error, RequestError) else 500
+        status = 404 if isinstance(error, RequestError) else 500
         text = json.dumps({"code": status, "message": public_message(error)})
         return message(status, text, "application/json")
 
     def _live(self) -> dict[str, Any]:
-        # To have come this far is all that is asked for.
+        # Any response shows that the process is alive.
         return {"status": "OK"}
 
     def _ready(self) -> Response:
-        """Return 200 when requests for maps can be answered, 503 with the reasons otherwise."""
+        """Return 200 if map requests can be answered, or 503 with the reasons otherwise."""
         reasons = self._obstacles()
         report = {"status": "UNAVAILABLE" if reasons else "OK", "reasons": reasons}
         return message(503 if reasons else 200, json.dumps(report), "application/json")
@@ -63,7 +63,7 @@ class HealthService(Service):
         reasons = []
         if not catalogue.settings.enabled:
             reasons.append("the services are turned off")
-        if catalogue.configured_layers and not catalogue.layers:
+        if catalogue.missing_layers and not catalogue.layers:
             reasons.append("none of the layers could be loaded")
         suspended = {
             reader.storage.name
@@ -71,7 +71,7 @@ class HealthService(Service):
             for reader in readers.values()
             if reader.storage.is_suspended
         }
-        # The kind of storage, since names of containers are nobody's business.
+        # Only the kind of storage: container names must not be disclosed.
         reasons += [f"a storage does not answer: {name}" for name in sorted(suspended)]
         return reasons
 
@@ -90,6 +90,8 @@ class HealthService(Service):
             "layers": sorted(catalogue.layers),
             "tms": sorted(catalogue.tile_matrix_sets),
             "styles": sorted(catalogue.styles),
+            "missing_layers": sorted(catalogue.missing_layers),
+            "outdated_layers": sorted(catalogue.outdated_layers),
         }
 
     def _threads(self) -> dict[str, Any]:

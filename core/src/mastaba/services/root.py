@@ -1,10 +1,11 @@
-"""The root resource: the list of services at ``/``, and the answer to unknown paths (root.md)."""
+"""The root resource: the list of services at ``/``, and the icon of its pages (root.md)."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable
 from functools import cached_property
+from importlib.resources import files
 from typing import ClassVar, Final
 from xml.sax.saxutils import quoteattr
 
@@ -13,9 +14,13 @@ from mastaba.http.markup import legal
 from mastaba.http.request import Request
 from mastaba.http.response import Document, Response, message, preferred_media_type
 from mastaba.service import RootEntry, Service
+from mastaba.services.root_page import POLICY, root_page
 
 _XML: Final = "application/xml"
 _JSON: Final = "application/json"
+_HTML: Final = "text/html"
+_FORMS: Final = {"xml": _XML, "json": _JSON, "html": _HTML}
+_ICON: Final = "/favicon.ico"
 
 
 class RootService(Service):
@@ -25,15 +30,24 @@ class RootService(Service):
     title: ClassVar[str] = "Mastaba"
     default_root_path: ClassVar[str | None] = "/"
     is_fallback: ClassVar[bool] = True
+    fallback_paths: ClassVar[frozenset[str]] = frozenset(("", _ICON))
 
     def respond(self, request: Request) -> Response:
-        """Return the list, as XML unless JSON is asked for.
+        """Return the list as HTML, JSON or XML, as ``f`` or else ``Accept`` says; or the icon.
 
         Raises:
-            InvalidParameterError: ``f`` is there, and is not ``json``.
+            InvalidParameterError: ``f`` names no form.
         """
-        document = self._json if _wants_json(request) else self._xml
-        return document.respond(request)
+        if request.path == _ICON:
+            response = self._icon.respond(request)
+            response.headers.append(("Cache-Control", "max-age=86400"))
+            return response
+        form = _form(request)
+        if form == _HTML:
+            response = self._page.respond(request)
+            response.headers += POLICY
+            return response
+        return (self._json if form == _JSON else self._xml).respond(request)
 
     def error_response(self, error: Exception, request: Request) -> Response:
         if isinstance(error, RequestError):
@@ -60,6 +74,22 @@ class RootService(Service):
         ]
         landing = {"title": self.title, "description": "", "links": links}
         return Document(json.dumps(landing, ensure_ascii=False), _JSON)
+
+    @cached_property
+    def _page(self) -> Document:
+        listed = [
+            (entry.rank if entry else 0, service.name, service)
+            for service in self.site.services.values()
+            if (entry := service.root_entry()) or service.page_uri()
+        ]
+        services = [service for _, _, service in sorted(listed, key=lambda item: item[:2])]
+        title = self.site.catalogue.settings.provider or self.title
+        return Document(root_page(title, services), f"{_HTML}; charset=utf-8")
+
+    @cached_property
+    def _icon(self) -> Document:
+        content = files("mastaba.services").joinpath("favicon.ico").read_bytes()
+        return Document(content, "image/vnd.microsoft.icon")
 
     def _lines(self) -> list[tuple[str, RootEntry]]:
         lines = [
@@ -88,10 +118,10 @@ def _attribute(text: str) -> str:
     return quoteattr(legal(text, "_"))
 
 
-def _wants_json(request: Request) -> bool:
+def _form(request: Request) -> str:
     wanted = request.query.get("f")
     if wanted is not None:
-        if wanted != "json":
-            raise InvalidParameterError("the value of f is not json", "f")
-        return True
-    return preferred_media_type(request, (_XML, "text/xml", _JSON)) == _JSON
+        if wanted not in _FORMS:
+            raise InvalidParameterError("f must be html, json or xml", "f")
+        return _FORMS[wanted]
+    return preferred_media_type(request, (_XML, "text/xml", _JSON, _HTML)) or _XML

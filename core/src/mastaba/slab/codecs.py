@@ -21,7 +21,7 @@ from mastaba.slab.delivery import tiff_delivery
 Pixels = npt.NDArray[Any]
 """dtype uint8 or float32."""
 
-# The stub of isal takes its class of errors for an error.
+# The type stub of isal declares the error class incorrectly.
 _DAMAGE: Final[tuple[type[Exception], ...]] = (  # type: ignore[assignment]
     ValueError,
     OSError,
@@ -31,7 +31,7 @@ _DAMAGE: Final[tuple[type[Exception], ...]] = (  # type: ignore[assignment]
     IsalError,
     Image.DecompressionBombError,
 )
-"""What the libraries raise for bytes that are not theirs."""
+"""Errors that the libraries raise for invalid data."""
 
 _PNG_SIGNATURE: Final = b"\x89PNG\r\n\x1a\n"
 _PNG_MODES: Final = {1: "L", 2: "LA", 3: "RGB", 4: "RGBA"}
@@ -42,9 +42,10 @@ class TileDecoder:
     """Decodes the tiles of one level.
 
     Args:
-        tile_format: of the pyramid; not a vector one.
-        channels: of the pyramid.
-        tile_width, tile_height: pixels.
+        tile_format: raster tile format of the pyramid.
+        channels: number of channels of the pyramid.
+        tile_width: pixels.
+        tile_height: pixels.
     """
 
     def __init__(
@@ -64,7 +65,7 @@ class TileDecoder:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of one decoded tile."""
+        """Size of one decoded tile in bytes."""
         height, width, channels = self._shape
         return height * width * channels * self._dtype.itemsize
 
@@ -72,7 +73,7 @@ class TileDecoder:
         """Return the pixels of a tile, shape (tile height, tile width, channels), read-only.
 
         Raises:
-            SlabFormatError: the payload is damaged, or has another size than the descriptor says.
+            SlabFormatError: the payload is damaged, or its size does not match the descriptor.
         """
         try:
             pixels = self._decode(payload)
@@ -113,14 +114,14 @@ class TileDecoder:
         return pixels.astype(self._dtype, copy=False)
 
     def _jpeg(self, payload: bytes) -> Pixels:
-        # Asked first: of few bytes, a JPEG can claim to have gigabytes of pixels.
+        # Checked first, because a small JPEG can declare gigabytes of pixels.
         height, width, *_ = simplejpeg.decode_jpeg_header(payload)
         if (height, width) != self._shape[:2]:
             raise SlabFormatError(f"a tile has {(width, height)} pixels")
         return self._checked(simplejpeg.decode_jpeg(payload, fastdct=False))
 
     def _png(self, payload: bytes) -> Pixels:
-        """Decode a PNG; quickly when it has no row filters, as slab writers make it."""
+        """Decode a PNG, with a fast path for files without row filters, as slab writers create."""
         height, width, channels = self._shape
         data = _single_idat(payload, width, height, _PNG_COLOUR_TYPES[channels])
         if data is not None:
@@ -136,7 +137,7 @@ class TileDecoder:
 
 
 def _single_idat(payload: bytes, width: int, height: int, colour_type: int) -> bytes | None:
-    """Return the data of a plain PNG with one IDAT chunk of the size and type expected."""
+    """Return the IDAT data of a PNG if it has the given size and type and only one IDAT chunk."""
     expected = struct.pack(">IIBBBBB", width, height, 8, colour_type, 0, 0, 0)
     if payload[:8] != _PNG_SIGNATURE or payload[16:29] != expected:
         return None
@@ -147,14 +148,14 @@ def _single_idat(payload: bytes, width: int, height: int, colour_type: int) -> b
             if data is not None:
                 return None
             data = payload[position + 8 : position + 8 + length]
-        elif kind in (b"IEND", b"tRNS"):
-            return data if kind == b"IEND" else None
+        elif kind == b"IEND":
+            return data
         position += 12 + length
     return None
 
 
 def _inflate(data: bytes, size: int) -> bytes:
-    """Inflate a zlib stream that must give ``size`` bytes, and never more memory than that."""
+    """Inflate a zlib stream of exactly ``size`` bytes, without allocating more memory."""
     inflater = isal_zlib.decompressobj()
     result = inflater.decompress(data, size + 1)
     if len(result) != size:

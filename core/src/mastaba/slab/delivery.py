@@ -1,7 +1,7 @@
-"""From stored payload to the body of an answer (slab.md section 4).
+"""Conversion of stored tiles to response bodies (slab.md section 4).
 
-Most payloads go out untouched. Raw, LZW, ZIP and PackBits payloads get a TIFF header in front;
-a one-channel PNG gets the palette of the style.
+Most tiles are sent unchanged. Raw, LZW, ZIP and PackBits tiles get a TIFF header in front, and
+one-channel PNG tiles get the palette of the style.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from mastaba.model.format import Codec, TileFormat
 from mastaba.model.style import Palette
 
 Delivery = Callable[[bytes], bytes]
-"""Makes the body of an answer of one stored payload."""
+"""Converts one stored tile to a response body."""
 
 _COMPRESSION: Final = {Codec.RAW: 1, Codec.LZW: 5, Codec.ZIP: 8, Codec.PACKBITS: 32773}
 _SHORT: Final = 3
@@ -30,7 +30,7 @@ _PNG_START: Final = b"\x89PNG\r\n\x1a\n"
 def tiff_delivery(
     tile_format: TileFormat, channels: int, tile_width: int, tile_height: int
 ) -> Delivery:
-    """Return the delivery that puts a one-strip, little-endian TIFF header before the payload."""
+    """Return the delivery that prepends a little-endian TIFF header with one strip."""
     before, after = _tiff_header(tile_format, channels, tile_width, tile_height)
 
     def deliver(payload: bytes) -> bytes:
@@ -42,12 +42,12 @@ def tiff_delivery(
 def _tiff_header(
     tile_format: TileFormat, channels: int, tile_width: int, tile_height: int
 ) -> tuple[bytes, bytes]:
-    """Return the header up to the strip byte count, and from behind it on."""
+    """Return the parts of the header before and after the strip byte count."""
     has_alpha = channels in (2, 4)
     bits, sample_format = (32, 3) if tile_format.sample == "float32" else (8, 1)
     entry_count = 11 if has_alpha else 10
     ifd_end = 8 + 2 + 12 * entry_count + 4
-    # Up to two values of two bytes lie in the entry itself; more lie behind the directory.
+    # Up to two short values fit into the entry; more are stored after the directory.
     outside = channels > 2
     per_channel = struct.Struct(f"<{channels}H")
     header_length = ifd_end + (2 * per_channel.size if outside else 0)
@@ -88,20 +88,20 @@ def _tiff_header(
 
 @lru_cache(maxsize=256)
 def palette_delivery(palette: Palette) -> Delivery:
-    """Return the delivery that makes an indexed PNG of a one-channel one, pixels untouched.
+    """Return the delivery that converts a one-channel PNG to an indexed one; pixels are unchanged.
 
-    The delivery raises `SlabFormatError` when the payload is no PNG.
+    The delivery raises `SlabFormatError` if the payload is not a PNG.
     """
     colours = [palette.colour(value) for value in range(256)]
     chunks = _chunk(b"PLTE", bytes(part for colour in colours for part in colour[:3]))
     if not palette.no_alpha:
         alphas = (colour[3] for colour in colours)
-        # An alpha of -1 stands for 255 less the index (style.md section 3).
+        # An alpha of -1 means 255 minus the index (style.md section 3).
         chunks += _chunk(b"tRNS", bytes(255 - i if a < 0 else a for i, a in enumerate(alphas)))
 
     def deliver(payload: bytes) -> bytes:
         if not payload.startswith(_PNG_START) or len(payload) < _IHDR_END:
-            raise SlabFormatError("a tile of a PNG pyramid is no PNG")
+            raise SlabFormatError("a tile of a PNG pyramid is not a PNG")
         header = payload[12:_COLOUR_TYPE] + b"\x03" + payload[_COLOUR_TYPE + 1 : 29]
         return b"".join(
             (

@@ -1,6 +1,6 @@
-"""The header of a slab, for tools that open one without its descriptor (slab.md section 2).
+"""The header of a slab, for tools that open a slab without its descriptor (slab.md section 2).
 
-The server never interprets it: a descriptor says all that is in it.
+The server does not use the header, because the descriptor contains the same information.
 """
 
 from __future__ import annotations
@@ -28,21 +28,29 @@ _SHORT: Final = 3
 _ENTRY: Final = struct.Struct("<HHII")
 _MAX_ENTRIES: Final = (HEADER_SIZE - 2) // _ENTRY.size
 
+_ORDINARY: Final = (
+    "it is an ordinary TIFF or GeoTIFF file, not a slab (convert it to a pyramid first)"
+)
+
 COMPRESSIONS: Final = {1: "none", 5: "LZW", 7: "JPEG", 8: "deflate", 32773: "PackBits"}
 PHOTOMETRICS: Final = {1: "grey", 2: "RGB", 6: "YCbCr"}
 
 
 @dataclass(frozen=True, slots=True)
 class SlabHeader:
-    """What a header says; None where it says nothing, as all of a vector slab's but two.
+    """Fields of a slab header; None for missing fields, which is normal in vector slabs.
 
     Attributes:
-        width, height: of the slab, pixels.
-        tile_width, tile_height: pixels.
         tile_count: entries of the index.
-        bits: of the first channel.
-        compression, photometric: numbers of TIFF 6.
-        sample_format: 1 unsigned, 3 floating point.
+        width: width of the slab in pixels.
+        height: height of the slab in pixels.
+        tile_width: pixels.
+        tile_height: pixels.
+        channels: number of channels.
+        bits: bits of the first channel.
+        compression: code as in TIFF 6.
+        photometric: code as in TIFF 6.
+        sample_format: 1 for unsigned integers, 3 for floating point.
     """
 
     tile_count: int
@@ -61,18 +69,18 @@ class SlabHeader:
         """Read a header from the first bytes of a slab.
 
         Raises:
-            SlabFormatError: they are not those of a slab; the message says where.
+            SlabFormatError: the bytes are not a slab header; the message says why.
         """
         if len(data) < HEADER_SIZE:
             raise SlabFormatError(f"it has {len(data)} bytes, a header alone has {HEADER_SIZE}")
-        if data.startswith(b"MM\0*"):
-            raise SlabFormatError("it is a big-endian TIFF file, slabs are little-endian")
+        if data.startswith((b"MM\0*", b"MM\0+", b"II+\0")):
+            raise SlabFormatError(f"{_ORDINARY}: slabs are classic little-endian TIFF")
         if not data.startswith(b"II*\0"):
             raise SlabFormatError(f"it begins with {data[:4].hex(' ')} instead of 49 49 2a 00")
         values = _values(data)
         count = values.get(_TILE_OFFSETS)
         if not count:
-            raise SlabFormatError("its header has no tile offsets (tag 324)")
+            raise SlabFormatError(f"{_ORDINARY}: it has no tile offsets (tag 324)")
         return cls(
             tile_count=count,
             width=values.get(_WIDTH),
@@ -92,14 +100,21 @@ class SlabHeader:
 
     @property
     def tiles_per_width(self) -> int | None:
-        """Tiles side by side; None when the header does not tell."""
+        """Number of tiles per row; None if the header does not contain it."""
         if not self.width or not self.tile_width:
             return None
         return self.width // self.tile_width
 
     @property
+    def tiles_per_height(self) -> int | None:
+        """Tiles one below the other; None when the header does not tell."""
+        if not self.height or not self.tile_height:
+            return None
+        return self.height // self.tile_height
+
+    @property
     def tile_bytes(self) -> int | None:
-        """Bytes of one decoded tile; None when the header does not tell."""
+        """Size of one decoded tile in bytes; None if the header does not contain it."""
         sides = self.tile_width, self.tile_height, self.channels, self.bits
         if None in sides or not all(sides):
             return None
@@ -107,16 +122,16 @@ class SlabHeader:
         return width * height * channels * bits // 8
 
     def contradictions(self) -> list[str]:
-        """Return what in the header contradicts itself."""
+        """Return the inconsistencies of the header."""
         found = []
         if self.compression is not None and self.compression not in COMPRESSIONS:
-            found.append(f"the compression {self.compression} is none of slabs")
+            found.append(f"the compression {self.compression} is not used in slabs")
         sides = self.width, self.height, self.tile_width, self.tile_height
         if not self.is_vector and all(sides):
             width, height, tile_width, tile_height = (int(side or 0) for side in sides)
             if width % tile_width or height % tile_height:
                 found.append(
-                    f"{width} × {height} pixels are no whole tiles of {tile_width} × {tile_height}"
+                    f"{width} × {height} pixels are not whole tiles of {tile_width} × {tile_height}"
                 )
             elif width // tile_width * (height // tile_height) != self.tile_count:
                 found.append(
@@ -129,22 +144,26 @@ class SlabHeader:
 
 
 def _values(data: bytes) -> Mapping[int, int]:
-    """Return the first value of each entry; of the tile offsets, their number."""
+    """Return the first value of each entry, by tag; for tile offsets, the number of values."""
     (start,) = struct.unpack_from("<I", data, 4)
     if start > HEADER_SIZE - 2:
-        raise SlabFormatError(f"its directory lies at {start}, outside the header")
+        raise SlabFormatError(f"{_ORDINARY}: its directory lies at {start}, outside the header")
     (count,) = struct.unpack_from("<H", data, start)
     if count > _MAX_ENTRIES or start + 2 + count * _ENTRY.size > HEADER_SIZE:
-        raise SlabFormatError(f"its directory has {count} entries, more than the header can hold")
+        raise SlabFormatError(f"its directory has {count} entries, too many for the header")
     values: dict[int, int] = {}
     for position in range(start + 2, start + 2 + count * _ENTRY.size, _ENTRY.size):
         tag, kind, number, value = _ENTRY.unpack_from(data, position)
         if tag == _TILE_OFFSETS:
+            if number > 1 and value != HEADER_SIZE:
+                raise SlabFormatError(
+                    f"{_ORDINARY}: its tile offsets lie at {value}, not at {HEADER_SIZE}"
+                )
             value = number
         elif kind == _SHORT and number > 2:
-            # More than two short values do not fit into the entry, which points to them.
+            # More than two short values do not fit into the entry, which contains their offset.
             if value > HEADER_SIZE - 2:
-                raise SlabFormatError(f"the values of tag {tag} lie at {value}, outside the header")
+                raise SlabFormatError(f"the values of tag {tag} are at {value}, outside the header")
             (value,) = struct.unpack_from("<H", data, value)
         elif kind == _SHORT:
             value &= 0xFFFF

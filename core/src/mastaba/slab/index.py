@@ -11,24 +11,24 @@ from mastaba.storage.base import Storage
 
 HEADER_SIZE: Final = 2048
 MAX_TILE_SIZE: Final = 64 * 1024 * 1024
-"""Bytes; a larger tile is taken for damage, before anything is allocated for it."""
+"""Bytes. A larger tile is treated as damage before any memory is allocated for it."""
 
 _TIFF_MAGIC = b"II*\0"
 
 
 def index_length(tile_count: int) -> int:
-    """Return the bytes of header and index together: what one read must bring."""
+    """Return the size of header and index in bytes, which are read together."""
     return HEADER_SIZE + 8 * tile_count
 
 
 class SlabIndex:
-    """Offsets and sizes of the tiles of one generation of one slab.
+    """Offsets and sizes of the tiles in one version of one slab.
 
     Attributes:
-        storage: where the slab lies; of a symbolic object, where its target lies.
-        key: name of the slab in its storage; of a symbolic object, of its target.
-        version: generation of the slab, see `mastaba.storage.ObjectStat`.
-        modified: Unix seconds, or None.
+        storage: storage of the slab; for a symbolic object, the storage of its target.
+        key: key of the slab; for a symbolic object, the key of its target.
+        version: version of the slab, see `mastaba.storage.ObjectStat`.
+        modified: time of the last change in Unix seconds, or None.
     """
 
     __slots__ = ("_tile_count", "_values", "key", "modified", "storage", "version")
@@ -46,7 +46,7 @@ class SlabIndex:
         """Read an index from the first bytes of a slab.
 
         Raises:
-            SlabFormatError: the bytes are too few, or do not begin like a slab.
+            SlabFormatError: the data is too short, or does not begin with a slab header.
         """
         self.storage = storage
         self.key = key
@@ -67,14 +67,19 @@ class SlabIndex:
 
     @property
     def name(self) -> str:
-        """Where the slab lies, for messages."""
+        """Full name of the slab, for messages."""
         return f"{self.storage.full_name}/{self.key}" if self.storage.container else self.key
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of offsets and sizes."""
+        return 8 * self._tile_count
+
     def tile(self, number: int) -> tuple[int, int] | None:
-        """Return offset and size of a tile, or None when the slab does not hold it.
+        """Return the offset and size of a tile, or None if the slab does not contain it.
 
         Raises:
-            SlabFormatError: the entry cannot be that of a tile.
+            SlabFormatError: the entry is invalid.
         """
         size = self._values[self._tile_count + number]
         if size == 0:

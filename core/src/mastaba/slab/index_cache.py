@@ -7,9 +7,13 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from time import perf_counter
+from typing import Final
 
 from mastaba import trace
 from mastaba.slab.index import SlabIndex
+
+MAX_INDEX_BYTES: Final = 64 * 1024 * 1024
+"""Of all indices kept, whatever their number: those of slabs of a million tiles have 8 MB each."""
 
 
 class _Flight:
@@ -29,7 +33,7 @@ class IndexCache:
     Absent and damaged slabs are not remembered. Concurrent misses for one slab make one read.
 
     Args:
-        size: number of slabs, at least 1.
+        size: number of slabs, at least 1; fewer are kept where their indices are large.
         validity: seconds after which an index is read again.
         clock: monotonic seconds; another one in tests.
     """
@@ -42,6 +46,7 @@ class IndexCache:
         self._clock = clock
         self._lock = threading.Lock()
         self._entries: OrderedDict[Hashable, tuple[float, SlabIndex]] = OrderedDict()
+        self._used = 0
         self._flights: dict[Hashable, _Flight] = {}
         self.hits = 0
         self.misses = 0
@@ -59,7 +64,7 @@ class IndexCache:
                     self._entries.move_to_end(key)
                     self.hits += 1
                     return entry[1]
-                del self._entries[key]
+                self._remove(key)
             self.misses += 1
             flight = self._flights.get(key)
             leads = flight is None
@@ -82,11 +87,20 @@ class IndexCache:
         with self._lock:
             entry = self._entries.get(key)
             if entry is not None and entry[1] is index:
-                del self._entries[key]
+                self._remove(key)
 
     def clear(self) -> None:
         with self._lock:
             self._entries.clear()
+            self._used = 0
+
+    @property
+    def used(self) -> int:
+        """Bytes of the indices kept."""
+        return self._used
+
+    def _remove(self, key: Hashable) -> None:
+        self._used -= self._entries.pop(key)[1].nbytes
 
     def _lead(self, key: Hashable, flight: _Flight, load: Callable[[], SlabIndex]) -> SlabIndex:
         try:
@@ -97,9 +111,12 @@ class IndexCache:
         else:
             flight.index = index
             with self._lock:
+                if key in self._entries:
+                    self._remove(key)
                 self._entries[key] = (self._clock() + self._validity, index)
-                while len(self._entries) > self._size:
-                    self._entries.popitem(last=False)
+                self._used += index.nbytes
+                while len(self._entries) > self._size or self._used > MAX_INDEX_BYTES:
+                    self._remove(next(iter(self._entries)))
             return index
         finally:
             with self._lock:

@@ -1,4 +1,4 @@
-"""What is inside one slab, and what is wrong with it. Nothing here is used to serve tiles."""
+"""Inspection of slabs: contents and problems. Not used to serve tiles."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mastaba.slab.symbolic import SIGNATURE
 from mastaba.storage.base import ByteRange, Storage
 
 ALIGNMENT: Final = 16
-"""The reference writer begins each tile at a multiple of this."""
+"""The reference writer aligns each tile to a multiple of this number of bytes."""
 
 _MAGIC: Final = 16
 _PNG: Final = b"\x89PNG\r\n\x1a\n"
@@ -33,8 +33,11 @@ class TileEntry:
     """One entry of an index.
 
     Attributes:
-        content: what the first bytes look like, such as ``jpeg``; empty for an absent tile, and
-            for one outside the slab.
+        number: number of the tile in the slab.
+        offset: position in the slab, in bytes.
+        size: bytes; 0 for an absent tile.
+        content: content type recognised from the first bytes, such as ``jpeg``; empty for an
+            absent tile and for a tile outside the slab.
     """
 
     number: int
@@ -54,14 +57,14 @@ class SlabReport:
     Attributes:
         name: full name of the object.
         size: bytes.
-        link: ``container/name`` that a symbolic object stands for, or None for a slab.
-        header: None when it cannot be read.
-        entries: all of the index; none when it cannot be read.
-        problems: what is wrong, as sentences.
-        padding: unused bytes between tiles, as far as they only align the next one.
-        gaps: further unused bytes: position and length of each hole.
-        trailing: bytes behind the last tile.
-        shared: tiles whose bytes are those of an earlier tile.
+        link: target ``container/name`` of a symbolic object; None for a slab.
+        header: None if it cannot be read.
+        entries: all entries of the index; empty if it cannot be read.
+        problems: descriptions of problems.
+        padding: unused bytes between tiles that only serve alignment.
+        gaps: position and length of other unused parts, in bytes.
+        trailing: bytes after the last tile.
+        shared: number of tiles that share the bytes of an earlier tile.
     """
 
     name: str
@@ -77,31 +80,58 @@ class SlabReport:
 
     @property
     def stored(self) -> list[TileEntry]:
-        """The entries that stand for a tile."""
+        """The entries of stored tiles."""
         return [entry for entry in self.entries if entry.size]
 
     @property
     def contents(self) -> Counter[str]:
-        """How many tiles look like what."""
+        """Number of tiles by content type."""
         return Counter(entry.content for entry in self.stored if entry.content)
 
     @property
     def formats(self) -> list[TileFormat]:
-        """The pyramid formats that header and tiles fit; several where only the maker knows."""
+        """The possible pyramid formats; several if header and tiles do not distinguish them."""
         return [] if self.header is None else _formats(self.header, self.contents)
 
 
-def inspect_slab(storage: Storage, key: str) -> SlabReport:
-    """Look into a slab, or a symbolic object; damage ends up in the report.
+def size_mismatch(storage: Storage, key: str, width: int, height: int) -> str | None:
+    """Return how the size of a slab differs from what a descriptor says; None if it does not.
+
+    A vector slab does not say its size, so only the number of its tiles is compared.
+
+    Args:
+        width, height: of the slab, in tiles.
 
     Raises:
-        ObjectNotFoundError: there is no such object.
-        StorageError: it cannot be read.
+        StorageError: the slab cannot be read.
+    """
+    head = storage.read(key, ByteRange(0, HEADER_SIZE)).data
+    if len(head) < HEADER_SIZE or not head.startswith(b"II*\0"):
+        return None  # damaged, which is noticed without the header
+    try:
+        header = SlabHeader.parse(head)
+    except SlabFormatError as error:
+        return str(error)
+    wide, high = header.tiles_per_width, header.tiles_per_height
+    if wide and high:
+        if (wide, high) != (width, height):
+            return f"the slab has {wide} × {high} tiles, the descriptor says {width} × {height}"
+    elif header.tile_count != width * height:
+        return f"the slab has {header.tile_count} tiles, the descriptor says {width} × {height}"
+    return None
+
+
+def inspect_slab(storage: Storage, key: str) -> SlabReport:
+    """Inspect a slab or a symbolic object. Damage is described in the report.
+
+    Raises:
+        ObjectNotFoundError: the object does not exist.
+        StorageError: the object cannot be read.
     """
     size = storage.stat(key).size
     report = SlabReport(f"{storage.full_name}/{key}" if storage.is_remote else key, size)
     if size == 0:
-        report.problems.append("it is empty, which counts as absent")
+        report.problems.append("it is empty and counts as absent")
         return report
     head = storage.read(key, ByteRange(0, HEADER_SIZE)).data
     if head.startswith(SIGNATURE) and size < HEADER_SIZE:
@@ -116,13 +146,13 @@ def inspect_slab(storage: Storage, key: str) -> SlabReport:
     count = report.header.tile_count
     if index_length(count) > size:
         report.problems.append(
-            f"it has {size} bytes, header and index of {count} tiles alone have "
-            f"{index_length(count)}"
+            f"it has {size} bytes, less than header and index of {count} tiles "
+            f"({index_length(count)})"
         )
         return report
     values = storage.read(key, ByteRange(HEADER_SIZE, 8 * count)).data
     if len(values) != 8 * count:
-        report.problems.append("it was cut short while it was read")
+        report.problems.append("it was truncated while it was read")
         return report
     _read_entries(report, values, storage, key)
     _check_layout(report)
@@ -137,13 +167,13 @@ def _read_entries(report: SlabReport, values: bytes, storage: Storage, key: str)
     inside: list[tuple[int, int, int]] = []
     for number, offset, size in places:
         if size and offset < index_length(count):
-            report.problems.append(f"tile {number} begins at {offset}, within header or index")
+            report.problems.append(f"tile {number} begins at {offset}, inside header or index")
         elif size and offset + size > report.size:
             report.problems.append(
-                f"tile {number} ends at {offset + size}, the slab at {report.size}"
+                f"tile {number} ends at {offset + size}, but the slab ends at {report.size}"
             )
         elif size > MAX_TILE_SIZE:
-            report.problems.append(f"tile {number} has {size} bytes, more than any tile")
+            report.problems.append(f"tile {number} has {size} bytes, too many for a tile")
         elif size:
             inside.append((number, offset, size))
     ranges = [ByteRange(offset, min(size, _MAGIC)) for _, offset, size in inside]
@@ -153,8 +183,8 @@ def _read_entries(report: SlabReport, values: bytes, storage: Storage, key: str)
         contents[number] = _content(read.data, size, report.header)
         if contents[number] == UNKNOWN:
             report.problems.append(
-                f"tile {number} begins with {read.data[:8].hex(' ')} ({size} bytes), which is not "
-                "what the header announces"
+                f"tile {number} begins with {read.data[:8].hex(' ')} ({size} bytes), which does "
+                "not match the header"
             )
     report.entries = tuple(
         TileEntry(number, offset, size, contents.get(number, "")) for number, offset, size in places
@@ -162,7 +192,7 @@ def _read_entries(report: SlabReport, values: bytes, storage: Storage, key: str)
 
 
 def _check_layout(report: SlabReport) -> None:
-    """Look for holes between the tiles, and for tiles that lie one over the other."""
+    """Find gaps between tiles and overlapping tiles."""
     entries = sorted(
         (entry for entry in report.entries if entry.content),
         key=lambda entry: (entry.offset, entry.end),
@@ -188,7 +218,7 @@ def _check_layout(report: SlabReport) -> None:
 
 
 def _content(start: bytes, size: int, header: SlabHeader) -> str:
-    """Return what a tile looks like, given what the header announces."""
+    """Return the content type of a tile, or `UNKNOWN` if it does not match the header."""
     if header.is_vector:
         if start.startswith(_GZIP):
             return "gzip"
@@ -221,7 +251,7 @@ def _formats(header: SlabHeader, contents: Counter[str]) -> list[TileFormat]:
     elif header.compression == 7:
         names = ("TIFF_JPG_UINT8", "TIFF_JPG90_UINT8")
     elif header.compression == 8:
-        # Only the tiles tell these two apart.
+        # Only the tiles distinguish these two.
         kinds = {"png": "TIFF_PNG_UINT8", "zlib": f"TIFF_ZIP_{sample}"}
         names = [name for kind, name in kinds.items() if contents[kind]]
     else:

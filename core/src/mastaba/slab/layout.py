@@ -1,4 +1,4 @@
-"""Where a slab lies: from slab indices to a key of a storage (pyramid.md section 3)."""
+"""Storage keys of slabs, from their column and row (pyramid.md section 3)."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ _DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
 class SlabLayout(Protocol):
-    """Gives the key of the slab in column ``slab_col`` and row ``slab_row`` (never negative)."""
+    """Returns the key of the slab in column ``slab_col`` and row ``slab_row`` (never negative)."""
 
     def key(self, slab_col: int, slab_row: int) -> str: ...
 
 
 @dataclass(frozen=True, slots=True)
 class PathLayout:
-    """Files in ``path_depth`` directories by the base-36 digits of both indices.
+    """Files in ``path_depth`` directories named by the base-36 digits of both indices.
 
     Attributes:
-        directory: image directory of the level, without final slash.
+        directory: image directory of the level, without trailing slash.
         path_depth: 0 to 8.
     """
 
@@ -32,7 +32,7 @@ class PathLayout:
         digits = "".join(
             a + b for a, b in zip(col.rjust(length, "0"), row.rjust(length, "0"), strict=True)
         )
-        # All leading pairs that the depth leaves over go into the first directory.
+        # The first directory takes all leading pairs of digits beyond the depth.
         split = len(digits) - 2 * self.path_depth
         if self.path_depth == 0:
             return f"{self.directory}/{digits}.tif"

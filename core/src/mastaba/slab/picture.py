@@ -1,4 +1,4 @@
-"""A decoded tile as a picture file, for a human to look at."""
+"""Export of decoded tiles to image files for viewing."""
 
 from __future__ import annotations
 
@@ -18,39 +18,39 @@ SUFFIXES: Final = {
     ".tiff": "TIFF",
     ".webp": "WEBP",
 }
-"""Pillow's name of each picture format, by file suffix."""
+"""Pillow's name of each image format, by file suffix."""
 
 _ALPHA: Final = frozenset((2, 4))
-# Deeper than any sea: such numbers stand for the absence of data.
+# Deeper than any sea: lower values mean nodata.
 _NO_ELEVATION: Final = -12000.0
 
 
 def picture(pixels: Pixels, suffix: str) -> tuple[bytes, str]:
-    """Return a picture of a tile, and a sentence on what was changed for it.
+    """Return an image file of a tile, and a note on how the pixels were changed.
 
-    Floating-point samples stay as they are in TIFF; in the other formats they become grey levels
-    from the lowest to the highest value. JPEG drops an alpha channel.
+    In TIFF, floating-point samples are unchanged. In other formats, they become grey levels from
+    the lowest to the highest value. JPEG has no alpha channel.
 
     Args:
         pixels: shape (height, width, channels).
         suffix: one of `SUFFIXES`.
     """
-    name, said = SUFFIXES[suffix], ""
+    name, note = SUFFIXES[suffix], ""
     if pixels.dtype == np.uint8:
         if name == "JPEG" and pixels.shape[2] in _ALPHA:
-            pixels, said = pixels[:, :, :-1], "without its alpha channel"
+            pixels, note = pixels[:, :, :-1], "without its alpha channel"
     elif name != "TIFF":
-        pixels, said = _grey(pixels)
+        pixels, note = _grey(pixels)
     stream = io.BytesIO()
     array = pixels[:, :, 0] if pixels.shape[2] == 1 else pixels
     Image.fromarray(np.ascontiguousarray(array)).save(stream, name)
-    return stream.getvalue(), said
+    return stream.getvalue(), note
 
 
 def _grey(pixels: Pixels) -> tuple[Pixels, str]:
     values = pixels[np.isfinite(pixels) & (pixels > _NO_ELEVATION)]
     if not values.size:
-        return np.zeros(pixels.shape, np.uint8), "black: no value is data"
+        return np.zeros(pixels.shape, np.uint8), "black: all values are nodata"
     low, high = float(values.min()), float(values.max())
     scale = 255.0 / (high - low) if high > low else 0.0
     clean = np.clip(np.nan_to_num(pixels.astype(np.float64), nan=low), low, high)

@@ -1,7 +1,7 @@
-"""Reading many tiles of one level with few reads: what a map needs.
+"""Reading of many tiles of one level with few reads, as needed for maps.
 
-Tiles are grouped by slab. The indices that are not cached are read in parallel; then the byte
-ranges of the tiles, merged where they are close together, are read in parallel as well.
+Tiles are grouped by slab. Indices that are not cached are read in parallel. Then the byte ranges
+of the tiles are read in parallel; ranges that are close together are merged.
 """
 
 from __future__ import annotations
@@ -17,21 +17,22 @@ from mastaba.storage.base import ByteRange
 from mastaba.storage.threads import READS
 
 _MAX_GAP: Final = 512 * 1024
-"""Bytes that are read in vain rather than asking once more: 4 ms of a gigabit network."""
+"""Unused bytes that are read to save a request: 4 ms in a gigabit network."""
 
 _MAX_LENGTH: Final = 8 * 1024 * 1024
-"""Bytes of a merged range; larger ones are better read by several threads."""
+"""Bytes of a merged range. Larger ranges are better read by several threads."""
 
 T = TypeVar("T")
 R = TypeVar("R")
 
 
 def read_tiles(reader: LevelReader, tiles: Sequence[tuple[int, int]]) -> list[bytes | None]:
-    """Return the stored bytes of tiles, in their order; None for those that are not stored.
+    """Return the stored bytes of tiles in the given order; None for tiles that are not stored.
 
-    All tiles of one slab come from one generation of it.
+    All tiles of one slab come from the same version of the slab.
 
     Args:
+        reader: reader of the level.
         tiles: pairs (tile row, tile column) inside the limits of the level.
 
     Raises:
@@ -42,10 +43,9 @@ def read_tiles(reader: LevelReader, tiles: Sequence[tuple[int, int]]) -> list[by
 
 
 def locate_tiles(reader: LevelReader, tiles: Sequence[tuple[int, int]]) -> list[StoredTile | None]:
-    """Return tiles whose bytes are not read yet, in their order; None for those not stored.
+    """Return tiles in the given order without reading them; None for tiles that are not stored.
 
-    Reads nothing but indices that are not cached. Arguments and errors are those of
-    `read_tiles`.
+    Only indices that are not cached are read. Arguments and errors are those of `read_tiles`.
     """
     places = [reader.place_of(row, col) for row, col in tiles]
     indices: dict[SlabKey, SlabIndex | None] = {}
@@ -59,21 +59,20 @@ def locate_tiles(reader: LevelReader, tiles: Sequence[tuple[int, int]]) -> list[
     located: list[StoredTile | None] = []
     for slab, number in places:
         index = indices[slab]
-        place = None if index is None else index.tile(number)
-        located.append(
-            None
-            if index is None or place is None
-            else StoredTile(reader, slab, index, number, place)
-        )
+        tile = None if index is None else reader.stored_tile(slab, index, number)
+        if tile is not None and tile.index is not index:
+            # The slab has been repaired meanwhile: all of its tiles are those of the new index.
+            return locate_tiles(reader, tiles)
+        located.append(tile)
     return located
 
 
 def read_located(tiles: Sequence[StoredTile | None]) -> list[bytes | None]:
-    """Return the bytes of tiles that `locate_tiles` returned, in their order.
+    """Return the bytes of tiles from `locate_tiles`, in the same order.
 
-    A slab that was replaced meanwhile is read again: its tiles then are those of the new
-    generation, as their `version` and `modified` tell. One that it no longer holds is None.
-    Errors are those of `read_tiles`.
+    If a slab was replaced in the meantime, its index is read again. Its tiles, and their `version`
+    and `modified`, are then those of the new version; a tile that no longer exists is None. Errors
+    are those of `read_tiles`.
     """
     payloads: dict[StoredTile, bytes] = {}
     wanted = [tile for tile in tiles if tile is not None]
@@ -92,15 +91,17 @@ def read_located(tiles: Sequence[StoredTile | None]) -> list[bytes | None]:
 
 
 def _may_be_read(group: _Group, attempt: int) -> bool:
-    """Tell whether a slab that was not as its index said is worth another attempt.
+    """Return whether to retry a slab that did not match its index.
+
+    Returns False if the slab no longer exists.
 
     Raises:
-        ObjectChangedError, SlabFormatError: it is not, and that is an error. That it has gone
-            is none.
+        ObjectChangedError, SlabFormatError: the error of the group, if there is no further attempt.
     """
     assert group.error is not None
     if attempt < (READ_ATTEMPTS if isinstance(group.error, ObjectChangedError) else 2):
         return True
+    group.tiles[0].forget_index()
     if isinstance(group.error, ObjectNotFoundError):
         return False
     raise group.error
@@ -108,7 +109,7 @@ def _may_be_read(group: _Group, attempt: int) -> bool:
 
 @dataclass(slots=True)
 class _Group:
-    """Tiles of one generation of one slab, and what went wrong with it."""
+    """Tiles of one version of a slab, and the error of reading them."""
 
     index: SlabIndex
     tiles: list[StoredTile] = field(default_factory=list)
@@ -117,7 +118,7 @@ class _Group:
 
 @dataclass(slots=True)
 class _Span:
-    """One read: the tiles of a group that lie close together."""
+    """One read: tiles of a group that are close together."""
 
     group: _Group
     tiles: list[StoredTile]
@@ -126,7 +127,7 @@ class _Span:
 
 
 def _read(tiles: Iterable[StoredTile], payloads: dict[StoredTile, bytes]) -> list[_Group]:
-    """Fill in the payloads; returns the groups whose slab is not, or no longer, as its index."""
+    """Read the payloads; return the groups whose slab does not match its index."""
     groups: dict[SlabIndex, _Group] = {}
     for tile in tiles:
         groups.setdefault(tile.index, _Group(tile.index)).tiles.append(tile)
@@ -187,7 +188,7 @@ def _whole(tile: StoredTile, data: bytes) -> bytes:
 
 
 def _in_new_generation(group: _Group) -> list[StoredTile]:
-    """Move the tiles of a group to its slab as it is now; returns those that are still there."""
+    """Update the tiles of a group to the current version of the slab; return those that exist."""
     first = group.tiles[0]
     try:
         index = first.reader.refresh(first.slab, group.index)

@@ -85,6 +85,7 @@ class StoredTile:
                 # A slab that changed may change again; one that is damaged or gone stays so.
                 final = READ_ATTEMPTS if isinstance(error, ObjectChangedError) else 2
                 if attempt >= final:
+                    self.forget_index()
                     raise
             fresh = self.reader.refresh(self.slab, self.index)
             if not self.move_to(fresh):
@@ -105,6 +106,14 @@ class StoredTile:
         self.index = index
         self.offset, self.length = place
         return True
+
+    def forget_index(self) -> None:
+        """Take the index of this tile out of the cache: what it led to is damaged.
+
+        A slab is repaired sooner or later; an index that is kept would hide that until its
+        validity ends.
+        """
+        self.reader.forget(self.slab, self.index)
 
     def cut_short(self, length: int) -> SlabFormatError:
         """Return the error for a read that brought only ``length`` bytes of this tile."""
@@ -167,6 +176,10 @@ class LevelReader:
         # The size of a slab belongs to it, since an index is read by that size.
         self._data = f"{storage.full_name}/{layout!r}/{self._width}x{self._height}"
 
+    def moved(self, storage: Storage, indices: IndexCache) -> LevelReader:
+        """Return a reader of the same slabs over another connection and cache."""
+        return LevelReader(self.level, self._layout, storage, indices, self._open_container)
+
     def locate(self, tile_row: int, tile_col: int) -> StoredTile | None:
         """Return the tile at these indices, or None when none is stored there.
 
@@ -184,8 +197,30 @@ class LevelReader:
         if index is None:
             return None
         number = (tile_row - slab_row * height) * width + tile_col - slab_col * width
-        place = index.tile(number)
-        return None if place is None else StoredTile(self, key, index, number, place)
+        return self.stored_tile(key, index, number)
+
+    def stored_tile(self, slab: SlabKey, index: SlabIndex, number: int) -> StoredTile | None:
+        """Return a tile of a slab by its number, or None when the slab does not hold it.
+
+        A damaged entry makes the index be read again once: the slab may have been repaired since
+        it was cached. One that is still damaged is not kept.
+
+        Raises:
+            SlabFormatError: the slab is damaged.
+            StorageError: it cannot be read again.
+        """
+        try:
+            place = index.tile(number)
+        except SlabFormatError:
+            try:
+                index = self.refresh(slab, index)
+                place = index.tile(number)
+            except ObjectNotFoundError:
+                return None
+            except SlabFormatError:
+                self.forget(slab, index)
+                raise
+        return None if place is None else StoredTile(self, slab, index, number, place)
 
     def place_of(self, tile_row: int, tile_col: int) -> tuple[SlabKey, int]:
         """Return the slab that holds a tile, and the number of the tile in it."""
@@ -209,6 +244,10 @@ class LevelReader:
             return self._indices.get(slab, lambda: self._load(slab_col, slab_row))
         except ObjectNotFoundError:
             return None
+
+    def forget(self, slab: SlabKey, index: SlabIndex) -> None:
+        """Take an index out of the cache, unless a newer one took its place."""
+        self._indices.drop(slab, index)
 
     def refresh(self, slab: SlabKey, stale: SlabIndex) -> SlabIndex:
         """Return the index of a slab as it is now, in place of one that proved out of date."""

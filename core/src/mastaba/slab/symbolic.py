@@ -1,4 +1,4 @@
-"""Symbolic objects: small objects that stand for a slab elsewhere (slab.md section 5)."""
+"""Symbolic objects: small objects that refer to a slab elsewhere (slab.md section 5)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SIGNATURE: Final = b"SYMLINK#"
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The first bytes of the slab that a symbolic object stands for, and where it lies."""
+    """The target slab of a symbolic object: its storage, its key and its first bytes."""
 
     storage: Storage
     key: str
@@ -22,11 +22,11 @@ class Target:
 
 
 def is_symbolic(data: bytes, wanted: int) -> bool:
-    """Tell whether the first read of a slab brought a symbolic object instead.
+    """Return whether the first read of a slab returned a symbolic object.
 
     Args:
-        data: what came.
-        wanted: bytes asked for: header and index, which is more than a symbolic object has.
+        data: data returned by the read.
+        wanted: number of requested bytes (header and index), which exceeds a symbolic object.
     """
     return len(data) < wanted and data.startswith(SIGNATURE)
 
@@ -41,12 +41,14 @@ def follow(
     """Read the target of a symbolic object.
 
     Args:
-        storage, key, data: the symbolic object.
-        wanted: the range to be read of the target.
-        open_container: opens a container by the name that the object gives.
+        storage: storage of the symbolic object.
+        key: key of the symbolic object.
+        data: content of the symbolic object.
+        wanted: range to read from the target.
+        open_container: opens a container by its name in the symbolic object.
 
     Raises:
-        SlabFormatError: it points nowhere, to another symbolic object, or to nothing.
+        SlabFormatError: the target is invalid, absent, empty or another symbolic object.
         StorageError: the target cannot be read. All messages name both objects.
     """
     text = data[len(SIGNATURE) :].decode("utf-8", "backslashreplace")
@@ -66,5 +68,7 @@ def follow(
     if not read.data:
         raise SlabFormatError(f"{described}, which is empty")
     if is_symbolic(read.data, wanted.length):
-        raise SlabFormatError(f"{described}, which is symbolic itself: chains are not followed")
+        raise SlabFormatError(
+            f"{described}, which is another symbolic object: chains are not followed"
+        )
     return Target(target_storage, target, read)

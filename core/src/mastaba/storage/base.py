@@ -1,4 +1,4 @@
-"""What a storage driver is: keys and byte ranges, nothing of slabs (storage.md section 1)."""
+"""Base class of storage drivers, which read byte ranges of keys (storage.md section 1)."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ if TYPE_CHECKING:
 
 
 MAX_WHOLE: Final = 128 * 1024 * 1024
-"""Bytes of an object that may be read whole: more than any descriptor, less than the memory."""
+"""Maximum bytes of an object read as a whole: larger than any descriptor, but fits in memory."""
 
-# Named tuples, since every tile makes one of each: they take half the time of a dataclass.
+# Named tuples, because every tile request creates one of each: they are twice as fast as
+# dataclasses.
 
 
 class ByteRange(NamedTuple):
-    """``length`` bytes from ``offset``; a range that runs past the end is cut at the end."""
+    """``length`` bytes from ``offset``; a range past the end of the object is truncated."""
 
     offset: int
     length: int
@@ -32,8 +33,8 @@ class ObjectStat:
 
     Attributes:
         size: bytes.
-        version: opaque text; equal texts mean equal bytes. None when the storage knows none.
-        modified: Unix seconds, None when unknown.
+        version: opaque text; equal texts mean equal bytes. None if the storage has no versions.
+        modified: Unix seconds; None if unknown.
     """
 
     size: int
@@ -42,7 +43,7 @@ class ObjectStat:
 
 
 class ObjectRead(NamedTuple):
-    """Bytes of one object, and which generation of it they belong to (see `ObjectStat`)."""
+    """Bytes of an object, with its version and time of change (see `ObjectStat`)."""
 
     data: bytes
     version: str | None = None
@@ -52,20 +53,19 @@ class ObjectRead(NamedTuple):
 class Storage(ABC):
     """An open connection to one container (bucket, pool, directory tree).
 
-    A driver subclasses this, sets `name`, and is announced by the hook ``register_storages``.
-    All methods may be called from several threads at a time, and again in a child process
-    after a fork.
+    A driver is a subclass that sets `name` and is registered by the hook ``register_storages``.
+    All methods must be thread-safe, and must still work in a child process after a fork.
     """
 
     name: ClassVar[str]
     """Prefix of paths (``s3`` in ``s3://…``) and, in upper case, ``storage.type`` of levels."""
 
     container_field: ClassVar[str | None]
-    """Field of a level's ``storage`` object that names the container; None when there is none."""
+    """Field of a level's ``storage`` object that names the container; None if there is none."""
 
     is_remote: ClassVar[bool] = True
-    """Whether a read waits for a network: then reads of one request are merged and run in
-    parallel, and failed ones may be repeated. False where a read is a mere system call."""
+    """Whether reads wait for a network. If so, reads of one request are merged and run in
+    parallel, and failed reads may be repeated. False if a read is only a system call."""
 
     def __init__(self, container: str) -> None:
         self.container = container
@@ -77,7 +77,7 @@ class Storage(ABC):
 
     @property
     def is_suspended(self) -> bool:
-        """Whether it is not asked at present, since it failed too often."""
+        """Whether the circuit is open: no reads are sent, because too many have failed."""
         return False
 
     @classmethod
@@ -86,22 +86,22 @@ class Storage(ABC):
         """Connect to a container.
 
         Raises:
-            StorageUnavailableError: it does not answer.
-            AccessDeniedError: credentials are refused, or not set; the message names the variable.
-            StorageError: there is no such container, or a variable cannot be used.
+            StorageUnavailableError: the storage does not answer.
+            AccessDeniedError: credentials are refused or not set; the message names the variable.
+            StorageError: the container does not exist, or a variable is invalid.
         """
 
     @classmethod
     def resolve_container(cls, container: str, beside: str | None) -> str:
-        """Return the full name of a container that a descriptor or a symbolic object mentions.
+        """Return the full name of a container named in a descriptor or symbolic object.
 
         Args:
-            container: as written there.
-            beside: container that the descriptor or symbolic object itself lies in; None when
-                it lies in another kind of storage.
+            container: name as written there.
+            beside: container of the descriptor or symbolic object itself; None if that is in
+                another kind of storage.
 
         Raises:
-            ValueError: the container cannot be told.
+            ValueError: the container cannot be determined.
         """
         return container
 
@@ -109,36 +109,36 @@ class Storage(ABC):
     def read(
         self, key: str, byte_range: ByteRange | None = None, version: str | None = None
     ) -> ObjectRead:
-        """Return one range of an object, or all of it.
+        """Return one range of an object, or the whole object.
 
         Args:
             key: name of the object.
-            byte_range: cut at the end of the object when it runs past it.
-            version: the generation wanted, from an earlier read; any when None.
+            byte_range: range to read, truncated at the end of the object; None for the whole.
+            version: required version, from an earlier read; None for any version.
 
         Raises:
-            ObjectNotFoundError: there is no such object.
-            ObjectChangedError: the object is not, or no longer, of the version wanted.
-            AccessDeniedError: the storage refuses.
-            StorageUnavailableError: no answer, or not a complete one.
-            StorageError: it is asked for whole, and larger than `MAX_WHOLE`.
+            ObjectNotFoundError: the object does not exist.
+            ObjectChangedError: the object does not have the required version.
+            AccessDeniedError: the storage denies access.
+            StorageUnavailableError: the response is missing or incomplete.
+            StorageError: the whole object is requested, but it is larger than `MAX_WHOLE`.
         """
 
     def read_ranges(
         self, key: str, byte_ranges: Sequence[ByteRange], version: str | None = None
     ) -> list[ObjectRead]:
-        """Return several ranges of one object, in the order asked. Raises what `read` raises."""
+        """Return several ranges of one object in the given order. Raises the errors of `read`."""
         return [self.read(key, byte_range, version) for byte_range in byte_ranges]
 
     @abstractmethod
     def stat(self, key: str) -> ObjectStat:
-        """Return facts about an object. Raises what `read` raises."""
+        """Return facts about an object. Raises the errors of `read`."""
 
     def exists(self, key: str) -> bool:
-        """Tell whether an object is there.
+        """Return whether an object exists.
 
         Raises:
-            StorageUnavailableError, AccessDeniedError: the storage cannot tell.
+            StorageUnavailableError, AccessDeniedError: this cannot be determined.
         """
         try:
             self.stat(key)
@@ -147,4 +147,4 @@ class Storage(ABC):
         return True
 
     def close(self) -> None:  # noqa: B027 - most drivers have nothing to release
-        """Release connections. May be called twice; nothing is read afterwards."""
+        """Release connections. May be called repeatedly; nothing is read afterwards."""

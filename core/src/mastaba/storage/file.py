@@ -1,4 +1,4 @@
-"""The built-in driver FILE: paths of the local file system (storage.md section 4)."""
+"""The built-in driver FILE for the local file system (storage.md section 4)."""
 
 from __future__ import annotations
 
@@ -24,32 +24,32 @@ if TYPE_CHECKING:
 
 _OPEN_FILES: Final = 512
 _ATTEMPTS: Final = 3
-"""Reads of a file that is written to meanwhile."""
+"""Attempts to read a file that is being written."""
 
 
 def _version(facts: os.stat_result) -> str:
-    # Copies of one pyramid on several machines agree on this, so their ETags agree too.
+    # This is equal for copies of a pyramid on several machines, so their ETags are equal too.
     return f"{facts.st_mtime_ns:x}-{facts.st_size:x}"
 
 
 class _OpenFile:
-    """A descriptor that closes itself when the last reader has let go of it."""
+    """A file descriptor that is closed when its last reader has released it."""
 
     __slots__ = ("_modified_ns", "descriptor", "modified", "size", "version")
 
     def __init__(self, path: str) -> None:
-        # Without blocking: a pipe would keep the opening thread until somebody writes to it.
+        # Non-blocking: opening a pipe would block the thread until there is a writer.
         self.descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         facts = os.fstat(self.descriptor)
         if not stat.S_ISREG(facts.st_mode):
-            raise OSError(errno.EINVAL, "it is no regular file")
+            raise OSError(errno.EINVAL, "it is not a regular file")
         self._modified_ns = facts.st_mtime_ns
         self.size = facts.st_size
         self.modified = facts.st_mtime
         self.version = _version(facts)
 
     def is_unchanged(self) -> bool:
-        """Tell whether nobody has written to the file since it was opened."""
+        """Return whether the file is unchanged since it was opened."""
         facts = os.fstat(self.descriptor)
         return facts.st_mtime_ns == self._modified_ns and facts.st_size == self.size
 
@@ -60,10 +60,10 @@ class _OpenFile:
 
 
 class FileStorage(Storage):
-    """Files by absolute or relative path. Links are left to the file system.
+    """Files by absolute or relative path. The file system resolves links.
 
-    Files of which ranges are read stay open, so that a file that is replaced is still read to
-    the end in the generation that was begun. A file that is written to in place is noticed.
+    Files stay open after a range has been read. If a file is replaced, further ranges therefore
+    still come from the same version. A file that is modified in place is detected.
     """
 
     name = "file"
@@ -86,11 +86,11 @@ class FileStorage(Storage):
         if version is not None:
             return self._read_version(key, byte_range, version)
         for _ in range(_ATTEMPTS):
-            # What is read whole, such as a descriptor, is read once: it need not stay open.
+            # Whole files, such as descriptors, are read only once and need not stay open.
             file = self._opened(key) if byte_range is None else self._reopen(key)
             if byte_range is None and file.size > MAX_WHOLE:
                 raise StorageError(
-                    f"the file {key} is too large to be read whole",
+                    f"the file {key} is too large to be read as a whole",
                     storage=self.full_name,
                     key=key,
                 )
@@ -98,28 +98,28 @@ class FileStorage(Storage):
             if read is not None:
                 return read
         raise StorageUnavailableError(
-            f"the file {key} is written to while it is read", storage=self.full_name, key=key
+            f"the file {key} is modified while it is read", storage=self.full_name, key=key
         )
 
     def _read_version(self, key: str, byte_range: ByteRange | None, version: str) -> ObjectRead:
-        # Not refreshing the order on a hit keeps the common case free of the lock; the
-        # index cache above decides which slabs stay warm.
+        # A hit does not update the order, so the common case needs no lock. The index cache
+        # decides which slabs stay in use.
         file = self._files.get(key) or self._reopen(key)
         read = self._read(file, key, byte_range) if file.version == version else None
         if read is None:
             raise ObjectChangedError(
-                f"the file {key} has been replaced", storage=self.full_name, key=key
+                f"the file {key} was replaced", storage=self.full_name, key=key
             )
         return read
 
     def _read(self, file: _OpenFile, key: str, byte_range: ByteRange | None) -> ObjectRead | None:
-        """Return bytes of an open file; None when they may be of another generation of it."""
+        """Return bytes of an open file, or None if the file has been modified."""
         offset, length = (
             (0, file.size) if byte_range is None else (byte_range.offset, byte_range.length)
         )
         try:
             data = os.pread(file.descriptor, length, offset)
-            # pread returns at most about 2 GiB, and less only at the end of the file.
+            # pread returns at most about 2 GiB, and otherwise less only at the end of the file.
             while len(data) < length and offset + len(data) < file.size:
                 more = os.pread(file.descriptor, length - len(data), offset + len(data))
                 if not more:
@@ -136,7 +136,9 @@ class FileStorage(Storage):
         except (OSError, ValueError) as error:
             raise self._translated(error, key) from error
         if not stat.S_ISREG(facts.st_mode):
-            raise ObjectNotFoundError(f"{key} is no regular file", storage=self.full_name, key=key)
+            raise ObjectNotFoundError(
+                f"{key} is not a regular file", storage=self.full_name, key=key
+            )
         return ObjectStat(facts.st_size, _version(facts), facts.st_mtime)
 
     def close(self) -> None:
@@ -144,7 +146,7 @@ class FileStorage(Storage):
             self._files.clear()
 
     def _reopen(self, key: str) -> _OpenFile:
-        """Open the file as it is now, in place of the one that is held open."""
+        """Open the current file, and keep it open instead of the previous one."""
         file = self._opened(key)
         with self._lock:
             self._files.pop(key, None)
@@ -163,7 +165,8 @@ class FileStorage(Storage):
         self, error: Exception, key: str
     ) -> ObjectNotFoundError | AccessDeniedError | StorageUnavailableError:
         if isinstance(error, FileNotFoundError | NotADirectoryError | ValueError):
-            return ObjectNotFoundError(f"no file {key}", storage=self.full_name, key=key)
+            message = f"the file {key} does not exist"
+            return ObjectNotFoundError(message, storage=self.full_name, key=key)
         reason = reason_of(error)
         kind = AccessDeniedError if isinstance(error, PermissionError) else StorageUnavailableError
         return kind(f"cannot read the file {key}: {reason}", storage=self.full_name, key=key)

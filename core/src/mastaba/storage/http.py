@@ -93,7 +93,8 @@ class HTTPClient:
         """Send one request and return its answer.
 
         Args:
-            limit: bytes of the body that are of use; the rest is not read.
+            limit: bytes of the body that are of use; no more are read, and none of a body that
+                announces more.
 
         Raises:
             StorageUnavailableError: no answer, or not a complete one.
@@ -105,6 +106,9 @@ class HTTPClient:
             try:
                 if response.status >= 300:
                     limit = _MAX_ERROR_BODY
+                elif limit is not None and (_announced_size(response.headers) or 0) > limit:
+                    response.close()
+                    return HTTPAnswer(response.status, response.headers, b"")
                 data = response.read(limit, decode_content=False)
             except BaseException:
                 response.close()
@@ -191,13 +195,13 @@ class HTTPStorage(Storage):
         limit = MAX_WHOLE + 1
         if byte_range is not None:
             headers["Range"] = _range_header(byte_range)
-            limit = byte_range.offset + byte_range.length + 1
+            limit = byte_range.length + 1
         answer = self._ask("GET", key, headers, limit)
         if answer.status == 416:
             return ObjectRead(b"")
         found = self._version(answer, key, version)
         data = answer.body
-        if byte_range is None and len(data) > MAX_WHOLE:
+        if byte_range is None and _size(answer) > MAX_WHOLE:
             raise self._error(StorageError, key, "it is too large to be read whole")
         if byte_range is not None:
             data = self._wanted_part(answer, byte_range, key)
@@ -205,10 +209,10 @@ class HTTPStorage(Storage):
 
     def stat(self, key: str) -> ObjectStat:
         answer = self._ask("HEAD", key, {})
-        size = answer.headers.get("Content-Length", "")
-        if not _SIZE.fullmatch(size):
-            raise self._error(StorageUnavailableError, key, "its size is not told")
-        return ObjectStat(int(size), self._version(answer, key, None), _modified(answer))
+        size = _announced_size(answer.headers)
+        if size is None:
+            raise self._error(StorageUnavailableError, key, "the answer does not give its size")
+        return ObjectStat(size, self._version(answer, key, None), _modified(answer))
 
     def close(self) -> None:
         self.client.close()
@@ -249,10 +253,22 @@ class HTTPStorage(Storage):
         return version
 
     def _wanted_part(self, answer: HTTPAnswer, byte_range: ByteRange, key: str) -> bytes:
-        """Return the bytes of a range, whatever range the server chose to answer."""
+        """Return the body of an answer that is the range asked for.
+
+        Raises:
+            StorageError: the server ignores ranges. Reading from the start of the object to the
+                range would work for small objects, and take all of a large one for each tile.
+            StorageUnavailableError: it answers another range, or other bytes than it says.
+        """
         data, end = answer.body, byte_range.offset + byte_range.length
+        wanted = _range_header(byte_range)
         if answer.status == 200:
-            return data[byte_range.offset : end]
+            # The whole object is the range when that begins at 0 and reaches beyond its end.
+            if byte_range.offset or _size(answer) > byte_range.length:
+                told = f"the server ignores ranges: it answers {wanted} with the whole object"
+                raise self._error(StorageError, key, told)
+            if len(data) == _size(answer):
+                return data
         content_range = answer.headers.get("Content-Range", "")
         match = _CONTENT_RANGE.fullmatch(content_range.strip())
         if match is not None:
@@ -265,7 +281,7 @@ class HTTPStorage(Storage):
                 and (int(last) + 1 == end or (total == "*" and int(last) + 1 < end))
             ):
                 return data
-        told = f"{len(data)} bytes of {content_range!r} for {_range_header(byte_range)}"
+        told = f"the server answers {wanted} with {_size(answer)} bytes of {content_range!r}"
         raise self._error(StorageUnavailableError, key, told)
 
     def _error(self, kind: type[StorageError], key: str, told: str) -> StorageError:
@@ -285,6 +301,16 @@ def quoted_key(key: str) -> str:
 
 def _range_header(byte_range: ByteRange) -> str:
     return f"bytes={byte_range.offset}-{byte_range.offset + byte_range.length - 1}"
+
+
+def _announced_size(headers: Mapping[str, str]) -> int | None:
+    size = headers.get("Content-Length", "")
+    return int(size) if _SIZE.fullmatch(size) else None
+
+
+def _size(answer: HTTPAnswer) -> int:
+    """Return the size of a body, of which nothing may have been read."""
+    return max(len(answer.body), _announced_size(answer.headers) or 0)
 
 
 def _modified(answer: HTTPAnswer) -> float | None:

@@ -1,4 +1,4 @@
-"""A storage that counts what is asked of it, and notes the time in the trace of a request."""
+"""A storage that counts its reads and records their duration in the trace of the request."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ R = TypeVar("R")
 
 
 class DriverCounts:
-    """What was asked of all containers of one driver, since the start of this process.
+    """Counts for all containers of one driver since the start of this process.
 
     Attributes:
-        reads: round trips, the failed ones included.
-        errors: of them, failures; an absent object is none.
+        reads: number of reads, including failed ones.
+        errors: number of failed reads; an absent object is not a failure.
     """
 
     def __init__(self) -> None:
@@ -29,7 +29,7 @@ class DriverCounts:
         self.errors = 0
 
     def failed(self, error: StorageError) -> None:
-        """Count a failure."""
+        """Count an error, unless it means an absent object."""
         if not isinstance(error, ObjectNotFoundError):
             self.errors += 1
 
@@ -41,21 +41,21 @@ class StorageCounts:
         self.drivers: dict[str, DriverCounts] = {}
 
     def of(self, driver: str) -> DriverCounts:
-        """Return the counts of a driver, from nothing at first."""
+        """Return the counts of a driver, which start at 0."""
         return self.drivers.setdefault(driver, DriverCounts())
 
 
 class MeasuredStorage(Storage):
-    """Another storage, whose reads are counted and timed.
+    """Wrapper of a storage that counts and times its reads.
 
     Args:
-        storage: what is asked.
-        counts: where it is counted.
+        storage: the wrapped storage.
+        counts: where reads are counted.
     """
 
     def __init__(self, storage: Storage, counts: StorageCounts) -> None:
         super().__init__(storage.container)
-        # Those of the driver, which every driver has as attributes of its class.
+        # Drivers define these as class attributes.
         vars(self).update(
             name=storage.name,
             container_field=storage.container_field,
@@ -75,12 +75,12 @@ class MeasuredStorage(Storage):
 
     @classmethod
     def open(cls, container: str, environment: Environment) -> NoReturn:
-        raise TypeError("a MeasuredStorage is made of an open storage")
+        raise TypeError("a MeasuredStorage wraps an open storage")
 
     def read(
         self, key: str, byte_range: ByteRange | None = None, version: str | None = None
     ) -> ObjectRead:
-        # On the way of every tile: nothing is called here that need not be.
+        # This runs for every tile, so it avoids unnecessary calls.
         self._counts.reads += 1
         notes = trace.current()
         if notes is not None:
@@ -108,11 +108,11 @@ class MeasuredStorage(Storage):
         self._storage.close()
 
     def _timed(self, notes: trace.Trace, read: Callable[[], R]) -> R:
-        begun = perf_counter()
+        begin = perf_counter()
         try:
             return read()
         except StorageError as error:
             self._counts.failed(error)
             raise
         finally:
-            notes.add("read", perf_counter() - begun)
+            notes.add("read", perf_counter() - begin)

@@ -1,4 +1,4 @@
-"""Paths of descriptors and other resources: a storage, a container and a key (pyramid.md 1)."""
+"""Paths of descriptors and other resources: storage, container and key (pyramid.md section 1)."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Self
 
 @dataclass(frozen=True, slots=True)
 class ResourcePath:
-    """Where one object lies.
+    """The location of one object.
 
     Attributes:
-        storage: driver name in lower case, ``file`` for plain paths.
-        container: bucket (``bucket@cluster`` included), pool or container; empty for files.
-        key: object name, or file path.
+        storage: driver name in lower case; ``file`` for plain paths.
+        container: bucket (possibly ``bucket@cluster``), pool or container; empty for files.
+        key: object name or file path.
     """
 
     storage: str
@@ -25,8 +25,8 @@ class ResourcePath:
         """Split a path such as ``s3://bucket@cluster/a/b.json`` or ``/data/b.json``.
 
         Raises:
-            ValueError: no container or no name after the prefix. Whether the driver exists is
-                for the storage pool to say.
+            ValueError: the container or the name is missing. Whether the driver exists is not
+                checked here, but by the storage pool.
         """
         prefix, separator, rest = text.partition("://")
         if not separator:
@@ -47,12 +47,12 @@ class ResourcePath:
 
     @property
     def directory(self) -> str:
-        """Path of the parent directory of a file, without final slash; ``.`` when none is given."""
+        """Parent directory of a file, without trailing slash; ``.`` if the path has none."""
         return self.key.rpartition("/")[0] or ("/" if self.key.startswith("/") else ".")
 
     @property
     def stem(self) -> str:
-        """Base name without ``.json``, ``.yaml`` or ``.yml``: the name of what it describes."""
+        """Base name without ``.json``, ``.yaml`` or ``.yml``: the name of the described item."""
         name = self.key.rpartition("/")[2]
         for suffix in (".json", ".yaml", ".yml"):
             if name.lower().endswith(suffix):

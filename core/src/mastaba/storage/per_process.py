@@ -1,4 +1,4 @@
-"""Things that must not be shared with a child process, such as connections."""
+"""Values that must not be shared with a child process, such as connections."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _inherited: list[object] = []
 
 
 class PerProcess(Generic[T]):
-    """Makes something when it is first needed, and again in each process after a fork.
+    """A value that is created on first use, and again in each process after a fork.
 
-    The value is let go of *before* a fork, so that the child inherits nothing that it would
-    have to clean up. Whoever uses it at that time keeps it alive by a reference of its own.
+    The value is released *before* a fork, so the child does not inherit it. A thread that is
+    using the value at that time keeps it alive with its own reference.
 
     Args:
-        make: makes it; called by one thread at a time. What it raises is raised by `get`, and
-            the next call tries again.
+        make: creates the value; called by one thread at a time. `get` raises its errors, and the
+            next call of `get` tries again.
     """
 
     def __init__(self, make: Callable[[], T]) -> None:
@@ -43,7 +43,7 @@ class PerProcess(Generic[T]):
             return self._value
 
     def drop(self) -> T | None:
-        """Forget the value, and return it, for example to be closed."""
+        """Release the value and return it, for example to close it."""
         value, self._value = self._value, None
         return value
 
@@ -59,9 +59,10 @@ def _before_fork() -> None:
 
 def _in_child() -> None:
     for instance in list(_instances):
-        # Made by another thread at the last moment: not ours to clean up, so it is kept.
+        # Another thread may have created a value just before the fork. It belongs to the parent,
+        # so it must not be cleaned up here: keep a reference.
         _inherited.append(instance.drop())
-        # A lock may have been held by a thread that the child does not have.
+        # A thread that does not exist in the child may have held the lock.
         instance.renew_lock()
     _lock.release()
 

@@ -1,4 +1,4 @@
-"""Open storages, one per driver and container, made on first use (storage.md section 8)."""
+"""Open storages, one per driver and container, opened on first use (storage.md section 8)."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from mastaba.storage.retry import RetryingStorage, RetryPolicy
 
 
 class StoragePool:
-    """Connections shared by all layers.
+    """Open storages shared by all layers.
 
     Args:
         drivers: driver classes by name.
-        environment: where drivers find addresses and credentials.
+        environment: variables with the addresses and credentials for drivers.
 
     Attributes:
-        measured: counts of reads, None when they are not counted.
+        measured: counts of reads; None if reads are not counted.
     """
 
     def __init__(self, drivers: Mapping[str, type[Storage]], environment: Environment) -> None:
@@ -34,9 +34,9 @@ class StoragePool:
         self._lock = threading.Lock()
 
     def measure(self) -> None:
-        """Count and time the reads of all storages from now on, in ``measured``.
+        """Start to count and time the reads of all storages, in ``measured``.
 
-        To be called before anybody keeps one of them.
+        Call it before any caller keeps a reference to a storage.
         """
         if self.measured is not None:
             return
@@ -48,22 +48,22 @@ class StoragePool:
             self._open = {key: measured[id(storage)] for key, storage in self._open.items()}
 
     def open(self, name: str, container: str) -> Storage:
-        """Return the connection to a container; the same one for the same container.
+        """Return the open storage of a container, always the same one for the same container.
 
-        Reads of a remote one are repeated as the environment says. A connection that fails is
-        not kept: the next use tries again.
+        Failed reads from remote storages are repeated as set in the environment. A storage that
+        cannot be opened is not cached; the next call tries again.
 
         Raises:
-            UnknownPluginError: no driver of that name is installed.
-            StorageError: it cannot be opened.
+            UnknownPluginError: no driver with this name is installed.
+            StorageError: the container cannot be opened.
         """
         known = self._open.get((name, container))
         if known is not None:
             return known
-        # Without the lock: a store that does not answer must not keep others from being opened.
+        # Without the lock, so that a store that does not answer does not block others.
         storage = self.driver(name).open(container, self._environment)
         with self._lock:
-            # One container may have several names, such as a bucket without and with cluster.
+            # A container may have several names, such as a bucket with and without cluster.
             for known in self._open.values():
                 if known.full_name == storage.full_name:
                     self._open[name, container] = known
@@ -79,9 +79,9 @@ class StoragePool:
         return known
 
     def open_beside(self, name: str, container: str, beside: str | None) -> Storage:
-        """Return the connection to a container that a descriptor or symbolic object mentions.
+        """Return the open storage of a container named in a descriptor or symbolic object.
 
-        Args and errors are those of `Storage.resolve_container` and `open`.
+        Arguments and errors are those of `Storage.resolve_container` and `open`.
         """
         return self.open(name, self.driver(name).resolve_container(container, beside))
 
@@ -89,7 +89,8 @@ class StoragePool:
         """Return a driver class.
 
         Raises:
-            UnknownPluginError: no driver of that name is installed; the message says which are.
+            UnknownPluginError: no driver with this name is installed; the message lists those
+                that are.
         """
         driver = self._drivers.get(name)
         if driver is None:
@@ -104,7 +105,7 @@ class StoragePool:
         """Return a whole object, such as a descriptor.
 
         Raises:
-            ObjectNotFoundError: it is absent, or empty though it may not be.
+            ObjectNotFoundError: the object is absent, or empty and `may_be_empty` is False.
             UnknownPluginError, StorageError: as for `open` and `Storage.read`.
         """
         data = self.open(path.storage, path.container).read(path.key).data

@@ -1,4 +1,4 @@
-"""Repeating failed reads, and leaving a dead store in peace (storage.md section 3)."""
+"""Retries of failed reads, and a circuit breaker for failing stores (storage.md section 3)."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ _HEDGED: Final = ThreadPool(64, "mastaba-hedge")
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """How reads of remote storages are repeated.
+    """How reads from remote storages are repeated.
 
     Attributes:
-        attempts: reads in total, at least 1.
-        wait: seconds between two of them.
-        failures: consecutive failures after which a container is no longer asked; 0 for never.
-        pause: seconds after which one read is let through again, to see whether it is back.
-        hedge_delay: seconds after which a read without answer is asked for a second time, the
-            first answer counting; 0 for never.
+        attempts: total number of attempts, at least 1.
+        wait: seconds between two attempts.
+        failures: consecutive failures after which the circuit opens; 0 for never.
+        pause: seconds until a trial read is sent to a container with an open circuit.
+        hedge_delay: seconds after which an unanswered read is sent a second time; the first
+            response counts. 0 for never.
     """
 
     attempts: int = 1
@@ -45,7 +45,7 @@ class RetryPolicy:
 
     @classmethod
     def from_environment(cls, environment: Environment) -> Self:
-        """Read the variables OBJECT_*; a value that is no number means the default."""
+        """Read the variables OBJECT_*; a value that is not an integer means the default."""
         default = cls()
         return cls(
             attempts=max(1, environment.integer("OBJECT_READ_ATTEMPTS", default.attempts)),
@@ -57,13 +57,15 @@ class RetryPolicy:
 
 
 class CircuitBreaker:
-    """Refuses reads after consecutive failures, so that a dead store does not hold every thread.
+    """Refuses reads after consecutive failures, so that a failed store does not block all threads.
 
-    After a pause one read is let through; when it gets an answer, all are.
+    After a pause, one trial read is allowed. If it gets a response, the circuit closes.
 
     Args:
-        name: what it protects, for messages.
-        clock: monotonic seconds; another one in tests.
+        name: full name of the storage, for messages.
+        failures: consecutive failures after which the circuit opens; 0 for never.
+        pause: seconds until a trial read.
+        clock: returns monotonic seconds; replaced in tests.
     """
 
     def __init__(
@@ -84,14 +86,14 @@ class CircuitBreaker:
 
     @property
     def is_open(self) -> bool:
-        """Whether reads are refused but for a trial."""
+        """Whether all reads except trials are refused."""
         return 0 < self._limit <= self._failures
 
     def check(self, key: str) -> None:
-        """Return when a read may be made; it must be told of by `answered` or `failed`.
+        """Check that a read is allowed; report its result with `answered` or `failed`.
 
         Raises:
-            StorageUnavailableError: the store is not asked at present.
+            StorageUnavailableError: the circuit is open.
         """
         if self._limit == 0 or self._failures < self._limit:
             return
@@ -101,12 +103,12 @@ class CircuitBreaker:
                 return
             if now < self._closed_until:
                 raise StorageUnavailableError(
-                    f"{self._name} is not asked for {key}, since it failed "
-                    f"{self._failures} times in a row, the last time with: {self._last}",
+                    f"{key} was not read from {self._name}, because the circuit is open: "
+                    f"{self._failures} failures in a row, the last one: {self._last}",
                     storage=self._name,
                     key=key,
                 )
-            # This one is the trial; the others wait for its outcome, but not for ever.
+            # This read is the trial. The next trial is allowed after another pause.
             self._closed_until = now + self._pause
 
     def answered(self) -> None:
@@ -135,16 +137,18 @@ class CircuitBreaker:
 
 
 class RetryingStorage(Storage):
-    """Another storage, whose failed reads are repeated. Absence and refusal are answers.
+    """Wrapper of a storage that repeats failed reads.
+
+    An absent object or denied access is a response, not a failure.
 
     Args:
-        storage: what is asked.
-        policy: how often, and after what time.
+        storage: the wrapped storage.
+        policy: number and timing of attempts.
     """
 
     def __init__(self, storage: Storage, policy: RetryPolicy) -> None:
         super().__init__(storage.container)
-        # Those of the driver, which every driver has as attributes of its class.
+        # Drivers define these as class attributes.
         vars(self).update(name=storage.name, container_field=storage.container_field)
         self._storage = storage
         self._policy = policy
@@ -160,7 +164,7 @@ class RetryingStorage(Storage):
 
     @classmethod
     def open(cls, container: str, environment: Environment) -> NoReturn:
-        raise TypeError("a RetryingStorage is made of an open storage")
+        raise TypeError("a RetryingStorage wraps an open storage")
 
     def read(
         self, key: str, byte_range: ByteRange | None = None, version: str | None = None
@@ -188,7 +192,7 @@ class RetryingStorage(Storage):
             try:
                 result = self._hedged(call)
             except StorageUnavailableError as error:
-                # One object that cannot be read must not take all others with it.
+                # One unreadable object must not open the circuit for all others.
                 if error.answered:
                     self._breaker.answered()
                 else:
@@ -215,6 +219,6 @@ class RetryingStorage(Storage):
         while True:
             done, futures = wait(futures, return_when=FIRST_COMPLETED)
             for future in done:
-                # One failure is no answer as long as the other request may still bring one.
+                # A failure does not count while the other request may still succeed.
                 if not futures or not isinstance(future.exception(), StorageUnavailableError):
                     return future.result()

@@ -1,7 +1,8 @@
-"""Variables that several storage drivers read in the same way (storage.md section 2)."""
+"""Environment variables shared by several storage drivers (storage.md section 2)."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from mastaba.environment import Environment
@@ -10,23 +11,30 @@ from mastaba.errors import AccessDeniedError
 _DEFAULT_TIMEOUT: Final = 30
 
 
-def required(environment: Environment, name: str, storage: str) -> str:
-    """Return the value of a variable without which a storage cannot be used.
+def require_set(environment: Environment, names: Sequence[str], storage: str) -> None:
+    """Do nothing when all variables are set that a storage needs.
 
     Raises:
-        AccessDeniedError: it is unset or empty; the message names it.
+        AccessDeniedError: some are unset or empty; the message names all of them.
     """
-    value = (environment.text(name) or "").strip()
-    if not value:
-        raise AccessDeniedError(f"the variable MASTABA_{name} is not set", storage=storage)
-    return value
+    unset = [f"MASTABA_{name}" for name in names if not (environment.text(name) or "").strip()]
+    if unset:
+        words = (
+            f"the variable {unset[0]} is"
+            if len(unset) == 1
+            else (f"the variables {', '.join(unset[:-1])} and {unset[-1]} are")
+        )
+        raise AccessDeniedError(
+            f"{words} not set in the environment of the server",
+            storage=storage,
+        )
 
 
 def network_timeout(environment: Environment) -> int | None:
-    """Return the seconds to wait for a connection or for the next bytes, None for no limit.
+    """Return the timeout of connections and reads in seconds; None for no limit.
 
-    An explicit 0 of NETWORK_TIMEOUT means no limit. When it is unset a limit holds all the
-    same: without one, a store that hangs would hang every thread that asks it.
+    NETWORK_TIMEOUT=0 means no limit. If the variable is unset, there is a default limit, because
+    a store that hangs would otherwise block every thread that reads from it.
     """
     timeout = environment.integer("NETWORK_TIMEOUT", _DEFAULT_TIMEOUT)
     return timeout if timeout > 0 else None

@@ -1,4 +1,4 @@
-"""Threads that wait for storages: bounded, shared, and anew in each process."""
+"""Shared thread pools of limited size for storage reads, created again in each process."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ R = TypeVar("R")
 
 
 class ThreadPool:
-    """Threads made when they are first needed, and made again in a child process after a fork.
+    """Threads that are started on first use, and again in a child process after a fork.
 
     Args:
-        size: the most that run at a time.
-        name: beginning of their names.
+        size: maximum number of threads.
+        name: prefix of thread names.
     """
 
     def __init__(self, size: int, name: str) -> None:
@@ -38,11 +38,11 @@ class ThreadPool:
     def map(self, function: Callable[[T], R], items: Sequence[T]) -> list[R]:
         """Return the results for all items, in their order.
 
-        The calling thread takes part, and does itself what no other thread has begun: a pool
-        that is busy with other requests slows this one down, but cannot block it.
+        The calling thread takes part: it processes the items that no other thread has started.
+        A busy pool can therefore slow down a request, but not block it.
 
         Raises:
-            what ``function`` raises first, in the order of the items.
+            the first error of ``function``, in the order of the items.
         """
         if len(items) < 2:
             return [function(item) for item in items]
@@ -57,10 +57,10 @@ class ThreadPool:
                 future.cancel()
 
     def _forget(self) -> None:
-        # Threads do not survive a fork, and a lock may have been held by one of them.
+        # Threads do not survive a fork, and one of them may have held the lock.
         self._lock = threading.Lock()
         self._executor = None
 
 
 READS: Final = ThreadPool(32, "mastaba-read")
-"""Where the reads of one request run in parallel."""
+"""Runs the reads of one request in parallel."""

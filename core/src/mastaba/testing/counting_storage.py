@@ -1,4 +1,4 @@
-"""A storage that notes what is asked of it: for tests that count reads."""
+"""A storage that records its calls, for tests that count reads."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One request to a storage.
+    """One call of a storage.
 
     Attributes:
         method: ``read``, ``read_ranges``, ``stat`` or ``exists``.
         key: name of the object.
-        byte_ranges: what was asked of it; empty for a whole object.
-        version: the generation asked for, or None.
+        byte_ranges: requested ranges; empty for a whole object.
+        version: required version, or None.
     """
 
     method: str
@@ -31,18 +31,18 @@ class Call:
 
 
 class CountingStorage(Storage):
-    """Another storage, with a list of what was asked of it. Safe for several threads.
+    """Wrapper of a storage that records all calls. Thread-safe.
 
     Args:
-        storage: what is asked.
+        storage: the wrapped storage.
 
     Attributes:
-        calls: in the order in which they began; `clear` empties it.
+        calls: calls in the order in which they started; `clear` empties the list.
     """
 
     def __init__(self, storage: Storage) -> None:
         super().__init__(storage.container)
-        # Those of the driver, which every driver has as attributes of its class.
+        # Drivers define these as class attributes.
         vars(self).update(
             name=storage.name,
             container_field=storage.container_field,
@@ -57,16 +57,16 @@ class CountingStorage(Storage):
 
     @property
     def reads(self) -> list[Call]:
-        """The calls that brought bytes: round trips, for a remote storage."""
+        """The calls that read bytes; for a remote storage, each is a round trip."""
         return [call for call in self.calls if call.method in ("read", "read_ranges")]
 
     def clear(self) -> None:
-        """Forget the calls made so far."""
+        """Discard the recorded calls."""
         self.calls.clear()
 
     @classmethod
     def open(cls, container: str, environment: Environment) -> NoReturn:
-        raise TypeError("a CountingStorage is made of an open storage")
+        raise TypeError("a CountingStorage wraps an open storage")
 
     def read(
         self, key: str, byte_range: ByteRange | None = None, version: str | None = None
@@ -94,15 +94,15 @@ class CountingStorage(Storage):
 
 
 def count_calls(catalogue: Catalogue, layer: str) -> CountingStorage:
-    """Put one counting storage under all levels of a layer, and return it.
+    """Insert one counting storage below all levels of a layer, and return it.
 
     Raises:
-        ValueError: the levels of the layer lie in more than one container.
+        ValueError: the levels of the layer are in more than one container.
     """
     readers = catalogue.readers[layer].values()
     storages = {id(reader.storage): reader.storage for reader in readers}
     if len(storages) != 1:
-        raise ValueError(f"the levels of {layer} lie in {len(storages)} containers")
+        raise ValueError(f"the levels of {layer} are in {len(storages)} containers")
     counting = CountingStorage(next(iter(storages.values())))
     for reader in readers:
         reader.storage = counting

@@ -1,4 +1,4 @@
-"""JSON documents: one type and one way to write them."""
+"""JSON documents: their type, writing and merging."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Document: TypeAlias = dict[str, Any]
 
 
 def write_document(path: Path, document: Mapping[str, Any]) -> Path:
-    """Write a JSON document in UTF-8, making its directories, and return its path."""
+    """Write a JSON document in UTF-8, create its directories, and return its path."""
     path.parent.mkdir(parents=True, exist_ok=True)
     text = json.dumps(dict(document), indent=2, ensure_ascii=False) + "\n"
     path.write_text(text, encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Writes complete installations: server.json and all that it leads to."""
+"""Writing of complete installations: server.json and all files that it refers to."""
 
 from __future__ import annotations
 
@@ -52,22 +52,21 @@ def write_installation(
 ) -> Path:
     """Write an installation and return the path of its server.json.
 
-    All paths inside are absolute, so the server may be started anywhere.
+    All paths in the files are absolute, so the server can be started in any directory.
 
     Args:
-        directory: where the files go; made when absent.
-        layers: by layer identifier, the path of a pyramid descriptor (all its levels are
-            published with the defaults of `layer_document`) or a layer document.
+        directory: directory of the files; created if absent.
+        layers: by layer identifier, a layer document or the path of a pyramid descriptor (all its
+            levels are then published with the defaults of `layer_document`).
         tile_matrix_sets: documents by file stem, in addition to PM and 4326.
         styles: documents by file stem, in addition to `normal` and `ember`.
-        services: keys of the services to enable; those absent here are absent in services.json.
-        public_url: what the public addresses of the services start with.
-        services_overrides: merged into services.json, object by object.
-        server_overrides: merged into server.json likewise.
+        services: keys of the services to enable; other services are not in services.json.
+        public_url: common start of the public URLs of the services.
+        services_overrides: merged recursively into services.json.
+        server_overrides: merged recursively into server.json.
 
     Raises:
-        ValueError: a pyramid names a tile matrix set that is not given, or a level that is not
-            in it.
+        ValueError: the tile matrix set of a pyramid, or one of its levels, is unknown.
     """
     directory = directory.resolve()
     sets = {"PM": web_mercator(), "4326": geographic(), **tile_matrix_sets}
@@ -98,13 +97,13 @@ def layer_document(
     """Return a layer document that publishes all levels of one pyramid.
 
     Args:
-        descriptor: path of the pyramid descriptor, a file that exists.
-        tile_matrix_sets: documents by identifier, when the pyramid uses neither PM nor 4326.
-        fields: further fields of the layer document, such as `styles`; they replace the default
-            ones (the title is the name of the pyramid, the abstract is empty).
+        descriptor: path of the pyramid descriptor, which must exist.
+        tile_matrix_sets: documents by identifier, if the pyramid uses neither PM nor 4326.
+        fields: further fields of the layer document, such as `styles`; they override the defaults
+            (title: name of the pyramid; abstract: empty).
 
     Raises:
-        ValueError: the tile matrix set, or a level in it, is not known.
+        ValueError: the tile matrix set, or one of the levels, is unknown.
     """
     pyramid = json.loads(descriptor.read_text(encoding="utf-8"))
     sets = {"PM": web_mercator(), "4326": geographic(), **tile_matrix_sets}

@@ -1,8 +1,7 @@
-"""A small object store over real HTTP: S3 and Swift requests, and faults at will.
+"""A small object store over real HTTP that supports S3 and Swift and can simulate failures.
 
-It holds its objects in memory and checks signatures and tokens as the real ones do, so that
-drivers can be tested without installing a store. It writes nothing: objects are put into it
-by the test itself.
+It keeps its objects in memory and checks signatures and tokens like a real store, so drivers can
+be tested without installing one. It is read-only over HTTP: the test itself stores the objects.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ class StoredObject:
 
 @dataclass(frozen=True, slots=True)
 class RecordedRequest:
-    """One request that was answered: the path is decoded, the range is None without one."""
+    """One answered request. The path is decoded; the range is None if there was none."""
 
     method: str
     path: str
@@ -58,15 +57,16 @@ class RecordedRequest:
 
 @dataclass(slots=True)
 class Faults:
-    """What goes wrong with requests for objects.
+    """Simulated failures of requests for objects. Shares are from 0 to 1.
 
     Attributes:
-        latency: seconds before each answer.
-        errors: share of answers that are 503.
+        latency: seconds before each response.
+        errors: share of responses with status 503.
         resets: share of requests whose connection is reset.
         stalls: share of bodies that stop in the middle for `stall_time` seconds.
-        truncations: share of bodies that end in the middle, though announced whole.
-        seed: of the random choice.
+        truncations: share of bodies that end in the middle, despite their Content-Length.
+        stall_time: seconds.
+        seed: seed of the random choice.
     """
 
     latency: float = 0.0
@@ -89,21 +89,21 @@ class _Answer:
 class ObjectServer:
     """Serves objects on a free port of the loopback interface until it is closed.
 
-    S3 lies at `url`; Swift at ``<url>/v1/<account>``, with tokens from ``/auth/v1.0`` and
-    ``/v3/auth/tokens``. Sent through it as a proxy, requests for ``<bucket>.<host>`` are those
-    of virtual hosts.
+    The S3 URL is `url`. The Swift URL is ``<url>/v1/<account>``, with tokens from ``/auth/v1.0``
+    and ``/v3/auth/tokens``. If the server is used as a proxy, requests for ``<bucket>.<host>``
+    are virtual host requests.
 
     Args:
         s3_keys: access keys and their secrets.
-        tls: context of the server side, for HTTPS.
+        tls: server context for HTTPS, or None for HTTP.
 
     Attributes:
-        faults: may be replaced at any time.
-        requests: all requests so far, in the order of their answers.
-        ignores_ranges: answers whole objects, as some servers do.
-        ignores_conditions: takes no notice of ``If-Match``.
-        gate: where every request for an object waits for others, None for nowhere.
-        forced_status: of all answers to requests for objects, None for the right one.
+        faults: simulated failures; may be replaced at any time.
+        requests: all requests so far, in the order of their responses.
+        ignores_ranges: whether responses always contain the whole object, as with some servers.
+        ignores_conditions: whether ``If-Match`` is ignored.
+        gate: barrier at which requests for objects wait for each other, or None.
+        forced_status: status of all responses to requests for objects, or None.
         connections: number of connections so far.
     """
 
@@ -153,7 +153,7 @@ class ObjectServer:
         self._containers.add(container)
 
     def put(self, container: str, key: str, data: bytes) -> None:
-        """Store an object in place of the one that had its name."""
+        """Store an object, replacing any existing object with the same key."""
         self._containers.add(container)
         etag = hashlib.md5(data, usedforsecurity=False).hexdigest()
         self._objects[container, key] = StoredObject(data, etag, time.time())
@@ -166,14 +166,14 @@ class ObjectServer:
         self._tokens.clear()
 
     def count(self, method: str, path: str) -> int:
-        """Return the number of requests so far whose path begins like this."""
+        """Return the number of requests so far with this method and path prefix."""
         return sum(
             request.method == method and request.path.startswith(path)
             for request in list(self.requests)
         )
 
     def answer(self, method: str, target: str, headers: Mapping[str, str], body: bytes) -> _Answer:
-        """Answer one request; ``target`` is as sent."""
+        """Return the response to one request; ``target`` is the request target as sent."""
         parts = urlsplit(target)
         path = unquote(parts.path)
         if path == "/auth/v1.0" and method == "GET":
@@ -270,7 +270,7 @@ class ObjectServer:
         return token
 
     def draw(self) -> str | None:
-        """Return the name of the fault that the next answer gets, or None."""
+        """Return the name of the failure of the next response, or None."""
         faults = self.faults
         if self._seed != faults.seed:
             self._seed = faults.seed
@@ -291,7 +291,7 @@ class _Server(ThreadingHTTPServer):
     objects: ObjectServer
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say nothing: clients that hang up are part of the tests."""
+        """Print nothing: clients that disconnect are part of the tests."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -331,7 +331,7 @@ class _Handler(BaseHTTPRequestHandler):
             return
         self._send(answer, fault)
 
-    do_HEAD = do_POST = do_GET  # noqa: N815 - names that the base class looks for
+    do_HEAD = do_POST = do_GET  # noqa: N815 - names required by the base class
 
     def _send(self, answer: _Answer, fault: str | None) -> None:
         headers = {**answer.headers, "Content-Length": str(len(answer.body))}
@@ -349,7 +349,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.connection.sendall(f"{head}\r\n".encode() + body)
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Keep quiet: the requests are recorded."""
+        """Print nothing: the requests are recorded."""
 
 
 def _s3_error(status: int, code: str) -> _Answer:

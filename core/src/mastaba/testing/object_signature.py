@@ -1,4 +1,4 @@
-"""Checks the signature of S3 requests, version 4 and version 2, as a store does."""
+"""Verification of S3 request signatures, version 4 and version 2, as in a store."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import Final
 from urllib.parse import parse_qsl, quote, unquote
 
 _V4: Final = re.compile(
-    r"AWS4-HMAC-SHA256 Credential=([^/]+)/([^,]+), ?SignedHeaders=([^,]+), ?Signature=(\w+)"
+    r"AWS4-HMAC-SHA256 Credential=([^/,]+)/([^,]+), ?SignedHeaders=([^,]+), ?Signature=(\w+)"
 )
 
 
 class SignatureError(Exception):
-    """The request is not signed, or not rightly; ``code`` is that of S3."""
+    """The signature is missing or invalid; ``code`` is the S3 error code."""
 
     def __init__(self, code: str) -> None:
         super().__init__(code)
@@ -34,13 +34,15 @@ def check_signature(
     """Check the header ``Authorization`` of a request.
 
     Args:
-        path, query: of the request line, as sent.
-        headers: of the request, looked up without regard to case.
-        bucket: of a virtual host, whose name is not in the path.
-        secrets: secret by access key.
+        method: HTTP method.
+        path: path of the request target, as sent.
+        query: query of the request target, as sent.
+        headers: request headers with case-insensitive lookup.
+        secrets: secrets by access key.
+        bucket: bucket of a virtual host request, which is not in the path; otherwise None.
 
     Raises:
-        SignatureError: as the name says.
+        SignatureError: the signature is missing or invalid.
     """
     authorization = headers.get("Authorization", "")
     if authorization.startswith("AWS "):

@@ -1,4 +1,4 @@
-"""Writes small slab pyramids, into directories or as objects to upload."""
+"""Writing of small slab pyramids, to directories or as objects to upload."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ if TYPE_CHECKING:
     from mastaba.testing.documents import Document
 
 TileSource: TypeAlias = Callable[[str, int, int], Pixels | bytes | None]
-"""Gives the tile of (level id, tile row, tile column).
+"""Returns the tile of (level id, tile row, tile column).
 
-An array is encoded, bytes are stored as they are, None means that there is no data.
+An array is encoded, bytes are stored unchanged, and None means no data.
 """
 
 
 Tables: TypeAlias = Sequence[Mapping[str, Any]] | Mapping[str, Sequence[Mapping[str, Any]]]
-"""Descriptions of the tables of all levels, or of each level by its id."""
+"""Descriptions of the tables, for all levels or by level id."""
 
 
 @dataclass(frozen=True, slots=True)
 class LevelPlan:
-    """A level and the limits of its tiles, inclusive, in tile indices of its matrix."""
+    """A level and its tile limits, as inclusive tile indices of its matrix."""
 
     id: str
     min_row: int
@@ -57,22 +57,22 @@ def write_pyramid(
 ) -> Path:
     """Write a pyramid as files and return the path of its descriptor, ``<name>.json``.
 
-    A slab for which `tile` gives None only is not written: a missing slab means no data. In the
-    others, None and the tiles outside the limits become full tiles of nodata, as raster writers
-    store them, or entries of size 0 in a vector pyramid.
+    A slab without any tile is not written, which means no data. In other slabs, missing tiles and
+    tiles outside the limits become complete tiles of nodata, as raster writers store them, or
+    entries of size 0 in a vector pyramid.
 
     Args:
-        directory: where the descriptor and the folder ``<name>`` of the slabs go.
+        directory: directory of the descriptor and of the folder ``<name>`` with the slabs.
         name: name of the pyramid.
-        tile_matrix_set: document of the set; it gives the size of the tiles.
+        tile_matrix_set: document of the set; it defines the tile size.
         format: pyramid format, for example ``TIFF_JPG_UINT8``.
-        levels: levels in the order of the descriptor, any order.
+        levels: levels in the order of the descriptor, which may be any order.
         tile: source of the tiles, called once per tile inside the limits.
-        tile_matrix_set_id: stem of the set's file, when it differs from the document's `id`.
+        tile_matrix_set_id: stem of the set's file, if it differs from the document's `id`.
         channels: samples per pixel; ignored for vector pyramids, like `nodata`.
         nodata: one value per channel; by default 255 for uint8 and -99999 for float32.
-        tiles_per_width: tiles side by side in a slab.
-        tiles_per_height: tiles one above the other in a slab.
+        tiles_per_width: width of a slab in tiles.
+        tiles_per_height: height of a slab in tiles.
         path_depth: number of directories between the level's folder and its slabs, 0 to 8.
         tables: descriptions of the vector tables.
 
@@ -111,18 +111,18 @@ def object_pyramid(
     tiles_per_height: int = 2,
     tables: Tables = (),
 ) -> tuple[Document, Iterator[tuple[str, bytes]]]:
-    """Return the descriptor of a pyramid in object storage, and its slabs made on demand.
+    """Return the descriptor of a pyramid in object storage, and an iterator over its slabs.
 
-    Slabs come as pairs (object name, bytes). Prefixes are ``<name>/DATA_<level>``. The other
-    arguments are those of `write_pyramid`.
+    The iterator creates pairs (object name, bytes) on demand. Prefixes are
+    ``<name>/DATA_<level>``. The other arguments are those of `write_pyramid`.
 
     Args:
         name: name of the pyramid.
-        storage: what all levels say of their storage, without the prefix, for example
+        storage: storage object of all levels, without the prefix, for example
             ``{"type": "S3", "bucket_name": "maps"}``.
 
     Raises:
-        ValueError: as `write_pyramid`; for a tile, while the slabs are read.
+        ValueError: as in `write_pyramid`; errors of tiles are raised by the iterator.
     """
     writer = _Writer(
         tile_matrix_set, format, channels, nodata, levels, tile, tiles_per_width, tiles_per_height
@@ -151,7 +151,7 @@ class _Slab:
 
 @dataclass(frozen=True, slots=True)
 class _Writer:
-    """What both kinds of pyramids share: all but the places of the slabs."""
+    """Creates the descriptor and slabs of a pyramid, independent of where slabs are stored."""
 
     tile_matrix_set: Mapping[str, Any]
     format: str
@@ -198,7 +198,7 @@ class _Writer:
         return document
 
     def slabs(self) -> Iterator[_Slab]:
-        """Give the slabs level by level, row by row."""
+        """Yield the slabs level by level, row by row."""
         for plan in self.levels:
             matrix = self.matrix(plan.id)
             rows = _blocks(plan.min_row, plan.max_row, self.tiles_per_height)
@@ -259,7 +259,7 @@ class _Writer:
 
 
 def _blocks(first: int, last: int, size: int) -> range:
-    """Return the indices of the slabs that hold the tiles from `first` to `last`."""
+    """Return the indices of the slabs that contain the tiles from `first` to `last`."""
     return range(first // size, last // size + 1)
 
 

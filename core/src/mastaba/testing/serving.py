@@ -1,4 +1,4 @@
-"""Applications that listen while a test runs, for clients that know nothing but HTTP."""
+"""HTTP servers for tests with real HTTP clients."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from mastaba.wsgi import create_application
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
 
-# Seconds between two looks at whether to stop: each test that serves waits for one.
+# Interval, in seconds, at which a server checks whether to stop. Each test waits for one.
 _POLL: Final = 0.01
 
 
 @contextmanager
 def running(server: BaseServer) -> Iterator[None]:
-    """Let a server that is bound answer in a thread; it is closed in the end."""
+    """Run a bound server in a thread, and close it at the end."""
     thread = threading.Thread(target=server.serve_forever, args=(_POLL,))
     thread.start()
     try:
@@ -35,21 +35,20 @@ def running(server: BaseServer) -> Iterator[None]:
 
 @contextmanager
 def serving(application_at: Callable[[str], WSGIApplication]) -> Iterator[str]:
-    """Serve a WSGI application on a free port of 127.0.0.1; the address is given.
+    """Serve a WSGI application on a free port of 127.0.0.1; yields the URL.
 
     Args:
-        application_at: makes the application for an address, which has no final slash:
-            documents announce it.
+        application_at: creates the application for a public URL without trailing slash.
     """
-    found: list[WSGIApplication] = []
+    created: list[WSGIApplication] = []
 
-    def late(environ: WSGIEnvironment, start_response: StartResponse) -> Any:
-        return found[0](environ, start_response)
+    def deferred(environ: WSGIEnvironment, start_response: StartResponse) -> Any:
+        return created[0](environ, start_response)
 
-    server = make_server("127.0.0.1", 0, late, _Server, _Handler)
+    server = make_server("127.0.0.1", 0, deferred, _Server, _Handler)
     url = f"http://127.0.0.1:{server.server_port}"
     try:
-        found.append(application_at(url))
+        created.append(application_at(url))
     except BaseException:
         server.server_close()
         raise
@@ -59,10 +58,10 @@ def serving(application_at: Callable[[str], WSGIApplication]) -> Iterator[str]:
 
 @contextmanager
 def serving_installation(write: Callable[[str], Path]) -> Iterator[str]:
-    """Serve an installation with every service in it; the address is given.
+    """Serve an installation with all its services; yields the URL.
 
     Args:
-        write: writes the installation for an address, and returns its server.json.
+        write: writes the installation for a public URL and returns the path of its server.json.
     """
     opened: list[Application] = []
 

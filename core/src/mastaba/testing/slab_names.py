@@ -1,4 +1,4 @@
-"""Names slabs: where the slab of given indices lies below a directory or an object prefix."""
+"""Names of slabs below a directory or an object prefix."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def slab_path(column: int, row: int, path_depth: int = 2) -> str:
     x, y = base36(column), base36(row)
     length = max(path_depth + 1, len(x), len(y))
     pairs = [a + b for a, b in zip(x.rjust(length, "0"), y.rjust(length, "0"), strict=True)]
-    head = length - path_depth  # large indices make the first directory longer, not the path deeper
+    head = length - path_depth  # large indices lengthen the first directory, not the path
     if path_depth == 0:
         return "".join(pairs) + ".tif"
     return "/".join(["".join(pairs[:head]), *pairs[head:]]) + ".tif"

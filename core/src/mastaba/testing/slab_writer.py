@@ -1,4 +1,4 @@
-"""Writes slabs: header, index and tiles, laid out byte for byte as the reference tools do."""
+"""Writing of slabs (header, index and tiles), byte for byte like the reference tools."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ def build_slab(
 
     Args:
         tiles: encoded tiles in row-major order; None (or empty bytes) gets size 0 in the index,
-            which readers take as "no tile here".
+            which means that the tile is absent.
         format: pyramid format, one of `TILE_FORMATS`.
         channels: samples per pixel, 1 to 4; ignored for vector slabs.
-        tile_width: columns of pixels in a tile; ignored for vector slabs, as is `tile_height`.
-        tile_height: rows of pixels in a tile.
-        tiles_per_width: tiles side by side in the slab.
-        tiles_per_height: tiles one above the other in the slab.
+        tile_width: width of a tile in pixels; ignored for vector slabs, like `tile_height`.
+        tile_height: height of a tile in pixels.
+        tiles_per_width: width of the slab in tiles.
+        tiles_per_height: height of the slab in tiles.
 
     Raises:
-        ValueError: unknown format, a channel count it forbids, or a number of tiles other than
-            tiles_per_width x tiles_per_height.
+        ValueError: the format is unknown, it does not allow the number of channels, or the number
+            of tiles is not tiles_per_width x tiles_per_height.
     """
     count = tiles_per_width * tiles_per_height
     if len(tiles) != count:
@@ -73,7 +73,7 @@ def write_slab(
     tiles_per_width: int = 2,
     tiles_per_height: int = 2,
 ) -> None:
-    """Write one slab to a file, making its directories; the arguments are those of `build_slab`."""
+    """Write one slab to a file and create its directories; arguments as in `build_slab`."""
     slab = build_slab(
         tiles,
         format=format,
@@ -88,13 +88,13 @@ def write_slab(
 
 
 def _lay_out(payloads: Sequence[bytes], start: int) -> tuple[list[int], bytes]:
-    """Place the payloads from the absolute position `start`; all but the first are aligned."""
+    """Arrange the payloads from the absolute position `start`; all but the first are aligned."""
     offsets: list[int] = []
     body = bytearray()
     position = start
     for payload in payloads:
         offsets.append(position)
-        if payload:  # no padding for absent tiles, so that none follows the last payload
+        if payload:  # absent tiles get no padding, so there is none after the last payload
             body += bytes(position - start - len(body)) + payload
         position = -(-(position + len(payload)) // _ALIGNMENT) * _ALIGNMENT
     return offsets, bytes(body)
@@ -112,7 +112,7 @@ def _raster_header(
         raise ValueError(f"{format} cannot store {channels} channels")
     is_float = properties.dtype == np.float32
     bits = 32 if is_float else 8
-    # Up to two 16-bit values fit in the entry; more are read at byte 8.
+    # Up to two 16-bit values fit into the entry; more are stored at byte 8.
     bits_value = {1: bits, 2: bits << 16 | bits}.get(channels, 8)
     is_jpeg = properties.compression == 7
     photometric = 6 if is_jpeg else 1 if channels <= 2 else 2
@@ -140,8 +140,8 @@ def _raster_header(
 def _vector_header(sizes: Sequence[int]) -> bytes:
     count = len(sizes)
     offsets_value, _ = _index_values(sizes)
-    # The pointer stays a pointer, even for one tile, whose size the reference tool writes
-    # at byte 134, outside the directory.
+    # Even for one tile, the entry contains a pointer. The reference tool writes the size of the
+    # tile at byte 134, outside the directory.
     header = _header(
         0,
         [
@@ -157,7 +157,7 @@ def _vector_header(sizes: Sequence[int]) -> bytes:
 
 
 def _index_values(sizes: Sequence[int]) -> tuple[int, int]:
-    """Return the values of the tags 324 and 325: the only tile's own, else pointers."""
+    """Return the values of tags 324 and 325: offset and size of a single tile, or pointers."""
     if len(sizes) == 1:
         return HEADER_SIZE + 8, sizes[0]
     return HEADER_SIZE, HEADER_SIZE + 4 * len(sizes)

@@ -1,4 +1,4 @@
-"""Conformance kit for storage drivers: subclass `StorageTests` and say how objects are written.
+"""Conformance tests for storage drivers: subclass `StorageTests` and override its fixtures.
 
     class TestMyStorage(StorageTests):
         @pytest.fixture
@@ -9,7 +9,7 @@
         def writer(self, server):
             return server
 
-A driver that passes needs no other test of its contract, only those of its own settings.
+A driver that passes these tests only needs further tests of its own settings.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ from mastaba.storage.base import ByteRange, Storage
 from mastaba.testing.slab_writer import build_slab
 
 DATA = bytes(range(256)) * 40
-"""10,240 bytes in which every short range is different from its neighbours."""
+"""10,240 bytes in which adjacent short ranges differ."""
 
 _FORKS = pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 
 
 class ObjectWriter(Protocol):
-    """Writes objects into the container under test, without the driver under test."""
+    """Writes objects into the tested container without using the tested driver."""
 
     def put(self, key: str, data: bytes) -> None:
-        """Write an object; one of that name is replaced in one step."""
+        """Write an object, atomically replacing any existing object with this key."""
 
     def delete(self, key: str) -> None:
         """Remove an object."""
@@ -57,13 +57,13 @@ class ObjectWriter(Protocol):
 class StorageTests:
     """The contract of `mastaba.storage.Storage`.
 
-    Subclasses override the fixtures ``storage`` and ``writer``, and those that apply of
-    ``prefix``, ``open_refused``, ``open_unreachable`` and ``open_silent``; a fixture that is not
-    overridden skips its test.
+    Subclasses must override the fixtures ``storage`` and ``writer``. They may override ``prefix``,
+    ``open_refused``, ``open_unreachable`` and ``open_silent``; without the last three, the tests
+    that use them are skipped.
     """
 
     knows_versions = True
-    """Whether the storage can tell that an object was replaced."""
+    """Whether the storage can detect that an object was replaced."""
 
     @pytest.fixture
     def storage(self) -> Storage:
@@ -72,27 +72,27 @@ class StorageTests:
 
     @pytest.fixture
     def writer(self) -> ObjectWriter:
-        """What writes into that container."""
+        """A writer for the container of `storage`."""
         raise NotImplementedError("override the fixture writer")
 
     @pytest.fixture
     def prefix(self) -> str:
-        """What names of objects begin with."""
+        """Prefix of the keys of all test objects."""
         return "conformance/"
 
     @pytest.fixture
     def open_refused(self) -> Callable[[], Storage]:
-        """Opens a container with credentials that are wrong."""
-        pytest.skip("this storage refuses nobody")
+        """Opens a container with invalid credentials."""
+        pytest.skip("this storage has no access control")
 
     @pytest.fixture
     def open_unreachable(self) -> Callable[[], Storage]:
-        """Opens a container of a store that is not there."""
-        pytest.skip("this storage is always there")
+        """Opens a container of an unreachable store."""
+        pytest.skip("this storage is always reachable")
 
     @pytest.fixture
     def open_silent(self) -> Callable[[], Storage]:
-        """Opens a container of a store that takes requests and never answers."""
+        """Opens a container of a store that accepts requests but never answers."""
         pytest.skip("this storage always answers")
 
     @pytest.fixture(autouse=True)
@@ -102,11 +102,11 @@ class StorageTests:
 
     @pytest.fixture
     def key(self, writer: ObjectWriter, prefix: str) -> str:
-        """Name of an object that holds `DATA`."""
+        """Key of an object that contains `DATA`."""
         writer.put(f"{prefix}data", DATA)
         return f"{prefix}data"
 
-    def test_driver_has_the_attributes_of_its_class(self, storage: Storage) -> None:
+    def test_driver_has_the_required_attributes(self, storage: Storage) -> None:
         assert storage.name == storage.name.lower()
         assert storage.full_name.startswith(f"{storage.name}://")
         if storage.is_remote:
@@ -124,13 +124,13 @@ class StorageTests:
         assert storage.read(key, ByteRange(offset, length)).data == DATA[offset : offset + length]
 
     @pytest.mark.parametrize(("offset", "length"), [(0, 1 << 20), (10_000, 500), (10_239, 2)])
-    def test_range_past_the_end_is_cut(
+    def test_range_past_the_end_is_truncated(
         self, storage: Storage, key: str, offset: int, length: int
     ) -> None:
         assert storage.read(key, ByteRange(offset, length)).data == DATA[offset:]
 
     @pytest.mark.parametrize(("offset", "length"), [(10_240, 1), (20_000, 5), (0, 0), (77, 0)])
-    def test_range_with_nothing_in_it_is_empty(
+    def test_range_without_bytes_is_empty(
         self, storage: Storage, key: str, offset: int, length: int
     ) -> None:
         assert storage.read(key, ByteRange(offset, length)).data == b""
@@ -156,23 +156,23 @@ class StorageTests:
     @pytest.mark.parametrize(
         "name", ["a b", "é", "100%25", "a+b", "x#y", "q?a=b&c", "deep/er/still", "~tilde", "a:b"]
     )
-    def test_names_are_used_as_they_are(
+    def test_keys_are_used_unchanged(
         self, storage: Storage, writer: ObjectWriter, prefix: str, name: str
     ) -> None:
         writer.put(prefix + name, name.encode())
         assert storage.read(prefix + name, ByteRange(0, 100)).data == name.encode()
 
     @pytest.mark.parametrize("name", ["up/../down", "here/./there", "a//b", "..dots"])
-    def test_names_are_no_paths(
+    def test_keys_are_not_normalised_as_paths(
         self, storage: Storage, writer: ObjectWriter, prefix: str, name: str
     ) -> None:
         if not storage.is_remote:
-            pytest.skip("this storage has paths")
+            pytest.skip("keys of this storage are paths")
         writer.put(f"{prefix}down", b"another object")
         writer.put(prefix + name, name.encode())
         assert storage.read(prefix + name).data == name.encode()
 
-    def test_absent_object_is_told_by_name(self, storage: Storage, key: str) -> None:
+    def test_absent_object_is_reported_by_name(self, storage: Storage, key: str) -> None:
         absent = key + "-absent"
         for read in (
             lambda: storage.read(absent),
@@ -207,21 +207,21 @@ class StorageTests:
         assert reads == [storage.read(key, byte_range, version) for byte_range in ranges]
         assert storage.read_ranges(key, []) == []
 
-    def test_version_stays_while_the_object_does(self, storage: Storage, key: str) -> None:
+    def test_version_is_stable_until_the_object_changes(self, storage: Storage, key: str) -> None:
         version = storage.read(key).version
         assert (version is not None) == self.knows_versions
         again = storage.read(key, ByteRange(3, 4), version)
         assert again.version == version
         assert again.data == DATA[3:7]
 
-    def test_replaced_object_is_not_read_as_the_old_one(
+    def test_replaced_object_is_not_read_as_the_old_version(
         self, storage: Storage, writer: ObjectWriter, key: str
     ) -> None:
         if not self.knows_versions:
-            pytest.skip("this storage knows no versions")
+            pytest.skip("this storage has no versions")
         old = storage.read(key, ByteRange(0, 10)).version
         writer.put(key, DATA[::-1])
-        # A driver may hold the old generation open; it must not give the bytes of the new one.
+        # A driver may still have the old version open; it must not return bytes of the new one.
         with contextlib.suppress(ObjectChangedError):
             assert storage.read(key, ByteRange(20, 10), old).data == DATA[20:30]
         new = storage.read(key, ByteRange(0, 10))
@@ -234,21 +234,21 @@ class StorageTests:
         with pytest.raises(ObjectChangedError):
             storage.read(key, None, "no such version")
 
-    def test_wrong_credentials_are_refused(
+    def test_invalid_credentials_are_refused(
         self, open_refused: Callable[[], Storage], key: str
     ) -> None:
         with pytest.raises(AccessDeniedError) as caught:
             open_refused().read(key)
         assert caught.value.storage
 
-    def test_store_that_is_not_there(
+    def test_unreachable_store_is_reported(
         self, open_unreachable: Callable[[], Storage], key: str
     ) -> None:
         with pytest.raises(StorageUnavailableError) as caught:
             open_unreachable().read(key)
         assert caught.value.storage
 
-    def test_store_that_never_answers(self, open_silent: Callable[[], Storage], key: str) -> None:
+    def test_silent_store_is_reported(self, open_silent: Callable[[], Storage], key: str) -> None:
         with pytest.raises(StorageUnavailableError) as caught:
             open_silent().read(key)
         assert caught.value.storage
@@ -266,11 +266,11 @@ class StorageTests:
         with ThreadPoolExecutor(16) as threads:
             assert all(threads.map(read, range(400)))
 
-    def test_generations_are_never_mixed_while_an_object_is_replaced(
+    def test_versions_are_never_mixed_while_an_object_is_replaced(
         self, storage: Storage, writer: ObjectWriter, prefix: str
     ) -> None:
         if not self.knows_versions:
-            pytest.skip("this storage knows no versions")
+            pytest.skip("this storage has no versions")
         name, stop = f"{prefix}replaced", threading.Event()
 
         def generation(number: int) -> bytes:
@@ -278,7 +278,7 @@ class StorageTests:
 
         def replace() -> None:
             number = 0
-            # At times slowly enough for a whole object to be read in between.
+            # Sometimes slow enough for a whole object to be read in between.
             while not stop.wait(0.02 if number % 8 == 0 else 0):
                 number = (number + 1) % 200
                 writer.put(name, generation(number))
@@ -288,7 +288,7 @@ class StorageTests:
                 first = storage.read(name, ByteRange(0, 100))
                 rest = storage.read(name, ByteRange(100, 5000), first.version)
             except (ObjectChangedError, StorageUnavailableError):
-                return 0  # told; stores do fail under such treatment
+                return 0  # reported; stores do fail under this load
             assert first.data + rest.data == generation(first.data[0])
             return 1
 
@@ -297,14 +297,14 @@ class StorageTests:
         writing.start()
         try:
             with ThreadPoolExecutor(4) as threads:
-                whole = sum(threads.map(read, range(200)))
+                complete = sum(threads.map(read, range(200)))
         finally:
             stop.set()
             writing.join()
-        assert whole
+        assert complete
 
     @_FORKS
-    def test_child_process_reads_on_its_own(self, storage: Storage, key: str) -> None:
+    def test_child_process_can_read(self, storage: Storage, key: str) -> None:
         with ThreadPoolExecutor(4) as threads:
             assert all(threads.map(lambda _: storage.read(key).data == DATA, range(8)))
             assert self._in_child(lambda: self._reads_in_threads(storage, key))
@@ -341,8 +341,8 @@ class StorageTests:
         writer.put(f"{prefix}P/DATA_9_4_2", slab[:3000])
         level: Any = SimpleNamespace(tiles_per_width=4, tiles_per_height=4)
         reader = LevelReader(level, PrefixLayout(f"{prefix}P/DATA_9"), storage, IndexCache(9, 60))
-        asked = [(8 + number // 4, 12 + number % 4) for number in range(16)]
-        assert read_tiles(reader, asked) == tiles
+        indices = [(8 + number // 4, 12 + number % 4) for number in range(16)]
+        assert read_tiles(reader, indices) == tiles
         tile = reader.locate(11, 15)
         assert tile is not None
         assert tile.read() == tiles[15]

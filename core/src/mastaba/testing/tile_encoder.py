@@ -1,7 +1,7 @@
-"""Encodes the pixels of one tile into the payload that a slab stores.
+"""Encoding of the pixels of one tile as stored in slabs.
 
-Written apart from the decoders of the server, so that a test which decodes what this module
-wrote compares two independent readings of the format.
+It is independent of the decoders of the server. A test that decodes tiles from this module
+therefore compares two independent implementations of the format.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ Pixels = NDArray[Any]
 
 @dataclass(frozen=True, slots=True)
 class TileFormat:
-    """What the name of a pyramid format says about its tiles.
+    """Properties of a pyramid format.
 
     Attributes:
-        compression: value of the TIFF tag 259 in the slab header; 0 for vector tiles.
+        compression: value of TIFF tag 259 in the slab header; 0 for vector tiles.
         dtype: sample type, little-endian; None for vector tiles.
-        channels: the channel counts that the format allows; empty for vector tiles.
+        channels: allowed numbers of channels; empty for vector tiles.
     """
 
     compression: int
@@ -37,7 +37,7 @@ class TileFormat:
 
     @property
     def is_vector(self) -> bool:
-        """Whether the payload is a vector tile and not an image."""
+        """Whether the payload is a vector tile instead of an image."""
         return self.dtype is None
 
 
@@ -71,7 +71,7 @@ def tile_format(name: str) -> TileFormat:
     """Return the properties of a pyramid format.
 
     Raises:
-        ValueError: the name is none of the twelve formats.
+        ValueError: the format is unknown.
     """
     try:
         return TILE_FORMATS[name]
@@ -85,17 +85,18 @@ def encode_tile(format: str, pixels: Pixels | bytes) -> bytes:
     Args:
         format: one of the twelve pyramid formats, for example ``TIFF_PNG_UINT8``.
         pixels: an array of shape (rows, columns) or (rows, columns, channels), uint8 or float32
-            as the format says. Bytes are taken as a payload already encoded, which is the only
-            way to give a vector tile.
+            depending on the format. Bytes are returned unchanged as an encoded payload, which is
+            the only option for vector tiles.
 
     Raises:
-        ValueError: unknown format, wrong sample type, or a channel count the format forbids.
+        ValueError: the format is unknown, or does not allow the sample type or the number of
+            channels.
     """
     properties = tile_format(format)
     if isinstance(pixels, bytes):
         return pixels
     if properties.dtype is None:
-        raise ValueError(f"{format} stores encoded vector tiles: give bytes, not an array")
+        raise ValueError(f"{format} stores encoded vector tiles: pass bytes, not an array")
     image = pixels[:, :, np.newaxis] if pixels.ndim == 2 else pixels
     if image.ndim != 3 or image.dtype != properties.dtype:
         raise ValueError(f"{format} cannot store {image.dtype} of shape {pixels.shape}")
@@ -140,7 +141,7 @@ def _packbits(image: Pixels) -> bytes:
 
 
 def _packbits_row(row: bytes) -> bytes:
-    """Pack one row; runs shorter than three bytes stay in the literals around them."""
+    """Pack one row; runs shorter than three bytes become part of the adjacent literals."""
     values = np.frombuffer(row, np.uint8)
     starts = np.concatenate(([0], np.flatnonzero(np.diff(values)) + 1, [len(row)]))
     packed = bytearray()
@@ -154,7 +155,7 @@ def _packbits_row(row: bytes) -> bytes:
             count = min(128, end - start)
             packed += bytes((257 - count, row[start]))
             start += count
-        literal = start  # a single byte left over from a run longer than 128
+        literal = start  # a run longer than 128 may leave a single byte
     _packbits_literal(packed, row[literal:])
     return bytes(packed)
 
@@ -170,7 +171,7 @@ _LZW_CLEAR, _LZW_END, _LZW_FIRST, _LZW_LAST = 256, 257, 258, 4094
 
 
 def _lzw(image: Pixels) -> bytes:
-    """Compress as TIFF 6 section 13 does: codes of 9 to 12 bits, wider one code early."""
+    """Compress as in TIFF 6 section 13: codes of 9 to 12 bits, whose width grows one code early."""
     bits = _BitWriter()
     bits.write(_LZW_CLEAR, 9)
     codes: dict[tuple[int, int], int] = {}  # (code of a prefix, next byte) -> code

@@ -1,4 +1,4 @@
-"""Makes tile matrix set documents, as they are stored in JSON files."""
+"""Tile matrix set documents as stored in JSON files."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 _EARTH_RADIUS = 6378137.0  # WGS 84 semi-major axis, metres
 _METRES_PER_DEGREE = _EARTH_RADIUS * math.pi / 180
-_PIXEL_SIZE = 0.00028  # metres, the standardised pixel of scale denominators
+_PIXEL_SIZE = 0.00028  # metres, the standardised pixel size for scale denominators
 
 
 def web_mercator(levels: int = 22) -> Document:
@@ -48,7 +48,7 @@ def synthetic(
     tile_size: tuple[int, int] = (256, 256),
     geographic: bool = False,
 ) -> Document:
-    """Return a tile matrix set document whose levels are called 0, 1, 2...
+    """Return a tile matrix set document with levels named 0, 1, 2...
 
     Args:
         identifier: the `id` field, which should equal the stem of the file.
@@ -56,7 +56,7 @@ def synthetic(
         origin: x and y of the upper left corner of all levels, in units of the CRS.
         cell_sizes: size of a pixel per level, in units of the CRS, in the order of the ids.
         matrix_sizes: columns and rows of tiles per level; by default four by four tiles at the
-            first level, and as many as cover the same ground at the others.
+            first level, and enough tiles to cover the same area at the others.
         tile_size: width and height of a tile in pixels.
         geographic: whether the units of the CRS are degrees.
     """
@@ -88,5 +88,5 @@ def synthetic(
 
 
 def _rounded(value: float) -> float:
-    """Keep the 15 significant digits that published sets are written with."""
+    """Round to 15 significant digits, as in published sets."""
     return float(f"{value:.15g}")

@@ -1,4 +1,4 @@
-"""A small installation with one layer per kind of pyramid, whose pixels can be computed."""
+"""A small installation with one layer per kind of pyramid and predictable pixels."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ _SIZE = 256
 def tiny_integer_tile(channels: int) -> TileSource:
     """Return a source of uint8 tiles of 1 to 4 channels, 256 pixels square.
 
-    With i and j the pixel's column and row counted from the origin of the level, red is
-    ``i // 4 % 256``, green ``j // 4 % 256``, blue ``16 * level`` and alpha 255 where
-    ``(i // 32 + j // 32)`` is even, else 128. One channel is red; two are red and alpha.
+    Let i and j be the column and row of a pixel, counted from the origin of the level. Then red is
+    ``i // 4 % 256``, green ``j // 4 % 256``, blue ``16 * level``, and alpha 255 if
+    ``(i // 32 + j // 32)`` is even, otherwise 128. One channel is red; two are red and alpha.
     """
 
     def tile(level: str, row: int, col: int) -> Pixels:
@@ -67,16 +67,16 @@ def tiny_integer_tile(channels: int) -> TileSource:
 
 
 def tiny_float_tile(level: str, row: int, col: int) -> Pixels:
-    """Return a float32 tile: ``1000 * level + i / 2 + j / 4`` with i, j as for integer tiles."""
+    """Return a float32 tile: ``1000 * level + i / 2 + j / 4``, with i and j as in integer tiles."""
     i, j = _pixel_indices(row, col)
     return (1000 * int(level) + i / 2 + j / 4).astype(np.float32)
 
 
 def tiny_vector_tile(level: str, row: int, col: int) -> bytes:
-    """Return a vector tile: its outline, shrunk by a sixteenth, and a point in the middle.
+    """Return a vector tile with its outline, shrunk by a sixteenth, and a point in the middle.
 
-    The polygon of the table `tiles` has the attributes `row` and `col`; the point of the table
-    `centres` has `name`, ``level/row/col``.
+    The polygon in the table `tiles` has the attributes `row` and `col`. The point in the table
+    `centres` has the attribute `name` with the value ``level/row/col``.
     """
     ring = [(256, 256), (3840, 256), (3840, 3840), (256, 3840)]
     outline = Feature("POLYGON", [ring], {"row": row, "col": col})
@@ -92,11 +92,11 @@ def tiny_installation(
     services_overrides: Mapping[str, Any] | None = None,
     server_overrides: Mapping[str, Any] | None = None,
 ) -> Path:
-    """Write an installation of nine layers and return the path of its server.json.
+    """Write an installation with nine layers and return the path of its server.json.
 
-    Layers: RGB_JPG, RGB_PNG, RGBA_PNG, RGB_RAW, GREY_PNG (styles normal and ember), GREYA_ZIP,
-    FLOAT32_ZIP, FLOAT32_RAW and VECTOR, all with the levels `TINY_LEVELS` of the tile matrix
-    set PM. The keyword arguments are those of `write_installation`.
+    The layers are RGB_JPG, RGB_PNG, RGBA_PNG, RGB_RAW, GREY_PNG (styles normal and ember),
+    GREYA_ZIP, FLOAT32_ZIP, FLOAT32_RAW and VECTOR, all with the levels `TINY_LEVELS` of the tile
+    matrix set PM. The keyword arguments are those of `write_installation`.
     """
     pyramids = {
         "RGB_JPG": ("TIFF_JPG_UINT8", 3, tiny_integer_tile(3)),

@@ -1,4 +1,4 @@
-"""Encodes Mapbox Vector Tiles (version 2) with nothing but the standard library."""
+"""Encoder of Mapbox Vector Tiles (version 2) that only uses the standard library."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class Feature:
 
     Attributes:
         geometry: type of the geometry.
-        parts: the points of a multipoint in one part; the lines; or the rings, whose last point
-            does not repeat the first. Coordinates count from the upper left corner of the tile,
-            x eastward and y downward, in units of 1 / extent of the tile.
+        parts: all points in one part; or one part per line; or one part per ring, without
+            repeating the first point. Coordinates start at the upper left corner of the tile,
+            x to the right and y downward, in units of 1 / extent of the tile.
         attributes: names and values.
         identifier: numeric feature id, or None.
     """
@@ -35,10 +35,10 @@ class Feature:
 
 
 def encode_vector_tile(tables: Mapping[str, Iterable[Feature]], extent: int = 4096) -> bytes:
-    """Return an encoded tile; tables without features are left out, as the format recommends.
+    """Return an encoded tile; tables without features are omitted, as the format recommends.
 
     Args:
-        tables: features by name of their table (layer, in the terms of the format).
+        tables: features by name of their table (called "layer" in the specification).
         extent: units per side of the tile.
     """
     tile = bytearray()
@@ -98,7 +98,7 @@ def _commands(feature: Feature) -> list[int]:
 def _value(value: Value) -> bytes:
     if isinstance(value, str):
         return _bytes_field(1, value.encode())
-    if isinstance(value, bool):  # before int, of which bool is a subclass
+    if isinstance(value, bool):  # before int, because bool is a subclass of int
         return _varint_field(7, int(value))
     if isinstance(value, int):
         return _varint_field(6, _zigzag(value))

@@ -20,7 +20,6 @@ from flup.server.fcgi_base import (
     FCGI_GET_VALUES_RESULT,
     FCGI_KEEP_CONN,
     FCGI_NULL_REQUEST_ID,
-    FCGI_OVERLOADED,
     FCGI_PARAMS,
     FCGI_REQUEST_COMPLETE,
     FCGI_RESPONDER,
@@ -90,9 +89,9 @@ class FastCGIConnection(Connection):  # type: ignore[misc]
 
     ``run`` is called whenever the socket may be readable or writable, by one thread at a time
     (whoever holds ``owned``). ``hangup`` says that the end of the input was announced and has to
-    be read. It never waits for input; it waits for room in the socket only
-    while an application produces its answer piece by piece. An answer that is complete but does
-    not fit into the socket is kept in ``output``.
+    be read. It never waits for input, and for room in the socket only when an application calls
+    ``write``. What does not fit into the socket is kept in ``output``; of an answer in pieces
+    that is one piece, and the next is asked for when it is out.
     """
 
     def __init__(self, sock: socket.socket, server: FastCGIServer) -> None:
@@ -109,7 +108,9 @@ class FastCGIConnection(Connection):  # type: ignore[misc]
         self.errors = ErrorStream()
         self._input = b""
         self._request: FastCGIRequest | None = None
+        self._unfinished: FastCGIRequest | None = None
         self._environ = {**server.environ, "wsgi.errors": self.errors}
+        self._reserved = {k: v for k, v in self._environ.items() if k.startswith("wsgi.")}
         self._closing = False
         self._discarding = False
 
@@ -155,17 +156,31 @@ class FastCGIConnection(Connection):  # type: ignore[misc]
             self.output = []
             self.server.forget(self)
             self._sock.close()
+            if self._unfinished is not None:
+                self._unfinished.end()
 
     def send_last(self, buffers: list[bytes | memoryview]) -> None:
         """Send the end of an answer, and keep what the socket does not take.
 
         :raises DisconnectedError: the connection broke.
         """
+        self._unfinished = None
         self._send(buffers)
         if self.output:
             self.progress = time.monotonic()
         else:
             self._answered()
+
+    def send_part(self, buffers: list[bytes | memoryview], request: FastCGIRequest) -> None:
+        """Send a part of an answer, and keep what the socket does not take.
+
+        The request is asked to go on when that is out.
+
+        :raises DisconnectedError: the connection broke.
+        """
+        self._unfinished = request
+        self._send(buffers)
+        self.progress = time.monotonic()
 
     def send_now(self, buffers: list[bytes | memoryview]) -> None:
         """Send a part of an answer, waiting for a slow receiver as long as it takes some.
@@ -223,16 +238,17 @@ class FastCGIConnection(Connection):  # type: ignore[misc]
             request.pairs_size += len(content)
             limit = self.server.max_params
             if request.pairs_size > limit:
-                logger.warning(
-                    "FastCGI request refused: parameters of more than %d bytes",
-                    self.server.max_params,
-                )
-                self._refuse(request.requestId, FCGI_OVERLOADED)
+                logger.warning("FastCGI request refused: parameters of more than %d bytes", limit)
+                self._request = None
+                request.refuse("414 URI Too Long")
+                self._linger()
             return
         pairs = request.pairs
         environ = self._environ.copy()
         # A pair may begin in one record and end in the next.
         self.server.params.decode(pairs[0] if len(pairs) == 1 else b"".join(pairs), environ)
+        # A parameter with a name that WSGI reserves must not replace what that stands for.
+        environ.update(self._reserved)
         request.pairs = []
         request.environ = environ
         request.complete = True
@@ -287,6 +303,20 @@ class FastCGIConnection(Connection):  # type: ignore[misc]
         ]
         self._send_small(record(FCGI_GET_VALUES_RESULT, FCGI_NULL_REQUEST_ID, encode_pairs(values)))
 
+    def is_aborted(self, request_id: int) -> bool:
+        """Tell whether the client has hung up, or aborts the request that is answered now."""
+        if self.hangup or not self.again:
+            return self.hangup
+        # Something has arrived since the request, and is read after it.
+        try:
+            data = self._sock.recv(HEADER_SIZE, socket.MSG_PEEK | _DONTWAIT)
+        except OSError:
+            return False
+        if len(data) < HEADER_SIZE:
+            return not data
+        _, kind, aborted, _, _ = unpack_header(data)
+        return bool(kind == FCGI_ABORT_REQUEST and aborted == request_id)
+
     # Bytes out
 
     def _send(self, buffers: list[bytes | memoryview]) -> bool:
@@ -317,6 +347,8 @@ class FastCGIConnection(Connection):  # type: ignore[misc]
             if not self._send([*output]):
                 return
             self.progress = time.monotonic()
+            if self._unfinished is not None and not self.output:
+                self._unfinished.go_on()
         self._answered()
         if self.open and self._input:
             self._process(b"")
@@ -334,11 +366,6 @@ class FastCGIConnection(Connection):  # type: ignore[misc]
                 raise DisconnectedError("the client does not receive its answer")
             output, self.output = self.output, []
             self._send([*output])
-
-    def _refuse(self, request_id: int, status: int) -> None:
-        self._request = None
-        self._send_small(end_record(request_id, status))
-        self._linger()
 
     def _linger(self) -> None:
         """End our side, and swallow what the client still sends until it ends its own.

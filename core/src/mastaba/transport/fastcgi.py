@@ -1,8 +1,9 @@
-"""FastCGI responder: one process with a fixed number of threads and any number of connections.
+"""FastCGI responder: one process with a few threads and any number of connections.
 
 All threads wait on one epoll. A connection is registered edge-triggered, so that a request on a
 kept connection takes three system calls: wait, receive, send. Whoever gets the event reads,
-runs the application and answers; a connection on which nothing arrives occupies nobody.
+runs the application and answers; a connection on which nothing arrives occupies nobody. A
+request that steps aside, since it will take long, is not counted as one of the threads.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -50,6 +53,9 @@ _QUICK = 0.001
 _REST = 0.002
 _MANY = 4
 _DRAIN_POLL = 0.02
+# Seconds after which a thread that was not woken looks for new connections: the kernel may have
+# announced one to another process alone, and that one hangs.
+_GLANCE = 1.0
 _SWEEP_PERIOD = 1.0
 _MAX_UNCLAIMED = 64
 
@@ -60,7 +66,8 @@ class FastCGIServer(BaseFCGIServer):  # type: ignore[misc]
     :param application: any WSGI application. It runs in up to ``threads`` threads at a time,
         and sees a request only when its body is complete; ``wsgi.input`` ends with the body.
     :param sock: the listening socket, which may be shared with other processes. It stays open.
-    :param threads: number of threads that serve requests, the calling thread included.
+    :param threads: number of requests that are served at a time, not counting those that have
+        stepped aside (``aside``): another thread then takes the place of theirs.
     :param multiprocess: what ``wsgi.multiprocess`` shall say.
     :param on_ready: called once when requests are accepted.
     :param handover: where idle kept connections are given away when the server retires, and
@@ -109,12 +116,18 @@ class FastCGIServer(BaseFCGIServer):  # type: ignore[misc]
         self._retiring = False
         self._answered = 0
         self._resting = 0
+        # Threads that serve, neither aside nor parked; and those that are not needed for now.
+        self._active = threads
+        self._parked = 0
+        self._unpark = threading.Semaphore(0)
+        self._events: deque[tuple[int, int]] = deque()
+        self._workers: list[threading.Thread] = []
         self._linger = linger
         self._grace = grace
         self._connections: dict[int, FastCGIConnection] = {}
         self._stalled: set[FastCGIConnection] = set()
         self._lock = threading.Lock()
-        self._still_serving = threads
+        self._still_serving = 1
         self._abandoned = False
         self._linger_end = 0.0
         self._grace_end = 0.0
@@ -145,18 +158,14 @@ class FastCGIServer(BaseFCGIServer):  # type: ignore[misc]
         self._epoll.register(self._listener, _LISTEN)
         if self._handover is not None:
             self._epoll.register(self._handover, _LISTEN)
-        others = [
-            threading.Thread(target=self._work, name=f"fastcgi-{number}", daemon=True)
-            for number in range(1, self._threads)
-        ]
-        for thread in others:
-            thread.start()
+        for _ in range(1, self._threads):
+            self._start_thread()
         if self._on_ready is not None:
             self._on_ready()
         self._work()
-        for thread in others:
+        for thread in self._workers:
             thread.join(max(0.0, self._grace_end - time.monotonic()))
-        self._abandoned = any(thread.is_alive() for thread in others)
+        self._abandoned = any(thread.is_alive() for thread in self._workers)
 
     def stop(self) -> None:
         """Order the stop, from any thread: nobody will serve these connections any more."""
@@ -173,13 +182,52 @@ class FastCGIServer(BaseFCGIServer):  # type: ignore[misc]
             os.close(self._wake_read)
             os.close(self._wake_write)
 
+    @contextmanager
+    def aside(self, connection: FastCGIConnection) -> Iterator[None]:
+        """Serve without the calling thread meanwhile: it answers a request that takes long."""
+        if not connection.registered:
+            # So that its end is noticed.
+            self._register(connection, _READ)
+        with self._lock:
+            self._active -= 1
+            if self._active < self._threads:
+                self._active += 1
+                if self._parked:
+                    self._parked -= 1
+                    self._unpark.release()
+                else:
+                    self._start_thread()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._active += 1
+
+    def _start_thread(self) -> None:
+        awaits_stop = self._still_serving > 0
+        self._still_serving += awaits_stop
+        thread = threading.Thread(
+            target=self._work, args=(awaits_stop,), name="fastcgi", daemon=True
+        )
+        self._workers.append(thread)
+        thread.start()
+
+    def _park(self) -> None:
+        """Leave the serving to the other threads until one of them steps aside."""
+        with self._lock:
+            if self.draining or self._active <= self._threads:
+                return
+            self._active -= 1
+            self._parked += 1
+        self._unpark.acquire()
+
     def forget(self, connection: FastCGIConnection) -> None:
         """Called by a connection just before it closes its socket."""
         if self._connections.get(connection.descriptor) is connection:
             del self._connections[connection.descriptor]
         self._stalled.discard(connection)
 
-    def _work(self) -> None:
+    def _work(self, awaits_stop: bool = True) -> None:
         """The life of a thread."""
         poll = self._epoll.poll
         connections = self._connections
@@ -187,9 +235,11 @@ class FastCGIServer(BaseFCGIServer):  # type: ignore[misc]
         handover = self._handover.fileno() if self._handover is not None else -1
         # A thread must not sit on events that another one could serve.
         batch = _BATCH if self._threads == 1 else 1
-        awaits_stop = True
+        events_left = self._events
         while True:
-            timeout = None
+            if self._active > self._threads:
+                self._park()
+            timeout: float | None = _GLANCE
             if self.draining:
                 if awaits_stop:
                     awaits_stop = False
@@ -199,9 +249,17 @@ class FastCGIServer(BaseFCGIServer):  # type: ignore[misc]
                 timeout = _DRAIN_POLL
             if self._stalled:
                 self._sweep()
-                timeout = _SWEEP_PERIOD if timeout is None else timeout
             try:
-                for descriptor, events in poll(timeout, batch):
+                if not events_left:
+                    # In one place: when this thread steps aside, others take what is left.
+                    events_left.extend(poll(timeout, batch))
+                    if not events_left and not self.draining:
+                        self._accept()
+                while events_left:
+                    try:
+                        descriptor, events = events_left.popleft()
+                    except IndexError:
+                        break  # another thread has taken the last one
                     answered, started = self._answered, perf_counter()
                     connection = connections.get(descriptor)
                     if connection is not None:
@@ -385,6 +443,10 @@ class FastCGIServer(BaseFCGIServer):  # type: ignore[misc]
             self._linger_end = now if retiring else now + self._linger
             self._grace_end = now + self._grace
             self.draining = True
+            self._active += self._parked
+            for _ in range(self._parked):
+                self._unpark.release()
+            self._parked = 0
         self.stop()  # for the threads that wait
         self._serve_unclaimed()
 

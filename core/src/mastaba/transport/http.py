@@ -9,8 +9,11 @@ granian's version in the metadata belongs to it.
 
 from __future__ import annotations
 
+import contextlib
+import io
 import logging
 import os
+import resource
 import signal
 import socket
 import sys
@@ -18,10 +21,12 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from importlib import import_module
 from itertools import chain, islice
+from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Protocol
 
 from granian.http import HTTP1Settings
 
+from mastaba.cancellation import CLIENT
 from mastaba.transport.signals import woken_by
 
 if TYPE_CHECKING:
@@ -35,11 +40,19 @@ _STOP_SIGNALS = (signal.SIGTERM, signal.SIGQUIT, signal.SIGINT, signal.SIGUSR1)
 _STOP = bytes(1)
 _ERROR_BODY = b"Internal Server Error\n"
 _ERROR_HEADERS = [("Content-Type", "text/plain"), ("Content-Length", str(len(_ERROR_BODY)))]
-_TOO_LARGE = 413
+# Bytes; more than applications accept, so that they notice.
+MAX_BODY = 2 << 20
 _MOST_DISCARDED = 16 << 20
-_PIECE = 1 << 16
+_PIECE = 1 << 18
 # Granian counts connections, idle ones included, and accepts no more than this.
 _MAX_CONNECTIONS = 10_000
+# Descriptors for other things than connections: once accept fails, granian is deaf for ever.
+_RESERVED = 256
+# Answers in pieces that are being sent; each of them occupies a thread until it is read.
+_SENDING = 64
+# Bodies of requests that are received; each of them occupies a thread as well.
+_RECEIVING = 128
+_SEND_TIMEOUT = 60
 
 
 class _Exchange(Protocol):
@@ -57,7 +70,10 @@ class HTTPServer:
 
     :param application: any WSGI application. It runs in up to ``threads`` threads at a time.
     :param sock: the listening socket, which may be shared with other processes. It stays open.
-    :param threads: number of threads that run the application.
+    :param threads: number of requests that are served at a time, not counting those that have
+        stepped aside, since they take long.
+    :param aside: number of requests that may step aside.
+    :param body_timeout: seconds in which the body of a request has to arrive.
     :param multiprocess: what ``wsgi.multiprocess`` shall say.
     :param on_ready: called once when requests are accepted.
     :param linger: seconds during which an ordered stop still answers, announcing on each answer
@@ -71,14 +87,16 @@ class HTTPServer:
         sock: socket.socket,
         *,
         threads: int = 1,
+        aside: int = 0,
         multiprocess: bool = True,
         on_ready: Callable[[], None] | None = None,
         linger: float = 0.5,
         grace: float = 30.0,
+        body_timeout: float = 30.0,
     ) -> None:
-        self._adapter = _Adapter(application, threads > 1, multiprocess)
+        self._adapter = _Adapter(application, threads, multiprocess, body_timeout)
         self._listener = sock
-        self._threads = threads
+        self._threads = threads + aside + _SENDING + _RECEIVING
         self._on_ready = on_ready
         self._linger = linger
         self._grace = grace
@@ -97,6 +115,15 @@ class HTTPServer:
 
     def serve(self) -> None:
         """Serve until ``stop`` is called; returns when all is answered or the grace is over."""
+        if self._listener.family != socket.AF_UNIX:
+            # Connections inherit these: one whose answer is not read ends, and so does one whose
+            # client has vanished.
+            for level, option, value in (
+                (socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _SEND_TIMEOUT * 1000),
+                (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, _SEND_TIMEOUT),
+                (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+            ):
+                self._listener.setsockopt(level, option, value)
         accepting = self._listener.dup().detach()  # granian closes it
         order_stop, stopped = _serve_granian(
             self._adapter, accepting, self._listener.family == socket.AF_UNIX, self._threads
@@ -133,18 +160,61 @@ def _accept_no_more(descriptor: int) -> None:
         os.dup2(stand_in.fileno(), descriptor, inheritable=False)
 
 
-def _discard(scope: dict[str, Any]) -> None:
-    """Receive what is left of a body, up to a bound.
+def most_connections() -> int:
+    """Return how many connections this process may have, after asking for as many as it can."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _MAX_CONNECTIONS + _RESERVED
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    if soft == resource.RLIM_INFINITY:
+        return _MAX_CONNECTIONS
+    return max(1, min(_MAX_CONNECTIONS, soft - min(_RESERVED, soft // 2)))
+
+
+def _received(stream: Any) -> bytes:
+    """Receive a body. What exceeds the bound is dropped, but received as well, up to another one.
 
     A front server that is still sending when the answer comes and the connection closes reports
     a fault of ours instead of the answer.
     """
-    stream, left = scope.get("wsgi.input"), _MOST_DISCARDED
-    while stream is not None and left > 0:
+    kept: list[bytes] = []
+    size = 0
+    while size < _MOST_DISCARDED:
         piece = stream.read(_PIECE)
         if not piece:
-            return
-        left -= len(piece)
+            break
+        if size < MAX_BODY:
+            kept.append(piece)
+        size += len(piece)
+    return b"".join(kept)
+
+
+class _Place:
+    """The place of a request among those that are served at a time; see `cancellation.Client`."""
+
+    __slots__ = ("_free", "_taken")
+
+    def __init__(self, free: SimpleQueue[None]) -> None:
+        self._free = free
+        free.get()
+        self._taken = True
+
+    def leave(self) -> None:
+        """Let the next request have it."""
+        if self._taken:
+            self._taken = False
+            self._free.put(None)
+
+    def is_gone(self) -> bool:
+        """Return False: granian does not tell who has hung up."""
+        return False
+
+    @contextlib.contextmanager
+    def aside(self) -> Iterator[None]:
+        """Leave the place to another request. It is not taken again: little is left to do."""
+        self.leave()
+        yield
 
 
 class _Adapter:
@@ -154,21 +224,37 @@ class _Adapter:
     knows neither ``write`` nor ``exc_info``.
     """
 
-    def __init__(self, application: WSGIApplication, multithread: bool, multiprocess: bool):
+    def __init__(
+        self, application: WSGIApplication, threads: int, multiprocess: bool, body_timeout: float
+    ) -> None:
         self._application = application
+        self._body_timeout = body_timeout
+        self._receiving = threading.Semaphore(_RECEIVING)
+        self._sending = threading.Semaphore(_SENDING)
+        self._free: SimpleQueue[None] = SimpleQueue()
+        for _ in range(threads):
+            self._free.put(None)
         self._base: dict[str, Any] = {
             "SCRIPT_NAME": "",
             "SERVER_SOFTWARE": "mastaba",
             "wsgi.version": (1, 0),
             "wsgi.errors": sys.stderr,
             "wsgi.input_terminated": True,
-            "wsgi.multithread": multithread,
+            "wsgi.multithread": threads > 1,
             "wsgi.multiprocess": multiprocess,
             "wsgi.run_once": False,
         }
         self.draining = False
 
     def __call__(self, exchange: _Exchange, scope: dict[str, Any]) -> int:
+        body = b""
+        if scope.get("CONTENT_LENGTH", "0") != "0" or "HTTP_TRANSFER_ENCODING" in scope:
+            received = self._receive(exchange, scope["wsgi.input"])
+            if received is None:
+                return 0
+            body = received
+        scope["wsgi.input"] = io.BytesIO(body)
+        place = scope[CLIENT] = _Place(self._free)
         response = _Response()
         try:
             result = self._application(self._base | scope, response)
@@ -181,16 +267,57 @@ class _Adapter:
             logger.exception("the application failed")
             exchange.response_bytes(500, _ERROR_HEADERS, _ERROR_BODY)
             return 500
-        if response.status == _TOO_LARGE:
-            _discard(scope)
+        finally:
+            place.leave()
         headers = response.headers
         if self.draining:
             headers = [*headers, ("Connection", "close")]
         if type(result) is list:
             exchange.response_bytes(response.status, headers, b"".join((*response.body, *result)))
-        else:
-            exchange.response_iter(response.status, headers, _Body(response.body, result))
+            return response.status
+        pieces = _Body(response.body, result)
+        if not self._sending.acquire(blocking=False):
+            pieces.close()
+            _refuse(exchange, 503, "Too many large answers are being sent")
+            return 503
+        try:
+            exchange.response_iter(response.status, headers, pieces)
+        finally:
+            self._sending.release()
         return response.status
+
+    def _receive(self, exchange: _Exchange, stream: Any) -> bytes | None:
+        """Return the body of a request; None when the request is answered without it.
+
+        Granian's stream waits for ever, and granian stands still when the call returns before
+        the read does. So the answer of a body that does not come is given by another thread, and
+        this one stays until the client closes the connection.
+        """
+        if not self._receiving.acquire(blocking=False):
+            _refuse(exchange, 503, "Too many bodies of requests are on their way")
+            return None
+        late = threading.Event()
+
+        def give_up() -> None:
+            late.set()
+            _refuse(exchange, 408, "The body of the request does not arrive")
+
+        timer = threading.Timer(self._body_timeout, give_up)
+        timer.daemon = True
+        timer.start()
+        try:
+            body = _received(stream)
+        finally:
+            timer.cancel()
+            self._receiving.release()
+        return None if late.is_set() else body
+
+
+def _refuse(exchange: _Exchange, status: int, reason: str) -> None:
+    body = f"{reason}\n".encode()
+    headers = [("Content-Type", "text/plain"), ("Content-Length", str(len(body)))]
+    headers += [("Connection", "close")] if status == 408 else [("Retry-After", "10")]
+    exchange.response_bytes(status, headers, body)
 
 
 class _Response:
@@ -276,9 +403,9 @@ def _serve_granian(
         None,  # no channel for metrics
         1,  # threads of the compiled part
         512,  # limit of its threads for blocking calls
-        threads,
+        threads,  # the most; made as they are needed
         30,  # seconds until an idle Python thread ends
-        _MAX_CONNECTIONS,
+        most_connections(),
         "1",  # HTTP/1.1
         HTTP1Settings(),
         None,  # HTTP/2

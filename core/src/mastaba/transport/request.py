@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
 from flup.server.fcgi_base import Request
 
+from mastaba.cancellation import CLIENT
 from mastaba.transport.records import end_of_answer, stdout_buffers
 
 if TYPE_CHECKING:
@@ -53,6 +55,8 @@ class FastCGIRequest(Request):  # type: ignore[misc]
         self.body_size = 0
         self._head = b""
         self._head_sent = False
+        self._result: Iterable[bytes] = ()
+        self._pieces: Iterator[bytes] | None = None
 
     def run(self) -> None:
         """Call the application and send its answer. Errors of the application end here.
@@ -60,7 +64,8 @@ class FastCGIRequest(Request):  # type: ignore[misc]
         :raises DisconnectedError: the connection broke, or has to be broken.
         """
         try:
-            result = self.server.application(self._environ(), self.start_response)
+            environ = self._environ()
+            result = self.server.application(environ, self.start_response)
         except DisconnectedError:
             raise
         except Exception:  # noqa: BLE001 - an application may raise anything
@@ -69,7 +74,27 @@ class FastCGIRequest(Request):  # type: ignore[misc]
         if type(result) is list and len(result) <= 1 and self._head and not self._head_sent:
             self._finish(result[0] if result else b"")
         else:
-            self._stream(result)
+            self._result = result
+            self.go_on()
+
+    def is_gone(self) -> bool:
+        """Tell whether nobody waits for the answer any more; see `cancellation.Client`."""
+        return self._conn.is_aborted(self.requestId)
+
+    def aside(self) -> AbstractContextManager[None]:
+        """Let another thread take the place of the calling one; see `cancellation.Client`."""
+        return self.server.aside(self._conn)  # type: ignore[no-any-return]
+
+    def refuse(self, status: str) -> None:
+        """Answer without asking the application.
+
+        :raises DisconnectedError: the connection broke.
+        """
+        body = f"{status[4:]}\n".encode("latin-1")
+        headers = [("Content-Type", "text/plain"), ("Content-Length", str(len(body)))]
+        self.start_response(status, headers)
+        buffers = stdout_buffers(self.requestId, self._head, body)
+        self._conn.send_now([*buffers, end_of_answer(self.requestId)])
 
     def start_response(
         self,
@@ -97,11 +122,13 @@ class FastCGIRequest(Request):  # type: ignore[misc]
         return self._write
 
     def _environ(self) -> dict[str, Any]:
-        environ = self.environ
+        environ, self.environ = self.environ, {}
         body = b"".join(self.body)
         declared = environ.get("CONTENT_LENGTH")
         if body and declared and declared.isdecimal():
-            body = body[: int(declared)]
+            # Cut, since Python refuses to convert thousands of digits.
+            body = body[: int(declared[:20])]
+        environ[CLIENT] = self
         environ["wsgi.input"] = BytesIO(body)
         if environ.get("HTTPS", "off") in ("on", "1"):
             environ["wsgi.url_scheme"] = "https"
@@ -127,27 +154,50 @@ class FastCGIRequest(Request):  # type: ignore[misc]
             self._head_sent = True
             self._conn.send_now(stdout_buffers(self.requestId, head, data))
 
-    def _stream(self, result: Iterable[bytes]) -> None:
-        """Send an answer that does not come in one piece."""
+    def go_on(self) -> None:
+        """Send an answer in pieces, until it ends or the client does not keep up.
+
+        Called again once all that was sent is taken, so no more than one piece is waiting.
+
+        :raises DisconnectedError: the connection broke, or has to be broken.
+        """
+        connection = self._conn
         try:
-            try:
-                for data in result:
-                    self._write(data)
+            if self._pieces is None:
+                self._pieces = iter(self._result)
+            for data in self._pieces:
                 if not self._head:
-                    raise AssertionError("the application did not call start_response")
-            finally:
-                close = getattr(result, "close", None)
-                if close is not None:
-                    close()
+                    raise AssertionError("data before start_response")
+                if data:
+                    head = b"" if self._head_sent else self._head
+                    self._head_sent = True
+                    connection.send_part(stdout_buffers(self.requestId, head, data), self)
+                    if connection.output:
+                        return
+            self.end()
+            if not self._head:
+                raise AssertionError("the application did not call start_response")
         except DisconnectedError:
+            self.end()
             raise
         except Exception:  # noqa: BLE001 - an application may raise anything
             self._fail()
             return
         self._finish()
 
+    def end(self) -> None:
+        """Close the iterable of the application (PEP 3333)."""
+        result, self._result = self._result, ()
+        close = getattr(result, "close", None)
+        if close is not None:
+            close()
+
     def _fail(self) -> None:
         logger.exception("the application failed")
+        try:
+            self.end()
+        except Exception:
+            logger.exception("the application failed again")
         if self._head_sent:
             # Nothing but a broken connection tells the front server that the answer is cut short.
             raise DisconnectedError("an answer was cut short")

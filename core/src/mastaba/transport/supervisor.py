@@ -14,8 +14,9 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Protocol
 
-from mastaba.errors import ChangeRefusedError
+from mastaba.errors import ChangeRefusedError, MastabaError
 from mastaba.transport.control import Change, Channel, Coordinator, WorkerLink
 from mastaba.transport.notify import Notifier
 
@@ -30,6 +31,22 @@ _FIRST_DELAY = 0.1
 _LONGEST_DELAY = 10.0
 # Ends of new workers that a reload puts up with: an accident is no fault of the configuration.
 _TOLERATED_ENDS = 2
+# Seconds between two looks at the workers.
+_WATCH_PERIOD = 1.0
+# A worker that is on its way out is waited for less long: it still accepts connections.
+_RETIRED_TIMEOUT = 5.0
+# After the time that a worker gives the requests still running in it.
+_RETIRED_GRACE = 5.0
+
+
+class Watch(Protocol):
+    """Signs of life of workers, by their indices."""
+
+    def ticks(self, index: int) -> int:
+        """Return a number that changes as long as the interpreter of the worker runs."""
+
+    def silence(self, index: int) -> float:
+        """Return the seconds since a request in it has made progress."""
 
 
 class Generation(ABC):
@@ -67,6 +84,10 @@ class _Child:
     ready: bool = False
     retired: bool = False
     """Told to stop because others take its place; nobody waits for it but the final stop."""
+    retired_at: float = 0.0
+    ticks: int = 0
+    still: float = 0.0
+    """Seconds for which it has not ticked, as long as this process watched."""
 
 
 @dataclass(slots=True)
@@ -105,6 +126,10 @@ class Supervisor:
     :param stop_timeout: bound of an ordered stop in seconds.
     :param start_timeout: seconds in which the workers of a next generation have to be ready.
     :param notifier: tells the service manager what the parent is doing.
+    :param watch: signs of life of the workers. One that gives none for ``worker_timeout``
+        seconds is killed and replaced; one in which a request makes no progress for so long is
+        replaced in order, and killed when it does not end.
+    :param worker_timeout: see above.
     :param is_reload_due: whether a SIGHUP came before there was somebody to handle it.
     """
 
@@ -117,6 +142,8 @@ class Supervisor:
         stop_timeout: float = 30.0,
         start_timeout: float = 60.0,
         notifier: Notifier | None = None,
+        watch: Watch | None = None,
+        worker_timeout: float = 60.0,
         is_reload_due: Callable[[], bool] = bool,
     ) -> None:
         self._generation = generation
@@ -133,6 +160,9 @@ class Supervisor:
             replace=self._replace,
             kill=lambda pid: _kill(pid, signal.SIGKILL),
         )
+        self._watch = watch
+        self._worker_timeout = worker_timeout
+        self._watched = time.monotonic()
         self._failures = 0
         self._not_before = 0.0
         self._reload_wanted = False
@@ -140,6 +170,11 @@ class Supervisor:
         self._interruptible = False
         self._lifeline = -1, -1
         self._wakeup = -1, -1
+
+    @property
+    def generation(self) -> Generation:
+        """What is served now."""
+        return self._generation
 
     def run(self) -> int:
         """Run until an ordered stop; returns the exit status of the process, 0.
@@ -195,6 +230,7 @@ class Supervisor:
             numbers = self._wait(self._fill())
             if not numbers.isdisjoint(STOP_SIGNALS):
                 return
+            self._look_after_workers()
             self._reap()
             self._settle_trial()
             self._reload_wanted |= signal.SIGHUP in numbers
@@ -204,7 +240,7 @@ class Supervisor:
 
     def _wait(self, timeout: float | None) -> set[int]:
         """Wait for signals and workers; returns the numbers of all signals, each of them once."""
-        limits = [timeout, self._coordinator.timeout, self._notifier.timeout]
+        limits = [timeout, self._coordinator.timeout, self._notifier.timeout, _WATCH_PERIOD]
         if self._trial is not None:
             limits.append(max(0.0, self._trial.deadline - time.monotonic()))
         poll = select.poll()
@@ -283,7 +319,8 @@ class Supervisor:
         finally:
             theirs.close()
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-        self._children[pid] = _Child(index, time.monotonic(), generation)
+        ticks = 0 if self._watch is None else self._watch.ticks(index)
+        self._children[pid] = _Child(index, time.monotonic(), generation, ticks=ticks)
         self._coordinator.add(Channel(pid, ours))
         logger.debug("worker %d started, process %d", index, pid)
 
@@ -334,8 +371,47 @@ class Supervisor:
 
     def _retire(self, pid: int) -> None:
         """Let a worker finish while others serve in its place."""
-        self._children[pid].retired = True
+        child = self._children[pid]
+        child.retired, child.retired_at = True, time.monotonic()
         _kill(pid, signal.SIGUSR1)
+
+    def _look_after_workers(self) -> None:
+        """Replace workers that hang, and kill retired ones that do not end."""
+        now = time.monotonic()
+        elapsed = now - self._watched
+        if elapsed < _WATCH_PERIOD:
+            return
+        self._watched = now
+        # When this process did not run either, that is no fault of theirs.
+        elapsed = min(elapsed, 2 * _WATCH_PERIOD)
+        for pid, child in list(self._children.items()):
+            reason = self._hangs(child, elapsed)
+            if child.retired and now - child.retired_at > self._stop_timeout + _RETIRED_GRACE:
+                reason = reason or "it does not end"
+            if reason:
+                logger.error("worker %d, process %d, is killed: %s", child.index, pid, reason)
+                child.still = 0.0
+                _kill(pid, signal.SIGKILL)
+            elif (
+                self._watch is not None
+                and child.ready
+                and self._watch.silence(child.index) > self._worker_timeout
+            ):
+                self._replace(pid, "a request in it makes no progress")
+
+    def _hangs(self, child: _Child, elapsed: float) -> str:
+        """Return why a worker has to be killed; empty when it reacts."""
+        if self._watch is None:
+            return ""
+        ticks = self._watch.ticks(child.index)
+        child.still = child.still + elapsed if ticks == child.ticks else 0.0
+        child.ticks = ticks
+        limit = (
+            self._worker_timeout if child.ready else max(self._start_timeout, self._worker_timeout)
+        )
+        if child.retired:
+            limit = min(limit, _RETIRED_TIMEOUT)
+        return f"it has not reacted for {limit:g} seconds" if child.still > limit else ""
 
     # What workers say
 
@@ -347,7 +423,7 @@ class Supervisor:
 
     def _replace(self, pid: int, reason: str) -> None:
         if not self._children[pid].retired:
-            logger.info("process %d is replaced: %s", pid, reason)
+            logger.warning("process %d is replaced: %s", pid, reason)
             self._retire(pid)
 
     def _carry_out(self, change: Change) -> Change:
@@ -374,8 +450,10 @@ class Supervisor:
         try:
             with self._interrupted_by_stop():
                 generation = self._reload()
-        except Exception:
-            logger.exception("reload failed, the present configuration stays in use")
+        except Exception as error:
+            reason = str(error) if isinstance(error, MastabaError) else repr(error)
+            logger.error("reload failed, the present configuration stays in use: %s", reason)
+            logger.debug("reload failed", exc_info=True)
             self._notifier.ready()
             return
         self._trial = _Trial(generation, time.monotonic() + self._start_timeout)
@@ -390,6 +468,7 @@ class Supervisor:
             previous, self._generation, self._trial = self._generation, trial.generation, None
             self._failures, self._not_before = 0, 0.0
             self._retire_all(previous)
+            logger.info("reload complete, the new configuration is in use")
             self._notifier.ready()
         elif trial.ends > _TOLERATED_ENDS or time.monotonic() >= trial.deadline:
             self._trial = None
@@ -408,6 +487,7 @@ class Supervisor:
     # Stop
 
     def _stop(self) -> None:
+        logger.info("stopping: requests under way are finished")
         self._notifier.stopping()
         self._trial = None
         self._coordinator.close()

@@ -42,7 +42,7 @@ _FAILURE: Final = (500, "Internal issue")
 _STATUS: Final[tuple[tuple[type[Exception], int, str], ...]] = (
     (NotAuthorizedError, 403, "Operation forbidden"),
     (MethodNotAllowedError, 405, "Operation not supported"),
-    (UnknownPathError, 400, "Operation not supported"),
+    (UnknownPathError, 404, "Operation not supported"),
     (RequestTooLargeError, 413, "Body too large"),
     (RequestError, 400, "Configuration issue"),
 )

@@ -1,4 +1,4 @@
-"""A synthetic world for Mastaba: ``mastaba demo`` generates it and serves it."""
+"""A synthetic world for Mastaba, generated and served by ``mastaba demo``."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Colours of pictures that are being made.
+"""Colours of images during rendering.
 
-Three planes, one after the other, are quicker to work on than interleaved pixels.
+Three separate planes are faster to work on than interleaved pixels.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Tint: TypeAlias = tuple[int, int, int]
 
 
 def mixed(first: Tint, second: Tint, part: Field) -> Colour:
-    """Return the first colour where `part` is 0, the second where it is 1."""
+    """Blend two colours: the first where `part` is 0, the second where it is 1."""
     result = np.empty((3, *part.shape), np.float32)
     for plane, start, end in zip(result, first, second, strict=True):
         np.multiply(part, np.float32(end - start), out=plane)
@@ -29,13 +29,13 @@ def mixed(first: Tint, second: Tint, part: Field) -> Colour:
 
 
 def graded(values: Field, stops: Sequence[float], tints: Sequence[Tint]) -> Colour:
-    """Return the colours of values, linear between the stops, which rise."""
+    """Return the colours of values, interpolated linearly between ascending stops."""
     bands = (np.interp(values, stops, [tint[band] for tint in tints]) for band in range(3))
     return np.stack([band.astype(np.float32) for band in bands])
 
 
 def paint(colour: Colour, over: Tint | Colour, opacity: Field) -> None:
-    """Lay another colour over a picture, in place."""
+    """Paint another colour over an image, in place."""
     for plane, other in zip(colour, over, strict=True):
         change = np.float32(other) - plane if isinstance(other, int) else other - plane
         change *= opacity
@@ -43,6 +43,6 @@ def paint(colour: Colour, over: Tint | Colour, opacity: Field) -> None:
 
 
 def as_image(colour: Colour, step: int = 1) -> NDArray[np.uint8]:
-    """Return interleaved pixels, uint8, shape (rows, columns, 3), rounded to multiples."""
+    """Return interleaved pixels, uint8, shape (rows, columns, 3), in multiples of `step`."""
     whole = np.clip(np.round(colour / np.float32(step)), 0, 255 // step) * np.float32(step)
     return np.ascontiguousarray(np.moveaxis(whole.astype(np.uint8), 0, -1))

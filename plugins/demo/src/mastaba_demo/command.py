@@ -18,7 +18,7 @@ def add_parser(subparsers: _SubParsersAction[ArgumentParser]) -> None:
     parser = subparsers.add_parser(
         "demo",
         help="generate a synthetic world and serve it",
-        description="Generates a synthetic world, once, and serves it over HTTP.",
+        description="Generate a synthetic world, unless it exists, and serve it over HTTP.",
     )
     parser.add_argument(
         "directory",
@@ -26,7 +26,7 @@ def add_parser(subparsers: _SubParsersAction[ArgumentParser]) -> None:
         type=Path,
         default=Path("demo-data"),
         metavar="DIRECTORY",
-        help="where the world is kept, ./demo-data by default",
+        help="directory of the world (default: ./demo-data)",
     )
     from mastaba.cli import http_address
 
@@ -35,19 +35,20 @@ def add_parser(subparsers: _SubParsersAction[ArgumentParser]) -> None:
         type=http_address,
         default=_ADDRESS,
         metavar="HOST:PORT",
-        help=f"address to serve on, {_ADDRESS} by default",
+        help=f"address to serve on (default: {_ADDRESS})",
     )
     parser.add_argument("--no-serve", action="store_true", help="generate only")
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Generate what is missing and serve it; return the exit status.
+    """Generate the world, unless it exists, and serve it.
 
-    0 after an ordered stop, 1 when the files cannot be written or the address not be served,
-    130 when the generation is interrupted.
+    Returns:
+        the exit status: 0 after an orderly stop, 1 if the files cannot be written or the address
+        is not available, 130 if the generation is interrupted.
     """
-    # Not at the top: every start of the command line would load the generator.
+    # Imported here because every command of the command line would load the generator otherwise.
     from mastaba.cli import require_free
     from mastaba.errors import ListenError
     from mastaba_demo.generation import generate
@@ -58,20 +59,20 @@ def run(arguments: argparse.Namespace) -> int:
     directory: Path = arguments.directory
     try:
         if not arguments.no_serve:
-            # Before the work of a minute, which would be in vain.
+            # Generating takes a minute: check first.
             require_free(arguments.http)
         directory.mkdir(parents=True, exist_ok=True)
-        generate(directory / PYRAMIDS, Settings(), ProgressBar("Making a world", sys.stderr))
+        generate(directory / PYRAMIDS, Settings(), ProgressBar("Generating the world", sys.stderr))
         server_json = write_demo_installation(directory, f"http://{arguments.http}")
     except KeyboardInterrupt:
-        sys.stderr.write("\nInterrupted: nothing was left behind.\n")
+        sys.stderr.write("\nInterrupted: temporary files were removed.\n")
         return 130
     except ListenError as error:
-        sys.stderr.write(f"mastaba demo: {error}; name another address with --http\n")
+        sys.stderr.write(f"mastaba demo: {error}; choose another address with --http\n")
         return 1
     except OSError as error:
         reason = f"cannot write {directory}: {error.strerror or error}"
-        sys.stderr.write(f"mastaba demo: {reason}; name another directory\n")
+        sys.stderr.write(f"mastaba demo: {reason}; choose another directory\n")
         return 1
     if arguments.no_serve:
         sys.stdout.write(f"{server_json}\n")
@@ -82,7 +83,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _serve(server_json: Path, arguments: argparse.Namespace) -> int:
     from mastaba.cli import main
 
-    sys.stdout.write(f"Open http://{arguments.http}/viewer in a browser; Ctrl+C stops.\n")
+    sys.stdout.write(f"Open http://{arguments.http}/viewer in a browser. Press Ctrl+C to stop.\n")
     sys.stdout.flush()
     blocked = [word for name in arguments.block for word in ("--block", name)]
     return main(["-f", str(server_json), "--http", arguments.http, *blocked])

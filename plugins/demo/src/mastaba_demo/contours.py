@@ -1,4 +1,4 @@
-"""Lines of equal value over a grid (marching squares)."""
+"""Contour lines of a grid (marching squares)."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from numpy.typing import NDArray
 
 from mastaba_demo.noise import Field
 
-# Per pattern of corners above the value (1 upper left, 2 upper right, 4 lower right, 8 lower
-# left): pairs of sides (0 top, 1 right, 2 bottom, 3 left) from which to which a line runs,
-# higher ground on its right.
+# Key: which corners of a cell are above the value (bits: 1 upper left, 2 upper right, 4 lower
+# right, 8 lower left). Value: start and end sides of each line segment (0 top, 1 right,
+# 2 bottom, 3 left). Higher ground is on the right of a line.
 _SEGMENTS: dict[int, tuple[tuple[int, int], ...]] = {
     1: ((0, 3),),
     2: ((1, 0),),
@@ -29,10 +29,10 @@ _SEGMENTS: dict[int, tuple[tuple[int, int], ...]] = {
 
 
 def trace(field: Field, value: float) -> list[NDArray[np.float64]]:
-    """Return the lines where a field takes a value.
+    """Return the lines along which a field has a value.
 
     Returns:
-        arrays of shape (points, 2): column and row, as fractions of the spacing of the nodes.
+        arrays of shape (points, 2): fractional column and row of each point, in nodes.
         Closed lines repeat their first point.
     """
     columns = field.shape[1]
@@ -59,7 +59,7 @@ def trace(field: Field, value: float) -> list[NDArray[np.float64]]:
 def _chains(following: dict[int, int]) -> list[list[int]]:
     inner = set(following.values())
     chains: list[list[int]] = []
-    # Open lines start where no other segment ends; what then remains is closed.
+    # Open lines start where no other segment ends. The remaining lines are closed.
     starts = [side for side in following if side not in inner]
     while following:
         side = starts.pop() if starts else next(iter(following))

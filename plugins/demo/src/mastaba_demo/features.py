@@ -17,14 +17,14 @@ from mastaba_demo.places import Place
 from mastaba_demo.rivers import SMALLEST_AREA, river_width, visible
 
 EXTENT = 4096
-_BUFFER = 64  # units around the tile that geometries may reach into
+_BUFFER = 64  # units by which geometries may extend beyond the tile
 _STEP = 2  # pixels between the nodes of contours
 _INTERVALS = {9: 500, 10: 500, 11: 250, 12: 250}  # metres between contours, by level
 
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """What does not come from the terrain of a tile itself."""
+    """Features of the world that are not derived from the terrain of a tile."""
 
     rivers: tuple[River, ...] = ()
     peaks: tuple[Place, ...] = ()
@@ -34,10 +34,10 @@ class Features:
 def vector_tile(
     elevation: Field, margin: int, window: Window, level: int, known: Features
 ) -> bytes:
-    """Return the encoded vector tile of a window of one tile.
+    """Return the encoded vector tile of a window that covers one tile.
 
     Args:
-        elevation: metres, with a margin of two pixels at least.
+        elevation: metres, with a margin of at least two pixels.
         margin: pixels around the window.
         window: pixels of the tile.
         level: level of the tile matrix set PM.
@@ -65,7 +65,7 @@ def vector_tile(
 
 
 def tables_of(level: int, known: Features) -> list[dict[str, Any]]:
-    """Return the descriptions of the tables that a level has."""
+    """Return the descriptions of the tables of a level."""
     tables = [_table("coastline", "LINESTRING")]
     if level in _INTERVALS:
         interval = _INTERVALS[level]
@@ -131,7 +131,7 @@ def _lines(
     nodes = nodes[:count, :count]
     unit = EXTENT / size
     lines = [
-        # A node lies at the centre of its pixel.
+        # A node is at the centre of its pixel.
         ((line - 1) * _STEP + 0.5) * unit
         for line in trace(nodes, value)
     ]
@@ -146,7 +146,7 @@ def _in_tile(points: NDArray[np.float64], window: Window) -> NDArray[np.float64]
 
 
 def _clipped(line: NDArray[np.float64]) -> list[list[Point]]:
-    """Cut a line to the segments that meet the tile and its buffer, in whole units."""
+    """Return the parts of a line that touch the tile or its buffer, in whole units."""
     first, second = line[:-1], line[1:]
     low, high = np.minimum(first, second), np.maximum(first, second)
     inside = (high >= -_BUFFER) & (low <= EXTENT + _BUFFER)

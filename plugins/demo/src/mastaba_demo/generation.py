@@ -1,4 +1,4 @@
-"""Generates the pyramids of the demo with several processes, all or nothing."""
+"""Generation of the demo pyramids in several processes, all or nothing."""
 
 from __future__ import annotations
 
@@ -23,25 +23,26 @@ from mastaba_demo.render import CHANNELS, FORMATS, Renderer, TileKey
 from mastaba_demo.settings import BLOCK, GENERATOR_VERSION, Settings
 
 Progress = Callable[[int, int], None]
-"""Told the blocks done and their total."""
+"""Called with the number of finished blocks and the total."""
 
 _STAMP = "stamp.json"
-_FIRST_WITH_RIVERS = 6  # the first level that sees the work of rivers, or any feature of places
+_FIRST_WITH_RIVERS = 6  # the first level with river valleys and places
 
 
 def generate(
     directory: Path, settings: Settings, progress: Progress, processes: int | None = None
 ) -> bool:
-    """Generate the pyramids into a directory, unless they are there already.
+    """Generate the pyramids into a directory, unless it already contains them.
 
-    They are written to a folder beside it which is renamed at the end, so an interrupted run
-    leaves what was there before.
+    The pyramids are written to a temporary directory beside it, which is renamed at the end. An
+    interrupted run therefore leaves the previous content.
 
     Args:
         directory: the directory of the pyramids; its parent must exist.
         settings: what to generate.
         progress: called after each block.
-        processes: number of processes, by default one per processor; 1 uses no other process.
+        processes: number of processes, one per processor by default; with 1, everything runs
+            in this process.
 
     Returns:
         whether anything was generated.
@@ -96,7 +97,7 @@ def _render(
     wide = [(level, window) for level, window in blocks if level < _FIRST_WITH_RIVERS]
     with _Pool(Renderer(settings.world, Features()), processes) as pool:
         pool.submit(wide)
-        # Rivers take a while and one processor; meanwhile the others render the wide levels.
+        # Routing the rivers keeps one processor busy; the others render the coarse levels.
         drainage = drain(settings.drainage_window(), settings.world)
         features = Features(
             drainage.rivers, peaks(drainage, settings.seed), towns(drainage, settings.seed)
@@ -110,7 +111,7 @@ def _render(
 
 
 class _Pool:
-    """Renders blocks in other processes, or in this one when it is the only one."""
+    """Renders blocks in other processes, or in this one if `processes` is 1."""
 
     def __init__(self, renderer: Renderer, processes: int) -> None:
         self._renderer = renderer
@@ -118,7 +119,7 @@ class _Pool:
         self._futures: list[Future[dict[TileKey, bytes]]] = []
         self._executor: ProcessPoolExecutor | None = None
         if processes > 1:
-            # Not forked: the process that serves later may already have threads.
+            # Not fork: this process may already have threads.
             context = get_context("spawn")
             self._executor = ProcessPoolExecutor(processes, context, _initialise, (renderer,))
 

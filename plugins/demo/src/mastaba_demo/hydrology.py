@@ -1,7 +1,7 @@
-"""Rivers: where water runs over a region, and the valleys that it carves.
+"""Rivers of a region and the valleys that they carve.
 
-Water is routed on a square grid of elevations. Depressions are half filled and half cut
-through, rivers then deepen their beds, and the land beside them falls toward the bed.
+Water is routed over a square grid of elevations. Depressions are half filled and half cut
+through. Rivers then deepen their beds, and the land beside them slopes down to the bed.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from mastaba_demo.terrain import Valleys, World, evaluate
 
 _NEIGHBOURS = ((-1, -1), (-1, 0), (-1, 1), (0, -1), (0, 1), (1, -1), (1, 0), (1, 1))
 _SOURCE_AREA = 60  # cells that feed the start of a river
-_SIDE_SLOPE = 0.16  # of the land beside a river
-_REACH = 14  # cells from a river that its valley may change
+_SIDE_SLOPE = 0.16  # slope of the land beside a river
+_REACH = 14  # width of a valley on each side of its river, in cells
 
 
 @dataclass(frozen=True, slots=True)
 class River:
-    """A reach of a river, from its source or a junction down to a junction or the sea.
+    """A reach of a river: from a source or junction down to the next junction or the sea.
 
     Attributes:
-        points: positions in the unit square, shape (n, 2), downstream.
+        points: positions in the unit square, shape (n, 2), in downstream order.
         area: square kilometres drained at the lower end.
-        bounds: least x, least y, greatest x, greatest y.
+        bounds: minimum x, minimum y, maximum x, maximum y.
     """
 
     points: NDArray[np.float64]
@@ -38,12 +38,12 @@ class River:
 
 @dataclass(frozen=True, slots=True)
 class Drainage:
-    """The rivers of a region, its valleys, and the elevations after their work.
+    """The rivers of a region, its valleys, and its elevations after erosion.
 
     Attributes:
-        rivers: reaches, the smallest first.
-        valleys: what `terrain.evaluate` needs.
-        elevation: metres on the nodes of the grid of the valleys.
+        rivers: reaches, the smallest area first.
+        valleys: input of `terrain.evaluate`.
+        elevation: metres at the nodes of the grid of `valleys`.
         area: cells drained through each node.
     """
 
@@ -82,8 +82,8 @@ def _flood(height: Field) -> tuple[Field, list[int], NDArray[np.int64]]:
     """Flood the land from the sea and the border, lowest cells first.
 
     Returns:
-        the elevations with depressions filled; the land cells in the order of the flood; and
-        for each cell the neighbour that its water runs to (itself: sea or border).
+        the elevations with depressions filled; the land cells in the order of flooding; and
+        for each cell the neighbour that its water flows to (the cell itself for sea and border).
     """
     size = len(height)
     padded = np.full((size + 2, size + 2), np.inf, np.float64)
@@ -95,7 +95,7 @@ def _flood(height: Field) -> tuple[Field, list[int], NDArray[np.int64]]:
     outlet[1, :] = outlet[-2, :] = outlet[:, 1] = outlet[:, -2] = True
     done = outlet.copy()
     done[0, :] = done[-1, :] = done[:, 0] = done[:, -1] = True
-    # Outlets inside the sea have nothing to flood: start from those beside land.
+    # Outlets surrounded by sea have nothing to flood: start from those beside land.
     land = ~done
     beside = np.zeros_like(land)
     for down, right in _NEIGHBOURS:
@@ -149,7 +149,7 @@ def _beds(
     is_river: NDArray[np.bool_],
     area: NDArray[np.int64],
 ) -> Field:
-    """Return the elevation of river beds, which never rise downstream; infinite elsewhere."""
+    """Return the elevation of river beds, never rising downstream, and infinity elsewhere."""
     depth = 26 * np.log2(np.maximum(area / _SOURCE_AREA, 1)) + 6
     bed = np.where(is_river, np.maximum(height - depth, 3), np.inf).ravel().tolist()
     downstream = parent.tolist()
@@ -161,7 +161,7 @@ def _beds(
 
 
 def _slopes(bed: Field, cell_size: float) -> tuple[Field, Field]:
-    """Return the elevation that beds allow around them, and the distance from a bed in cells."""
+    """Return the highest elevation allowed near river beds, and the distance to a bed in cells."""
     target = np.pad(bed, 1, constant_values=np.inf)
     distance = np.where(np.isfinite(target), np.float32(0), np.float32(np.inf))
     size = len(bed)
@@ -180,7 +180,7 @@ def _slopes(bed: Field, cell_size: float) -> tuple[Field, Field]:
 
 
 def _blurred(field: Field) -> Field:
-    """Average with weights 1, 2, 1 along both axes; the border is kept out (0)."""
+    """Smooth with weights 1, 2, 1 along both axes; the border is set to 0."""
     result = np.zeros_like(field)
     rows = field[:-2] + 2 * field[1:-1] + field[2:]
     result[1:-1, 1:-1] = (rows[:, :-2] + 2 * rows[:, 1:-1] + rows[:, 2:]) / 16
@@ -202,7 +202,7 @@ def _trace(
     cell_area: float,
     seed: int,
 ) -> tuple[River, ...]:
-    """Join river cells into reaches from a source or junction to the next."""
+    """Join river cells into reaches, each from a source or junction to the next junction."""
     river = is_river.ravel()
     cells = np.flatnonzero(river)
     inflows = np.bincount(parent[cells], minlength=river.size)
@@ -227,7 +227,7 @@ def _trace(
 
 
 def _winding(points: NDArray[np.float64], cell: float, seed: int) -> NDArray[np.float64]:
-    """Shift a path by up to a cell, the same at the same place: junctions stay together."""
+    """Shift points by up to a cell. The shift depends on position only: junctions stay joined."""
     x, y = points[:, 0], points[:, 1]
     shift = np.zeros_like(points)
     for octave, amount in ((13, 1.3), (14, 0.8), (15, 0.35)):
@@ -237,7 +237,7 @@ def _winding(points: NDArray[np.float64], cell: float, seed: int) -> NDArray[np.
 
 
 def _smoothed(points: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Round the corners of a path on a grid; its ends stay, so that reaches meet."""
+    """Round the corners of a path. Its ends stay in place so that reaches meet."""
     for _ in range(2):
         middle = points[1:-1] / 2 + (points[:-2] + points[2:]) / 4
         points = np.concatenate((points[:1], middle, points[-1:]))

@@ -1,4 +1,4 @@
-"""Pictures of the world as a satellite would see it."""
+"""Imagery of the world as seen from a satellite."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ _SNOW, _ICE = (232, 238, 246), (214, 226, 234)
 
 
 def imagery(terrain: Terrain, level: int, water: Field) -> NDArray[np.uint8]:
-    """Return the picture of a terrain.
+    """Return the image of a terrain.
 
     Args:
-        terrain: with a margin of `light.MARGIN` pixels at least.
+        terrain: terrain with a margin of at least `light.MARGIN` pixels.
         level: level of the tile matrix set PM.
         water: opacity of rivers, 0 to 1, without margin.
 
@@ -70,7 +70,7 @@ def _land(
 ) -> Colour:
     temperature = inner(terrain.temperature, terrain) - 0.0062 * np.maximum(height, 0)
     moisture = inner(terrain.moisture, terrain) - 0.16 * above + 0.13 * grain
-    # Valleys catch the water; the coast is wetter than the heart of a continent.
+    # Lowlands and mountains are wetter than the land between.
     moisture += 0.22 * smoothstep(700, 0, height) + 0.3 * smoothstep(500, 1700, height)
     green = smoothstep(-0.55, 0.5, moisture)
 
@@ -118,13 +118,13 @@ def _sea(terrain: Terrain, height: Field, grain: Field) -> Colour:
 
 
 def _light_up(colour: Colour, light: Field, above: Field) -> None:
-    """Light a ground, in place: warm in the sun, bluish in the shade, darker in hollows."""
+    """Apply light in place: warm in the sun, bluish in the shade, darker in hollows."""
     light = np.clip(light, 0, 1.6)
     bright = 0.30 + 0.70 * light + 0.10 * above
     shade = np.clip(1 - light, 0, 1)
     for plane, warmth in zip(colour, (-0.06, -0.01, 0.16), strict=True):
         plane *= bright * (1 + np.float32(warmth) * shade)
-    # Above 195, colours approach white slowly: snow keeps its modelling.
+    # Above 195, colours approach white slowly, so snow keeps its shading.
     over = np.maximum(colour - 195, 0)
     colour -= over
     colour += 58 * (1 - np.exp(over / -58))

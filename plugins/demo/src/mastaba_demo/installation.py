@@ -11,30 +11,30 @@ from mastaba.testing.documents import Document
 from mastaba.testing.installation import layer_document, write_installation
 
 PYRAMIDS = "pyramids"
-"""Name of the directory of the pyramids, inside that of the installation."""
+"""Name of the directory of the pyramids inside the installation directory."""
 
-# Services of the core, and of the plugins that the demo enables where they are installed.
+# The demo enables the services of these plugins only if they are installed.
 _ALWAYS = ("health", "wmts", "tms", "viewer")
 _IF_INSTALLED = ("wms", "ogcapi")
 
 _LAYERS: Mapping[str, Mapping[str, Any]] = {
     "imagery": {
         "title": "Imagery",
-        "abstract": "The world as a satellite would see it: JPEG tiles.",
+        "abstract": "The world as seen from a satellite: JPEG tiles.",
         "keywords": ["imagery", "JPEG"],
         "styles": ["normal"],
         "resampling": "bicubic",
     },
     "topographic": {
         "title": "Topographic map",
-        "abstract": "Tints by elevation, contour lines and rivers: PNG tiles.",
+        "abstract": "Elevation tints, contour lines and rivers: PNG tiles.",
         "keywords": ["map", "PNG"],
         "styles": ["normal"],
         "resampling": "bicubic",
     },
     "elevation": {
         "title": "Elevation",
-        "abstract": "Metres above the sea, or below it, as 32-bit floating-point numbers.",
+        "abstract": "Metres above sea level as 32-bit floating-point numbers.",
         "keywords": ["elevation", "FLOAT32"],
         "styles": ["hypsometric", "terrainrgb", "normal"],
         "resampling": "linear",
@@ -42,7 +42,7 @@ _LAYERS: Mapping[str, Mapping[str, Any]] = {
     },
     "relief": {
         "title": "Relief shading",
-        "abstract": "Light and shade to lay over other layers: grey PNG tiles with a palette.",
+        "abstract": "Light and shade to overlay on other layers: grey PNG tiles with a palette.",
         "keywords": ["relief", "PNG", "palette"],
         "styles": ["shading", "normal"],
         "resampling": "bicubic",
@@ -72,16 +72,16 @@ _HYPSOMETRIC_STOPS = (
 
 
 def write_demo_installation(directory: Path, public_url: str) -> Path:
-    """Write the configuration around the pyramids and return the path of server.json.
+    """Write the configuration that publishes the pyramids and return the path of server.json.
 
     Args:
-        directory: directory of the installation, which holds the pyramids already.
-        public_url: where browsers find the server, without a final slash.
+        directory: directory of the installation, which already contains the pyramids.
+        public_url: public URL of the server, without a trailing slash.
     """
     layers = {
         name: layer_document(
             directory / PYRAMIDS / f"{name}.json",
-            attribution={"title": "A world that does not exist", "url": f"{public_url}/viewer"},
+            attribution={"title": "A fictional world", "url": f"{public_url}/viewer"},
             **fields,
         )
         for name, fields in _LAYERS.items()
@@ -95,22 +95,24 @@ def write_demo_installation(directory: Path, public_url: str) -> Path:
             "shading": _shading(),
             "terrainrgb": {
                 "identifier": "terrainrgb",
-                "title": "Elevation coded in colours",
+                "title": "Elevation encoded as colours",
                 "terrainrgb": {"min_elevation": -10000, "step": 0.1},
             },
         },
         services=[*_ALWAYS, *(name for name in _IF_INSTALLED if name in installed)],
         public_url=public_url,
-        services_overrides={"global": {"provider": "Mastaba demo"}},
+        services_overrides={"global": {"provider": "Mastaba demo", "cors": True}},
     )
 
 
 def _hypsometric() -> Document:
-    return _palette_style("hypsometric", "Tints by elevation", _HYPSOMETRIC_STOPS)
+    return _palette_style("hypsometric", "Elevation tints", _HYPSOMETRIC_STOPS)
 
 
 def _shading() -> Document:
-    """Shade darkens what lies below, light brightens it, flat ground changes nothing."""
+    """Return a style in which shade darkens the layers below, light brightens them, and flat
+    ground is transparent.
+    """
     stops = (
         (0, 14, 20, 48, 200),
         (_FLAT, 14, 20, 48, 0),

@@ -1,4 +1,4 @@
-"""Light and lines: what pictures of the terrain have in common."""
+"""Hillshade, coast and contour lines shared by all images of the terrain."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import numpy as np
 from mastaba_demo.noise import Field
 from mastaba_demo.terrain import Terrain
 
-# Vertical exaggeration per level, 0 to 12: wide views need more for their relief to show.
+# Vertical exaggeration of levels 0 to 12: coarse levels need more for their relief to show.
 _EXAGGERATION = (75, 55, 36, 25, 17, 11.5, 7.5, 4.8, 3.1, 2.3, 1.9, 1.7, 1.6)
-_REACH = 4  # pixels over which a place is compared with its surroundings
+_REACH = 4  # distance, in pixels, at which a place is compared with its surroundings
 
 MARGIN = _REACH + 1
-"""Pixels around a picture that its terrain must include."""
+"""Pixels around an image that its terrain must include."""
 
 
 def inner(field: Field, terrain: Terrain) -> Field:
@@ -33,11 +33,11 @@ def slopes(terrain: Terrain) -> tuple[Field, Field]:
 
 
 def hillshade(east: Field, south: Field, level: int) -> Field:
-    """Return the light of a sun in the north-west: 1 on flat ground, 0 in full shadow."""
+    """Return the light from a sun in the north-west: 1 on flat ground, 0 in full shadow."""
     factor = np.float32(_EXAGGERATION[min(level, 12)])
     east, south = east * factor, south * factor
     length = np.sqrt(1 + east * east + south * south)
-    # A main sun, and a weaker one more to the west that models slopes along the first.
+    # A weaker sun further west shades the slopes that run parallel to the main light.
     main = np.clip((east * 0.52 + south * 0.52 + 0.68) / length, 0, None) / 0.68
     side = np.clip((east * 0.66 + south * 0.12 + 0.74) / length, 0, None) / 0.74
     shade: Field = (0.75 * main + 0.25 * side).astype(np.float32)
@@ -45,7 +45,7 @@ def hillshade(east: Field, south: Field, level: int) -> Field:
 
 
 def prominence(terrain: Terrain, level: int) -> Field:
-    """Return how far a place stands above (to 1) or below (to -1) its near surroundings."""
+    """Return how far each pixel is above (up to 1) or below (down to -1) its surroundings."""
     h = terrain.elevation
     edge, reach = terrain.margin, _REACH
     rows, columns = h.shape
@@ -60,7 +60,7 @@ def prominence(terrain: Terrain, level: int) -> Field:
 
 
 def coverage(height: Field, steepness: Field, cell_size: float) -> Field:
-    """Return the part of each pixel that lies above 0: an antialiased coast."""
+    """Return the fraction of each pixel above elevation 0: an antialiased coast."""
     result: Field = np.clip(height / np.maximum(steepness * cell_size, 0.05) + 0.5, 0, 1)
     return result
 
@@ -78,7 +78,7 @@ def contour(
         width: pixels.
     """
     away = np.abs(height - np.round(height / interval) * interval)
-    # Flat ground would turn lines into blots.
+    # The lower limit keeps lines from turning into blots on flat ground.
     pixels = away / np.maximum(steepness * cell_size, interval * 0.02)
     result: Field = np.clip(width / 2 + 0.5 - pixels, 0, 1)
     return result

@@ -1,7 +1,7 @@
 """Gradient noise over the world, and the grids on which it is evaluated.
 
 The world is the unit square: x grows eastward and wraps, y grows southward. Noise is a function
-of the position only, so tiles and levels which see the same place agree on it.
+of position only, so tiles and levels agree wherever they show the same place.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 Field = NDArray[np.float32]
 """One value per node of a grid, shape (rows, columns)."""
 
-_TABLE = 1024  # lattice nodes per period; the largest wavelengths wrap with the world before that
-_MARGIN = 10  # nodes around the window: what is wrong at the border never comes near it
+_TABLE = 1024  # lattice nodes per period; the largest wavelengths wrap with the world instead
+_MARGIN = 10  # nodes around the window, so that errors at the border never reach it
 
 
 @functools.lru_cache(maxsize=4)
 def _tables(seed: int) -> tuple[NDArray[np.int32], Field, Field]:
-    """Return a permutation, twice in a row, and the gradients that belong to its entries."""
+    """Return a permutation, repeated twice, and the gradients of its entries."""
     generator = np.random.default_rng(seed)
     order = np.tile(generator.permutation(_TABLE).astype(np.int32), 2)
     angles = order * (2 * np.pi / _TABLE)
@@ -37,7 +37,7 @@ def gradient_noise(x: NDArray[Any], y: NDArray[Any], frequency: int, seed: int, 
         y: positions southward.
         frequency: lattice cells per side of the world, a power of two.
         seed: seed of the world.
-        salt: tells apart the noises of one world; also shifts the lattice, so that the nodes
+        salt: distinguishes the noises of one world; also shifts the lattice, so that the nodes
             of different octaves (where the noise is 0) do not coincide.
     """
     order, gradient_x, gradient_y = _tables(seed)
@@ -73,7 +73,7 @@ def gradient_noise(x: NDArray[Any], y: NDArray[Any], frequency: int, seed: int, 
 
 
 def _split(position: NDArray[Any], frequency: int, shift: float) -> tuple[Field, NDArray[np.int32]]:
-    """Return the place within the cell of a lattice, and the index of the cell."""
+    """Return the position within a lattice cell, and the index of the cell."""
     lattice = position * position.dtype.type(frequency) + position.dtype.type(shift)
     cell = np.floor(lattice)
     part: Field = (lattice - cell).astype(np.float32, copy=False)
@@ -83,10 +83,14 @@ def _split(position: NDArray[Any], frequency: int, shift: float) -> tuple[Field,
 def lattice_phases(
     x: NDArray[Any], y: NDArray[Any], frequency: int, seed: int, salt: int
 ) -> tuple[Field, Field, list[list[Field]]]:
-    """Return random phases of a lattice, and the place in it of the nodes of a regular grid.
+    """Return random phases of a lattice, and the positions of grid nodes within it.
 
     Args:
-        x: positions eastward, one dimension; `y` likewise southward.
+        x: positions eastward, one dimension.
+        y: positions southward, one dimension.
+        frequency: lattice cells per side of the world, a power of two.
+        seed: seed of the world.
+        salt: distinguishes the lattices of one world.
 
     Returns:
         the position within the cell along x, shape (1, columns), along y, shape (rows, 1), and
@@ -108,7 +112,7 @@ def lattice_phases(
 
 
 def lattice_values(column: NDArray[Any], row: NDArray[Any], seed: int) -> Field:
-    """Return a random number from 0 to 1 for each cell of a lattice, given by its indices."""
+    """Return a random number from 0 to 1 for each lattice cell, given its column and row."""
     order, _, _ = _tables(seed)
     hashed = np.take(order, row.astype(np.int64) & (_TABLE - 1))
     hashed = np.take(order, hashed + (column.astype(np.int64) & (_TABLE - 1)))
@@ -121,7 +125,7 @@ def _fade(t: Field) -> Field:
 
 
 def smoothstep(low: float, high: float, value: NDArray[Any]) -> Field:
-    """Return 0 below `low`, 1 above `high` (or the reverse when high < low), smooth between."""
+    """Return 0 below `low`, 1 above `high` (or the reverse if high < low), smooth between."""
     t = np.clip((value - np.float32(low)) / np.float32(high - low), 0, 1)
     result: Field = t * t * (3 - 2 * t)
     return result
@@ -129,12 +133,13 @@ def smoothstep(low: float, high: float, value: NDArray[Any]) -> Field:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A window of pixels of a level: columns and rows from `left`, `top`, of a square image.
+    """A square window of pixels at one level.
 
     Attributes:
         world: pixels per side of the world at this level (a power of two).
-        left: first column; `top` likewise the first row.
-        size: rows and columns.
+        left: first column.
+        top: first row.
+        size: number of rows and columns.
     """
 
     world: int
@@ -145,7 +150,7 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """Nodes every `step` pixels over a window and a margin around it."""
+    """A grid with a node every `step` pixels, over a window and a margin around it."""
 
     window: Window
     step: int
@@ -171,21 +176,21 @@ class Grid:
         return -(-(self.window.top + self.window.size) // self.step) + _MARGIN - self.first_row
 
     def x(self) -> NDArray[np.float64]:
-        """Return the positions of the columns, float64: centres of pixels."""
+        """Return the positions of the columns (pixel centres), float64."""
         indices = np.arange(self.first_column, self.first_column + self.columns)
         return (indices * self.step + 0.5) / self.window.world
 
     def y(self) -> NDArray[np.float64]:
-        """Return the positions of the rows, float64: centres of pixels."""
+        """Return the positions of the rows (pixel centres), float64."""
         indices = np.arange(self.first_row, self.first_row + self.rows)
         return (indices * self.step + 0.5) / self.window.world
 
     def finer(self) -> Grid:
-        """Return the grid of half the step."""
+        """Return the grid with half the step."""
         return Grid(self.window, self.step // 2)
 
     def refine(self, field: Field) -> Field:
-        """Interpolate a field on the nodes of the finer grid (cubic, exact at common nodes)."""
+        """Interpolate a field at the nodes of the finer grid (cubic, exact at common nodes)."""
         finer = self.finer()
         field = _refine_rows(field, 2 * self.first_row - finer.first_row, finer.rows)
         transposed = np.ascontiguousarray(field.T)
@@ -193,7 +198,10 @@ class Grid:
         return np.ascontiguousarray(_refine_rows(transposed, offset, finer.columns).T)
 
     def crop(self, field: Field, margin: int = 0) -> Field:
-        """Return the part of a field over the window and `margin` pixels around; step is 1."""
+        """Return the part of a field that covers the window and `margin` pixels around it.
+
+        The step of the grid must be 1.
+        """
         edge = _MARGIN - margin
         return field[edge : edge + self.window.size + 2 * margin, edge:][
             :, : self.window.size + 2 * margin
@@ -201,7 +209,7 @@ class Grid:
 
 
 def _refine_rows(field: Field, offset: int, count: int) -> Field:
-    """Double the rows; `offset` is the place of the first given row among the returned ones."""
+    """Double the rows; `offset` is the index of the first given row among the returned rows."""
     doubled = np.empty((2 * len(field), field.shape[1]), np.float32)
     doubled[::2] = field
     middle = field[:-1] + field[1:]

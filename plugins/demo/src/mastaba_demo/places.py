@@ -16,7 +16,7 @@ _CODAS = ["", "", "l", "n", "r", "s", "nd", "rn", "lm", "th"]
 _TOWN_ENDINGS = ("a", "en", "mouth", "ford", "holm", "stead", "wick", "haven", "bridge")
 _PEAK_FORMS = ("{} Peak", "Mount {}", "{} Horn", "{} Fell", "Pic {}", "{} Tor")
 _MOST = 90
-_FINEST_FROM = 10  # all places are shown from this level on
+_FINEST_FROM = 10  # this level and finer ones show all places
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +26,8 @@ class Place:
     Attributes:
         x: position eastward in the unit square.
         y: position southward.
-        name: invented.
-        size: elevation of a peak in metres, inhabitants of a town.
+        name: an invented name.
+        size: elevation of a peak in metres, or population of a town.
         level: the first level that shows it.
     """
 
@@ -39,11 +39,11 @@ class Place:
 
 
 def peaks(drainage: Drainage, seed: int) -> tuple[Place, ...]:
-    """Return the peaks that stand out most, the highest first."""
+    """Return the most prominent peaks, the highest first."""
     height = drainage.elevation
     summit = _is_maximum(height, 5)
     summit &= height > 300
-    # Within a massif the highest wins; elsewhere low hills may have a name too.
+    # Within a massif only the highest peak is named; elsewhere low hills may have names too.
     rows, columns = _spread(summit, height, spacing=12)
     generator = np.random.default_rng(seed + 1)
     names = _names(generator, len(rows))
@@ -106,7 +106,7 @@ def _is_maximum(field: Field, reach: int) -> NDArray[np.bool_]:
 
 
 def _spread(suited: NDArray[np.bool_], score: Field, spacing: int) -> tuple[list[int], list[int]]:
-    """Choose the best nodes, none nearer to another than `spacing` nodes."""
+    """Choose the nodes with the best scores, at least `spacing` nodes apart."""
     candidates = np.flatnonzero(suited)
     candidates = candidates[np.argsort(-score.ravel()[candidates], kind="stable")][:20_000]
     chosen: list[tuple[int, int]] = []

@@ -1,4 +1,4 @@
-"""A progress bar of plain text."""
+"""A plain-text progress bar."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _WIDTH = 32
 
 
 class ProgressBar:
-    """Shows progress on a stream: one line redrawn on a terminal, else a line per quarter."""
+    """Shows progress on a stream: one redrawn line on a terminal, otherwise a line per quarter."""
 
     def __init__(self, title: str, stream: TextIO) -> None:
         self._title = title
@@ -19,7 +19,7 @@ class ProgressBar:
         self._quarter = 0
 
     def __call__(self, done: int, total: int) -> None:
-        """Show that `done` of `total` steps are done."""
+        """Show that `done` of `total` steps are complete."""
         seconds = time.monotonic() - self._start
         if self._redraws:
             filled = _WIDTH * done // total

@@ -1,4 +1,4 @@
-"""Renders blocks of tiles: all layers of a block from one evaluation of the terrain."""
+"""Rendering of blocks of tiles: one evaluation of the terrain serves all layers of a block."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FORMATS = {
     "features": "TIFF_PBF_MVT",
 }
 CHANNELS = {"imagery": 3, "topographic": 3, "elevation": 1, "relief": 1, "features": 0}
-# Steps of stored elevations in metres, by level: finer ones would only store noise.
+# Rounding step of stored elevations in metres, by level: a finer step would only store noise.
 _STEPS = (20, 20, 20, 20, 20, 20, 10, 10, 10, 5, 4, 2, 1)
 
 TileKey = tuple[str, int, int, int]
@@ -40,7 +40,7 @@ class Renderer:
     features: Features
 
     def block(self, level: int, window: Window) -> dict[TileKey, bytes]:
-        """Return the encoded tiles of all layers in a window aligned to tiles."""
+        """Return the encoded tiles of all layers in a window, which is aligned to tiles."""
         terrain = evaluate(window, self.world, MARGIN)
         rivers = self.features.rivers
         seen = opacity(rivers, window, level, thinnest=0.0)
@@ -74,7 +74,7 @@ def _images(
 
 
 def _stored(elevation: Field, level: int) -> Field:
-    """Round elevations to the step of the level; the sea is coarser than the land."""
+    """Round elevations to the step of the level, or to five times that step at sea."""
     step = np.float32(_STEPS[min(level, 12)])
     steps: Field = np.where(elevation > 0, step, 5 * step)
     result: Field = np.round(elevation / steps) * steps

@@ -1,4 +1,4 @@
-"""Draws rivers into rasters."""
+"""Drawing of rivers into rasters."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from mastaba_demo.hydrology import River
 from mastaba_demo.noise import Field, Window
 from mastaba_demo.terrain import WORLD_METRES
 
-# Square kilometres that a river must drain to be drawn, by level.
+# Smallest drained area of the rivers drawn at each level, in square kilometres.
 SMALLEST_AREA = {8: 2500.0, 9: 900.0, 10: 250.0, 11: 70.0, 12: 0.0}
-_FINE = 4  # lines are drawn four times larger and reduced, which smooths them
+_FINE = 4  # lines are drawn four times larger and then reduced, for antialiasing
 
 
 def river_width(area: float) -> float:
@@ -23,7 +23,7 @@ def river_width(area: float) -> float:
 
 
 def visible(rivers: Iterable[River], window: Window, level: int) -> list[River]:
-    """Return the rivers of a level that may meet a window."""
+    """Return the rivers of a level that may intersect a window."""
     smallest = SMALLEST_AREA.get(level)
     if smallest is None:
         return []
@@ -44,10 +44,10 @@ def opacity(rivers: Iterable[River], window: Window, level: int, thinnest: float
     """Return the opacity of rivers, 0 to 1, per pixel of a window.
 
     Args:
-        rivers: any rivers; those of the level inside the window are drawn.
+        rivers: any rivers; only those visible in the window at this level are drawn.
         window: pixels of the level.
         level: level of the tile matrix set PM.
-        thinnest: pixels; 0 draws true widths, so that narrow rivers vanish.
+        thinnest: minimum line width in pixels; 0 draws true widths, so narrow rivers disappear.
     """
     drawn = visible(rivers, window, level)
     if not drawn:
@@ -60,7 +60,7 @@ def opacity(rivers: Iterable[River], window: Window, level: int, thinnest: float
         width = river_width(river.area) / cell_size
         shown = max(width, thinnest * (0.7 + 0.12 * np.log2(1 + river.area / 100)))
         fine = shown * _FINE
-        strength = min(1.0, fine)  # thinner than the finest line: paler instead
+        strength = min(1.0, fine)  # a line cannot be thinner than one pixel: draw it paler
         points = (river.points * window.world - (window.left, window.top)) * _FINE
         pen.line(
             [(float(x), float(y)) for x, y in points],

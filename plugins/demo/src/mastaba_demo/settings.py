@@ -1,4 +1,4 @@
-"""What is generated: the world, the place to look at, the levels and their tiles."""
+"""Settings of the demo: the world, its focus, the levels and their tiles."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from mastaba_demo.noise import Window
 from mastaba_demo.terrain import World
 
 TILE_SIZE = 256
-BLOCK = 2  # tiles per side of what is rendered at once, which is also one slab
+BLOCK = 2  # tiles per side of a block, which is rendered at once and stored as one slab
 
 GENERATOR_VERSION = 1
-"""To be raised with every change of the pictures: older demos are then generated anew."""
+"""Increment with every change to the generated tiles, so that older demos are regenerated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,13 +21,12 @@ class Settings:
 
     Attributes:
         seed: selects the world.
-        turn: how far the world is turned to the west, as a part of its circumference.
+        turn: rotation of the world to the west, as a fraction of its circumference.
         focus: place around which finer levels are generated, in the unit square.
         levels: levels of the tile matrix set PM.
         last_whole: the finest level that shows the whole world.
         span: tiles per side of the finer levels, even.
-        drainage_size: nodes per side of the square, at the spacing of the pixels of level 8,
-            that rivers are computed for.
+        drainage_size: side of the square for which rivers are computed, in pixels of level 8.
     """
 
     seed: int = 11
@@ -44,11 +43,11 @@ class Settings:
         return World(self.seed, self.turn)
 
     def plans(self) -> list[LevelPlan]:
-        """Return the levels with their tiles, which fill slabs of `BLOCK` x `BLOCK` tiles."""
+        """Return the levels and their tile limits, aligned to slabs of `BLOCK` x `BLOCK` tiles."""
         return [self._plan(level) for level in self.levels]
 
     def blocks(self) -> list[tuple[int, Window]]:
-        """Return the level and the pixels of all blocks, coarse levels first."""
+        """Return the level and the window of each block, coarse levels first."""
         blocks: list[tuple[int, Window]] = []
         for level, plan in zip(self.levels, self.plans(), strict=True):
             side = TILE_SIZE * min(BLOCK, 2**level)
@@ -60,7 +59,7 @@ class Settings:
         return blocks
 
     def drainage_window(self) -> Window:
-        """Return the pixels of level 8 whose rivers are computed."""
+        """Return the window of level 8 for which rivers are computed."""
         pixels = TILE_SIZE * 2**8
         left, top = (int(place * pixels) - self.drainage_size // 2 for place in self.focus)
         return Window(pixels, left, top, self.drainage_size)

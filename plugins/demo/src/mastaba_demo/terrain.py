@@ -1,8 +1,8 @@
-"""The terrain of the world: elevation and climate as functions of the position.
+"""The terrain of the world: elevation and climate as functions of position.
 
-Octaves are added from the widest to the narrowest. Each is evaluated on a grid of eight nodes
-per wavelength and carried to finer grids by interpolation, which costs little and gives all
-levels the same land. A level stops at the octave whose wavelength is four of its pixels.
+Octaves are added from the widest to the narrowest. Each octave is evaluated on a grid of eight
+nodes per wavelength and interpolated to finer grids. This is cheap and gives all levels the same
+land. A level stops at the octave whose wavelength is four of its pixels.
 """
 
 from __future__ import annotations
@@ -25,27 +25,27 @@ from mastaba_demo.noise import (
 WORLD_METRES = 40075016.68  # side of the Web Mercator square
 
 _WARP_LAST = 4  # exponents of two of the frequencies, here and below
-_BASE_LAST = 9  # the last octave of ranges; slopes known there steer the gullies
-_VALLEY_OCTAVE = 12  # valleys follow it, so that finer gullies run down their sides
+_BASE_LAST = 9  # the last octave of mountain ranges; their slopes direct the gullies
+_VALLEY_OCTAVE = 12  # valleys are carved after it, so finer gullies run down their sides
 _FINEST = 18
 _PARCEL_OCTAVE = 17
 _MOISTURE_LAST = 16
-_COAST_GAIN = 0.63  # from octave to octave; more makes coasts more ragged
+_COAST_GAIN = 0.63  # from octave to octave; a higher gain makes coasts more ragged
 _GULLY_HEIGHTS = (900, 1300, 1100, 800, 480, 260, 135, 68, 32, 14)  # metres, from octave 9
 
 
 @dataclass(frozen=True, slots=True)
 class Terrain:
-    """What is known about a window, with a margin of pixels around it.
+    """Elevation and climate of a window, with a margin of pixels around it.
 
     Attributes:
-        elevation: metres above the sea, negative below, float32.
+        elevation: metres above sea level, float32.
         moisture: about -1 (desert) to 1 (rain forest).
         temperature: degrees Celsius at sea level.
         grain: fine noise from -1 to 1, for textures.
-        parcel: random number from 0 to 1, constant over each of many small fields.
-        margin: pixels around the window that all fields include.
-        cell_size: size of a pixel in metres of the map.
+        parcel: random number from 0 to 1, constant over each small parcel of farmland.
+        margin: pixels around the window that all arrays include.
+        cell_size: size of a pixel in metres of the map projection.
     """
 
     elevation: Field
@@ -57,7 +57,7 @@ class Terrain:
     cell_size: float
 
     def part(self, left: int, top: int, size: int) -> Terrain:
-        """Return the terrain of a square of pixels inside the window, and the same margin."""
+        """Return the terrain of a square inside the window, with the same margin."""
         rows = slice(top, top + size + 2 * self.margin)
         columns = slice(left, left + size + 2 * self.margin)
 
@@ -76,14 +76,14 @@ class Terrain:
 
 @dataclass(frozen=True, slots=True)
 class Valleys:
-    """What the rivers of one region did to its land, on a square grid of nodes.
+    """River valleys of one region, on a square grid of nodes.
 
     Attributes:
         left: position of the first column of nodes, in the unit square.
         top: position of the first row of nodes.
-        spacing: distance of the nodes.
+        spacing: distance between nodes.
         change: metres to add to the elevation.
-        floor: 1 on the floors of the valleys, 0 away from them.
+        floor: 1 on valley floors, 0 away from them.
     """
 
     left: float
@@ -95,12 +95,12 @@ class Valleys:
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """All that the land depends on besides the position.
+    """Everything except position that determines the terrain.
 
     Attributes:
-        seed: selects one world among many.
-        turn: how far the world is turned to the west, as a part of its circumference.
-        valleys: work of the rivers of a region, or None.
+        seed: selects the world.
+        turn: rotation of the world to the west, as a fraction of its circumference.
+        valleys: the valleys of a region, or None.
     """
 
     seed: int
@@ -109,7 +109,7 @@ class World:
 
 
 def evaluate(window: Window, world: World, margin: int = 5) -> Terrain:
-    """Return the terrain of a window and up to eight pixels around it."""
+    """Return the terrain of a window with a margin of up to eight pixels."""
     return _Evaluation(window, world).run(margin)
 
 
@@ -240,14 +240,14 @@ class _Evaluation:
         }
 
     def _coasts(self, octave: int) -> None:
-        """Go on with the octaves of the continents, which shape coasts and plains."""
-        bends = np.clip(6 * self.fields["rugged"], 0, 1)  # hardly any in valleys
+        """Add further octaves of the continents, which shape coasts and plains."""
+        bends = np.clip(6 * self.fields["rugged"], 0, 1)  # near 0 in valleys
         bends *= np.float32(2600 * _COAST_GAIN ** (octave - 1))
         hills = np.float32(45 * 0.6 ** (octave - 10)) * smoothstep(0, 160, self.fields["elevation"])
         self._add("elevation", (bends + hills) * self._noise(octave, 3))
 
     def _gullies(self, octave: int) -> None:
-        """Carve stripes that run down the slope found so far; octave by octave they branch."""
+        """Carve stripes that run down the current slope and branch from octave to octave."""
         elevation = self.fields["elevation"]
         metres = WORLD_METRES / self.grid.window.world * self.grid.step
         down_y, down_x = np.gradient(elevation, np.float32(metres))
@@ -267,16 +267,16 @@ class _Evaluation:
                 real = real + weight * np.cos(phase)
                 imaginary = imaginary + weight * np.sin(phase)
         wave = real / (np.hypot(real, imaginary) + np.float32(0.1))
-        # A cusp at the top makes sharp crests above round valleys; the mean stays 0.
+        # A cusp at the top gives sharp crests and rounded valleys; the mean stays 0.
         wave = np.float32(1.27) - 2 * np.sqrt(np.maximum(1 - wave, 0) * np.float32(0.5))
         steep = slope / (slope + np.float32(0.05 + 0.015 * min(octave - _BASE_LAST, 5)))
         strength = steep * self.fields["rugged"] * smoothstep(-300, 80, elevation)
         height = np.float32(_GULLY_HEIGHTS[octave - _BASE_LAST]) * strength
-        # Rivers cut down to the sea, not below it.
+        # Gullies must not cut below sea level.
         height = np.minimum(height, 0.6 * np.maximum(elevation, 0))
         self._add("elevation", height * wave)
         if octave < _BASE_LAST + 5:
-            # The floors of valleys stay smooth: finer gullies belong to their sides.
+            # Valley floors stay smooth: finer gullies only cut the sides.
             self.fields["rugged"] *= 1 - np.float32(0.65) * steep * smoothstep(0.1, -0.7, wave)
 
     def _carve(self, valleys: Valleys) -> None:
@@ -289,7 +289,7 @@ class _Evaluation:
         return self.grid.crop(grain, margin) * np.float32(0.7)
 
     def _parcels(self, margin: int) -> Field:
-        """Cut the ground into bent squares of 300 metres, as fields do."""
+        """Divide the land into irregular parcels of about 300 metres, like farmland."""
         x = self.grid.x()[np.newaxis, :] + self.turn
         y = self.grid.y()[:, np.newaxis]
         if self.last < _PARCEL_OCTAVE:
@@ -302,7 +302,7 @@ class _Evaluation:
 
 
 class _Sampler:
-    """Interpolates fields on a grid of valleys at the nodes of another grid; 0 outside."""
+    """Interpolates fields of a valley grid at the nodes of another grid, with 0 outside."""
 
     def __init__(self, x: NDArray[np.float64], y: NDArray[np.float64], valleys: Valleys) -> None:
         last = len(valleys.change) - 1
@@ -312,7 +312,7 @@ class _Sampler:
 
     @staticmethod
     def _place(position: NDArray[np.float64], last: int) -> tuple[NDArray[np.int64], Field]:
-        # The border of the fields is 0, so clamping to it gives 0 outside.
+        # The border values are 0, so clamping gives 0 outside.
         position = np.clip(position, 0, last - 1e-6)
         index = np.floor(position).astype(np.int64)
         return index, (position - index).astype(np.float32)

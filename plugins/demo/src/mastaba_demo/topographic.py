@@ -1,4 +1,4 @@
-"""Topographic maps: tints by elevation, contour lines, relief, rivers."""
+"""Topographic maps: elevation tints, contour lines, hillshade and rivers."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _SEA_TINTS = (
 _INTERVALS = {7: 1000, 8: 1000, 9: 500, 10: 200, 11: 100, 12: 50}  # metres, by level
 _CONTOUR, _RIVER = (150, 104, 62), (70, 130, 180)
 _COAST, _DEPTH_LINE = (64, 112, 152), (120, 165, 200)
-_STEP = 6  # colours are rounded to it: the PNG becomes half as large and looks the same
+_STEP = 6  # rounding step of colours, which halves the size of the PNG without visible loss
 
 
 def topographic(terrain: Terrain, level: int, water: Field) -> NDArray[np.uint8]:
@@ -71,7 +71,7 @@ def topographic(terrain: Terrain, level: int, water: Field) -> NDArray[np.uint8]
 
 
 def relief(terrain: Terrain, level: int) -> NDArray[np.uint8]:
-    """Return the light on a terrain as grey, shape (rows, columns): flat ground is 160."""
+    """Return the hillshade of a terrain as grey, shape (rows, columns); flat ground is 160."""
     east, south = slopes(terrain)
     light = hillshade(east, south, level) + 0.12 * prominence(terrain, level)
     grey = np.round(np.clip(light * 160, 0, 248) / 8) * 8

@@ -1,4 +1,4 @@
-"""Metrics for Prometheus as a plugin of Mastaba, counted in memory that all workers share."""
+"""Prometheus metrics as a plugin of Mastaba, counted in memory shared by all workers."""
 
 from __future__ import annotations
 

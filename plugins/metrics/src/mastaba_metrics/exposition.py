@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 Sample = tuple[str, Mapping[str, str], float]
-"""What follows the name of the metric, such as ``_sum``, the labels, and the value."""
+"""Suffix of the metric name (such as ``_sum``), labels, and value."""
 
 MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
 def metric(name: str, kind: str, description: str, samples: Iterable[Sample]) -> str:
-    """Return one metric with all its samples; nothing when it has none."""
+    """Return one metric with all its samples, or an empty string if there are none."""
     lines = [
         f"{name}{suffix}{_labels(labels)} {_number(value)}" for suffix, labels, value in samples
     ]

@@ -1,4 +1,7 @@
-"""Counts every request. On the way of every tile: what can be known before is looked up."""
+"""WSGI middleware that counts every request.
+
+It runs for every tile, so everything that does not depend on the request is precomputed.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from collections.abc import Callable, Iterable
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
+from mastaba.http.body import SpooledBody
 from mastaba_metrics.operations import OPERATIONS, PAIR, operation
 from mastaba_metrics.table import (
     BOUNDS,
@@ -27,7 +31,7 @@ _Application = Callable[[dict[str, Any], Any], Iterable[bytes]]
 
 
 def counting(site: Site) -> Callable[[_Application], _Application]:
-    """Return the wrapper that counts the requests of a site."""
+    """Return the middleware that counts the requests of a site."""
     plugins = site.plugins
     table = table_of(site.scoreboard, sorted(plugins.services), sorted(plugins.storages))
     services = _Services(site, table)
@@ -36,7 +40,7 @@ def counting(site: Site) -> Callable[[_Application], _Application]:
     table.sampled = process.flush
 
     def wrap(application: _Application) -> _Application:
-        by_path, local = services.by_path, table.local
+        by_path, free = services.by_path, table.free
 
         def counted(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
             number = 0
@@ -48,13 +52,9 @@ def counting(site: Site) -> Callable[[_Application], _Application]:
                     return start_response(status, headers)
                 return start_response(status, headers, exc_info)
 
-            begun = perf_counter()
+            begin = perf_counter()
             result = application(environ, start)
-            seconds = perf_counter() - begun
-            try:
-                integers, floats = local.cells
-            except AttributeError:
-                integers, floats = table.take_row()
+            seconds = perf_counter() - begin
             path: str = environ["SCRIPT_NAME"] + environ["PATH_INFO"]
             end = path.find("/", 1)
             found = by_path.get(path if end < 0 else path[:end])
@@ -63,11 +63,19 @@ def counting(site: Site) -> Callable[[_Application], _Application]:
             else:
                 below = "" if end < 0 else path[end:]
                 pair = found[1] + operation(found[0], below, environ["QUERY_STRING"])
+            try:
+                cells = free.pop()
+            except IndexError:
+                cells = table.take_row()
+            integers, floats = cells
             integers[pair + number] += 1
             integers[pair + bisect_left(BOUNDS, seconds) + BUCKETS] += 1
             floats[pair + SECONDS] += seconds
             if result.__class__ is list and result:
                 integers[pair + BYTES] += len(result[0]) if len(result) == 1 else _size(result)
+            elif isinstance(result, SpooledBody):
+                integers[pair + BYTES] += len(result)
+            free.append(cells)
             return result
 
         return counted
@@ -80,7 +88,7 @@ def _size(pieces: Iterable[bytes]) -> int:
 
 
 class _Services:
-    """Finds the cells of the service that a request is for."""
+    """Maps the path of a request to the cells of its service."""
 
     def __init__(self, site: Site, table: Table) -> None:
         numbers = {name: number for number, name in enumerate(table.services)}
@@ -90,12 +98,12 @@ class _Services:
             if name in numbers
         }
         self._depths = sorted({path.count("/") for path in self._all}, reverse=True)
-        # Nearly all services have one segment, and where none has more, it is enough to look.
+        # Nearly all root paths have one segment. If none has more, one lookup is enough.
         self.by_path = dict(self._all) if self._depths[0] <= 1 else {}
         self.by_path.pop("", None)
 
     def other_pair(self, path: str, query: str) -> int:
-        """Return the first cell for a path that is not to be found by its first segment."""
+        """Return the first cell for a path that `by_path` does not contain."""
         for depth in self._depths:
             end = 0
             for _ in range(depth):
@@ -104,14 +112,14 @@ class _Services:
                     end = len(path)
                     break
             found = self._all.get(path[:end])
-            # What only the list of services could answer is no request for that.
+            # The root service only counts requests for "/" itself.
             if found is not None and not (found[0] == "root" and len(path) > 1):
                 return found[1] + operation(found[0], path[end:], query)
         return 0
 
 
 class _ProcessCounters:
-    """Brings the counters of a process, such as those of its caches, into shared memory."""
+    """Copies the counters of this process, such as those of its caches, to shared memory."""
 
     def __init__(self, site: Site, table: Table) -> None:
         self._site = site
@@ -125,10 +133,10 @@ class _ProcessCounters:
         self._find_drivers(is_new=True)
 
     def flush(self) -> None:
-        """Write what they are now."""
+        """Write the current values."""
         cells = self._cells
         if cells is None:
-            # Only now: the site is made before the process that serves it is forked.
+            # Not in the constructor: the site is created before the worker process is forked.
             cells = self._cells = self._table.process_row()
         if self._measured is not None and len(self._measured.drivers) != self._drivers:
             self._find_drivers(is_new=False)
@@ -141,16 +149,17 @@ class _ProcessCounters:
             source.flush(cells)
 
     def _find_drivers(self, *, is_new: bool) -> None:
-        """Look for drivers that were not there before.
+        """Add the drivers that have been opened since the last call.
 
         Args:
-            is_new: whether what they have counted so far was for the loading of the site.
+            is_new: whether the site is new. If so, the reads counted so far loaded the site and
+                are not reported.
         """
         if self._measured is None:
             return
         drivers = list(self._measured.drivers.items())
         for name, counts in drivers[self._drivers :]:
             at = self._table.process_cells.index(f"reads_{name}")
-            begun = (counts.reads, counts.errors) if is_new else (0, 0)
-            self._sources.append(source_of(counts, ("reads", "errors"), at, begun))
+            baseline = (counts.reads, counts.errors) if is_new else (0, 0)
+            self._sources.append(source_of(counts, ("reads", "errors"), at, baseline))
         self._drivers = len(drivers)

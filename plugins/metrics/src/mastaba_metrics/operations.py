@@ -1,4 +1,4 @@
-"""Which of a few operations a request asked for: a label has to have few values."""
+"""The operation of a request, one of a few: a label must have few values."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ OPERATIONS: Final = (
     "getfeatureinfo",
     "getlegendgraphic",
 )
-"""Names of WMS and WMTS; those of other protocols count under the same names."""
+"""Operation names of WMS and WMTS; operations of other protocols count under the same names."""
 
 PAIR: Final = 37
-"""Cells of one pair of service and operation in the table."""
+"""Number of cells of one service and operation in the table."""
 
 _NUMBERS: Final = {name: number * PAIR for number, name in enumerate(OPERATIONS)}
-# As nearly all clients write it; any other spelling takes the slower way.
+# The spelling that nearly all clients use; any other takes the slower path.
 _SPELLED: Final = {
     "GetCapabilities": _NUMBERS["getcapabilities"],
     "GetMap": _NUMBERS["getmap"],
@@ -32,12 +32,12 @@ _WMTS_POINT: Final = 9
 
 
 def operation(service: str, below: str, query: str) -> int:
-    """Return the first cell of an operation among those of its service.
+    """Return the offset of the cells of an operation within the cells of its service.
 
     Args:
         service: name of the service.
         below: path below its root path.
-        query: query string, still encoded.
+        query: encoded query string.
     """
     if not query:
         return _by_path(service, below)

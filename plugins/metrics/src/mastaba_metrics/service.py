@@ -1,4 +1,4 @@
-"""The service that Prometheus asks: all counters of all worker processes."""
+"""The service that Prometheus scrapes: the counters of all worker processes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mastaba_metrics.table import BOUNDS, BUCKETS, BYTES, SECONDS, STATUSES, Tab
 
 
 class MetricsService(Service):
-    """Reports what is counted; answers also while the other services are turned off."""
+    """Reports the metrics, also while the other services are turned off."""
 
     name = "metrics"
     title = "Metrics"
@@ -27,7 +27,7 @@ class MetricsService(Service):
         """Return all metrics.
 
         Raises:
-            UnknownPathError: there is nothing below the root path.
+            UnknownPathError: the path is not the root path.
         """
         if request.path:
             raise UnknownPathError("there is nothing at this path")
@@ -56,23 +56,23 @@ class MetricsService(Service):
         yield metric(
             "mastaba_reloads_total",
             "counter",
-            "Reloads since the start, with those that failed before the last success.",
+            "Reloads since the start, including those that failed before the last success.",
             [("", {}, site.generation - 1)],
         )
         yield metric(
             "mastaba_changes",
             "gauge",
-            "Administrative changes of the present configuration.",
+            "Administrative changes to the current configuration.",
             [("", {}, site.revision)],
         )
         yield metric(
             "mastaba_configuration_loaded_timestamp_seconds",
             "gauge",
-            "When the present configuration was loaded.",
+            "When the current configuration was loaded.",
             [("", {}, site.started)],
         )
         yield metric(
-            "mastaba_layers", "gauge", "Layers published.", [("", {}, len(catalogue.layers))]
+            "mastaba_layers", "gauge", "Published layers.", [("", {}, len(catalogue.layers))]
         )
         yield metric(
             "mastaba_services_enabled",
@@ -108,25 +108,25 @@ def _requests(table: Table) -> Iterator[str]:
         ]
         samples += [("_sum", labels, seconds), ("_count", labels, counts[-1])]
     yield metric(
-        "mastaba_request_duration_seconds", "histogram", "Time to make an answer.", samples
+        "mastaba_request_duration_seconds", "histogram", "Time to process a request.", samples
     )
     yield metric(
         "mastaba_response_bytes_total",
         "counter",
-        "Bytes of the bodies of answers.",
+        "Bytes in response bodies.",
         [("", labels, sums[BYTES]) for labels, sums, _ in pairs],
     )
 
 
 def _caches(table: Table) -> Iterator[str]:
     for name, description in (
-        ("index", "slab indices"),
-        ("decoded", "decoded tiles"),
+        ("index", "slab index"),
+        ("decoded", "decoded tile"),
     ):
         yield metric(
             f"mastaba_{name}_cache_requests_total",
             "counter",
-            f"Looks into the caches of {description}.",
+            f"Lookups in the {description} caches.",
             [
                 ("", {"result": result}, table.process_sum(f"{name}_{cell}"))
                 for result, cell in (("hit", "hits"), ("miss", "misses"))
@@ -135,15 +135,15 @@ def _caches(table: Table) -> Iterator[str]:
     yield metric(
         "mastaba_decoded_cache_bytes",
         "gauge",
-        "Bytes of decoded tiles kept by live workers.",
+        "Bytes in the decoded tile caches of live workers.",
         [("", {}, table.process_sum("decoded_bytes", table.live_slots))],
     )
 
 
 def _storages(table: Table) -> Iterator[str]:
     for kind, description in (
-        ("reads", "Reads of a storage, the failed ones included."),
-        ("errors", "Failed reads of a storage; an absent object is none."),
+        ("reads", "Reads from a storage, including failed ones."),
+        ("errors", "Failed reads from a storage; an absent object is not a failure."),
     ):
         yield metric(
             f"mastaba_storage_{kind}_total",

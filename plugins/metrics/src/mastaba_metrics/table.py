@@ -1,8 +1,8 @@
 """Counters in memory shared by all worker processes.
 
-Each thread of each worker has a row of its own, so nothing is locked. A worker that is replaced
-leaves its rows to its successor, which counts on: counters never go back while the server runs,
-also not by a reload.
+Each worker has rows, of which a thread takes one while it writes, so nothing is locked. A worker
+that is replaced leaves its rows to its successor, which counts on: counters never go back while
+the server runs, also not by a reload.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ BOUNDS: Final = (
     *(0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05),
     *(0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0),
 )
-"""Upper bounds of the latency buckets in seconds; one bucket more is without bound."""
+"""Upper bounds of the latency buckets in seconds; one more bucket has no bound."""
 
-# Cells of one pair of service and operation: statuses, buckets, seconds, bytes.
+# Cells of one service and operation: statuses, buckets, seconds, bytes.
 BUCKETS: Final = len(STATUSES)
 SECONDS: Final = BUCKETS + len(BOUNDS) + 1
 BYTES: Final = SECONDS + 1
@@ -44,19 +44,19 @@ _CELL: Final = 8
 _SAMPLING_PERIOD: Final = 1.0
 
 Cells = tuple["memoryview[int]", "memoryview[float]"]
-"""The cells of one row, seen as whole numbers and as seconds."""
+"""The cells of one row, viewed as integers and as floats."""
 
 
 class Table:
     """All counters of one server.
 
     Args:
-        scoreboard: gives each worker its slot.
-        services: names; whatever else is asked for counts under the name ``none``.
+        scoreboard: assigns each worker its slot.
+        services: names of the services; requests for none of them count as ``none``.
         drivers: names of the storage drivers.
 
     Attributes:
-        local: ``cells`` of each thread that has taken a row.
+        free: rows that are not being written.
         sampled: brings the counters of this process into its cells; called once a second, since
             to do it with each request would cost more than all the rest.
     """
@@ -71,7 +71,7 @@ class Table:
             *(f"{kind}_{driver}" for driver in drivers for kind in ("reads", "errors")),
         )
         self._scoreboard = scoreboard
-        # One slot more for processes that have none.
+        # The last slot is for processes without a slot of their own.
         self._slots = scoreboard.workers + 1
         self._rows = self._slots * scoreboard.threads
         self._width = len(self.services) * len(OPERATIONS) * PAIR
@@ -79,16 +79,19 @@ class Table:
         memory = mmap.mmap(-1, (self._rows * self._width + processes) * _CELL)
         self._integers = memoryview(memory).cast("q")
         self._floats = memoryview(memory).cast("d")
-        self.local = threading.local()
+        self.free: list[Cells] = []
         self.sampled: Callable[[], None] | None = None
         self._taken = 0
         self._lock = threading.Lock()
 
     def take_row(self) -> Cells:
-        """Give the calling thread its row, in ``local.cells``: all pairs, one after the other."""
+        """Return a row for a while, when none is free: all pairs, one after the other.
+
+        It belongs into ``free`` again as soon as it is written.
+        """
         threads = self._scoreboard.threads
         with self._lock:
-            # More threads than announced share the last row, and may lose a count to each other.
+            # Threads beyond the announced number share the last row and may lose a count.
             number = min(self._taken, threads - 1)
             first = not self._taken
             self._taken += 1
@@ -96,8 +99,7 @@ class Table:
             threading.Thread(target=self._sample, name="metrics", daemon=True).start()
         start = (self._slot * threads + number) * self._width
         row = slice(start, start + self._width)
-        cells = self.local.cells = self._integers[row], self._floats[row]
-        return cells
+        return self._integers[row], self._floats[row]
 
     def process_row(self) -> memoryview[int]:
         """Return the cells of this process, in the order of ``process_cells``."""
@@ -105,11 +107,11 @@ class Table:
 
     @property
     def live_slots(self) -> list[int]:
-        """The slots of processes that live."""
+        """The slots of live processes."""
         return self._scoreboard.live_slots()
 
     def pairs(self) -> Iterator[tuple[str, str, list[int], float]]:
-        """Yield service, operation, the sums of its cells, and the seconds of each pair used."""
+        """Yield service, operation, sums of its cells, and seconds, for each pair with requests."""
         import numpy as np
 
         count = len(self.services) * len(OPERATIONS)
@@ -124,7 +126,7 @@ class Table:
                 yield name, OPERATIONS[operation], sums.tolist(), float(total)
 
     def process_sum(self, name: str, slots: Sequence[int] | None = None) -> int:
-        """Return the sum of a cell over all processes, or those in some slots."""
+        """Return the sum of a cell over all processes, or over those in the given slots."""
         position = self.process_cells.index(name)
         chosen = range(self._slots) if slots is None else slots
         return sum(self._process_row(slot)[position] for slot in chosen)
@@ -146,43 +148,45 @@ class Table:
 
 
 class Source:
-    """Two counters of an object of this process, and the cells that show them to all.
+    """Two counters of an object in this process, and the cells that publish them.
 
-    They begin at any number; what is shared goes on from where the process before had left it.
+    The counters may start at any value. The cells continue from the values that the previous
+    process left.
 
     Args:
         counted: the object.
-        names: of its attributes.
-        at: the first of the two cells.
-        begun: what they were when this process began to count.
+        names: names of its two attributes.
+        at: index of the first of the two cells.
+        baseline: values of the counters when this process began to count.
     """
 
     def __init__(
-        self, counted: object, names: tuple[str, str], at: int, begun: tuple[int, int] = (0, 0)
+        self, counted: object, names: tuple[str, str], at: int, baseline: tuple[int, int] = (0, 0)
     ) -> None:
         self._read: Callable[[], tuple[int, int]] = _reader(counted, names)
         self._at = at
-        self._begun = begun
+        self._baseline = baseline
         self._bases: tuple[int, int] | None = None
 
-    def begin_anew(self) -> None:
-        """Count from here on: what was counted so far was so in another process."""
-        self._begun = self._read()
+    def reset_baseline(self) -> None:
+        """Start counting now: another process counted the current values."""
+        self._baseline = self._read()
         self._bases = None
 
     def flush(self, cells: memoryview[int]) -> None:
-        """Write what they are now."""
+        """Write the current values."""
         first, second = self._read()
         at = self._at
         bases = self._bases
         if bases is None:
-            bases = self._bases = (cells[at] - self._begun[0], cells[at + 1] - self._begun[1])
+            bases = (cells[at] - self._baseline[0], cells[at + 1] - self._baseline[1])
+            self._bases = bases
         cells[at] = bases[0] + first
         cells[at + 1] = bases[1] + second
 
 
 def _reader(counted: object, names: tuple[str, str]) -> Callable[[], tuple[int, int]]:
-    # Weakly: what is counted ends with its configuration.
+    # A weak reference, so that the counted object can be freed with its configuration.
     reference, get = ref(counted), attrgetter(*names)
     last = (0, 0)
 
@@ -201,17 +205,17 @@ _sources: WeakKeyDictionary[object, Source] = WeakKeyDictionary()
 
 
 def source_of(
-    counted: object, names: tuple[str, str], at: int, begun: tuple[int, int] = (0, 0)
+    counted: object, names: tuple[str, str], at: int, baseline: tuple[int, int] = (0, 0)
 ) -> Source:
-    """Return the one source of an object: a change of the configuration keeps what it counted."""
+    """Return the single source of an object, so counts survive a change of the configuration."""
     source = _sources.get(counted)
     if source is None:
-        source = _sources[counted] = Source(counted, names, at, begun)
+        source = _sources[counted] = Source(counted, names, at, baseline)
     return source
 
 
 def table_of(scoreboard: Scoreboard, services: Sequence[str], drivers: Sequence[str]) -> Table:
-    """Return the table that goes with a scoreboard: both outlive a reload."""
+    """Return the table of a scoreboard. Both survive a reload."""
     table = _tables.get(scoreboard)
     if table is None:
         table = _tables[scoreboard] = Table(scoreboard, services, drivers)
@@ -220,7 +224,7 @@ def table_of(scoreboard: Scoreboard, services: Sequence[str], drivers: Sequence[
 
 def _in_child() -> None:
     for source in list(_sources.values()):
-        source.begin_anew()
+        source.reset_baseline()
 
 
 os.register_at_fork(after_in_child=_in_child)

@@ -14,9 +14,7 @@ from mastaba.model.bbox import BoundingBox
 from mastaba.model.crs import CRS
 
 CRS84: Final = "CRS:84"
-CRS84_URI: Final = "https://www.opengis.net/def/crs/OGC/1.3/CRS84"
-EXTENT_CRS_URI: Final = "http://www.opengis.net/def/crs/OGC/1.3/CRS84"
-"""The spelling that the schema of extents demands."""
+CRS84_URI: Final = "http://www.opengis.net/def/crs/OGC/1.3/CRS84"
 
 _OPENGIS: Final = "www.opengis.net/def/crs/"
 _IGNF_REGISTER: Final = "registre.ign.fr/ign/IGNF/crs/IGNF/"
@@ -26,12 +24,15 @@ _MAX_LENGTH: Final = 200
 
 
 def crs_uri(code: str) -> str:
-    """Return the identifier of a CRS in documents and headers: a URI, or else a safe CURIE."""
+    """Return the identifier of a CRS in documents and headers: a URI, or else a safe CURIE.
+
+    URIs of OGC begin with ``http:``, as registered; clients compare them as text.
+    """
     authority, _, number = code.partition(":")
     if code == CRS84:
         return CRS84_URI
     if authority == "EPSG":
-        return f"https://{_OPENGIS}EPSG/0/{number}"
+        return f"http://{_OPENGIS}EPSG/0/{number}"
     if authority == "IGNF":
         return f"http://{_IGNF_REGISTER}{number}"
     return f"[{code}]"
@@ -40,7 +41,7 @@ def crs_uri(code: str) -> str:
 def resolvable_crs(code: str) -> str:
     """Return the identifier of a CRS that most libraries understand, without any network."""
     uri = crs_uri(code)
-    return uri.replace("https:", "http:") if uri.startswith(f"https://{_OPENGIS}") else code
+    return uri if uri.startswith(f"http://{_OPENGIS}") else code
 
 
 def crs_code(text: str) -> str | None:

@@ -8,7 +8,8 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from mastaba.errors import InvalidParameterError, UnknownNameError, UnknownPathError
+from mastaba.errors import InvalidParameterError, UnknownPathError
+from mastaba.http.cors import CrossOrigin
 from mastaba.http.request import printable
 from mastaba.model.crs_offer import CRSOffer
 from mastaba.model.tile_matrix_set_link import links
@@ -83,7 +84,7 @@ class Collection:
         """Return a tile matrix set by one of its names.
 
         Raises:
-            UnknownNameError: the collection is not offered in it.
+            UnknownPathError: the collection is not offered in it.
         """
         # What is the own name of a set is not taken for the alias of another.
         own = (offered for offered in self.sets if offered.tile_matrix_set.id == name)
@@ -91,22 +92,19 @@ class Collection:
         found = next(own, None) or next(others, None)
         if found is not None:
             return found
-        raise UnknownNameError(
-            f"the collection is not offered in a tile matrix set {printable(name)}",
-            "tileMatrixSetId",
+        raise UnknownPathError(
+            f"the collection is not offered in a tile matrix set {printable(name)}"
         )
 
     def style(self, identifier: str) -> Style:
         """Return a style by its public name.
 
         Raises:
-            UnknownNameError: the collection has no such style.
+            UnknownPathError: the collection has no such style.
         """
         style = self.layer.style(identifier)
         if style is None:
-            raise UnknownNameError(
-                f"the collection has no style {printable(identifier)}", "styleId"
-            )
+            raise UnknownPathError(f"the collection has no style {printable(identifier)}")
         return style
 
     def natural_format(self, style: Style | None) -> MapFormat | None:
@@ -131,7 +129,7 @@ class Dataset:
         self.uri = settings.endpoint_uri
         self.tiles: bool = settings.own.get("tiles", True)
         self.maps: bool = settings.own.get("maps", True)
-        self.cors: bool = bool(settings.own.get("cors", False) or site.catalogue.settings.cors)
+        self.cors = CrossOrigin(site.catalogue.settings.cors or settings.own.get("cors", False))
         self.formats = MapFormats(site)
         self._crs_offer = CRSOffer(site.catalogue.settings)
         shared = self._crs_offer.shared

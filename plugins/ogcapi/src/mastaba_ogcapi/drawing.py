@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from mastaba.encoding.base import Raster
 from mastaba.errors import InvalidParameterError, UnsupportedFormatError
 from mastaba.model.bbox import BoundingBox
 from mastaba.model.crs import WGS84
-from mastaba.render.compose import as_data, as_picture
-from mastaba.render.request import Background, MapImage, MapLayer, MapRequest
-from mastaba.render.styled_layer import is_bytes
+from mastaba.render.compose import as_data, as_picture, joined
+from mastaba.render.encoded_map import EncodedMap, coloured
+from mastaba.render.float_pictures import in_picture
+from mastaba.render.request import Background, MapImage, MapLayer, MapRequest, Mask, Pixels
 
 if TYPE_CHECKING:
+    from mastaba.render.engine import PreparedMap
     from mastaba.service import Site
     from mastaba_ogcapi.mapquery import MapQuery
 
-Pixels = npt.NDArray[Any]
 Bytes = npt.NDArray[np.uint8]
 
 _OPAQUE: Final = 255
@@ -27,69 +29,89 @@ _OPAQUE: Final = 255
 _PARAMETERS: Final = {"BBOX": "bbox", "WIDTH": "width", "HEIGHT": "height", "LAYERS": "collections"}
 
 
-def drawn(site: Site, query: MapQuery) -> bytes:
-    """Return the encoded map.
+def layers_of(site: Site, query: MapQuery) -> tuple[MapLayer, ...]:
+    """Return the layers of a map, in styles that its format can hold.
 
     Raises:
-        InvalidParameterError: it asks for more than the limits allow, or the format cannot hold
-            its pixels.
         SlabFormatError, StorageError: the data cannot be read.
     """
-    encoder = query.format.encoder
-    if encoder.is_picture and not all(is_bytes(item.layer, style) for item, style in query.layers):
-        raise _unfit(query)
-    image = _image(site, query)
-    pixels = _picture(image, query) if encoder.is_picture else _data(image, query)
-    if not encoder.accepts(pixels.dtype, pixels.shape[2]):
-        raise _unfit(query)
-    box = query.area.bbox
-    raster = Raster(np.ascontiguousarray(pixels), box, query.area.crs, image.nodata)
-    return encoder.encode(raster, {})
-
-
-def _image(site: Site, query: MapQuery) -> MapImage:
     layers = tuple(MapLayer(item.layer, style) for item, style in query.layers)
-    parts = query.area.parts(query.columns)
+    if not query.format.encoder.is_picture:
+        return layers
+    return tuple(in_picture(entry, site.catalogue, site.renderer.tiles) for entry in layers)
+
+
+def prepared_maps(site: Site, query: MapQuery, layers: tuple[MapLayer, ...]) -> list[PreparedMap]:
+    """Return what is to be drawn: one map, or two side by side across the antimeridian.
+
+    Raises:
+        InvalidParameterError: it asks for more than the limits allow.
+    """
     try:
-        prepared = [
+        return [
             site.renderer.prepare(
                 MapRequest(
                     layers, box, query.area.crs, columns, query.rows, query.resolution_factor
                 )
             )
-            for box, columns in parts
+            for box, columns in query.area.parts(query.columns)
         ]
     except InvalidParameterError as error:
         name = _PARAMETERS.get(error.parameter or "", error.parameter)
         raise InvalidParameterError(str(error), name) from None
-    images = [item.draw() for item in prepared]
-    if len(images) == 1:
-        return images[0]
-    # A map across the antimeridian: its halves side by side.
-    valid = None
-    if any(image.valid is not None for image in images):
-        valid = np.concatenate(
-            [
-                np.ones(image.pixels.shape[:2], np.bool_) if image.valid is None else image.valid
-                for image in images
-            ],
-            axis=1,
+
+
+def encoded_map(parts: Sequence[PreparedMap], query: MapQuery) -> EncodedMap:
+    """Return the map in its format; nothing is read yet.
+
+    Args:
+        parts: as `prepared_maps` returns them.
+
+    Raises:
+        UnsupportedFormatError: the format cannot hold the pixels.
+    """
+    encoder = query.format.encoder
+    prepared = parts[0] if len(parts) == 1 else SideBySide(parts)
+    finish = _picture if encoder.is_picture else _data
+    try:
+        return EncodedMap(
+            prepared, partial(finish, query), encoder, {}, query.area.bbox, query.area.crs
         )
-    pixels = np.concatenate([image.pixels for image in images], axis=1)
-    return MapImage(pixels, valid, images[0].nodata, images[0].encodes_numbers)
+    except UnsupportedFormatError:
+        raise _unfit(query) from None
 
 
-def _picture(image: MapImage, query: MapQuery) -> Bytes:
+class SideBySide:
+    """The halves of a map across the antimeridian, as one."""
+
+    def __init__(self, parts: Sequence[PreparedMap]) -> None:
+        self._parts = parts
+        self.width = sum(part.width for part in parts)
+        self.height = parts[0].height
+        self.strip_height = min(part.strip_height for part in parts)
+        self.blank = parts[0].blank
+
+    @property
+    def memory(self) -> int:
+        return sum(part.memory for part in self._parts)
+
+    def strips(self) -> Iterator[MapImage]:
+        for images in zip(*(part.strips(self.strip_height) for part in self._parts), strict=True):
+            yield joined(images, axis=1)
+
+
+def _picture(query: MapQuery, image: MapImage, row: int) -> Pixels:
     """Return the pixels of a picture: with an alpha channel wherever the format can hold one."""
     ground, holds_alpha = query.ground, query.format.encoder.holds_alpha
     pixels = _on_background(image, ground.background, holds_alpha=holds_alpha)
-    void = _void(image, query)
-    if void is None:
+    if not ground.void_is_asked:
         return pixels
     other = _on_background(image, ground.void, holds_alpha=holds_alpha)
+    # The channels must not depend on whether there is any void: a map is drawn in strips.
     if other.shape[2] != pixels.shape[2]:
-        pixels, other = _coloured(pixels), _coloured(other)
-    return np.where(void[:, :, np.newaxis], other, pixels)
+        pixels, other = coloured(pixels), coloured(other)
+    void = _void(query, image, row)
+    return pixels if void is None else np.where(void[:, :, np.newaxis], other, pixels)
 
 
 def _on_background(image: MapImage, background: Background, *, holds_alpha: bool) -> Bytes:
@@ -105,39 +127,46 @@ def _on_background(image: MapImage, background: Background, *, holds_alpha: bool
     if not empty.any():
         return pixels
     if not red == green == blue:
-        pixels = _coloured(pixels)
+        pixels = coloured(pixels)
     pixels = pixels.copy()
     pixels[empty, :-1] = background.colour[: pixels.shape[2] - 1]
     return pixels
 
 
-def _data(image: MapImage, query: MapQuery) -> Pixels:
+def _data(query: MapQuery, image: MapImage, row: int) -> Pixels:
     """Return the pixels of a data format: nodata stays unless a colour is given for it."""
     ground = query.ground
     pixels = as_data(image, ground.background)
-    void = _void(image, query)
-    if void is None or ground.void.colour is None:
+    if not ground.void_is_asked or ground.void.colour is None:
+        return pixels
+    void = _void(query, image, row)
+    if void is None:
         return pixels
     return np.where(void[:, :, np.newaxis], as_data(image, ground.void), pixels)
 
 
-def _void(image: MapImage, query: MapQuery) -> npt.NDArray[np.bool_] | None:
-    """Return the pixels without data that lie outside the valid area of the CRS; None without."""
-    if not query.ground.void_is_asked or image.valid is None:
+def _void(query: MapQuery, image: MapImage, row: int) -> Mask | None:
+    """Return the pixels without data that lie outside the valid area of the CRS; None without.
+
+    Args:
+        row: of the map, that the image begins at.
+    """
+    if image.valid is None:
         return None
     area = query.area
     try:
         inside = WGS84.transform_bbox(area.crs.area_of_use, area.crs)
     except ValueError:
         return None
-    void = ~_pixels_inside(inside, query) & ~image.valid
+    height, width = image.valid.shape
+    void = ~_pixels_inside(inside, query, row, height)[:, :width] & ~image.valid
     return void if void.any() else None
 
 
-def _pixels_inside(inside: BoundingBox, query: MapQuery) -> npt.NDArray[np.bool_]:
+def _pixels_inside(inside: BoundingBox, query: MapQuery, row: int, height: int) -> Mask:
     area = query.area
     columns = (np.arange(query.columns) + 0.5) * (area.width / query.columns) + area.bbox.xmin
-    rows = area.bbox.ymax - (np.arange(query.rows) + 0.5) * (area.height / query.rows)
+    rows = area.bbox.ymax - (np.arange(row, row + height) + 0.5) * (area.height / query.rows)
     if area.seam is not None:
         columns = np.where(columns > area.seam, columns - area.period, columns)
     across = (columns >= inside.xmin) & (columns <= inside.xmax)
@@ -149,15 +178,6 @@ def _with_alpha(pixels: Bytes, alpha: int) -> Bytes:
     result = np.full((*pixels.shape[:2], pixels.shape[2] + 1), alpha, np.uint8)
     result[:, :, :-1] = pixels
     return result
-
-
-def _coloured(pixels: Bytes) -> Bytes:
-    """Return grey pixels, with alpha or without, as RGB ones; others as they are."""
-    channels = pixels.shape[2]
-    if channels > 2:
-        return pixels
-    colours = np.repeat(pixels[:, :, :1], 3, axis=2)
-    return colours if channels == 1 else np.concatenate([colours, pixels[:, :, 1:]], axis=2)
 
 
 def _unfit(query: MapQuery) -> UnsupportedFormatError:

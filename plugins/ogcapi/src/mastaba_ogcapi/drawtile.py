@@ -65,4 +65,4 @@ class DrawTile:
             negotiated,
             request.query.get("filename"),
         )
-        return map_response(self._dataset, query)
+        return map_response(self._dataset, request, query)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mastaba.errors import UnknownPathError
+from mastaba.http.body import spooled
 from mastaba.http.markup import coordinate
 from mastaba.http.response import Response, content_disposition
 from mastaba_ogcapi.crs import CRS84, crs_uri, in_axis_order
@@ -46,7 +47,7 @@ class GetMap:
             query = self._queries().of_collection(request, found, wanted)
         except OutsideError:
             return Response(204, [])
-        return self._drawn(query)
+        return map_response(self._dataset, request, query)
 
     def dataset(self, request: Request) -> Response:
         """Return the map of several collections, the first one at the bottom.
@@ -64,7 +65,7 @@ class GetMap:
             query = self._queries().of_dataset(request)
         except OutsideError:
             return Response(204, [])
-        return self._drawn(query)
+        return map_response(self._dataset, request, query)
 
     def _queries(self) -> MapQueries:
         # Loaded on first use, as the renderer: a server of tiles alone needs none of it.
@@ -72,30 +73,41 @@ class GetMap:
 
         return MapQueries(self._dataset, self._default_size)
 
-    def _drawn(self, query: MapQuery) -> Response:
-        return map_response(self._dataset, query)
 
-
-def map_response(dataset: Dataset, query: MapQuery) -> Response:
+def map_response(dataset: Dataset, request: Request, query: MapQuery) -> Response:
     """Return a map with the headers that tell its place (20-058 requirement core/map-response).
+
+    A client that has it already gets 304.
 
     Raises:
         InvalidParameterError: it asks for more than the limits allow, or the format cannot hold
             its pixels.
         SlabFormatError, StorageError: the data cannot be read.
     """
-    from mastaba_ogcapi.drawing import drawn
+    from mastaba.http.map_response import cache_control, drawn_response, identity_of
+    from mastaba_ogcapi.drawing import encoded_map, layers_of, prepared_maps
 
-    body = drawn(dataset.site, query)
-    area = query.area
+    layers, area = layers_of(dataset.site, query), query.area
+    prepared = prepared_maps(dataset.site, query, layers)
+    encoded = encoded_map(prepared, query)
     edges = in_axis_order(area.written, area.crs)
-    headers = [
+    content = [
         ("Content-Type", query.format.media_type),
         ("Content-Bbox", ",".join(map(coordinate, edges))),
         ("Content-Disposition", content_disposition(query.format.file_type, query.file_name)),
     ]
     if area.crs.code != CRS84:
-        headers.append(("Content-Crs", crs_uri(area.crs.code)))
-    if query.negotiated:
-        headers.append(("Vary", "Accept"))
-    return Response(200, headers, body)
+        content.append(("Content-Crs", crs_uri(area.crs.code)))
+    place = (area.bbox, area.crs.code, area.seam)
+    picture = (query.format.media_type, query.ground, query.columns, query.rows)
+    return drawn_response(
+        request,
+        dataset.site.renderer.admission,
+        prepared,
+        ([*map(identity_of, layers)], place, query.resolution_factor, picture),
+        encoded.memory,
+        lambda: spooled(encoded.pieces()),
+        always=cache_control(entry.layer for entry in layers)
+        + ([("Vary", "Accept")] if query.negotiated else []),
+        content=content,
+    )

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from mastaba.errors import TileOutOfRangeError, UnknownNameError
+from mastaba.errors import TileOutOfRangeError, UnknownNameError, UnknownPathError
 from mastaba.http.request import Request, printable
 from mastaba.http.response import Response
 from mastaba.http.tile_response import TilePublisher, check_limits
@@ -163,9 +163,7 @@ class GetTile:
         in_matrix, tile_row, tile_col = _find(tiles, address)
         publisher = in_matrix.publishers.get(DEFAULT_STYLE if style is None else style)
         if publisher is None or style == DEFAULT_STYLE:
-            raise UnknownNameError(
-                f"the collection has no style {printable(style or '')}", "styleId"
-            )
+            raise UnknownPathError(f"the collection has no style {printable(style or '')}")
         if self._is_stored(request, tiles):
             return publisher.respond(request, tile_row, tile_col)
         check_limits(in_matrix.limits, tile_row, tile_col)
@@ -201,9 +199,8 @@ def _find(tiles: _CollectionTiles, address: list[str]) -> tuple[MatrixTiles, int
     name, matrix, row, col = address
     in_set = tiles.sets.get(name)
     if in_set is None:
-        raise UnknownNameError(
-            f"the collection is not offered in a tile matrix set {printable(name)}",
-            "tileMatrixSetId",
+        raise UnknownPathError(
+            f"the collection is not offered in a tile matrix set {printable(name)}"
         )
     in_matrix = in_set.get(matrix)
     if in_matrix is None:
@@ -216,7 +213,7 @@ def _unknown_matrix(name: str, offered: OfferedSet) -> Exception:
         return TileOutOfRangeError(
             f"the collection has no tiles in the tile matrix {printable(name)}", ["tileMatrix"]
         )
-    return UnknownNameError(f"there is no tile matrix {printable(name)}", "tileMatrix")
+    return UnknownPathError(f"there is no tile matrix {printable(name)}")
 
 
 def _vector_media_type(

@@ -108,7 +108,7 @@ def table(names: Sequence[str], rows: Iterable[Sequence[str | int | float]]) -> 
     head = "".join(f'<th scope="col">{escape(name)}</th>' for name in names)
     body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>\n" for row in rows)
     return (
-        f'<div class="table"><table>\n<thead><tr>{head}</tr></thead>\n'
+        f'<div class="table" tabindex="0"><table>\n<thead><tr>{head}</tr></thead>\n'
         f"<tbody>\n{body}</tbody>\n</table></div>\n"
     )
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from functools import reduce
 from typing import TYPE_CHECKING, Any, Final
 
-from mastaba.model.bbox import BoundingBox
-from mastaba_ogcapi.crs import EXTENT_CRS_URI, crs_uri, rounded
+from mastaba.model.extent import geographic_extent
+from mastaba_ogcapi.crs import CRS84_URI, crs_uri, rounded
 from mastaba_ogcapi.links import REL, RELS, Link, link, metadata_links
 from mastaba_ogcapi.negotiation import HTML, JSON
 
 if TYPE_CHECKING:
+    from mastaba.model.bbox import BoundingBox
     from mastaba_ogcapi.dataset import Dataset
 
 OPENAPI_JSON: Final = "application/vnd.oai.openapi+json;version=3.0"
@@ -23,9 +23,9 @@ def landing_page(dataset: Dataset) -> dict[str, Any]:
     content: dict[str, Any] = {"title": settings.title, "description": settings.abstract}
     if settings.keywords:
         content["keywords"] = list(settings.keywords)
-    boxes = [item.layer.geographic_bbox for item in dataset.collections.values()]
-    if boxes:
-        content["extent"] = spatial_extent(reduce(BoundingBox.union, boxes))
+    box = geographic_extent(item.layer for item in dataset.collections.values())
+    if box is not None:
+        content["extent"] = spatial_extent(box)
     if dataset.has_dataset_map:
         content["crs"] = [crs_uri(code) for code in dataset.dataset_crs]
     content["links"] = _links(dataset)
@@ -35,7 +35,7 @@ def landing_page(dataset: Dataset) -> dict[str, Any]:
 def spatial_extent(bbox: BoundingBox) -> dict[str, Any]:
     """Return the extent of a box in degrees."""
     edges = [rounded(edge) for edge in (bbox.xmin, bbox.ymin, bbox.xmax, bbox.ymax)]
-    return {"spatial": {"bbox": [edges], "crs": EXTENT_CRS_URI}}
+    return {"spatial": {"bbox": [edges], "crs": CRS84_URI}}
 
 
 def _links(dataset: Dataset) -> list[Link]:

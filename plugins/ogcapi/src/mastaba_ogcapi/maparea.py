@@ -16,6 +16,7 @@ import numpy as np
 from mastaba.errors import InvalidParameterError
 from mastaba.model.bbox import WORLD, BoundingBox
 from mastaba.model.crs import CRS, WGS84, transform_points
+from mastaba.model.extent import bbox_in
 from mastaba.model.layer import Layer
 from mastaba.model.settings import MapSettings
 from mastaba.model.tile_matrix_set import PIXEL_SIZE
@@ -112,7 +113,9 @@ def extent_in(layers: Iterable[Layer], target: CRS, *, same: Iterable[bool]) -> 
     found: BoundingBox | None = None
     for layer, is_same in zip(layers, same, strict=True):
         native = layer.pyramid.tile_matrix_set.crs
-        box = layer.native_bbox if is_same else _transformed(layer.native_bbox, native, target)
+        box = layer.native_bbox if is_same else bbox_in(layer, target)
+        if box is None:
+            box = _transformed(layer.native_bbox, native, target)
         if box is not None:
             found = box if found is None else found.union(box)
     if found is None:

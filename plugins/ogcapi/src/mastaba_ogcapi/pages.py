@@ -136,7 +136,9 @@ def styles(dataset: Dataset, content: Content, identifier: str) -> str:
         )
     crumbs = _above(dataset, identifier)
     others = [("JSON", f"{_path(identifier)}/styles?f=json")]
-    return page(dataset, "Styles", crumbs, table(["Style", "Identifier", ""], rows), others)
+    return page(
+        dataset, "Styles", crumbs, table(["Style", "Identifier", "Maps and tiles"], rows), others
+    )
 
 
 def tilesets(dataset: Dataset, content: Content, identifier: str) -> str:

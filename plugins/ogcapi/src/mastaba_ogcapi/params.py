@@ -13,7 +13,7 @@ from mastaba.http.request import Request, decode, printable
 Colour = tuple[int, int, int]
 
 _FLAGS: Final = {"true": True, "false": False}
-_NUMBER: Final = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_NUMBER: Final = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _COLOUR: Final = re.compile(r"(?:0[xX]|#)?([0-9A-Fa-f]{6})")
 _AXIS: Final = re.compile(r"\s*([A-Za-z]{1,32})\(([^():,]{1,80})(?::([^():,]{1,80}))?\)\s*")
 # Longer texts are no numbers that anybody means.

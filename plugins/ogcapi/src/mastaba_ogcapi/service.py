@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 
+from mastaba.http.cors import CrossOrigin
 from mastaba.http.request import Request
 from mastaba.http.response import Document, Response
 from mastaba.model.settings import ServiceSettings
@@ -44,11 +45,12 @@ class OGCAPIService(Service):
             "description": "Pixels of the larger dimension of a map whose size is not given.",
         },
         "cors": {
-            "type": ["boolean", "string"],
+            "type": ["boolean", "string", "array"],
             "default": False,
             "pattern": "^[!-~]*$",
-            "description": "Origins whose pages may read the answers: true for every one, a text "
-            "for that one. Leave it off where a front server adds the header.",
+            "items": {"type": "string", "pattern": "^[!-~]+$"},
+            "description": "Origins whose pages may read the answers: true for all, one origin, "
+            "or a list of origins. Leave it off where a front server adds the header.",
         },
     }
 
@@ -58,13 +60,16 @@ class OGCAPIService(Service):
         self._get_tile = GetTile(self._dataset, DrawTile(self._dataset))
         default_size = int(settings.own.get("default_size", _DEFAULT_SIZE))
         self._get_map = GetMap(self._dataset, default_size)
-        self._cors = _cors_headers(settings, site)
+        self._cors = _cross_origin(settings, site)
         self._documents: dict[tuple[str, str], Document] = {}
         self._kinds: dict[str, dict[str, str]] = {}
 
     def root_entry(self) -> RootEntry:
         uri = self.settings.endpoint_uri
         return RootEntry(40, "OGCAPI", "1.0", uri, f"{uri}/collections?f=json", media_type=JSON)
+
+    def page_uri(self) -> str:
+        return self.settings.endpoint_uri
 
     def respond(self, request: Request) -> Response:
         """Answer a request for a tile, a map or a document.
@@ -81,13 +86,12 @@ class OGCAPIService(Service):
             response = self._map(request, parts) if parts[-1] == "map" else None
         if response is None:
             response = self._document(request, parts[1:])
-        if self._cors:
-            response.headers += self._cors
+        response.headers += self._cors.headers(request.environ)
         return response
 
     def error_response(self, error: Exception, request: Request) -> Response:
         response = error_response(error, request)
-        response.headers += self._cors
+        response.headers += self._cors.headers(request.environ)
         return response
 
     def _tile(self, request: Request, parts: list[str]) -> Response | None:
@@ -153,13 +157,11 @@ class OGCAPIService(Service):
 
     def _options(self, request: Request) -> Response:
         allowed = "GET, HEAD, OPTIONS"
-        headers = [("Allow", allowed), *self._cors]
-        if self._dataset.cors:
-            headers.append(("Access-Control-Allow-Methods", allowed))
-            if request.header("Access-Control-Request-Headers"):
-                headers.append(("Access-Control-Allow-Headers", "*"))
-            headers.append(("Access-Control-Max-Age", "86400"))
-        return Response(204, headers)
+        environ = request.environ
+        # Asked of the setting for all services as well, whose other headers the core adds.
+        cors = self._dataset.cors
+        headers = [("Allow", allowed), *self._cors.headers(environ)]
+        return Response(204, headers + cors.preflight(environ, allowed))
 
 
 def _static(request: Request) -> Response:
@@ -185,13 +187,7 @@ def _remember(cache: dict[Any, Any], key: object, value: object) -> None:
     cache[key] = value
 
 
-def _cors_headers(settings: ServiceSettings, site: Site) -> list[tuple[str, str]]:
-    # With the setting for all services, the headers are added to every answer anyway; two
-    # copies make browsers refuse it.
-    cors = settings.own.get("cors", False)
-    if not cors or site.catalogue.settings.cors:
-        return []
-    exposed = ("Access-Control-Expose-Headers", "Content-Crs, Content-Bbox, Link")
-    if cors is True or cors == "*":
-        return [("Access-Control-Allow-Origin", "*"), exposed]
-    return [("Access-Control-Allow-Origin", str(cors)), exposed, ("Vary", "Origin")]
+def _cross_origin(settings: ServiceSettings, site: Site) -> CrossOrigin:
+    # The setting for all services adds its headers to every answer; browsers refuse two copies.
+    setting = False if site.catalogue.settings.cors else settings.own.get("cors", False)
+    return CrossOrigin(setting, "Content-Crs, Content-Bbox, Link")

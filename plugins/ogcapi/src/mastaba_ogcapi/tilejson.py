@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from mastaba.http.markup import anchor
+from mastaba.model.extent import whole_view
 from mastaba_ogcapi.crs import rounded
 from mastaba_ogcapi.tilesets import item_links
 
 if TYPE_CHECKING:
+    from mastaba.model.layer import Layer
     from mastaba_ogcapi.dataset import OfferedSet
     from mastaba_ogcapi.tilesets import Tiles
 
@@ -23,7 +25,8 @@ def tilejson(tiles: Tiles, offered: OfferedSet) -> dict[str, Any]:
     box = layer.geographic_bbox
     document: dict[str, Any] = {
         "tilejson": "3.0.0",
-        "name": tiles.title,
+        # As in metadata.json of TMS.
+        "name": layer.id,
         "description": layer.abstract,
         "scheme": "xyz",
         "tiles": [href],
@@ -34,7 +37,7 @@ def tilejson(tiles: Tiles, offered: OfferedSet) -> dict[str, Any]:
         "center": [
             rounded((box.xmin + box.xmax) / 2),
             rounded((box.ymin + box.ymax) / 2),
-            min(zooms),
+            _whole_zoom(layer, offered, zooms),
         ],
         # The schema of TileJSON 3.0.0 demands it for raster tiles too.
         "vector_layers": _vector_layers(tiles),
@@ -42,6 +45,13 @@ def tilejson(tiles: Tiles, offered: OfferedSet) -> dict[str, Any]:
     if layer.attribution:
         document["attribution"] = anchor(layer.attribution.url, layer.attribution.title)
     return document
+
+
+def _whole_zoom(layer: Layer, offered: OfferedSet, zooms: list[int]) -> int:
+    """Return the zoom at which the whole layer is seen."""
+    if offered.link is not None:
+        return min(zooms)
+    return int(whole_view(layer).matrix.id)
 
 
 def _vector_layers(tiles: Tiles) -> list[dict[str, Any]]:

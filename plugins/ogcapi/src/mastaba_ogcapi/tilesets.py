@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from mastaba.model.crs import WGS84
+from mastaba.model.extent import bbox_in
 from mastaba_ogcapi.crs import crs_uri, in_axis_order
 from mastaba_ogcapi.links import (
     REL,
@@ -217,10 +217,8 @@ def _bbox(collection: Collection, offered: OfferedSet) -> BoundingBox:
     layer = collection.layer
     if offered.link is None:
         return layer.native_bbox
-    crs = offered.tile_matrix_set.crs
-    # The set is only offered where these have something in common, and a place in its CRS.
-    area = layer.geographic_bbox.intersection(crs.area_of_use) or layer.geographic_bbox
-    return WGS84.transform_bbox(area, crs)
+    # The set is only offered where the layer has a place in its CRS.
+    return bbox_in(layer, offered.tile_matrix_set.crs) or layer.geographic_bbox
 
 
 def _vector_layers(collection: Collection) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""Ceph for Mastaba: the storage driver ``ceph``."""
+"""Ceph storage for Mastaba: the storage driver ``ceph``."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""Connections to Ceph clusters, one for all pools of a cluster and user."""
+"""Connections to Ceph clusters, shared by all pools of a cluster and user."""
 
 from __future__ import annotations
 
 import importlib
+import os
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, Self
@@ -17,13 +18,13 @@ _TIMEOUT_OPTIONS: Final = ("client_mount_timeout", "rados_mon_op_timeout", "rado
 
 @dataclass(frozen=True, slots=True)
 class ClusterSettings:
-    """How a cluster is reached.
+    """Connection settings of a cluster.
 
     Attributes:
         conffile: path of its configuration file.
         username: full name of the user, such as ``client.admin``.
         clustername: name of the cluster.
-        timeout: seconds for the connection and for each operation.
+        timeout: timeout of the connection and of each operation, in seconds.
     """
 
     conffile: str
@@ -44,24 +45,24 @@ class ClusterSettings:
 
 
 def load_rados() -> Any:
-    """Return the module of librados.
+    """Return the Python module of librados.
 
     Raises:
-        StorageError: it is not installed.
+        StorageError: the module is not installed.
     """
     try:
         return importlib.import_module("rados")
     except ImportError as error:
         raise StorageError(
-            "the Python module 'rados' is not installed for this Python: it comes with the "
-            "system package python3-rados, not from PyPI",
+            "the Python module 'rados' is not installed for this Python: install the system "
+            "package python3-rados (it is not on PyPI)",
             storage="ceph://",
         ) from error
 
 
 @lru_cache(maxsize=16)
 def shared_cluster(settings: ClusterSettings) -> PerProcess[Any]:
-    """Return the connection (a ``rados.Rados``) that all pools of a cluster share."""
+    """Return the connection (a ``rados.Rados``) shared by all pools of a cluster."""
     return PerProcess(lambda: connect(settings))
 
 
@@ -69,11 +70,20 @@ def connect(settings: ClusterSettings) -> Any:
     """Return a new connection.
 
     Raises:
-        AccessDeniedError: the user is refused, or has no key.
-        StorageUnavailableError: no answer in time.
+        AccessDeniedError: the cluster refuses the user, or the user has no key.
+        StorageUnavailableError: the cluster does not answer in time.
         StorageError: the configuration file cannot be used.
     """
     rados = load_rados()
+    # librados would wait for somebody to write to a FIFO, and takes a missing file for empty.
+    if not os.path.isfile(settings.conffile):
+        exists = os.path.exists(settings.conffile)
+        problem = "is not a regular file" if exists else "does not exist"
+        raise StorageError(
+            f"the file {settings.conffile} {problem}: set MASTABA_CEPH_CONFFILE to the "
+            "configuration file of the cluster",
+            storage="ceph://",
+        )
     options = dict.fromkeys(_TIMEOUT_OPTIONS, str(settings.timeout))
     try:
         cluster = rados.Rados(
@@ -83,19 +93,19 @@ def connect(settings: ClusterSettings) -> Any:
             cluster.conf_set(name, value)
     except rados.Error as error:
         raise StorageError(
-            f"the file {settings.conffile} of MASTABA_CEPH_CONFFILE cannot be used: {error}",
+            f"the file {settings.conffile} (MASTABA_CEPH_CONFFILE) cannot be used: {error}",
             storage="ceph://",
         ) from error
     try:
         cluster.connect()
     except rados.TimedOut as error:
         raise StorageUnavailableError(
-            f"the cluster of {settings.conffile} does not answer: {error}", storage="ceph://"
+            f"the cluster in {settings.conffile} does not answer: {error}", storage="ceph://"
         ) from error
     except rados.Error as error:
         raise AccessDeniedError(
             f"the cluster of {settings.conffile} cannot be entered as {settings.username} "
-            f"(MASTABA_CEPH_USERNAME): check its keyring: {error}",
+            f"(set MASTABA_CEPH_USERNAME to another user, or check its keyring): {error}",
             storage="ceph://",
         ) from error
     return cluster

@@ -1,9 +1,9 @@
 """The storage driver ``ceph`` (storage.md section 7).
 
-The version of an object is the one that librados keeps of the last object an I/O context has
-read. It comes with each read at no cost, and changes with each write, even of equal bytes. An
-I/O context therefore serves one thread only. The time of the last write would cost a request of
-its own; it is told by `stat` only.
+librados keeps the version of the last object that an I/O context has read. The driver uses this as
+the object version: it needs no extra request, and it changes with each write, even of identical
+bytes. Each thread therefore has its own I/O context. The time of the last write would need an extra
+request, so only `stat` returns it.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ if TYPE_CHECKING:
     from mastaba.environment import Environment
 
 _PIECE: Final = 32 * 1024 * 1024
-"""Bytes of one read: librados makes room for all that is asked for, not for what comes."""
+"""Bytes per read: librados allocates the requested size, even if the object is smaller."""
 
 
 class CephStorage(Storage):
     """Objects of one pool.
 
     Args:
-        pool: its name.
-        cluster: the connection to its cluster.
+        pool: name of the pool.
+        cluster: connection to the cluster of the pool.
     """
 
     name = "ceph"
@@ -52,14 +52,14 @@ class CephStorage(Storage):
         load_rados()
         settings = ClusterSettings.from_environment(environment)
         storage = cls(container, shared_cluster(settings))
-        storage._context()  # so that a pool that does not exist is told at once
+        storage._context()  # so that a pool that does not exist is reported at once
         return storage
 
     def read(
         self, key: str, byte_range: ByteRange | None = None, version: str | None = None
     ) -> ObjectRead:
         if byte_range is not None and byte_range.length <= 0:
-            # librados would take this for the whole object.
+            # librados would read the whole object.
             found = self.stat(key).version
             self._check(key, found, version)
             return ObjectRead(b"", found)
@@ -88,14 +88,14 @@ class CephStorage(Storage):
         self._contexts.drop()
 
     def _call(self, operation: str, key: str, *arguments: int) -> tuple[Any, str]:
-        """Return the result of an operation, and the version of the object it was done on."""
+        """Return the result of an operation and the version of the object."""
         rados = self._rados
         context = self._context()
         try:
             result = getattr(context, operation)(key, *arguments)
             return result, str(context.get_last_version())
         except rados.ObjectNotFound as error:
-            raise self._error(ObjectNotFoundError, key, "there is no such object") from error
+            raise self._error(ObjectNotFoundError, key, "the object does not exist") from error
         except rados.TimedOut as error:
             raise self._error(StorageUnavailableError, key, "no answer in time") from error
         except (rados.PermissionDeniedError, rados.PermissionError) as error:
@@ -113,7 +113,7 @@ class CephStorage(Storage):
                 context = self._cluster.get().open_ioctx(self.container)
             except rados.ObjectNotFound as error:
                 raise StorageError(
-                    f"there is no pool {self.container!r}", storage=self.full_name
+                    f"the pool {self.container!r} does not exist", storage=self.full_name
                 ) from error
             except rados.TimedOut as error:
                 raise StorageUnavailableError(
@@ -129,7 +129,7 @@ class CephStorage(Storage):
 
     def _check(self, key: str, found: str | None, wanted: str | None) -> None:
         if wanted is not None and found != wanted:
-            raise self._error(ObjectChangedError, key, "it has been replaced")
+            raise self._error(ObjectChangedError, key, "the object was replaced")
 
-    def _error(self, kind: type[StorageError], key: str, told: str) -> StorageError:
-        return kind(f"{self.full_name}/{key}: {told}", storage=self.full_name, key=key)
+    def _error(self, kind: type[StorageError], key: str, reason: str) -> StorageError:
+        return kind(f"{self.full_name}/{key}: {reason}", storage=self.full_name, key=key)

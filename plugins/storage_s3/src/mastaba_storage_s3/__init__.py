@@ -1,4 +1,4 @@
-"""S3 for Mastaba: the storage driver ``s3``."""
+"""S3 storage for Mastaba: the storage driver ``s3``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The S3 clusters of the environment (storage.md section 5.1)."""
+"""S3 clusters from environment variables (storage.md section 5.1)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 from mastaba.environment import Environment
-from mastaba.errors import AccessDeniedError, StorageError
+from mastaba.errors import StorageError
+from mastaba.storage.settings import require_set
 
 _DEFAULT_URL = "http://localhost:9000"
 
@@ -16,10 +17,10 @@ class Cluster:
     """One S3 endpoint.
 
     Attributes:
-        name: its URL without the scheme: what stands after ``@`` in ``bucket@cluster``.
-        url: without final slash.
+        name: URL without the scheme; the part after ``@`` in ``bucket@cluster``.
+        url: URL without trailing slash.
         key: access key.
-        secret: its secret key.
+        secret: secret key.
     """
 
     name: str
@@ -29,21 +30,21 @@ class Cluster:
 
 
 def read_clusters(environment: Environment) -> dict[str, Cluster]:
-    """Return the clusters by name, the default one first.
+    """Return the clusters by name, the default cluster first.
 
     Raises:
         AccessDeniedError: S3_KEY or S3_SECRETKEY is not set.
-        StorageError: the three lists do not fit together. No message tells a secret.
+        StorageError: the three lists have different lengths, or a URL is invalid. No message
+            contains a secret.
     """
     urls = [url.rstrip("/") for url in environment.items("S3_URL")] or [_DEFAULT_URL]
     keys, secrets = environment.items("S3_KEY"), environment.items("S3_SECRETKEY")
-    for name, values in (("S3_KEY", keys), ("S3_SECRETKEY", secrets)):
-        if not values:
-            raise AccessDeniedError(f"the variable MASTABA_{name} is not set", storage="s3://")
+    # There are no default credentials; the default address is that of a local store.
+    require_set(environment, ("S3_KEY", "S3_SECRETKEY"), "s3://")
     if not len(urls) == len(keys) == len(secrets):
         raise StorageError(
             f"the variables MASTABA_S3_URL, MASTABA_S3_KEY and MASTABA_S3_SECRETKEY have "
-            f"{len(urls)}, {len(keys)} and {len(secrets)} elements; they need equal numbers",
+            f"{len(urls)}, {len(keys)} and {len(secrets)} elements; the numbers must be equal",
             storage="s3://",
         )
     clusters: dict[str, Cluster] = {}
@@ -51,20 +52,21 @@ def read_clusters(environment: Environment) -> dict[str, Cluster]:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise StorageError(
-                f"{url!r} in MASTABA_S3_URL is no address like https://host:port", storage="s3://"
+                f"{url!r} in MASTABA_S3_URL is not a URL such as https://host:port",
+                storage="s3://",
             )
         name = url.partition("://")[2]
         if name in clusters:
-            raise StorageError(f"MASTABA_S3_URL names {name} twice", storage="s3://")
+            raise StorageError(f"duplicate cluster {name} in MASTABA_S3_URL", storage="s3://")
         clusters[name] = Cluster(name, url, key, secret)
     return clusters
 
 
 def find_cluster(clusters: dict[str, Cluster], container: str) -> tuple[str, Cluster]:
-    """Return bucket and cluster of ``bucket`` or ``bucket@cluster``.
+    """Return the bucket and cluster of ``bucket`` or ``bucket@cluster``.
 
     Raises:
-        StorageError: there is no such cluster; the message names those there are.
+        StorageError: the cluster is unknown; the message lists the known ones.
     """
     bucket, _, name = container.partition("@")
     if not name:
@@ -72,7 +74,7 @@ def find_cluster(clusters: dict[str, Cluster], container: str) -> tuple[str, Clu
     if name not in clusters:
         raise StorageError(
             f"the cluster {name!r} of {container!r} is not in MASTABA_S3_URL, "
-            f"which has: {', '.join(clusters)}",
+            f"which contains: {', '.join(clusters)}",
             storage=f"s3://{container}",
         )
     return bucket, clusters[name]

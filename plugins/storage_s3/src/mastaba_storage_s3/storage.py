@@ -1,7 +1,7 @@
 """The storage driver ``s3`` (storage.md section 5).
 
-Requests are signed by botocore's signers and sent by the HTTP client that all object storages
-share: botocore's own client costs several times the CPU time of the rest of a tile.
+botocore signs the requests, and the HTTP client shared by all object storages sends them.
+botocore's own client would need several times the CPU time of everything else in a tile request.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ class S3Storage(HTTPStorage):
     """Objects of one bucket.
 
     Args:
-        bucket: its name.
-        cluster: where it lies.
-        client: of that cluster.
-        region: for signatures of version 4.
+        bucket: name of the bucket.
+        cluster: cluster of the bucket.
+        client: HTTP client of the cluster.
+        region: region for version 4 signatures.
         signature_version: 4, or 2 for old gateways.
-        virtual_host: whether the bucket is a part of the host name rather than of the path.
+        virtual_host: whether the bucket is part of the host name instead of the path.
     """
 
     name = "s3"
@@ -71,7 +71,7 @@ class S3Storage(HTTPStorage):
         version = environment.integer("S3_SIGNATURE_VERSION", 4)
         if version not in (2, 4):
             raise StorageError(
-                f"MASTABA_S3_SIGNATURE_VERSION is {version}, it must be 4 or 2", storage="s3://"
+                f"MASTABA_S3_SIGNATURE_VERSION is {version}, but must be 4 or 2", storage="s3://"
             )
         return cls(
             bucket,
@@ -88,8 +88,8 @@ class S3Storage(HTTPStorage):
             return container
         if beside is None:
             raise ValueError(
-                f"the cluster of the bucket {container!r} is that of the descriptor, which is "
-                f"not in S3: move the descriptor there, or write {container}@cluster"
+                f"the bucket {container!r} has no cluster, and the descriptor is not in S3: "
+                f"move the descriptor to S3, or write {container}@cluster"
             )
         _, at, cluster = beside.partition("@")
         return f"{container}{at}{cluster}"
@@ -100,11 +100,11 @@ class S3Storage(HTTPStorage):
         path = quote(key, safe="/-_.~")
         request = AWSRequest(method, f"{self._base}/{path}", headers)
         if self._version_2:
-            # Signed as it is sent.
+            # Version 2 signs the path as sent.
             request.auth_path = f"/{self._bucket}/{quoted_key(key)}"
             HmacV1Auth(self._credentials).add_auth(request)
         else:
-            # Signed in the only form of its letters that the rules of version 4 know.
+            # Version 4 signs the path in its canonical encoding.
             S3SigV4Auth(self._credentials, "s3", self._region).add_auth(request)
         url = f"{self._base}/{quoted_key(key)}"
         return self.client.request(method, url, dict(request.headers.items()), limit=limit)
@@ -113,7 +113,7 @@ class S3Storage(HTTPStorage):
         match = _ERROR_CODE.search(answer.body)
         code = match[1].decode() if match else ""
         if code == "NoSuchBucket" and not self._bucket_is_missing:
-            # Absent objects are an everyday matter, and go without a word; this is not.
+            # Absent objects are normal and not logged. A missing bucket is an error.
             self._bucket_is_missing = True
             logger.error("there is no bucket %s", self.full_name)
         return code

@@ -1,4 +1,4 @@
-"""OpenStack Swift for Mastaba: the storage driver ``swift``."""
+"""OpenStack Swift storage for Mastaba: the storage driver ``swift``."""
 
 from __future__ import annotations
 

@@ -20,10 +20,10 @@ class SwiftStorage(HTTPStorage):
     """Objects of one container.
 
     Args:
-        container: its name.
-        public_url: of the account.
-        client: of that server.
-        tokens: of that account.
+        container: name of the container.
+        public_url: URL of the account.
+        client: HTTP client of the server.
+        tokens: tokens of the account.
     """
 
     name = "swift"
@@ -43,7 +43,7 @@ class SwiftStorage(HTTPStorage):
             network_timeout(environment),
             not environment.flag("SSL_NO_VERIFY"),
         )
-        tokens.get()  # so that wrong credentials are told at once, not with the first tile
+        tokens.get()  # so that invalid credentials are reported at once, not with the first tile
         url = environment.text("SWIFT_PUBLICURL") or _DEFAULT_URL
         return cls(container, url, HTTPClient.from_environment(url, environment), tokens)
 
@@ -52,8 +52,8 @@ class SwiftStorage(HTTPStorage):
     ) -> HTTPAnswer:
         token = self._tokens.get()
         answer = self._send(method, key, headers, token, limit)
-        # A new token is refused for good reasons only: asking for another with each request
-        # for a container that is not ours would bring nothing but load.
+        # If the server refuses a fresh token, access is denied. Requesting another token each
+        # time would only add load.
         if answer.status == 401 or (
             answer.status in (400, 403) and not self._tokens.is_fresh(token)
         ):

@@ -1,4 +1,4 @@
-"""The file that keeps a token between runs and shares it with other tools."""
+"""The file that stores a token between runs and shares it with other tools."""
 
 from __future__ import annotations
 
@@ -7,32 +7,34 @@ import logging
 import os
 import tempfile
 
+from mastaba.config.documents import read_local_text
+from mastaba.errors import reason_of
+
 logger = logging.getLogger(__name__)
 
 _HEADER = "X-Auth-Token:"
 
 
 def read_token(path: str) -> str | None:
-    """Return the token of a file, which holds it bare or as a whole header line.
+    """Return the token from a file, which contains the bare token or a complete header line.
 
-    A file that is absent, empty or cannot be read means that there is no token; the last of
-    these is logged.
+    Returns None if the file is absent, empty or unreadable. An unreadable file is logged.
     """
     try:
-        with open(path, encoding="ascii") as file:
-            line = file.readline().strip()
+        line = read_local_text(path).partition("\n")[0].strip()
     except FileNotFoundError:
         return None
-    except (OSError, UnicodeDecodeError) as error:
-        logger.warning("MASTABA_SWIFT_TOKEN_FILE: cannot read %s: %s", path, _reason(error))
+    except (OSError, ValueError) as error:
+        logger.warning("MASTABA_SWIFT_TOKEN_FILE: cannot read %s: %s", path, reason_of(error))
         return None
     token = line[len(_HEADER) :].strip() if line.lower().startswith(_HEADER.lower()) else line
     # It becomes a header of a request: nothing else may get into that.
-    return token if token and token.isprintable() and " " not in token else None
+    is_token = token.isascii() and token.isprintable() and " " not in token
+    return token if token and is_token else None
 
 
 def write_token(path: str, token: str) -> None:
-    """Replace the file in one step, readable for its owner only; a failure is logged."""
+    """Replace the file atomically, readable only by its owner. A failure is logged."""
     fresh = None
     try:
         descriptor, fresh = tempfile.mkstemp(prefix=".token-", dir=os.path.dirname(path) or ".")
@@ -40,11 +42,7 @@ def write_token(path: str, token: str) -> None:
             file.write(f"{_HEADER} {token}\n")
         os.replace(fresh, path)
     except OSError as error:
-        logger.warning("MASTABA_SWIFT_TOKEN_FILE: cannot write %s: %s", path, _reason(error))
+        logger.warning("MASTABA_SWIFT_TOKEN_FILE: cannot write %s: %s", path, reason_of(error))
         if fresh is not None:
             with contextlib.suppress(OSError):
                 os.unlink(fresh)
-
-
-def _reason(error: Exception) -> str:
-    return str(error.strerror) if isinstance(error, OSError) else "it is not ASCII text"

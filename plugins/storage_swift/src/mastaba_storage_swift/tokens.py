@@ -1,4 +1,4 @@
-"""One token for all containers of an account (storage.md section 6.4)."""
+"""The token shared by all containers of an account (storage.md section 6.4)."""
 
 from __future__ import annotations
 
@@ -15,31 +15,31 @@ from mastaba_storage_swift.token_file import read_token, write_token
 logger = logging.getLogger(__name__)
 
 _FRESH = 60.0
-"""Seconds in which a token that we got ourselves has certainly not expired."""
+"""Seconds during which a token fetched by this process cannot have expired."""
 
 
 class Tokens:
-    """Holds a token; only one thread at a time asks for a new one.
+    """Holds a token. Only one thread at a time requests a new one.
 
     Args:
-        credentials: to authenticate with.
-        client: of the authentication server.
-        path: of the token file, or None.
+        credentials: credentials for authentication.
+        client: HTTP client of the authentication server.
+        path: path of the token file, or None.
     """
 
     def __init__(self, credentials: Credentials, client: HTTPClient, path: str | None) -> None:
         self._credentials = credentials
         self._client = client
         self._path = path
-        # Of this process: a lock that is held during a fork would stay locked in the child.
+        # Per process: a lock held during a fork would stay locked in the child.
         self._lock = PerProcess(threading.Lock)
         self._token: str | None = None
         self._fetched = float("-inf")
 
     def get(self) -> str:
-        """Return the token; that of the file, or a new one, when it is the first.
+        """Return the current token. At first, read it from the file or fetch a new one.
 
-        Raises what `fetch_token` raises.
+        Raises the errors of `fetch_token`.
         """
         token = self._token
         if token is not None:
@@ -50,16 +50,16 @@ class Tokens:
             return self._token or self._fetch()
 
     def renew(self, refused: str) -> str:
-        """Return another token than one that was refused. Raises what `fetch_token` raises."""
+        """Return a token other than the refused one. Raises the errors of `fetch_token`."""
         with self._lock.get():
             if self._token is not None and self._token != refused:
                 return self._token
             self._token = None
-            logger.info("%s: the token is refused, asking for another", self._credentials.auth_url)
+            logger.info("%s: token refused, requesting a new one", self._credentials.auth_url)
             return self._fetch()
 
     def is_fresh(self, token: str) -> bool:
-        """Tell whether a token was got so lately that it cannot have expired."""
+        """Return whether a token was fetched so recently that it cannot have expired."""
         return token == self._token and time.monotonic() - self._fetched < _FRESH
 
     def _fetch(self) -> str:

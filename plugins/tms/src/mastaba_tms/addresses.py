@@ -10,6 +10,9 @@ if TYPE_CHECKING:
 
 VERSION: Final = "1.0.0"
 
+FROM_BOTTOM: Final = "bottom"
+"""Part of the addresses of tiles whose rows are counted from the bottom in any case."""
+
 
 def service_href(endpoint_uri: str) -> str:
     """Return the address of the TileMapService resource."""
@@ -21,9 +24,14 @@ def layer_href(endpoint_uri: str, layer: Layer) -> str:
     return f"{endpoint_uri}/{VERSION}/{quote(layer.id, safe='')}"
 
 
-def level_href(endpoint_uri: str, layer: Layer, level: str) -> str:
-    """Return the address that the tiles of a level lie below."""
-    return f"{layer_href(endpoint_uri, layer)}/{quote(level, safe='')}"
+def level_href(endpoint_uri: str, layer: Layer, level: str, *, mirrored: bool) -> str:
+    """Return the address that the tiles of a level lie below.
+
+    Args:
+        mirrored: whether that of the tiles whose rows are counted from the bottom.
+    """
+    middle = f"/{FROM_BOTTOM}" if mirrored else ""
+    return f"{layer_href(endpoint_uri, layer)}{middle}/{quote(level, safe='')}"
 
 
 def tile_template(

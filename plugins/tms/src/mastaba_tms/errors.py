@@ -10,6 +10,8 @@ from mastaba.errors import (
     StorageUnavailableError,
     TileNotFoundError,
     TileOutOfRangeError,
+    UnknownNameError,
+    UnknownPathError,
     public_message,
 )
 from mastaba.http.response import Response, message
@@ -19,6 +21,8 @@ from mastaba_tms.xml import printable_xml
 _STATUS: Final[tuple[tuple[type[Exception], int], ...]] = (
     (TileOutOfRangeError, 404),
     (TileNotFoundError, 404),
+    (UnknownNameError, 404),
+    (UnknownPathError, 404),
     (RequestError, 400),
     (StorageUnavailableError, 503),
 )

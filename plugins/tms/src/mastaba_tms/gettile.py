@@ -16,7 +16,7 @@ from mastaba.errors import (
 )
 from mastaba.http.request import printable
 from mastaba.http.tile_response import TilePublisher
-from mastaba_tms.numbering import last_row
+from mastaba_tms.numbering import last_row, last_row_above_origin
 
 if TYPE_CHECKING:
     from mastaba.http.request import Request
@@ -31,6 +31,7 @@ _MAX_DIGITS: Final = 10
 class _LevelTiles(NamedTuple):
     publisher: TilePublisher
     last_row: int | None  # None when rows are counted from the top
+    last_row_above_origin: int  # for the addresses that count from the bottom in any case
 
 
 class _LayerTiles(NamedTuple):
@@ -60,7 +61,14 @@ class GetTile:
         }
 
     def respond(
-        self, request: Request, layer_id: str, level: str, column: str, file_name: str
+        self,
+        request: Request,
+        layer_id: str,
+        level: str,
+        column: str,
+        file_name: str,
+        *,
+        mirrored: bool = False,
     ) -> Response:
         """Return a stored tile.
 
@@ -70,6 +78,7 @@ class GetTile:
             level: tile matrix identifier.
             column: tile column, text of the client.
             file_name: tile row and extension, text of the client.
+            mirrored: whether the address is one whose rows are counted from the bottom.
 
         Raises:
             InvalidParameterError: a part of the address is none, or names nothing that exists.
@@ -88,9 +97,11 @@ class GetTile:
         tile_col = _index(column, "column")
         tile_row = _index(row, "row")
         try:
-            publisher, last = levels[level]
+            publisher, last, last_above_origin = levels[level]
         except KeyError:
             raise _no_level(layer, level) from None
+        if mirrored:
+            last = last_above_origin
         if last is not None:
             tile_row = last - tile_row
         return publisher.respond(request, tile_row, tile_col)
@@ -104,6 +115,7 @@ def _layer_tiles(
         level: _LevelTiles(
             TilePublisher(layer, reader, layer.default_style),
             last_row(reader.level) if from_bottom else None,
+            last_row_above_origin(layer.pyramid.tile_matrix_set, reader.level.matrix),
         )
         for level, reader in readers.items()
     }

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mastaba.http.markup import anchor
 from mastaba.http.response import Document
+from mastaba.model.extent import whole_view
 from mastaba_tms.addresses import tile_template
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ def metadata(layer: Layer, endpoint_uri: str, *, from_bottom: bool) -> Document:
         "minzoom": min_zoom,
         "maxzoom": max_zoom,
         "bounds": [_rounded(edge) for edge in (box.xmin, box.ymin, box.xmax, box.ymax)],
-        "center": [*map(_rounded, centre), min_zoom],
+        "center": [*map(_rounded, centre), zooms[whole_view(layer).matrix.id]],
         # Demanded by the schema of TileJSON 3.0.0 for raster layers too.
         "vector_layers": _vector_layers(layer, zooms),
     }

@@ -1,11 +1,29 @@
-"""The two ways to count rows: from the top, as stored, or from the bottom (tms.md section 5)."""
+"""The ways to count rows (tms.md section 5).
+
+From the top, as stored; or from the bottom, either of each matrix (the setting ``y_origin``) or
+from the one origin that a TileMap has for all its levels.
+"""
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from mastaba.model.pyramid import Level
+    from mastaba.model.tile_matrix_set import TileLimits, TileMatrix, TileMatrixSet
+
+
+class YOrigin(Enum):
+    """Where rows are counted from: the setting ``y_origin``.
+
+    Without it, addresses count from the top, as in existing servers, and the TileMap leads to
+    other addresses that count from the bottom.
+    """
+
+    TOP = "top"
+    BOTTOM = "bottom"
+    BY_ADDRESS = None
 
 
 def last_row(level: Level) -> int:
@@ -16,10 +34,18 @@ def last_row(level: Level) -> int:
     return level.matrix.matrix_height - 1
 
 
-def row_limits(level: Level, *, from_bottom: bool) -> tuple[int, int]:
-    """Return the first and the last row of a level, as clients count them."""
-    limits = level.limits
-    if not from_bottom:
-        return limits.min_row, limits.max_row
-    last = last_row(level)
+def last_row_above_origin(tile_matrix_set: TileMatrixSet, matrix: TileMatrix) -> int:
+    """Return the index of the row next to the origin of the TileMap, counted from the top.
+
+    The matrices of a quadtree may end at different heights; the coarsest one, which is the
+    lowest, gives the origin. Other sets have no common origin.
+    """
+    if not tile_matrix_set.is_quadtree:
+        return matrix.matrix_height - 1
+    coarsest = next(iter(tile_matrix_set.matrices.values()))
+    return coarsest.matrix_height * round(coarsest.cell_size / matrix.cell_size) - 1
+
+
+def mirrored(limits: TileLimits, last: int) -> tuple[int, int]:
+    """Return the first and the last row, counted from the bottom."""
     return last - limits.max_row, last - limits.min_row

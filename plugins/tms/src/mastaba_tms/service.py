@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from mastaba.errors import InvalidParameterError, UnknownNameError, UnknownPathError
+from mastaba.errors import UnknownNameError, UnknownPathError
 from mastaba.http.request import printable
 from mastaba.http.response import Document
 from mastaba.service import RootEntry, Service
 from mastaba.services.root import services_xml
-from mastaba_tms.addresses import VERSION, service_href
+from mastaba_tms.addresses import FROM_BOTTOM, VERSION, service_href
 from mastaba_tms.errors import error_report
 from mastaba_tms.gdal import gdal_description
 from mastaba_tms.gettile import GetTile
 from mastaba_tms.metadata import metadata
+from mastaba_tms.numbering import YOrigin
 from mastaba_tms.tilemap import tile_map
 from mastaba_tms.tilemapservice import tile_map_service
 
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from mastaba.service import Site
 
 _LAYER_DOCUMENTS: Final[Mapping[str, Callable[..., Document]]] = {
-    "": tile_map,
     "metadata.json": metadata,
     "gdal.xml": gdal_description,
 }
@@ -39,15 +39,17 @@ class TileMapServer(Service):
     settings_schema: ClassVar[Mapping[str, Any]] = {
         "y_origin": {
             "description": "Where rows are counted from: top, as in the tile matrix set, or "
-            "bottom, as in the Tile Map Service Specification",
+            "bottom, as in the Tile Map Service Specification; for tiles and documents together. "
+            "Without it, tiles are counted from the top, and TileMap documents give addresses "
+            "of tiles that are counted from the bottom",
             "enum": ["top", "bottom"],
-            "default": "top",
         },
     }
 
     def __init__(self, settings: ServiceSettings, site: Site) -> None:
         super().__init__(settings, site)
-        self._from_bottom = settings.own.get("y_origin", "top") == "bottom"
+        self._y_origin = YOrigin(settings.own.get("y_origin"))
+        self._from_bottom = self._y_origin is YOrigin.BOTTOM
         self._layers = {layer.id: layer for layer in self.published_layers()}
         self._get_tile = GetTile(
             self._layers.values(), site.catalogue.readers, from_bottom=self._from_bottom
@@ -63,9 +65,11 @@ class TileMapServer(Service):
         """
         parts = request.path.split("/")
         if len(parts) > 1 and parts[1] != VERSION:
-            raise InvalidParameterError(f"The version is not {VERSION}", "version")
+            raise UnknownPathError(f"The version is not {VERSION}")
         if len(parts) == 6:
             return self._get_tile.respond(request, parts[2], parts[3], parts[4], parts[5])
+        if len(parts) == 7 and parts[3] == FROM_BOTTOM:
+            return self._get_tile.respond(request, parts[2], *parts[4:], mirrored=True)
         key = tuple(parts[1:])
         document = self._documents.get(key)
         if document is None:
@@ -92,10 +96,14 @@ class TileMapServer(Service):
             return tile_map_service(
                 self.settings, self.site.catalogue.settings, self._layers.values()
             )
-        build = _LAYER_DOCUMENTS.get("".join(path[2:])) if len(path) <= 3 else None
-        if build is None or path[-1] == "":
+        is_tile_map = len(path) == 2
+        build = _LAYER_DOCUMENTS.get(path[2]) if len(path) == 3 else None
+        if (build is None and not is_tile_map) or path[-1] == "":
             raise UnknownPathError("Unknown tms request path")
         layer = self._layers.get(path[1])
         if layer is None:
             raise UnknownNameError(f"Unknown layer {printable(path[1])}", "layer")
-        return build(layer, self.settings.endpoint_uri, from_bottom=self._from_bottom)
+        uri = self.settings.endpoint_uri
+        if build is None:
+            return tile_map(layer, uri, self._y_origin)
+        return build(layer, uri, from_bottom=self._from_bottom)

@@ -2,29 +2,33 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from lxml import etree
 
 from mastaba.http.markup import coordinate
 from mastaba_tms.addresses import VERSION, level_href, service_href
-from mastaba_tms.numbering import row_limits
+from mastaba_tms.numbering import YOrigin, last_row, last_row_above_origin, mirrored
 from mastaba_tms.xml import add, add_keywords, add_metadata, add_text, document
 
 if TYPE_CHECKING:
     from mastaba.http.response import Document
+    from mastaba.model.bbox import BoundingBox
     from mastaba.model.layer import Attribution, Layer
+    from mastaba.model.tile_matrix_set import TileMatrix
 
 
-def tile_map(layer: Layer, endpoint_uri: str, *, from_bottom: bool) -> Document:
+def tile_map(layer: Layer, endpoint_uri: str, y_origin: YOrigin) -> Document:
     """Return the document.
 
-    Coordinates are easting or longitude before northing or latitude, whatever the CRS.
+    Coordinates are easting or longitude before northing or latitude, whatever the CRS. Rows are
+    counted upward from the origin, as the standard has it, unless ``y_origin`` is the top.
 
     Args:
         layer: the layer.
         endpoint_uri: public address of the service.
-        from_bottom: whether clients count rows from the bottom.
+        y_origin: as the settings say.
     """
     root = etree.Element("TileMap", version=VERSION, tilemapservice=service_href(endpoint_uri))
     add(root, "Title", layer.title)
@@ -35,7 +39,10 @@ def tile_map(layer: Layer, endpoint_uri: str, *, from_bottom: bool) -> Document:
     if layer.attribution:
         _add_attribution(root, layer.attribution)
     add(root, "SRS", layer.pyramid.tile_matrix_set.crs.code)
-    bbox = layer.native_bbox
+    finest = layer.pyramid.finest.matrix
+    whole = _grid_bbox(layer, y_origin)
+    # GDAL counts tiles from the lower left corner of this box, not from the origin.
+    bbox = layer.native_bbox if y_origin is YOrigin.TOP else whole
     add(
         root,
         "BoundingBox",
@@ -44,8 +51,6 @@ def tile_map(layer: Layer, endpoint_uri: str, *, from_bottom: bool) -> Document:
         maxx=coordinate(bbox.xmax),
         maxy=coordinate(bbox.ymax),
     )
-    finest = layer.pyramid.finest.matrix
-    whole = finest.bbox_of(finest.all_tiles)
     add(root, "Origin", x=coordinate(whole.xmin), y=coordinate(whole.ymin))
     add(
         root,
@@ -56,21 +61,61 @@ def tile_map(layer: Layer, endpoint_uri: str, *, from_bottom: bool) -> Document:
         extension=layer.pyramid.format.extension,
     )
     tile_sets = add(root, "TileSets", profile="none")
-    for order, level in enumerate(layer.pyramid.levels.values()):
-        # minrow, maxrow, mincol and maxcol are not in the standard; existing clients read them.
-        min_row, max_row = row_limits(level, from_bottom=from_bottom)
+    for order, matrix in enumerate(_matrices(layer, y_origin)):
         add(
             tile_sets,
             "TileSet",
-            href=level_href(endpoint_uri, layer, level.matrix.id),
-            minrow=str(min_row),
-            maxrow=str(max_row),
-            mincol=str(level.limits.min_col),
-            maxcol=str(level.limits.max_col),
-            units_per_pixel=coordinate(level.matrix.cell_size),
+            href=level_href(
+                endpoint_uri, layer, matrix.id, mirrored=y_origin is YOrigin.BY_ADDRESS
+            ),
+            units_per_pixel=coordinate(matrix.cell_size),
             order=str(order),
+            **_limits(layer, matrix, y_origin),
         )
     return document(root)
+
+
+def _grid_bbox(layer: Layer, y_origin: YOrigin) -> BoundingBox:
+    """Return the box that rows and columns are counted in, the same for all levels."""
+    tile_matrix_set, finest = layer.pyramid.tile_matrix_set, layer.pyramid.finest.matrix
+    limits = finest.all_tiles
+    if y_origin is YOrigin.BY_ADDRESS:
+        limits = replace(limits, max_row=last_row_above_origin(tile_matrix_set, finest))
+    return finest.bbox_of(limits)
+
+
+def _matrices(layer: Layer, y_origin: YOrigin) -> list[TileMatrix]:
+    """Return the matrices to list, coarse to fine.
+
+    GDAL takes the place in the list for the level, so a list that it can follow begins with the
+    coarsest matrix of the set, even where the layer has no tiles in it.
+    """
+    pyramid = layer.pyramid
+    stored = [level.matrix for level in pyramid.levels.values()]
+    if y_origin is YOrigin.TOP or not pyramid.tile_matrix_set.is_quadtree:
+        return stored
+    finest = pyramid.finest.matrix.cell_size
+    matrices = pyramid.tile_matrix_set.matrices.values()
+    return [matrix for matrix in matrices if matrix.cell_size >= finest]
+
+
+def _limits(layer: Layer, matrix: TileMatrix, y_origin: YOrigin) -> dict[str, str]:
+    """Return attributes that are not in the standard; existing clients read them."""
+    level = layer.pyramid.levels.get(matrix.id)
+    if level is None:
+        return {}
+    limits = level.limits
+    rows = limits.min_row, limits.max_row
+    if y_origin is YOrigin.BOTTOM:
+        rows = mirrored(limits, last_row(level))
+    elif y_origin is YOrigin.BY_ADDRESS:
+        rows = mirrored(limits, last_row_above_origin(layer.pyramid.tile_matrix_set, matrix))
+    return {
+        "minrow": str(rows[0]),
+        "maxrow": str(rows[1]),
+        "mincol": str(limits.min_col),
+        "maxcol": str(limits.max_col),
+    }
 
 
 def _add_attribution(root: etree._Element, attribution: Attribution) -> None:

@@ -1,7 +1,7 @@
-"""Map preview pages for Mastaba: the published layers as each of its services gives them.
+"""Map preview pages for Mastaba: the published layers through each of its services.
 
-The pages work without a network: the map library comes with a Python package, the rest are
-files of this one.
+The pages need no internet connection: a Python package provides the map library, and all other
+files are in this package.
 """
 
 from __future__ import annotations

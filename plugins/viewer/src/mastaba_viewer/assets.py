@@ -1,4 +1,4 @@
-"""Files that the page loads: those of this package and those of the map library."""
+"""Files that the pages load, from this package and from the map library."""
 
 from __future__ import annotations
 
@@ -27,23 +27,23 @@ _LEAFLET: Final = (
     "images/layers-2x.png",
     "images/marker-icon.png",
 )
-"""What is served of the map library: the script, and what its style sheet refers to."""
+"""Files served from the map library: the script, the style sheet and its images."""
 
 
 @cache
 def assets() -> dict[str, Document]:
     """Return every file by its path below the root path of the service.
 
-    All files are in memory: a request is looked up among them, it never names a file to open.
+    All files are kept in memory, so a request can never open any other file.
 
     Raises:
-        FileNotFoundError: the map library is not installed as expected.
+        FileNotFoundError: a file of the map library is not where it is expected.
     """
     found = {
         f"/static/{path}": _document(path, file.read_bytes())
         for path, file in _walk(files("mastaba_viewer").joinpath("static"), "")
     }
-    # Found by its metadata, not imported: it is not a package of code.
+    # Located by its metadata: the package contains no code to import.
     library = distribution("XStatic-Leaflet")
     for name in _LEAFLET:
         file = library.locate_file(f"xstatic/pkg/leaflet/data/{name}")

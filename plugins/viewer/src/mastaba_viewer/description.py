@@ -1,9 +1,9 @@
-"""What the scripts know of layers, as JSON."""
+"""JSON descriptions of layers for the scripts."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from mastaba.http.response import Document
@@ -18,15 +18,17 @@ if TYPE_CHECKING:
 
 
 def layers_document(layers: Iterable[Layer]) -> Document:
-    """Return the list of layers: what is needed to choose among them."""
+    """Return the list of layers, with the fields needed to choose among them."""
     return _json({"layers": [_summary(layer) for layer in layers]})
 
 
 def layer_document(layer: Layer, site: Site) -> Document:
-    """Return all that there is to know of one layer, and of the ways to get it."""
+    """Return the full description of one layer and its sources."""
     raster, box = layer.pyramid.raster, layer.geographic_bbox
     # Among bytes, the value for "no data" is one like the others.
-    far_off = raster.nodata if raster and layer.pyramid.format.sample == "float32" else ()
+    # Loaded on first use: it needs the libraries of rendering.
+    from mastaba.render.legend_palette import legend_palette
+
     attribution = layer.attribution
     return _json(
         {
@@ -44,7 +46,7 @@ def layer_document(layer: Layer, site: Site) -> Document:
                 {
                     "id": style.identifier,
                     "title": style.title or style.identifier,
-                    "palette": _palette(style.palette, far_off),
+                    "palette": _palette(legend_palette(layer, style)),
                 }
                 for style in layer.styles
             ],
@@ -73,10 +75,9 @@ def _tables(layer: Layer) -> list[dict[str, str]]:
     return [{"name": table.name, "geometry": table.geometry} for table in tables.values()]
 
 
-def _palette(palette: Palette | None, far_off: Sequence[float]) -> dict[str, Any] | None:
-    """Return the colours of a legend, which would have no room for values that are far off."""
-    entries = [entry for entry in palette.entries if entry.value not in far_off] if palette else []
-    if palette is None or not entries:
+def _palette(palette: Palette | None) -> dict[str, Any] | None:
+    """Return the colours of a legend."""
+    if palette is None:
         return None
     return {
         "continuous": palette.rgb_continuous,
@@ -88,7 +89,7 @@ def _palette(palette: Palette | None, far_off: Sequence[float]) -> dict[str, Any
                 entry.blue,
                 255 if palette.no_alpha or entry.alpha < 0 else entry.alpha,
             ]
-            for entry in entries
+            for entry in palette.entries
         ],
     }
 

@@ -1,10 +1,10 @@
-"""The tile matrix sets that a layer can be seen in."""
+"""The tile matrix sets in which a layer can be shown."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from mastaba.model.crs import WGS84
+from mastaba.model.extent import bbox_in
 from mastaba.model.tile_matrix_set_link import TileMatrixSetLink, links
 
 if TYPE_CHECKING:
@@ -17,28 +17,28 @@ if TYPE_CHECKING:
     from mastaba.service import Site
 
 _SMALLEST_BLOCK: Final = 4
-"""Tiles; slabs may be as small as one tile, which is too little for a question."""
+"""Tiles per side. A slab may contain a single tile, which is too little for one request."""
 
 _LARGEST_BLOCK: Final = 64
-"""Tiles; what a question costs must not depend on how large a slab somebody made."""
+"""Tiles per side. It limits the cost of a request if slabs are very large."""
 
 
 def extra_links(layer: Layer, site: Site) -> list[TileMatrixSetLink]:
-    """Return what is offered of other sets than the one that the layer is stored in."""
+    """Return the links to tile matrix sets other than the one in which the layer is stored."""
     if layer.is_vector or not site.catalogue.settings.tile_reprojection:
         return []
     return links(layer)
 
 
 def plain_names(layer: Layer, site: Site) -> dict[str, str]:
-    """Return the sets by identifier, under the names that OGC API knows them by."""
+    """Return the names of the sets in OGC API, by identifier."""
     names = [layer.pyramid.tile_matrix_set.id]
     names += [link.tile_matrix_set.id for link in extra_links(layer, site)]
     return {name: name for name in names}
 
 
 def published_names(layer: Layer, site: Site) -> dict[str, str]:
-    """Return the sets by identifier, under the names that WMTS publishes them by."""
+    """Return the names of the sets in WMTS, by identifier."""
     names = {layer.pyramid.tile_matrix_set.id: layer.levels_id}
     for link in extra_links(layer, site):
         names.setdefault(link.tile_matrix_set.id, link.levels_id)
@@ -46,7 +46,7 @@ def published_names(layer: Layer, site: Site) -> dict[str, str]:
 
 
 def block_size(level: Level) -> tuple[int, int]:
-    """Return rows and columns of tiles that are looked up at once: mostly those of a slab."""
+    """Return the rows and columns of tiles looked up per request: mostly those of a slab."""
 
     def block(size: int) -> int:
         whole_slabs = size * -(-_SMALLEST_BLOCK // size)
@@ -56,17 +56,16 @@ def block_size(level: Level) -> tuple[int, int]:
 
 
 def grids(layer: Layer, site: Site) -> list[dict[str, Any]]:
-    """Return the sets as the scripts know them: the one that the layer is stored in first."""
+    """Return the sets for the scripts, starting with the one in which the layer is stored."""
     pyramid = layer.pyramid
     limits = {name: level.limits for name, level in pyramid.levels.items()}
     blocks = {name: block_size(level) for name, level in pyramid.levels.items()}
     native = _grid(pyramid.tile_matrix_set, limits, layer.native_bbox) | {"blocks": blocks}
     found = {pyramid.tile_matrix_set.id: native}
     for link in extra_links(layer, site):
-        crs = link.tile_matrix_set.crs
-        area = layer.geographic_bbox.intersection(crs.area_of_use)
-        assert area is not None, "a set without anything of the layer is not linked"
-        grid = _grid(link.tile_matrix_set, link.limits, WGS84.transform_bbox(area, crs))
+        box = bbox_in(layer, link.tile_matrix_set.crs)
+        assert box is not None, "a set without anything of the layer is not linked"
+        grid = _grid(link.tile_matrix_set, link.limits, box)
         found.setdefault(link.tile_matrix_set.id, grid)
     return list(found.values())
 

@@ -1,4 +1,4 @@
-"""What the tiles of a layer are to a browser, and which styles show in them as they are stored."""
+"""How a browser can show the tiles of a layer."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ if TYPE_CHECKING:
 def kind(layer: Layer) -> str:
     """Return how the stored tiles of a layer are drawn.
 
-    ``image`` is for those that browsers decode; ``tiff``, ``elevation`` and ``vector`` are the
-    business of scripts.
+    Browsers decode ``image`` tiles; scripts decode ``tiff``, ``elevation`` and ``vector`` tiles.
     """
     tile_format = layer.pyramid.format
     if tile_format.is_vector:
@@ -24,7 +23,7 @@ def kind(layer: Layer) -> str:
 
 
 def format_label(layer: Layer) -> str:
-    """Return a short name of what the tiles are."""
+    """Return a short name of the tile format."""
     tile_format = layer.pyramid.format
     if tile_format.is_vector:
         return "Vector"
@@ -34,8 +33,8 @@ def format_label(layer: Layer) -> str:
 
 
 def is_picture(layer: Layer, style: Style | None) -> bool:
-    """Tell whether maps of a layer in a style are made for the eye, and not bare values."""
-    # Loaded on first use: a server of tiles alone needs nothing of what maps are made with.
+    """Return whether maps of a layer in a style are images for viewing, not raw values."""
+    # Imported on first use: a server without maps does not need the rendering modules.
     from mastaba.render.styled_layer import is_bytes
 
     return is_bytes(layer, style)

@@ -1,4 +1,4 @@
-"""The HTML pages; all that comes from the configuration is escaped here."""
+"""The HTML pages. All texts from the configuration are escaped here."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def list_page(
     settings: ServiceSettings, abstract: str, layers: Iterable[Layer], site: Site
 ) -> Document:
-    """Return the page with a picture of every layer."""
+    """Return the page that lists all layers with thumbnails."""
     base = base_path(settings.endpoint_uri)
     cards = [_card(layer, thumbnail(layer, site), base) for layer in layers]
     return _page(
@@ -63,9 +63,9 @@ def compare_page(settings: ServiceSettings, left: Layer, right: Layer) -> Docume
 
 
 def base_path(endpoint_uri: str) -> str:
-    """Return the path that the pages and their files are below.
+    """Return the path below which the pages and their files are served.
 
-    Only the path: the pages are then free to be opened under another name of the host.
+    Without scheme and host, the pages also work under another host name.
     """
     return quote(urlsplit(endpoint_uri).path.rstrip("/"), safe="/%:@!$&'()*+,;=~-._")
 
@@ -86,23 +86,23 @@ def _template(name: str) -> Template:
     return Template(files("mastaba_viewer").joinpath("templates", name).read_text("utf-8"))
 
 
-def _card(layer: Layer, picture: Thumbnail | None, base: str) -> str:
+def _card(layer: Layer, image: Thumbnail | None, base: str) -> str:
     address = escape(f"{base}/{quote(layer.id, safe='')}")
     return (
         f'<li class="card" data-layer="{escape(layer.id)}"><a href="{address}">'
-        f'<span class="picture">{_picture(picture)}</span>'
+        f'<span class="picture">{_thumbnail(image)}</span>'
         f'<span class="title">{escape(layer.title)}</span></a>'
         f"{_paragraph(layer.abstract, 'abstract')}"
         f'<p class="tags">{_tags(layer)}</p></li>\n'
     )
 
 
-def _picture(picture: Thumbnail | None) -> str:
-    if picture is None:
+def _thumbnail(image: Thumbnail | None) -> str:
+    if image is None:
         return ""
-    if picture.tile is None:
-        return f'<img src="{escape(picture.url)}" alt="" loading="lazy" decoding="async">'
-    tile = json.dumps(picture.tile, ensure_ascii=False, separators=(",", ":"))
+    if image.tile is None:
+        return f'<img src="{escape(image.url)}" alt="" loading="lazy" decoding="async">'
+    tile = json.dumps(image.tile, ensure_ascii=False, separators=(",", ":"))
     return f'<canvas data-tile="{escape(tile)}" aria-hidden="true"></canvas>'
 
 

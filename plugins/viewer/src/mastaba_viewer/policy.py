@@ -1,4 +1,4 @@
-"""The Content-Security-Policy: own files, and tiles and maps from where the services say."""
+"""The Content-Security-Policy: own files, and tiles and maps from the hosts of the services."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _SOURCES: Final = ("tms", "wmts", "wms", "ogcapi")
 
 
 def content_security_policy(services: Mapping[str, Service]) -> str:
-    """Return the value of the header."""
+    """Return the value of the Content-Security-Policy header."""
     sources = " ".join(("'self'", *_origins(services)))
     return (
         "default-src 'none'; script-src 'self'; style-src 'self'; "
@@ -23,12 +23,12 @@ def content_security_policy(services: Mapping[str, Service]) -> str:
 
 
 def _origins(services: Mapping[str, Service]) -> list[str]:
-    """Return scheme, host and port of the services that tiles and maps come from, sorted."""
+    """Return the sorted origins (scheme, host and port) of the services of tiles and maps."""
     found = set()
     for name in _SOURCES:
         if name in services:
             parts = urlsplit(services[name].settings.endpoint_uri)
-            # Only what can be no more than one source expression of the policy.
+            # Anything else could inject further expressions into the policy.
             if parts.scheme in ("http", "https") and _is_host(parts.netloc):
                 found.add(f"{parts.scheme}://{parts.netloc}")
     return sorted(found)

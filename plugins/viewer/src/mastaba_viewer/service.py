@@ -1,4 +1,4 @@
-"""The service: what lies at which path."""
+"""The viewer service and its paths."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class Viewer(Service):
 
     ==================================================== ==============================
     ``/``                                                the list of layers
-    ``/{layer}``                                         the map of one
-    ``/compare/{left}/{right}``                          two on one map
+    ``/{layer}``                                         the map of one layer
+    ``/compare/{left}/{right}``                          two layers on one map
     ``/data/layers.json``                                the list, for scripts
     ``/data/layers/{layer}.json``                        one layer, for scripts
     ``/data/stored/{layer}/{tile matrix}/{row}/{col}``   which tiles of a block are stored
@@ -37,12 +37,15 @@ class Viewer(Service):
     name: ClassVar[str] = "viewer"
     title: ClassVar[str] = "Map viewer"
 
+    def page_uri(self) -> str:
+        return self.settings.endpoint_uri
+
     def respond(self, request: Request) -> Response:
         """Return a page, data or a file.
 
         Raises:
-            UnknownPathError: there is none at this path.
-            SlabFormatError, StorageError: it cannot be told which tiles are stored.
+            UnknownPathError: the path is unknown.
+            SlabFormatError, StorageError: the index of stored tiles cannot be read.
         """
         return self._secured(self._find(request.path).respond(request))
 
@@ -57,7 +60,7 @@ class Viewer(Service):
         match path.split("/")[1:]:
             case []:
                 return self._list
-            # Everything else is deeper, so that layers may have any name.
+            # All other paths are deeper, so a layer may have any name.
             case [layer]:
                 return layer_page(self.settings, self._layer(layer))
             case ["compare", left, right]:
@@ -68,17 +71,17 @@ class Viewer(Service):
                 return layer_document(self._layer(name.removesuffix(".json")), self.site)
             case ["data", "stored", layer, tile_matrix, row, col]:
                 return stored_tiles(self._layer(layer), self.site, tile_matrix, row, col)
-        raise UnknownPathError("Nothing is at this address")
+        raise UnknownPathError("No page at this path")
 
     def _layer(self, identifier: str) -> Layer:
         layer = self.site.catalogue.layers.get(identifier)
         if layer is None or self.name in layer.hidden_from:
-            raise UnknownPathError("There is no such layer")
+            raise UnknownPathError("Unknown layer")
         return layer
 
     @cached_property
     def _list(self) -> Document:
-        # Without an abstract, a service has the default of its title in that place.
+        # The default abstract of a service is its title.
         abstract = "" if self.settings.abstract == self.title else self.settings.abstract
         return list_page(self.settings, abstract, self.published_layers(), self.site)
 
@@ -95,7 +98,7 @@ class Viewer(Service):
             ("Content-Security-Policy", self._policy),
             ("X-Content-Type-Options", "nosniff"),
             ("Referrer-Policy", "same-origin"),
-            # Files have no version in their name: the ETag tells whether they are still good.
+            # File names contain no version, so browsers must revalidate with the ETag.
             ("Cache-Control", "no-cache"),
         ]
         return response

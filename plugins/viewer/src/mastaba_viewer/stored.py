@@ -1,4 +1,7 @@
-"""Which tiles are stored: a browser that asks for others would log each of them as an error."""
+"""Information about which tiles are stored.
+
+The scripts use it to avoid requests for missing tiles, which browsers log as errors.
+"""
 
 from __future__ import annotations
 
@@ -15,14 +18,20 @@ if TYPE_CHECKING:
 
 
 def stored_tiles(layer: Layer, site: Site, tile_matrix: str, row: str, col: str) -> Document:
-    """Return which tiles of a block are stored: for each of its rows, 1 or 0 for each column.
+    """Return which tiles of a block are stored.
+
+    The document has one text per tile row, with 1 (stored) or 0 for each tile column.
 
     Args:
-        row, col: of the block, in blocks of `grids.block_size`.
+        layer: layer of the tiles.
+        site: site of the layer.
+        tile_matrix: identifier of the tile matrix.
+        row: row of the block, in units of `grids.block_size`.
+        col: column of the block, in units of `grids.block_size`.
 
     Raises:
         UnknownPathError: the layer has no such block.
-        SlabFormatError, StorageError: it cannot be read.
+        SlabFormatError, StorageError: the slab cannot be read.
     """
     reader = site.catalogue.readers[layer.id].get(tile_matrix)
     if reader is None:
@@ -45,5 +54,5 @@ def stored_tiles(layer: Layer, site: Site, tile_matrix: str, row: str, col: str)
 
 def _index(text: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) < 10):
-        raise UnknownPathError("there is no such block of tiles")
+        raise UnknownPathError("invalid row or column of a block of tiles")
     return int(text)

@@ -1,4 +1,4 @@
-"""The small picture of a layer: one request for each, and a cheap one."""
+"""Thumbnails of layers: one cheap request for each."""
 
 from __future__ import annotations
 
@@ -23,15 +23,16 @@ _WIDTH: Final = 440
 _HEIGHT: Final = 260
 _SMALLEST: Final = 16
 _MAX_TILES: Final = 36
-"""Source tiles of one map: a list of a thousand layers must not be a burden."""
+"""Most source tiles of one map, so that even a list of a thousand layers stays cheap."""
 
 
 @dataclass(frozen=True, slots=True)
 class Thumbnail:
-    """Where the picture of a layer comes from.
+    """The source of a thumbnail.
 
     Attributes:
-        tile: what a script has to know to draw it; None for a picture that browsers show.
+        url: URL of the image or tile.
+        tile: description of the tile for the script that draws it; None if browsers show it.
     """
 
     url: str
@@ -39,7 +40,7 @@ class Thumbnail:
 
 
 def thumbnail(layer: Layer, site: Site) -> Thumbnail | None:
-    """Return a map of the whole layer, or else a tile of it; None when no service gives either."""
+    """Return a map of the whole layer, or else one of its tiles, or None if neither is served."""
     url = _map_url(layer, site)
     return Thumbnail(url) if url is not None else _tile(layer, site)
 
@@ -85,7 +86,7 @@ def _is_cheap(layer: Layer, site: Site) -> bool:
 
 
 def _tile(layer: Layer, site: Site) -> Thumbnail | None:
-    """Return the tile in the middle of the coarsest level, where there most likely is one."""
+    """Return the tile in the middle of the coarsest level, which most likely exists."""
     makers = (tms_source, wmts_source, tile_source)
     source = next((found for make in makers if (found := make(layer, site)) is not None), None)
     if source is None or not source["styles"]:

@@ -106,8 +106,8 @@ class GetCapabilities:
         writer = LayerWriter(
             version,
             self._settings.endpoint_uri,
+            self._general.equivalences,
             legends="image/png" in self._offer.legend_formats,
-            all_boxes=is_inspire,
         )
         root_layer = self._settings.own.get("root_layer") or {}
         root = writer.root(

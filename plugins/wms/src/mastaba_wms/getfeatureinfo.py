@@ -7,7 +7,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from mastaba.errors import UnsupportedFormatError
-from mastaba.featureinfo.answers import INFO_FORMATS, PixelAnswer, value_texts, written
+from mastaba.featureinfo.answers import (
+    INFO_FORMATS,
+    PixelAnswer,
+    position_of,
+    value_texts,
+    written,
+)
 from mastaba.featureinfo.external import ExternalAnswer, ExternalQuery, ExternalWMS
 from mastaba.http.request import printable
 from mastaba.http.response import Response, content_disposition
@@ -118,7 +124,10 @@ class GetFeatureInfo:
 
             site = self._site
             value = pixel_value(site.catalogue, site.renderer.tiles, image, layer, query.j, query.i)
-            return PixelAnswer(layer.id, value_texts(value))
+            position = position_of(
+                image.bbox, image.crs, image.width, image.height, query.i, query.j
+            )
+            return PixelAnswer(layer.id, value_texts(value), position)
         return self._external.ask(
             layer.feature_info,
             ExternalQuery(
@@ -135,7 +144,8 @@ class GetFeatureInfo:
 
 
 def _info_format(parameters: Mapping[str, str]) -> str:
-    value = params.required(parameters, "INFO_FORMAT")
+    # Mandatory in 1.3.0, optional in 1.1.1. Clients of both leave it out.
+    value = parameters.get("info_format") or INFO_FORMATS[0]
     name = value.strip().lower()
     if name not in INFO_FORMATS:
         raise UnsupportedFormatError(f"there is no format {printable(value)}", "INFO_FORMAT")

@@ -47,10 +47,10 @@ class GetLegendGraphic:
         """
         # Loaded on first use: drawing takes a library that maps do without.
         from mastaba_wms.drawing import encoded
-        from mastaba_wms.legend import Symbol, draw_legend
+        from mastaba_wms.legend import Symbol, draw_legend, style_of_legend
 
         layer = find(self._layers, params.required(parameters, "LAYER"), "LAYER")
-        style = layer.style(parameters.get("style", ""))
+        style = style_of_legend(layer.layer, layer.style(parameters.get("style", "")))
         value = parameters.get("format") or DEFAULT_FORMAT
         encoder = self._encoders.get(value.strip().lower())
         if encoder is None:

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
-
-from mastaba.encoding.base import Encoder, Raster
+from mastaba.encoding.base import Encoder
 from mastaba.errors import UnsupportedFormatError
-from mastaba.http.response import Response, content_disposition
+from mastaba.http.body import spooled
+from mastaba.http.response import content_disposition
 from mastaba_wms import params
 from mastaba_wms.mapquery import MapQueries, MapQuery
 
 if TYPE_CHECKING:
-    from mastaba.render.request import MapImage
+    from mastaba.http.request import Request
+    from mastaba.http.response import Response
+    from mastaba.render.encoded_map import EncodedMap
+    from mastaba.render.engine import PreparedMap
+    from mastaba.render.request import MapImage, Pixels
     from mastaba.service import Site
 
 # Clients such as GDAL expect three channels of a JPEG, whatever the layer (wms.md section 3.4).
@@ -33,8 +37,8 @@ class GetMap:
         self._site = site
         self._queries = queries
 
-    def respond(self, parameters: Mapping[str, str]) -> Response:
-        """Return a map.
+    def respond(self, request: Request, parameters: Mapping[str, str]) -> Response:
+        """Return a map, or 304 when the client has it already.
 
         Raises:
             RequestError: the request is not valid, or asks too much.
@@ -42,42 +46,61 @@ class GetMap:
         """
         version = params.version(parameters)
         query = self._queries.read(version, parameters, self._queries.layers(parameters))
+        query.encoder.check_options(query.options)
+        query = self._drawable(query)
         prepared = self._site.renderer.prepare(query.map)
-        _check_format(query)
-        body = _encoded(query, prepared.draw())
-        media_type = query.encoder.media_type
-        headers = [
-            ("Content-Type", media_type),
-            ("Content-Disposition", content_disposition(media_type, query.file_name)),
-        ]
-        return Response(200, headers, body)
+        # Loaded on first use, as the renderer.
+        from mastaba.http.map_response import cache_control, drawn_response, identity_of
+
+        encoded = _encoded_map(query, prepared)
+        wanted, media_type = query.map, query.encoder.media_type
+        layers = [identity_of(entry) for entry in wanted.layers]
+        place = (wanted.bbox, wanted.crs.code, wanted.width, wanted.height)
+        picture = (media_type, query.background, sorted(query.options.items()))
+        return drawn_response(
+            request,
+            self._site.renderer.admission,
+            [prepared],
+            (layers, place, wanted.resolution_factor, picture),
+            encoded.memory,
+            lambda: spooled(encoded.pieces()),
+            always=cache_control(entry.layer for entry in wanted.layers),
+            content=[
+                ("Content-Type", media_type),
+                ("Content-Disposition", content_disposition(media_type, query.file_name)),
+            ],
+        )
+
+    def _drawable(self, query: MapQuery) -> MapQuery:
+        """Return a query with styles that a picture format can hold."""
+        if not query.encoder.is_picture:
+            return query
+        # Loaded on first use, as the renderer: a server that only describes itself needs neither.
+        from mastaba.render.float_pictures import in_picture
+
+        site, wanted = self._site, query.map
+        tiles = site.renderer.tiles
+        layers = tuple(in_picture(entry, site.catalogue, tiles) for entry in wanted.layers)
+        return replace(query, map=replace(wanted, layers=layers))
 
 
-def _check_format(query: MapQuery) -> None:
-    """Refuse what cannot be written before it is drawn."""
-    # Loaded on first use, as the renderer: a server that only describes itself needs neither.
-    from mastaba.render.styled_layer import is_bytes
-
-    query.encoder.check_options(query.options)
-    entry = query.map.layers[0]
-    if query.encoder.is_picture and not is_bytes(entry.layer, entry.style):
-        raise _unfit(query.encoder)
-
-
-def _encoded(query: MapQuery, image: MapImage) -> bytes:
+def _encoded_map(query: MapQuery, prepared: PreparedMap) -> EncodedMap:
     from mastaba.render.compose import as_data, as_picture
+    from mastaba.render.encoded_map import EncodedMap, coloured
 
     encoder, background = query.encoder, query.background
-    if encoder.is_picture:
+
+    def finish(image: MapImage, _row: int) -> Pixels:
+        if not encoder.is_picture:
+            return as_data(image, background)
         pixels = as_picture(image, background, alpha_possible=encoder.holds_alpha)
-        if encoder.name == _ALWAYS_RGB and pixels.shape[2] == 1:
-            pixels = np.repeat(pixels, 3, axis=2)
-    else:
-        pixels = as_data(image, background)
-    if not encoder.accepts(pixels.dtype, pixels.shape[2]):
-        raise _unfit(encoder)
-    raster = Raster(np.ascontiguousarray(pixels), query.map.bbox, query.map.crs, image.nodata)
-    return encoder.encode(raster, query.options)
+        return coloured(pixels) if encoder.name == _ALWAYS_RGB else pixels
+
+    place = query.map.bbox, query.map.crs
+    try:
+        return EncodedMap(prepared, finish, encoder, query.options, *place)
+    except UnsupportedFormatError:
+        raise _unfit(encoder) from None
 
 
 def _unfit(encoder: Encoder) -> UnsupportedFormatError:

@@ -9,7 +9,8 @@ from typing import Final
 
 from mastaba.http.markup import coordinate, decimal, element, leaf, optional_leaf
 from mastaba.model.bbox import WORLD, BoundingBox
-from mastaba.model.crs import CRS, WGS84
+from mastaba.model.crs import CRS, Equivalences
+from mastaba.model.extent import bbox_in, geographic_extent
 from mastaba.model.layer import Attribution, Layer, Metadata
 from mastaba.model.style import Style
 from mastaba_wms.getlegendgraphic import DEFAULT_FORMAT, legend_url
@@ -17,8 +18,6 @@ from mastaba_wms.published import PublishedLayer
 from mastaba_wms.versions import Version
 
 _XLINK: Final = "http://www.w3.org/1999/xlink"
-# Codes whose box must be the geographic one, digit for digit (conformance.md W-19).
-_GEOGRAPHIC: Final = frozenset(("CRS:84", "EPSG:4326"))
 _NOT_NMTOKEN: Final = re.compile(r"[^\w.:-]")
 _NO_TYPE: Final = "other"
 
@@ -30,19 +29,17 @@ class LayerWriter:
         version: of the document.
         endpoint_uri: public URL of the service.
         legends: whether legends that we draw are announced for styles with a palette.
-        all_boxes: whether each layer has a box in every CRS, and not only in its own.
+        equivalences: CRSs that count as the same.
     """
 
     def __init__(
-        self, version: Version, endpoint_uri: str, *, legends: bool, all_boxes: bool
+        self, version: Version, endpoint_uri: str, equivalences: Equivalences, *, legends: bool
     ) -> None:
         self._is_130 = version is Version.V1_3_0
         self._crs_name = version.crs_parameter
         self._endpoint_uri = endpoint_uri
         self._legends = legends
-        self._all_boxes = all_boxes
-        # Many layers lie in one place, and a transformation takes a while.
-        self._boxes: dict[tuple[BoundingBox, str], BoundingBox | None] = {}
+        self._equivalences = equivalences
 
     def root(
         self, title: str, abstract: str, shared: Sequence[str], layers: Iterable[PublishedLayer]
@@ -54,21 +51,24 @@ class LayerWriter:
             layers: in the order of the document.
         """
         codes = self._codes(shared)
-        world = self._bounding_box("CRS:84", WORLD) if self._is_130 and "CRS:84" in codes else ""
+        layers = list(layers)
+        box = geographic_extent(published.layer for published in layers) or WORLD
+        own = self._bounding_box("CRS:84", box) if self._is_130 and "CRS:84" in codes else ""
         return element(
             "Layer",
             leaf("Title", title),
             optional_leaf("Abstract", abstract),
             *(leaf(self._crs_name, code) for code in codes),
-            self._geographic_box(WORLD),
-            world,
+            self._geographic_box(box),
+            own,
             *(self._layer(layer, codes) for layer in layers),
         )
 
     def _layer(self, published: PublishedLayer, shared: Sequence[str]) -> str:
         layer = published.layer
         own = self._codes(published.crs.own)
-        boxed = dict.fromkeys([*own, *shared]) if self._all_boxes else own[:1]
+        # Boxes are not inherited: that of the root is no box of the layer.
+        boxed = dict.fromkeys([*own, *shared])
         return element(
             "Layer",
             leaf("Name", layer.id),
@@ -105,15 +105,7 @@ class LayerWriter:
 
     def _box_in(self, code: str, layer: Layer) -> str:
         """Return the box of a layer in a CRS, or nothing where it has none."""
-        native = layer.pyramid.tile_matrix_set.crs
-        if code in _GEOGRAPHIC:
-            return self._bounding_box(code, layer.geographic_bbox)
-        if code == native.code:
-            return self._bounding_box(code, layer.native_bbox)
-        key = layer.geographic_bbox, code
-        if key not in self._boxes:
-            self._boxes[key] = _transformed(layer.geographic_bbox, CRS.from_code(code))
-        bbox = self._boxes[key]
+        bbox = bbox_in(layer, CRS.from_code(code), self._equivalences)
         return "" if bbox is None else self._bounding_box(code, bbox)
 
     def _bounding_box(self, code: str, bbox: BoundingBox) -> str:
@@ -169,10 +161,12 @@ class LayerWriter:
         if not self._legends or style.palette is None:
             return ""
         # Loaded on first use: see GetLegendGraphic.
-        from mastaba_wms.legend import legend_size
+        from mastaba_wms.legend import legend_size, style_of_legend
 
         url = legend_url(self._endpoint_uri, layer.id, style, DEFAULT_FORMAT)
-        return self._picture("LegendURL", DEFAULT_FORMAT, url, *legend_size(style))
+        return self._picture(
+            "LegendURL", DEFAULT_FORMAT, url, *legend_size(style_of_legend(layer, style))
+        )
 
     def _picture(self, name: str, media_type: str, url: str, width: int, height: int) -> str:
         if width <= 0 or height <= 0:
@@ -209,14 +203,3 @@ def keyword_list(words: Iterable[str]) -> str:
     """Return ``KeywordList``, or nothing without any."""
     leaves = [leaf("Keyword", word) for word in words]
     return element("KeywordList", *leaves) if leaves else ""
-
-
-def _transformed(geographic: BoundingBox, crs: CRS) -> BoundingBox | None:
-    """Return a box in another CRS, cut to its area of use; None when nothing of it is there."""
-    cropped = geographic.intersection(crs.area_of_use)
-    if cropped is None:
-        return None
-    try:
-        return WGS84.transform_bbox(cropped, crs)
-    except ValueError:
-        return None

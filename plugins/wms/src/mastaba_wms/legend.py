@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from PIL import Image, ImageDraw
 
+from mastaba.model.layer import Layer
 from mastaba.model.style import Palette, Style
+from mastaba.render.legend_palette import legend_palette
 from mastaba_wms.drawing import LINE_HEIGHT, Colour, canvas, font, text_width
 
 _MARGIN = 4
@@ -47,6 +49,11 @@ class _Plan:
     labels: tuple[tuple[str, float], ...] = ()
     steps: tuple[Colour, ...] = ()
     ramp: int = 0
+
+
+def style_of_legend(layer: Layer, style: Style) -> Style:
+    """Return a style with the palette that its legend shows."""
+    return replace(style, palette=legend_palette(layer, style))
 
 
 def legend_size(style: Style, symbol: Symbol = Symbol()) -> tuple[int, int]:

@@ -17,7 +17,7 @@ from mastaba.errors import (
 )
 from mastaba.http.request import printable
 from mastaba.model.bbox import BoundingBox
-from mastaba_wms.versions import OF_REQUESTS, Version
+from mastaba_wms.versions import OF_REQUESTS, Version, named
 
 
 class Operation(StrEnum):
@@ -37,7 +37,14 @@ class Exceptions(StrEnum):
     BLANK = "BLANK"
 
 
-_OPERATIONS: Final = {operation.lower(): operation for operation in Operation}
+# The second group are the names of WMS 1.0.0, which 1.1.1 still accepts (OGC 01-068r3 annex A).
+OPERATIONS: Final = {
+    **{operation.lower(): operation for operation in Operation},
+    "capabilities": Operation.GET_CAPABILITIES,
+    "map": Operation.GET_MAP,
+    "feature_info": Operation.GET_FEATURE_INFO,
+}
+"""Operations by the value of REQUEST in lower case."""
 # Media types are the values of WMS 1.1.1; clients send them with 1.3.0 as well.
 _EXCEPTIONS: Final = {
     "xml": Exceptions.XML,
@@ -49,7 +56,7 @@ _EXCEPTIONS: Final = {
 }
 _FLAGS: Final = {"true": True, "false": False}
 _INSPIRE: Final = {"true": True, "1": True, "false": False, "0": False}
-_NUMBER: Final = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_NUMBER: Final = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _COLOUR: Final = re.compile(r"(?:0[xX]|#)?([0-9A-Fa-f]{6})")
 # Longer texts are no numbers that anybody means.
 _MAX_DIGITS: Final = 9
@@ -75,10 +82,11 @@ def operation(parameters: Mapping[str, str]) -> Operation:
     request = parameters.get("request")
     if service and service.upper() != "WMS":
         raise InvalidParameterError(f"SERVICE is not WMS but {printable(service)}", "SERVICE")
-    found = _OPERATIONS.get((request or "").lower())
+    found = OPERATIONS.get((request or "").lower())
     # The standard asks for SERVICE in GetCapabilities only; where REQUEST is missing as well,
-    # the request may have been meant for another service.
-    if not service and (not request or found is Operation.GET_CAPABILITIES):
+    # the request may have been meant for another service. WMTVER belongs to WMS alone.
+    is_ambiguous = not service and "wmtver" not in parameters
+    if is_ambiguous and (not request or found is Operation.GET_CAPABILITIES):
         raise MissingParameterError("the parameter SERVICE is missing", "SERVICE")
     if not request:
         raise MissingParameterError("the parameter REQUEST is missing", "REQUEST")
@@ -94,7 +102,9 @@ def version(parameters: Mapping[str, str]) -> Version:
         MissingParameterError: it is absent or empty.
         InvalidParameterError: it is none that we speak.
     """
-    value = required(parameters, "VERSION")
+    value = named(parameters)
+    if not value:
+        raise MissingParameterError("the parameter VERSION is missing", "VERSION")
     found = OF_REQUESTS.get(value)
     if found is None:
         raise InvalidParameterError(f"there is no version {printable(value)}", "VERSION")

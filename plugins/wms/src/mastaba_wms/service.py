@@ -104,7 +104,7 @@ class WMSService(Service):
             parameters = request.query
         operation = params.operation(parameters)
         if operation is Operation.GET_MAP:
-            return self._get_map.respond(parameters)
+            return self._get_map.respond(request, parameters)
         if operation is Operation.GET_CAPABILITIES:
             return self._get_capabilities.respond(request, parameters)
         if operation is Operation.GET_FEATURE_INFO:
@@ -123,7 +123,7 @@ class WMSService(Service):
 
     def _sheet(self, parameters: Mapping[str, str]) -> Sheet | None:
         """Return the paper for a report, or None when it has to be XML."""
-        if parameters.get("request", "").lower() != Operation.GET_MAP.lower():
+        if params.OPERATIONS.get(parameters.get("request", "").lower()) is not Operation.GET_MAP:
             return None
         try:
             sheet = self._queries.sheet(parameters)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from enum import Enum
 from typing import Final
@@ -36,10 +37,27 @@ OF_REQUESTS: Final = {
     "1.1.0": Version.V1_1_1,
 }
 
+_PARTS: Final = 3
+_NUMBER: Final = re.compile("[0-9]{1,9}")
+
+
+def named(parameters: Mapping[str, str]) -> str:
+    """Return the version that a request names, empty without one.
+
+    WMTVER is the name of the parameter before 1.1.0 (OGC 01-068r3 clause 6.2.4 and annex A).
+    """
+    return parameters.get("version") or parameters.get("wmtver") or ""
+
 
 def negotiated(parameters: Mapping[str, str]) -> Version:
-    """Return the version to answer in whatever the client names: 1.3.0 unless it is known.
+    """Return the version of capabilities and error reports (OGC 06-042 clause 6.2.4).
 
-    For capabilities and error reports (wms.md section 1).
+    It is the version that the request names. For an unknown number it is the highest version
+    below that number, or the lowest version of all. Without a valid number it is the highest
+    version.
     """
-    return OF_REQUESTS.get(parameters.get("version", ""), Version.V1_3_0)
+    parts = named(parameters).split(".")
+    if len(parts) > _PARTS or not all(_NUMBER.fullmatch(part) for part in parts):
+        return Version.V1_3_0
+    wanted = [*map(int, parts), 0, 0]
+    return Version.V1_3_0 if wanted[:_PARTS] >= [1, 3, 0] else Version.V1_1_1

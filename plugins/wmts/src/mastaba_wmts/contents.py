@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from operator import attrgetter
 from typing import Final
 
 from mastaba.http.markup import coordinate, decimal, element, leaf, optional_leaf, text
 from mastaba.http.tile_styles import listed_styles
 from mastaba.model.bbox import BoundingBox
+from mastaba.model.crs import CRS
+from mastaba.model.extent import bbox_in
 from mastaba.model.layer import Layer
 from mastaba.model.style import Legend, Style
 from mastaba.model.tile_matrix_set import TileLimits, TileMatrix, TileMatrixSet
@@ -18,14 +21,18 @@ from mastaba_wmts.params import INFO_EXTENSIONS, INFO_FORMATS
 
 _SAME_SCALE: Final = 1e-6
 
+CRSName = Callable[[CRS], str]
 
-def contents(layers: Iterable[Layer], restful_uri: str = "") -> str:
+
+def contents(layers: Iterable[Layer], restful_uri: str = "", *, crs_names: str = "urn") -> str:
     """Return the section.
 
     Args:
         layers: in the order of the document.
         restful_uri: public URL below which the RESTful paths are announced; empty for none.
+        crs_names: how CRSs are named, ``urn`` or ``code``.
     """
+    crs_name: CRSName = attrgetter(crs_names)
     written = []
     published: dict[str, tuple[TileMatrixSet, tuple[TileMatrix, ...]]] = {}
     native: dict[str, TileMatrixSet] = {}
@@ -40,12 +47,12 @@ def contents(layers: Iterable[Layer], restful_uri: str = "") -> str:
         for link in extra:
             published.setdefault(link.levels_id, (link.tile_matrix_set, link.matrices))
         _, offered = published[layer.levels_id]
-        written.append(_layer(layer, offered, extra, restful_uri))
+        written.append(_layer(layer, offered, extra, restful_uri, crs_name))
     for identifier, tile_matrix_set in native.items():
         whole = tile_matrix_set, tuple(tile_matrix_set.matrices.values())
         published.setdefault(identifier, whole)
     sets = [
-        _tile_matrix_set(identifier, tile_matrix_set, matrices)
+        _tile_matrix_set(identifier, tile_matrix_set, matrices, crs_name)
         for identifier, (tile_matrix_set, matrices) in sorted(published.items())
     ]
     return element("Contents", *written, *sets)
@@ -62,6 +69,7 @@ def _layer(
     offered: Iterable[TileMatrix],
     extra: Iterable[TileMatrixSetLink],
     restful_uri: str,
+    crs_name: CRSName,
 ) -> str:
     tile_format = layer.pyramid.format
     crs = layer.pyramid.tile_matrix_set.crs
@@ -72,6 +80,7 @@ def _layer(
     }
     native = [(level.matrix, level.limits) for level in layer.pyramid.levels.values()]
     is_queryable = layer.feature_info is not None
+    boxed = dict.fromkeys([crs, *(link.tile_matrix_set.crs for link in extra)])
     return element(
         "Layer",
         leaf("ows:Title", layer.title),
@@ -79,6 +88,7 @@ def _layer(
         keywords(layer.keywords),
         _geographic_bbox(layer.geographic_bbox),
         leaf("ows:Identifier", layer.id),
+        *(_bbox(layer, one, crs_name) for one in boxed),
         *(
             element("ows:Metadata", attributes={"xlink:href": metadata.url})
             for metadata in layer.metadata
@@ -129,6 +139,23 @@ def _geographic_bbox(bbox: BoundingBox) -> str:
         "ows:WGS84BoundingBox",
         leaf("ows:LowerCorner", f"{west} {south}"),
         leaf("ows:UpperCorner", f"{east} {north}"),
+    )
+
+
+def _bbox(layer: Layer, crs: CRS, crs_name: CRSName) -> str:
+    bbox = bbox_in(layer, crs)
+    if bbox is None:
+        return ""
+    corners = [(bbox.xmin, bbox.ymin), (bbox.xmax, bbox.ymax)]
+    lower, upper = (
+        " ".join(map(coordinate, reversed(corner) if crs.northing_first else corner))
+        for corner in corners
+    )
+    return element(
+        "ows:BoundingBox",
+        leaf("ows:LowerCorner", lower),
+        leaf("ows:UpperCorner", upper),
+        attributes={"crs": crs_name(crs)},
     )
 
 
@@ -187,7 +214,10 @@ def _limits(matrices: Sequence[tuple[TileMatrix, TileLimits]]) -> str:
 
 
 def _tile_matrix_set(
-    identifier: str, tile_matrix_set: TileMatrixSet, matrices: Iterable[TileMatrix]
+    identifier: str,
+    tile_matrix_set: TileMatrixSet,
+    matrices: Iterable[TileMatrix],
+    crs_name: CRSName,
 ) -> str:
     return element(
         "TileMatrixSet",
@@ -195,7 +225,7 @@ def _tile_matrix_set(
         optional_leaf("ows:Abstract", tile_matrix_set.abstract),
         keywords(tile_matrix_set.keywords),
         leaf("ows:Identifier", identifier),
-        leaf("ows:SupportedCRS", tile_matrix_set.crs.code),
+        leaf("ows:SupportedCRS", crs_name(tile_matrix_set.crs)),
         *(_tile_matrix(matrix, tile_matrix_set) for matrix in matrices),
     )
 

@@ -67,7 +67,7 @@ class GetCapabilities:
         self._general = catalogue.settings
         self._layers = layers
         self._restful = settings.own.get("restful", True)
-        self._section = lru_cache(maxsize=None)(self._make_section)
+        self._section = lru_cache(maxsize=2 * len(_WRITTEN))(self._make_section)
         self._document = lru_cache(maxsize=_KEPT_DOCUMENTS)(self._make_document)
 
     def respond(self, request: Request, wanted: CapabilitiesRequest) -> Response:
@@ -101,7 +101,11 @@ class GetCapabilities:
         if name == "OperationsMetadata":
             return self._operations(inspire)
         layers = filter(in_inspire, self._layers) if inspire else self._layers
-        return contents(layers, self._settings.endpoint_uri if self._restful else "")
+        return contents(
+            layers,
+            self._settings.endpoint_uri if self._restful else "",
+            crs_names=self._settings.own.get("crs_names", "urn"),
+        )
 
     def _identification(self) -> str:
         settings, general = self._settings, self._general

@@ -48,7 +48,7 @@ class GetFeatureInfo:
             SlabFormatError, StorageError: the tile cannot be read.
         """
         # What goes into answers is not needed by a server that is never asked.
-        from mastaba.featureinfo.answers import PixelAnswer, written
+        from mastaba.featureinfo.answers import PixelAnswer, position_of, written
 
         layer = self._tiles.layer(wanted.tile.layer)
         if layer.feature_info is None:
@@ -70,7 +70,12 @@ class GetFeatureInfo:
             raise PointOutOfRangeError("the pixel is not inside the tile", at_fault)
         part: PixelAnswer | ExternalAnswer
         if layer.feature_info.url is None:
-            part = PixelAnswer(layer.id, self._values(publisher, tile_row, tile_col, i, j))
+            bbox = matrix.bbox_of(TileLimits(tile_row, tile_row, tile_col, tile_col))
+            part = PixelAnswer(
+                layer.id,
+                self._values(publisher, tile_row, tile_col, i, j),
+                position_of(bbox, crs, matrix.tile_width, matrix.tile_height, i, j),
+            )
         else:
             part = self._ask(layer.feature_info, crs, matrix, tile_row, tile_col, i, j, media_type)
         answer = written([part], media_type)

@@ -24,6 +24,9 @@ SECTIONS: Final = (
 )
 """Names that SECTIONS may list, besides ``All``. A server without themes may leave them out."""
 
+# Clients write the names in any letter case.
+_SECTION_NAMES: Final = {name.lower(): name for name in (*SECTIONS, "All")}
+
 MEDIA_TYPES: Final = ("text/xml", "application/xml")
 """Of the capabilities document, the default first."""
 
@@ -159,13 +162,14 @@ def inspire(parameters: Mapping[str, str]) -> bool | None:
 def _sections(value: str | None) -> frozenset[str] | None:
     if value is None:
         return None
-    names = frozenset(_items(value))
+    names = _items(value)
     if not names:
         raise MissingParameterError("the parameter SECTIONS is empty", "sections")
-    unknown = names.difference(SECTIONS, ("All",))
+    found = {_SECTION_NAMES.get(name.lower(), name) for name in names}
+    unknown = found.difference(_SECTION_NAMES.values())
     if unknown:
-        raise InvalidParameterError(f"there is no section {printable(min(unknown))}", "sections")
-    return None if "All" in names else names
+        raise InvalidParameterError(f"Unknown section {printable(min(unknown))}", "sections")
+    return None if "All" in found else frozenset(found)
 
 
 def tile_request(parameters: Mapping[str, str]) -> TileRequest:

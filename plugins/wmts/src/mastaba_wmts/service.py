@@ -31,7 +31,13 @@ class WMTSService(Service):
             "default": True,
             "description": "Announce the RESTful paths in the capabilities; "
             "they answer in any case.",
-        }
+        },
+        "crs_names": {
+            "enum": ["urn", "code"],
+            "default": "urn",
+            "description": "How SupportedCRS names a CRS: urn, as GDAL and others need it for "
+            "the axis order, or code, for clients that compare it with AUTHORITY:CODE.",
+        },
     }
 
     def __init__(self, settings: ServiceSettings, site: Site) -> None:

@@ -9,10 +9,10 @@ try:
     from mastaba.render.compiled.colours import colours
     from mastaba.render.compiled.flatten import flatten
     from mastaba.render.compiled.resample import resample
-    from mastaba.render.compiled.warp import warp
+    from mastaba.render.compiled.warp import warp, warp_locally
 except ImportError:
     AVAILABLE = False
 else:
     AVAILABLE = True
 
-__all__ = ["AVAILABLE", "colours", "flatten", "resample", "warp"]
+__all__ = ["AVAILABLE", "colours", "flatten", "resample", "warp", "warp_locally"]

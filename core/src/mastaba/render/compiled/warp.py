@@ -175,3 +175,84 @@ def warp(
         )
         finish(line, result[i])
     return result.reshape(height, width, channels)
+
+
+@part
+def _weigh(
+    table: Float64, position: float, radius: float, first: int, weights: Float32, count: int
+) -> None:
+    """Write the weights of the taps from ``first`` on; they sum to 1."""
+    last = len(table) - 1
+    total = 0.0
+    for tap in range(count):
+        place = min(abs(first + tap - position) / radius, 1.0) * last
+        whole = min(int(place), last - 1)
+        beyond = place - whole
+        value = table[whole] * (1.0 - beyond) + table[whole + 1] * beyond
+        weights[tap] = value
+        total += value
+    for tap in range(count):
+        weights[tap] = weights[tap] / total
+
+
+@compiled(
+    uint8[:, :, ::1](given(uint8, 3), given(float64, 1), *[given(float64, 2)] * 4),
+    float32[:, :, ::1](given(float32, 3), given(float64, 1), *[given(float64, 2)] * 4),
+)  # type: ignore[untyped-decorator]
+def warp_locally(
+    pixels: Any, table: Float64, columns: Float64, rows: Float64, radii_x: Float64, radii_y: Float64
+) -> Any:
+    """Do what `mastaba.render.warp.warp_locally_in_numpy` does."""
+    source_height, source_width, channels = pixels.shape
+    samples = pixels.reshape(-1)
+    # From here on, four numbers would end behind the image.
+    last_begin = len(samples) - 4
+    height, width = columns.shape
+    row_weights = np.empty(int(2 * radii_y.max()) + 2, np.float32)
+    column_weights = np.empty(int(2 * radii_x.max()) + 2, np.float32)
+    line = np.zeros(width * channels + SLACK, np.float32)
+    result = np.empty((height, width * channels), pixels.dtype)
+    for i in range(height):
+        for j in range(width):
+            row, column = rows[i, j], columns[i, j]
+            if not math.isfinite(row + column):
+                for channel in range(channels):
+                    line[j * channels + channel] = 0
+                continue
+            radius_y, radius_x = radii_y[i, j], radii_x[i, j]
+            top = int64(math.ceil(row - radius_y - 1e-7))
+            left = int64(math.ceil(column - radius_x - 1e-7))
+            tall = int64(math.ceil(2 * radius_y - 1e-7))
+            wide = int64(math.ceil(2 * radius_x - 1e-7))
+            if top < 0 or left < 0 or top + tall > source_height or left + wide > source_width:
+                raise IndexError("a position outside of the image")
+            _weigh(table, row, radius_y, top, row_weights, tall)
+            _weigh(table, column, radius_x, left, column_weights, wide)
+            corner = (top * source_width + left) * channels
+            end = corner + ((tall - 1) * source_width + wide - 1) * channels
+            if end > last_begin:
+                # Behind the last pixels of an image there is nothing that could be taken along.
+                for channel in range(channels):
+                    line[j * channels + channel] = _single_sample(
+                        samples,
+                        corner + channel,
+                        source_width * channels,
+                        channels,
+                        row_weights[:tall],
+                        column_weights[:wide],
+                    )
+                continue
+            begin = np.uintp(corner)
+            total = float4.zeros()
+            for y in range(np.uintp(tall)):
+                place = begin
+                sum_across = float4.zeros()
+                for x in range(np.uintp(wide)):
+                    pixel = float4.load(samples, place)
+                    sum_across = float4.add_weighted(sum_across, column_weights[x], pixel)
+                    place += np.uintp(channels)
+                total = float4.add_weighted(total, row_weights[y], sum_across)
+                begin += np.uintp(source_width * channels)
+            float4.store(line, np.uintp(j * channels), total)
+        finish(line, result[i])
+    return result.reshape(height, width, channels)

@@ -1,22 +1,22 @@
-"""Where the services of this server give a layer: what the map and the request URLs are made of.
+"""Sources: the URLs at which the services of this server publish a layer.
 
-A source is an object of JSON:
+The map and the list of request URLs are built from sources. A source is a JSON object:
 
 ``id``, ``title``
-    ``tms``, ``wmts``, ``ogcapi-tiles``, ``wms`` or ``ogcapi-maps``, and its name for people.
+    ``tms``, ``wmts``, ``ogcapi-tiles``, ``wms`` or ``ogcapi-maps``, and a display name.
 ``type``
-    ``tiles``, or ``maps`` that are drawn for any extent.
+    ``tiles``, or ``maps`` of any extent.
 ``styles``
-    One object for each look that it can give: ``style`` is the identifier, or null for data as
-    stored; ``draws`` the kind of what comes (see `kinds.kind`), or null for what no browser shows;
-    ``template`` the URL, with placeholders in braces; ``rest`` one of another binding, and
-    ``legend`` the URL of a picture, where there are any; ``formats`` of maps.
+    One object for each style that the source offers. ``style`` is the identifier, or null for
+    stored data. ``draws`` is the kind of response (see `kinds.kind`), or null if browsers cannot
+    show it. ``template`` is the URL with placeholders in braces. Optional members are ``rest``
+    (template of the RESTful binding), ``legend`` (URL of an image) and ``formats`` (of maps).
 ``sets``
-    Of tiles: names of the tile matrix sets in URLs, by identifier.
+    Tiles only: names of the tile matrix sets in URLs, by identifier.
 ``crs``, ``limits``
-    Of maps: codes that may be asked for, and what one map may take.
+    Maps only: CRS codes that clients may request, and the limits of one map.
 ``documents``
-    Labels and URLs of descriptions, which may have placeholders too.
+    Labels and URLs of metadata documents; the URLs may contain placeholders too.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 def sources(layer: Layer, site: Site) -> list[dict[str, Any]]:
-    """Return the sources of a layer: stored tiles first, which cost the server least."""
+    """Return the sources of a layer. Stored tiles come first: they are cheapest for the server."""
     makers = (tms_source, wmts_source, tile_source, wms_source, map_source)
     found = (make(layer, site) for make in makers)
     return [source for source in found if source is not None]

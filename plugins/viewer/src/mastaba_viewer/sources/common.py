@@ -1,4 +1,4 @@
-"""What the sources of all protocols have in common."""
+"""Functions shared by the sources of all protocols."""
 
 from __future__ import annotations
 
@@ -16,20 +16,22 @@ _SHOWN: Final = ("image/png", "image/jpeg", "image/webp")
 
 
 def publisher(name: str, layer: Layer, site: Site) -> Service | None:
-    """Return the service of a name, or None when it does not publish the layer."""
+    """Return a service by name, or None if it does not publish the layer."""
     return None if name in layer.hidden_from else site.services.get(name)
 
 
 def segment(text: str) -> str:
-    """Return a text as one segment of a path."""
+    """Encode a text as one path segment."""
     return quote(text, safe="")
 
 
 def with_query(uri: str, parameters: Mapping[str, str], places: Mapping[str, str]) -> str:
-    """Return a URL with parameters.
+    """Return a URL with query parameters.
 
     Args:
-        places: values that are placeholders, or encoded already.
+        uri: base URL, which may already have a query.
+        parameters: values that need encoding.
+        places: placeholders, or values that are already encoded.
     """
     joint = "&" if "?" in uri else "?"
     fixed = urlencode(parameters, quote_via=quote, safe="/:")
@@ -37,34 +39,34 @@ def with_query(uri: str, parameters: Mapping[str, str], places: Mapping[str, str
 
 
 def document(label: str, url: str) -> dict[str, str]:
-    """Return a description of a layer or service that can be asked for."""
+    """Return the entry of a metadata document of a layer or service."""
     return {"label": label, "url": url}
 
 
 def picture_formats(site: Site) -> list[str]:
-    """Return the media types of maps that browsers show."""
+    """Return the media types of maps that browsers can show."""
     return [name for name in map_formats(site) if name.lower() in _SHOWN]
 
 
 def data_formats(site: Site) -> list[str]:
-    """Return the media types of maps that keep bare values."""
+    """Return the media types of maps that contain raw values."""
     return [name for name in map_formats(site) if not site.encoders[name.lower()].is_picture]
 
 
 def map_formats(site: Site) -> list[str]:
-    """Return the media types that maps can be had in."""
+    """Return the media types in which maps are available."""
     return [name for name in site.catalogue.settings.map.formats if name.lower() in site.encoders]
 
 
 def map_crs(layer: Layer, site: Site) -> list[str]:
-    """Return the codes of the CRSs that maps of a layer may be asked for in, its own first."""
+    """Return the codes of the CRSs in which maps of a layer are available, its own first."""
     offer = CRSOffer(site.catalogue.settings)
     native = layer.pyramid.tile_matrix_set.crs.code.upper()
     return list(dict.fromkeys((native, *offer.of(layer).own, *offer.shared)))
 
 
 def map_limits(site: Site) -> dict[str, Any]:
-    """Return what one map may take."""
+    """Return the limits of one map."""
     settings = site.catalogue.settings.map
     return {
         "width": settings.max_width,

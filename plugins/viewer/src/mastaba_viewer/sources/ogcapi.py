@@ -32,7 +32,7 @@ _STORED: Final = {
 
 
 def tile_source(layer: Layer, site: Site) -> dict[str, Any] | None:
-    """Return the source of tiles, or None when OGC API does not publish any of the layer."""
+    """Return the source of tiles, or None if OGC API publishes no tiles of the layer."""
     service = publisher("ogcapi", layer, site)
     if service is None or not service.settings.own.get("tiles", True):
         return None
@@ -55,7 +55,7 @@ def tile_source(layer: Layer, site: Site) -> dict[str, Any] | None:
 
 
 def map_source(layer: Layer, site: Site) -> dict[str, Any] | None:
-    """Return the source of maps, or None when OGC API does not publish any of the layer."""
+    """Return the source of maps, or None if OGC API publishes no maps of the layer."""
     service = publisher("ogcapi", layer, site)
     if service is None or layer.is_vector or not service.settings.own.get("maps", True):
         return None
@@ -104,7 +104,7 @@ def _raster_tiles(layer: Layer, base: str, site: Site) -> list[dict[str, Any]]:
         if shows_in_stored_tiles(layer, style):
             found = {"draws": kind(layer), "template": f"{tiles}?f={stored}"}
         elif pictures and is_picture(layer, style):
-            # Asked for transparency, the service draws the tile instead of sending the stored one.
+            # With "transparent", the service draws the tile instead of sending the stored one.
             found = {"draws": "image", "template": f"{tiles}?f=png&transparent=true"}
         else:
             continue

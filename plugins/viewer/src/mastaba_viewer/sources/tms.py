@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def tms_source(layer: Layer, site: Site) -> dict[str, Any] | None:
-    """Return the source, or None when TMS does not publish the layer."""
+    """Return the source, or None if TMS does not publish the layer."""
     service = publisher("tms", layer, site)
     if service is None:
         return None
@@ -22,7 +22,7 @@ def tms_source(layer: Layer, site: Site) -> dict[str, Any] | None:
     from_bottom = service.settings.own.get("y_origin", "top") == "bottom"
     tile_matrix_set = layer.pyramid.tile_matrix_set
     documents = [document("TileJSON", f"{base}/metadata.json"), document("TileMap", base)]
-    if _is_known_to_gdal(layer, from_bottom):
+    if _has_gdal_description(layer, from_bottom):
         documents.append(document("GDAL", f"{base}/gdal.xml"))
     return {
         "id": "tms",
@@ -44,15 +44,15 @@ def tms_source(layer: Layer, site: Site) -> dict[str, Any] | None:
 
 
 def _style(layer: Layer) -> str | None:
-    """Return the style that the tiles look like: the default one, or else one of no effect."""
+    """Return the style that stored tiles show: the default one, or else one without effect."""
     default = layer.default_style
     if default is not None and shows_in_stored_tiles(layer, default):
         return default.identifier
     return next((style.identifier for style in layer.styles if style.is_identity), None)
 
 
-def _is_known_to_gdal(layer: Layer, from_bottom: bool) -> bool:
-    """Tell whether the service has a description for GDAL, which counts levels in one way only."""
+def _has_gdal_description(layer: Layer, from_bottom: bool) -> bool:
+    """Return whether the service has a description for GDAL, which needs levels numbered from 0."""
     tile_matrix_set = layer.pyramid.tile_matrix_set
     if layer.is_vector or not tile_matrix_set.is_quadtree:
         return False

@@ -25,9 +25,9 @@ _LEGEND_FORMAT: Final = "image/png"
 
 
 def wms_source(layer: Layer, site: Site) -> dict[str, Any] | None:
-    """Return the source, or None when WMS does not publish the layer."""
+    """Return the source, or None if WMS does not publish the layer."""
     service = publisher("wms", layer, site)
-    # A comma ends a name in LAYERS.
+    # A comma separates names in LAYERS.
     if service is None or layer.is_vector or "," in layer.id:
         return None
     uri = service.settings.endpoint_uri

@@ -1,4 +1,4 @@
-"""WMTS: stored tiles, and tiles of extra tile matrix sets."""
+"""WMTS: stored tiles, and tiles in extra tile matrix sets."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _PLACES: Final = {
 
 
 def wmts_source(layer: Layer, site: Site) -> dict[str, Any] | None:
-    """Return the source, or None when WMTS does not publish the layer."""
+    """Return the source, or None if WMTS does not publish the layer."""
     service = publisher("wmts", layer, site)
     if service is None or layer.is_vector:
         return None
@@ -46,7 +46,7 @@ def _styles(layer: Layer, uri: str) -> list[dict[str, Any]]:
         for style in layer.styles
         if shows_in_stored_tiles(layer, style)
     ]
-    # Requests have to name a style even where none has an effect.
+    # Requests must name a style even if stored tiles show none.
     if not shown:
         shown = [(None, style.identifier) for style in layer.styles[:1]]
     return [

@@ -1,6 +1,6 @@
-// URLs of tiles and maps, from the templates of sources.
+// URLs of tiles and maps, built from the templates of sources.
 
-/** Put values in the places of a template; they must be encoded already. */
+/** Replace the placeholders of a template with values, which must already be encoded. */
 export function fill(template, values) {
   return template.replace(/\{(\w+)\}/g, (place, name) => values[name] ?? place);
 }
@@ -15,7 +15,7 @@ export function tileUrl({ source, set, look }, matrix, row, col, template = look
   });
 }
 
-/** Return west, south, east and north of a tile. */
+/** Return the box of a tile: west, south, east, north. */
 export function tileBox(matrix, row, col) {
   const width = matrix.tileWidth * matrix.cellSize;
   const height = matrix.tileHeight * matrix.cellSize;
@@ -24,7 +24,7 @@ export function tileBox(matrix, row, col) {
   return [west, north - height, west + width, north];
 }
 
-/** Return the part that two boxes have in common, or null. */
+/** Return the intersection of two boxes, or null. */
 export function intersection(one, other) {
   const box = [
     Math.max(one[0], other[0]),
@@ -35,7 +35,7 @@ export function intersection(one, other) {
   return box[0] < box[2] && box[1] < box[3] ? box : null;
 }
 
-/** Return the values for the places of an extent; the axes are in the order of the CRS. */
+/** Return the values for the placeholders of an extent; the axis order is that of the CRS. */
 export function extentValues(set, [west, south, east, north], width, height) {
   const edges = set.northingFirst ? [south, west, north, east] : [west, south, east, north];
   return {
@@ -50,7 +50,7 @@ export function extentValues(set, [west, south, east, north], width, height) {
 export function mapUrl({ source, set, look }, box, width, height, { format, transparent }) {
   return fill(look.template, {
     ...extentValues(set, box, width, height),
-    // OGC API goes by short names, and by other words for yes and no.
+    // OGC API uses short format names and lower-case booleans.
     FORMAT: source.id === "wms" ? format : format.replace(/^image\/(\w+).*/, "$1"),
     TRANSPARENT: source.id === "wms" ? String(transparent).toUpperCase() : transparent,
   });

@@ -1,16 +1,16 @@
-// What is shown of a layer: source, tile matrix set and style, which depend on each other.
+// The choice of source, tile matrix set and style of a layer, which depend on each other.
 
-/** Return what a source gives in a style that browsers show. */
+/** Return the styles of a source that browsers can show. */
 function looks(source) {
   return source.styles.filter((look) => look.draws);
 }
 
-/** Return the sets of a layer that a source can be seen in. */
+/** Return the sets of a layer that a source offers. */
 export function setsOf(layer, source) {
   return layer.sets.filter((set) => isOffered(source, set));
 }
 
-/** Tell whether a source gives tiles in a set, or maps in its CRS. */
+/** Return whether a source offers tiles in a set, or maps in its CRS. */
 export function isOffered(source, set) {
   return source.type === "maps" ? source.crs.includes(set.crs) : Object.hasOwn(source.sets, set.id);
 }
@@ -23,13 +23,13 @@ export function sourcesOf(layer) {
 const WEIGHTS = { source: 1, style: 2, set: 4 };
 
 /**
- * Return the choice that comes nearest to what is wanted: {source, set, look}; null when there is
- * none. What was changed last counts most, and the rest follows it.
+ * Return the choice closest to the wanted one, as {source, set, look}, or null if there is none.
+ * The part that the user changed last has the highest priority; the others adapt to it.
  *
- * @param wanted identifiers of source, set and style; style is null for data as stored, and what
- *   is not given matters not
- * @param changed source, set or style
- * @param sets those to choose from, if not all that the layer has
+ * @param wanted identifiers of source, set and style; style is null for stored data; omitted parts
+ *   do not matter
+ * @param changed the part that was changed: "source", "set" or "style"
+ * @param sets sets to choose from; by default all sets of the layer
  */
 export function nearest(layer, wanted, changed = null, sets = layer.sets) {
   const weights = { ...WEIGHTS, [changed]: 8 };
@@ -58,17 +58,17 @@ export function namesOf({ source, set, look }) {
   return { source: source.id, set: set.id, style: look.style };
 }
 
-/** Return [value, text] of every style that some source shows; the value is "" for stored data. */
+/** Return [value, text] of every style that a source can show; the value is "" for stored data. */
 export function styleOptions(layer, sources = layer.sources) {
   const shown = new Set(sources.flatMap((source) => looks(source).map((look) => look.style)));
-  const options = shown.has(null) ? [["", "As stored"]] : [];
+  const options = shown.has(null) ? [["", "Stored data"]] : [];
   for (const { id, title } of layer.styles) {
     if (shown.delete(id)) options.push([id, title === id ? id : `${title} (${id})`]);
   }
   return options;
 }
 
-/** Return the picture formats of maps in the style chosen; none for tiles. */
+/** Return the formats of maps in the chosen style; an empty list for tiles. */
 export function formatsOf({ source, look }) {
   return source.type === "maps" ? look.formats : [];
 }

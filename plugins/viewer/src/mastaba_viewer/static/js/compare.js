@@ -12,7 +12,7 @@ import { showReadout } from "./readout.js";
 import { comparePage, fetchLayer, fetchLayers } from "./site.js";
 import { readState, writeState } from "./viewstate.js";
 
-/** One side: a layer, and how it is shown in the grid of the map. */
+/** One side: a layer and its choice of source and style in the grid of the map. */
 class Side {
   constructor(name, layer) {
     this.name = name;
@@ -22,13 +22,13 @@ class Side {
     this.box = byId(name);
   }
 
-  /** Return a set as this layer is in it: its own, or one that maps can be drawn for. */
+  /** Return the layer's own description of a set, or one without limits, for maps only. */
   setLike(set) {
     const own = this.layer.sets.find(({ id }) => id === set.id);
     return own ?? { ...set, limits: null, blocks: null, bbox: null };
   }
 
-  /** Tell whether something of this layer can be shown in a set. */
+  /** Return whether this layer can be shown in a set. */
   fits(set) {
     return nearest(this.layer, {}, null, [this.setLike(set)]) !== null;
   }
@@ -77,7 +77,7 @@ class ComparePage {
     showAttribution(this.sides.map(({ layer }) => layer));
     const set = this.commonSet();
     if (!set) {
-      say("No service gives both layers in one tile matrix set or CRS.");
+      say("No service offers both layers in the same tile matrix set or CRS.");
       return;
     }
     this.set = set;
@@ -86,13 +86,13 @@ class ComparePage {
     window.addEventListener("hashchange", () => this.follow());
   }
 
-  /** Return the first set, of those of both, in which both can be shown. */
+  /** Return the first set of either layer in which both can be shown. */
   commonSet() {
     const sets = this.sides.flatMap(({ layer }) => layer.sets);
     return sets.find((set) => this.sides.every((side) => side.fits(set)));
   }
 
-  /** Return where both layers are, or else where the first one is that is known. */
+  /** Return the intersection of both layers, or else the box of the first whose box is known. */
   commonBox() {
     const boxes = this.sides.map((side) => boxIn(side.layer, side.setLike(this.set))).filter(Boolean);
     return boxes.reduce((one, other) => intersection(one, other) ?? one);
@@ -134,7 +134,7 @@ class ComparePage {
     }
   }
 
-  /** Show what the fragment of the address says. */
+  /** Show the state described by the URL fragment. */
   follow() {
     const { view, values } = readState();
     this.map?.remove();
@@ -160,7 +160,7 @@ class ComparePage {
     this.write();
   }
 
-  /** Cut the panes of both sides at the divider. */
+  /** Clip the panes of both sides at the divider. */
   divide() {
     if (!this.map) return;
     const size = this.map.getSize();

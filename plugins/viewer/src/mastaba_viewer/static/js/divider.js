@@ -1,13 +1,13 @@
-// The divider between two sides of a map, to be dragged or moved with the arrow keys.
+// The divider between the two sides of a map, moved by dragging or with the keyboard.
 
 const STEP = 0.02;
 const LEAP = 0.1;
 
 export class Divider {
   /**
-   * @param handle element with the role of a separator
-   * @param stage what it divides
-   * @param onMove called with the part of the width that is at its left
+   * @param handle element with the role "separator"
+   * @param stage element that it divides
+   * @param onMove called with the fraction of the width to its left
    */
   constructor(handle, stage, onMove) {
     this.handle = handle;
@@ -19,7 +19,7 @@ export class Divider {
     handle.addEventListener("keydown", (event) => this.press(event));
   }
 
-  /** Move it to a part of the width. */
+  /** Move the divider to a fraction of the width. */
   moveTo(part) {
     this.part = Math.min(1, Math.max(0, part));
     this.handle.style.left = `${100 * this.part}%`;

@@ -1,4 +1,4 @@
-// Elements of the page. Texts from elsewhere become text nodes and properties, never markup.
+// Elements of the page. External texts become text nodes and properties, never markup.
 
 export const byId = (id) => document.getElementById(id);
 
@@ -17,14 +17,14 @@ export function fillSelect(select, options, value) {
   select.replaceChildren(...options.map(([key, text]) => new Option(text, key, false, key === value)));
 }
 
-/** Tell people something over the map; an empty text takes it away. */
+/** Show a notice over the map; an empty text hides it. */
 export function say(text) {
   const notice = byId("notice");
   notice.textContent = text;
   notice.hidden = !text;
 }
 
-/** Return a link, or plain text where an address could be a script. */
+/** Return a link, or plain text if the URL is not http(s) and could be a script. */
 export function link(text, url) {
   if (!/^https?:/i.test(url)) return element("span", { textContent: text });
   return element("a", { textContent: text, href: url, rel: "noopener" });

@@ -1,4 +1,4 @@
-// From a choice to the Leaflet layer that shows it.
+// Leaflet layers for choices.
 
 import { intersection, mapUrl, tileBox, tileUrl } from "./addresses.js";
 import { ElevationTiles } from "./elevationtiles.js";
@@ -10,13 +10,13 @@ import { TiffTiles } from "./tifftiles.js";
 import { VectorTiles } from "./vectortiles.js";
 
 const KINDS = { image: ImageTiles, tiff: TiffTiles, elevation: ElevationTiles, vector: VectorTiles };
-/** Maps are asked for this many levels beyond the coarsest one: they take 16 tiles each. */
+/** Maps are requested up to this many levels above the coarsest one; each then reads 16 tiles. */
 const BEYOND = 2;
 
 /**
  * Return the Leaflet layer of a choice.
  *
- * @param options format and transparent of maps, and those of Leaflet
+ * @param options "format" and "transparent" for maps, and Leaflet options
  */
 export function draw(layer, choice, options) {
   const plan = choice.source.type === "maps" ? maps(layer, choice, options) : tiles(layer, choice);
@@ -32,7 +32,7 @@ function tiles(layer, choice) {
     set,
     minZoom: zooms[0],
     maxZoom: zooms[zooms.length - 1],
-    // Tiles made on demand may be missing without anyone knowing before.
+    // It is not known in advance which tiles drawn on demand are missing.
     mayMiss: !stored,
     url: (matrix, row, col) => tileUrl(choice, matrix, row, col),
     isValid(matrix, row, col) {
@@ -65,13 +65,13 @@ function maps(layer, choice, options) {
   };
 }
 
-/** Tell whether boxes have more in common than an edge that is not quite the same. */
+/** Return whether boxes overlap by more than rounding errors at a common edge. */
 function meets(one, other, cellSize) {
   const common = intersection(one, other);
   return common !== null && Math.min(common[2] - common[0], common[3] - common[1]) > cellSize / 100;
 }
 
-/** Return a function that gives the extent of the level that a map is drawn from. */
+/** Return a function that maps a cell size to the extent of the level used to draw it. */
 function extentAt(set) {
   const extents = levelsOf(set).map((zoom) => {
     const matrix = set.matrices[zoom];
@@ -80,7 +80,7 @@ function extentAt(set) {
     const [, south, east] = tileBox(matrix, maxRow, maxCol);
     return { cellSize: matrix.cellSize, box: [west, south, east, north] };
   });
-  // Coarser levels may reach farther than fine ones.
+  // Coarse levels may have a larger extent than fine ones.
   return (cellSize) =>
     extents.reduce((one, other) => (distance(other, cellSize) < distance(one, cellSize) ? other : one)).box;
 }

@@ -1,8 +1,8 @@
-// The numbers in tiles of float32 elevations: bare, or in TIFF.
+// Values of float32 elevation tiles, either raw or in TIFF.
 
 import { decodeTiff } from "./tiff.js";
 
-/** Return the numbers of a tile, NaN where there is none. */
+/** Return the values of a tile, with NaN for nodata. */
 export async function decodeElevations(buffer, { mediaType, nodata }) {
   const values =
     mediaType === "image/tiff" ? (await decodeTiff(buffer)).samples : new Float32Array(buffer);
@@ -12,8 +12,8 @@ export async function decodeElevations(buffer, { mediaType, nodata }) {
   return values;
 }
 
-/** Tell whether a number stands for "no data". */
+/** Return whether a value means nodata. */
 export function isNodata(value, [nodata]) {
-  // Compared as stored: the number of the configuration may have more digits.
+  // Rounded to float32 like the stored value: the configured number may have more digits.
   return value === Math.fround(nodata) || Math.abs(value) > 1e30;
 }

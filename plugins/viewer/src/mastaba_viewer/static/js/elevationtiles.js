@@ -1,4 +1,4 @@
-// Tiles of elevations, shaded and coloured.
+// Elevation tiles, drawn with colours and shading.
 
 import { decodeElevations } from "./elevation.js";
 import { fetchTile } from "./fetching.js";
@@ -30,7 +30,7 @@ export const ElevationTiles = GridTiles.extend({
   },
 
   onAdd(map) {
-    // Once all tiles of a view are there, their colours spread over what can be seen.
+    // When all tiles of a view are loaded, the colours are fitted to the visible range.
     this.on("load", this.fitRange, this);
     return GridTiles.prototype.onAdd.call(this, map);
   },

@@ -1,4 +1,4 @@
-// The facts about a layer.
+// The "About" section of a layer.
 
 import { byId, element, link } from "./dom.js";
 import { levelsOf } from "./grid.js";

@@ -1,6 +1,6 @@
-// Tiles that scripts decode.
+// Fetching of tiles that scripts decode.
 
-/** Fetch a tile; null when there is none. */
+/** Fetch a tile; null if it does not exist. */
 export async function fetchTile(url, signal) {
   const response = await fetch(url, { signal });
   if (response.status === 204 || response.status === 404) return null;

@@ -1,11 +1,11 @@
-// Zooms of a tile matrix set: zoom z is the z-th matrix, the coarsest being 0.
+// Zooms of a tile matrix set: zoom z is the z-th matrix, starting with the coarsest at 0.
 
 /** Return the zooms at which a layer has levels in a set, the coarsest first. */
 export function levelsOf(set) {
   return set.matrices.flatMap((matrix, zoom) => (Object.hasOwn(set.limits, matrix.id) ? [zoom] : []));
 }
 
-/** Return the cell size at a zoom, which may lie between two matrices or outside of them. */
+/** Return the cell size at a zoom, which may be between two matrices or outside their range. */
 export function cellSizeAt(set, zoom) {
   const { matrices } = set;
   const last = matrices.length - 1;
@@ -17,7 +17,7 @@ export function cellSizeAt(set, zoom) {
   return coarse * (fine / coarse) ** (zoom - below);
 }
 
-/** Return the zoom that has a cell size: the inverse of cellSizeAt. */
+/** Return the zoom for a cell size (the inverse of cellSizeAt). */
 export function zoomOf(set, cellSize) {
   const { matrices } = set;
   const last = matrices.length - 1;

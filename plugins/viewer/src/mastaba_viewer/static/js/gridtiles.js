@@ -1,5 +1,5 @@
-// Leaflet on the grid of any tile matrix set: coordinates of the map are those of the set's CRS,
-// x as "lng" and y as "lat".
+// Leaflet on the grid of any tile matrix set. Map coordinates are those of the CRS of the set:
+// x is "lng" and y is "lat".
 
 /* global L */
 
@@ -19,15 +19,15 @@ export function gridCrs(set) {
 const FARTHEST = 3;
 
 /**
- * A layer of tiles in the grid of its set. Subclasses give `draw(url, tile, signal, coords)`,
- * which fills a tile element and returns a promise of whether there was a tile.
+ * A layer of tiles in the grid of its set. Subclasses define `draw(url, tile, signal, coords)`,
+ * which fills a tile element and returns a promise of whether the tile exists.
  */
 export const GridTiles = L.GridLayer.extend({
   /**
    * @param layer description of the layer
-   * @param plan set, minZoom and maxZoom of its tiles; url, isValid and isStored of one by matrix,
-   *   row and column, the latter a promise, or null when it cannot be known; mayMiss, whether a
-   *   valid one may be missing all the same
+   * @param plan set, minZoom and maxZoom of the tiles; functions url, isValid and isStored of
+   *   (matrix, row, column), where isStored returns a promise, or is null if this is unknown; and
+   *   mayMiss, whether a valid tile may be missing
    */
   initialize(layer, plan, options) {
     this.description = layer;
@@ -37,7 +37,7 @@ export const GridTiles = L.GridLayer.extend({
       ...options,
       minNativeZoom: plan.minZoom,
       maxNativeZoom: plan.maxZoom,
-      // Farther out, too many tiles would be in view.
+      // At coarser zooms, too many tiles would be in view.
       minZoom: plan.minZoom - FARTHEST,
       maxZoom: 40,
       updateWhenZooming: false,
@@ -73,7 +73,7 @@ export const GridTiles = L.GridLayer.extend({
     return document.createElement("canvas");
   },
 
-  /** Return the loaded tile at a place and the position in it, in pixels; or null. */
+  /** Return the loaded tile at a position and the pixel within it, or null. */
   tileAt(latlng) {
     const zoom = this._tileZoom;
     if (zoom === undefined || !this._map) return null;
@@ -90,7 +90,7 @@ export const GridTiles = L.GridLayer.extend({
     };
   },
 
-  /** The matrices of a set need not have a common origin: offset of one, in its pixels. */
+  /** Return the offset of a matrix in its pixels: the matrices may have different origins. */
   gridOffset(zoom) {
     const { matrices } = this.set;
     const base = matrices[matrices.length - 1];

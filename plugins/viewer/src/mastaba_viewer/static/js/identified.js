@@ -1,8 +1,8 @@
-// The panel about features.
+// The feature information panel.
 
 import { byId, element } from "./dom.js";
 
-/** Show the attributes of features: [{table, attributes}]; an empty list closes the panel. */
+/** Show the attributes of features ([{table, attributes}]); an empty list closes the panel. */
 export function showFeatures(features) {
   const panel = byId("identified");
   panel.hidden = !features.length;

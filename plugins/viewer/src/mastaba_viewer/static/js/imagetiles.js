@@ -1,4 +1,4 @@
-// Tiles that the browser shows by itself: PNG and JPEG.
+// Tiles that browsers decode: PNG and JPEG.
 
 import { GridTiles } from "./gridtiles.js";
 

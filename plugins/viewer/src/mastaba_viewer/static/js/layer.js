@@ -42,7 +42,7 @@ class LayerPage {
     window.addEventListener("hashchange", () => this.follow());
   }
 
-  /** Show what the fragment of the address says. */
+  /** Show the state described by the URL fragment. */
   follow() {
     const { view, values } = readState();
     const style = values.style === "" ? null : values.style;
@@ -61,7 +61,7 @@ class LayerPage {
     const [set] = this.layer.sets;
     this.openMap(set, null);
     showFacts(this.layer, set);
-    say("No service of this server gives this layer in a form that browsers show.");
+    say("No service of this server offers this layer in a form that browsers can show.");
   }
 
   bind() {
@@ -78,7 +78,7 @@ class LayerPage {
   }
 
   followCompare() {
-    // The page of both shows the grid that this layer is stored in.
+    // The compare page uses the grid in which this layer is stored.
     const isSame = this.choice?.set === this.layer.sets[0];
     byId("compare-go").href = comparePage(ID, byId("compare").value) + (isSame ? viewFragment() : "");
   }
@@ -87,21 +87,21 @@ class LayerPage {
     const before = this.choice;
     const wanted = { ...namesOf(before), [name]: value === "" ? null : value };
     this.choice = nearest(this.layer, wanted, name);
-    this.tellWhatFollowed(before, name);
+    this.showConsequences(before, name);
     if (this.choice.set === before.set) this.redraw();
     else this.open(before.set.crs === this.choice.set.crs ? this.view() : null);
   }
 
-  /** A style may take another source, and the other way round: that should not go unseen. */
-  tellWhatFollowed(before, changed) {
+  /** Show which other parts of the choice changed: a new style, for example, may need another source. */
+  showConsequences(before, changed) {
     const { source, set, look } = this.choice;
-    const told = [];
-    if (changed !== "source" && source !== before.source) told.push(`shown by ${source.title}`);
-    if (changed !== "set" && set !== before.set) told.push(`in ${set.id}`);
+    const changes = [];
+    if (changed !== "source" && source !== before.source) changes.push(`shown by ${source.title}`);
+    if (changed !== "set" && set !== before.set) changes.push(`in ${set.id}`);
     if (changed === "source" && look.style !== before.look.style) {
-      told.push(look.style === null ? "data as stored" : `style ${look.style}`);
+      changes.push(look.style === null ? "stored data" : `style ${look.style}`);
     }
-    const text = told.join(", ");
+    const text = changes.join(", ");
     byId("hint").textContent = text && `${text[0].toUpperCase()}${text.slice(1)}`;
   }
 
@@ -110,7 +110,7 @@ class LayerPage {
     return { x, y, cellSize: cellSizeAt(this.choice.set, this.map.getZoom()) };
   }
 
-  /** Open the map anew: the grid is another one, or the view. */
+  /** Reopen the map, because the grid or the view has changed. */
   open(view) {
     this.map?.remove();
     const { set } = this.choice;
@@ -144,7 +144,7 @@ class LayerPage {
       failures += 1;
     });
     tiles.on("load", () => {
-      say(failures ? "Some of the tiles cannot be loaded." : "");
+      say(failures ? "Some tiles cannot be loaded." : "");
       this.updateReadout();
     });
     tiles.on("rangechange", () => showRange(tiles.range));
@@ -185,7 +185,7 @@ class LayerPage {
     showAttribution([this.layer, ...this.overlays.descriptions]);
   }
 
-  /** Keep the address and the requests to what can be seen. */
+  /** Update the URL fragment and the request URLs to the current view. */
   moved() {
     const { layer, choice, map } = this;
     const names = namesOf(choice);

@@ -1,4 +1,4 @@
-// What the colours mean.
+// The legend.
 
 import { byId, element } from "./dom.js";
 import { paintScale } from "./relief.js";
@@ -6,7 +6,7 @@ import { tableColour } from "./vectorpicture.js";
 
 const legend = () => byId("legend");
 
-/** Show the legend of a choice, as far as it is known without its tiles. */
+/** Show the legend of a choice, if it is known before tiles are loaded. */
 export function showLegend(layer, { look }) {
   if (look.draws === "vector") {
     legend().replaceChildren(...layer.tables.map((table) => tableItem(layer, table)));
@@ -17,7 +17,7 @@ export function showLegend(layer, { look }) {
   else legend().replaceChildren();
 }
 
-/** Show the colours of a palette from its lowest value to its highest one. */
+/** Show the colours of a palette from its lowest to its highest value. */
 function showPalette({ colours, continuous }) {
   const scale = element("canvas", { width: 256, height: 1 });
   const context = scale.getContext("2d");
@@ -34,7 +34,7 @@ function showPalette({ colours, continuous }) {
   showScale(scale, [low, high].map(String));
 }
 
-/** Show the colours of elevations. */
+/** Show the colours of an elevation range. */
 export function showRange(range) {
   const scale = element("canvas", { width: 256, height: 1 });
   paintScale(scale, range);

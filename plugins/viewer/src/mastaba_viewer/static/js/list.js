@@ -1,4 +1,4 @@
-// The list of layers: search, and pictures of tiles that browsers cannot show by themselves.
+// The list of layers: search, and thumbnails of tiles that browsers cannot decode.
 
 import { byId } from "./dom.js";
 import { layerPage } from "./site.js";
@@ -6,7 +6,7 @@ import { paintThumbnail } from "./thumbnail.js";
 
 const cards = [...byId("layers").children];
 
-/** Older links to a layer: #layer/zoom/x/y. */
+/** Follow an old link to a layer: #layer/zoom/x/y. */
 function followOldLink() {
   const [name] = location.hash.slice(1).split("/");
   const found = cards.find(({ dataset }) => encodeURIComponent(dataset.layer) === name || dataset.layer === name);

@@ -6,14 +6,17 @@ import { byId, element, link } from "./dom.js";
 import { zoomOf } from "./grid.js";
 import { gridCrs } from "./gridtiles.js";
 
-/** Zooms beyond the levels of the layer, in which tiles are stretched. */
+/** Number of zooms beyond the levels of the layer, where tiles are scaled. */
 const COARSER = 2;
 const FINER = 3;
 
 /**
- * Open a map in the grid of a set, at a view {x, y, cellSize} or, without one, at a box.
+ * Open a map in the grid of a set, at a view {x, y, cellSize} or, if there is none, at a box.
  *
- * @param zooms of the coarsest and the finest level that there is something to see in
+ * @param set tile matrix set
+ * @param view initial view, or null
+ * @param box initial box
+ * @param zooms zooms of the coarsest and the finest level with data
  */
 export function openMap(set, view, box, [top, bottom]) {
   const map = L.map("map", {
@@ -24,7 +27,7 @@ export function openMap(set, view, box, [top, bottom]) {
     zoomControl: false,
   });
   L.control.zoom({ position: "topright" }).addTo(map);
-  // Pixels of the finest level stay what they are when they are enlarged.
+  // Beyond the finest level, pixels are enlarged without smoothing.
   map.on("zoomend", () => {
     map.getContainer().classList.toggle("crisp", map.getZoom() > bottom);
   });
@@ -52,13 +55,13 @@ function boundsOf([west, south, east, north]) {
   return L.latLngBounds([south, west], [north, east]);
 }
 
-/** Return the closest zoom at which a box fits into the room. */
-function fittingZoom(set, [west, south, east, north], room) {
-  const cellSize = Math.max((east - west) / room.x, (north - south) / room.y) * 1.05;
+/** Return the finest zoom at which a box fits into the map. */
+function fittingZoom(set, [west, south, east, north], size) {
+  const cellSize = Math.max((east - west) / size.x, (north - south) / size.y) * 1.05;
   return Math.floor(zoomOf(set, cellSize) + 1e-6);
 }
 
-/** Write who made the layers shown. */
+/** Show the attribution of the visible layers. */
 export function showAttribution(layers) {
   const known = new Map();
   for (const { attribution } of layers) {
@@ -69,7 +72,7 @@ export function showAttribution(layers) {
   byId("attribution").hidden = !parts.length;
 }
 
-/** The skip link moves the focus and leaves the fragment of the address alone. */
+/** Make the skip link move the focus without changing the URL fragment. */
 export function bindSkipLink() {
   byId("skip").addEventListener("click", (event) => {
     event.preventDefault();

@@ -1,4 +1,4 @@
-// Decodes vector tiles (Mapbox Vector Tile Specification 2.1): just enough of protocol buffers.
+// Decoder of vector tiles (Mapbox Vector Tile Specification 2.1), with the protocol buffers it needs.
 
 const decoder = new TextDecoder();
 
@@ -9,7 +9,7 @@ class Reader {
     this.at = 0;
   }
 
-  /** Call `read(field, this)` for each field; fields that it does not consume are skipped. */
+  /** Call `read(field, this)` for each field; fields that `read` does not consume are skipped. */
   fields(read) {
     while (this.at < this.bytes.length) {
       const key = this.varint();
@@ -24,7 +24,7 @@ class Reader {
     let value = 0;
     let factor = 1;
     for (;;) {
-      if (this.at >= this.bytes.length) throw new Error("vector tile cut short");
+      if (this.at >= this.bytes.length) throw new Error("truncated vector tile");
       const byte = this.bytes[this.at];
       this.at += 1;
       value += (byte & 127) * factor;
@@ -33,11 +33,11 @@ class Reader {
     }
   }
 
-  /** A varint that is a signed number of 64 bits. */
+  /** Read a varint as a signed 64-bit integer. */
   signed() {
     let value = 0n;
     for (let shift = 0n; ; shift += 7n) {
-      if (this.at >= this.bytes.length) throw new Error("vector tile cut short");
+      if (this.at >= this.bytes.length) throw new Error("truncated vector tile");
       const byte = this.bytes[this.at];
       this.at += 1;
       value |= BigInt(byte & 127) << shift;
@@ -63,7 +63,7 @@ class Reader {
   block() {
     const length = this.varint();
     this.at += length;
-    if (this.at > this.bytes.length) throw new Error("vector tile cut short");
+    if (this.at > this.bytes.length) throw new Error("truncated vector tile");
     return this.bytes.subarray(this.at - length, this.at);
   }
 

@@ -1,4 +1,4 @@
-// Layers over the one of the page: those that some source gives in the same tile matrix set.
+// Overlays on the layer of the page. They must be available in the same tile matrix set.
 
 import { nearest } from "./choice.js";
 import { byId, element, fillSelect } from "./dom.js";
@@ -7,7 +7,8 @@ import { fetchLayer } from "./site.js";
 
 export class Overlays {
   /**
-   * @param onChange called when the layers over it are others than before
+   * @param layers layers to choose from
+   * @param onChange called when the overlays change
    */
   constructor(layers, onChange) {
     this.layers = layers;
@@ -17,7 +18,7 @@ export class Overlays {
     byId("overlay").addEventListener("change", ({ target }) => this.add(target.value));
   }
 
-  /** Begin anew on a map. */
+  /** Start without overlays on a new map. */
   open(map, set) {
     this.map = map;
     this.set = set;
@@ -60,7 +61,7 @@ export class Overlays {
     return element("li", {}, element("span", { textContent: title }), button);
   }
 
-  /** The Leaflet layers, the uppermost first. */
+  /** The Leaflet layers, the topmost first. */
   get tiles() {
     return [...this.shown.values()].map(({ tiles }) => tiles).reverse();
   }

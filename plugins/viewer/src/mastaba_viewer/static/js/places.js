@@ -1,10 +1,10 @@
-// Where a layer is in a tile matrix set, even in one that it is not offered in.
+// Position of a layer in a tile matrix set, even if the layer is not offered in that set.
 
 import { levelsOf, zoomOf } from "./grid.js";
 
 const EARTH_RADIUS = 6378137;
 
-/** Return the box of a layer in the CRS of a set; null where that is not known. */
+/** Return the box of a layer in the CRS of a set, or null if unknown. */
 export function boxIn(layer, set) {
   if (set.bbox) return set.bbox;
   const own = layer.sets.find(({ crs }) => crs === set.crs);
@@ -16,7 +16,7 @@ export function boxIn(layer, set) {
 function mercator([west, south, east, north]) {
   const x = (longitude) => (EARTH_RADIUS * longitude * Math.PI) / 180;
   const y = (latitude) => EARTH_RADIUS * Math.asinh(Math.tan((latitude * Math.PI) / 180));
-  // The poles have no place on this map.
+  // The poles are at infinity in this projection.
   const edge = Math.PI * EARTH_RADIUS;
   return [x(west), Math.max(-edge, y(south)), x(east), Math.min(edge, y(north))];
 }

@@ -1,17 +1,17 @@
-// What is under the pointer, or in the middle of the map: coordinates, level and elevation.
+// Readout at the pointer, or at the centre of the map: coordinates, level and elevation.
 
 import { cellSizeAt } from "./grid.js";
 import { number } from "./numbers.js";
 
 const EARTH_RADIUS = 6378137;
-/** Milliseconds that the pointer has to rest before a service is asked. */
+/** Milliseconds for which the pointer must rest before a request is sent. */
 const REST = 150;
 
 /**
- * Keep an element saying what is under the pointer.
+ * Show in an element what is at the pointer, and update it.
  *
- * @param elevationAt returns the elevation at a place: a number, null, or a function that asks for
- *   it with an AbortSignal
+ * @param elevationAt returns the elevation at a position: a number, null, or a function that takes
+ *   an AbortSignal and requests it
  */
 export function showReadout(map, set, output, elevationAt) {
   let latlng = null;

@@ -1,6 +1,6 @@
 // Colours and shading of elevations.
 
-// Quiet tints from lowland to summit, and from the coast to the deep.
+// Muted tints from lowland to summit, and from the coast to deep sea.
 const LAND = [
   [0.0, 104, 143, 106],
   [0.2, 164, 183, 128],
@@ -34,7 +34,7 @@ function ramp(stops) {
 const LAND_TABLE = ramp(LAND);
 const SEA_TABLE = ramp(SEA);
 
-/** Return table and position of the colour of a value. */
+/** Return the colour table and the index of the colour of a value. */
 function colour(value, [low, high]) {
   const isSea = value < 0 && low < 0 && high > 0;
   const bottom = isSea ? 0 : Math.max(low, high > 0 && low < 0 ? 0 : low);
@@ -43,7 +43,7 @@ function colour(value, [low, high]) {
   return [isSea ? SEA_TABLE : LAND_TABLE, 3 * step];
 }
 
-/** Return lowest and highest value, NaN being no value; null when there is none. */
+/** Return the lowest and highest value, ignoring NaN, or null if there are no values. */
 export function rangeOf(values) {
   let low = Infinity;
   let high = -Infinity;
@@ -57,13 +57,13 @@ export function rangeOf(values) {
 /**
  * Paint elevations into an image, lit from the north-west.
  *
- * @param values width × height numbers, NaN where there is none
+ * @param values width × height numbers, NaN for nodata
  * @param cell size of a pixel in metres
  * @param range lowest and highest value of the colours
  */
 export function paint(image, values, cell, range) {
   const { width, height, data } = image;
-  // Coarse cells flatten every slope; shades of coarse levels are exaggerated to stay visible.
+  // Coarse cells flatten slopes, so the shading of coarse levels is exaggerated.
   const exaggeration = Math.max(1, Math.sqrt(cell / 20));
   const zenith = Math.SQRT1_2;
   for (let row = 0, at = 0; row < height; row += 1) {
@@ -83,7 +83,7 @@ export function paint(image, values, cell, range) {
       let dy = ((values[at + below] - values[at + above]) / ((below - above) / width)) * factor;
       if (Number.isNaN(dx)) dx = 0;
       if (Number.isNaN(dy)) dy = 0;
-      // Cosine between the normal and the light, 1 on level ground after scaling.
+      // Cosine of the angle between normal and light, scaled to 1 on flat ground.
       const light = (zenith + (dx + dy) * 0.5) / Math.sqrt(1 + dx * dx + dy * dy) / zenith;
       const shade = 0.35 + 0.65 * Math.min(1.45, Math.max(0, light));
       const [table, step] = colour(value, range);

@@ -1,4 +1,4 @@
-// The list of request URLs, ready to be copied.
+// The list of request URLs with their Copy buttons.
 
 import { element } from "./dom.js";
 
@@ -11,7 +11,7 @@ export class RequestList {
     this.shape = "";
   }
 
-  /** Show groups of requests. Rows that stay keep their elements, and the focus in them. */
+  /** Show groups of requests. Unchanged rows keep their elements and therefore the focus. */
   show(groups) {
     const shape = JSON.stringify(groups.map(({ title, note, items }) => [title, note, items.map(({ label }) => label)]));
     if (shape !== this.shape) this.build(groups);
@@ -66,13 +66,13 @@ async function confirm(button, field) {
 }
 
 async function copyText(field) {
-  // The clipboard of the browser is there on secure origins only.
+  // The clipboard API exists only on secure origins.
   if (navigator.clipboard) {
     try {
       await navigator.clipboard.writeText(field.value);
       return;
     } catch {
-      // Not allowed: the old way may be.
+      // Not permitted: try the old method.
     }
   }
   const before = document.activeElement;

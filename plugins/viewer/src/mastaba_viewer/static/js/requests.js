@@ -1,14 +1,14 @@
-// Request URLs of what is shown, for all services that give the layer.
+// Request URLs for the current view, from all services that publish the layer.
 
 import { fill, mapUrl, tileUrl } from "./addresses.js";
 import { isOffered } from "./choice.js";
 import { visibleExtent, middleTile } from "./view.js";
 
 /**
- * Return the groups of requests: [{title, note, items: [{label, url, example}]}]. An example is a
- * template with the tile in the middle of the view; others are their own.
+ * Return the groups of requests: [{title, note, items: [{label, url, example}]}]. The example of a
+ * template is the tile in the middle of the view; for other URLs, it is the URL itself.
  *
- * @param options format and transparent of maps
+ * @param options "format" and "transparent" for maps
  */
 export function requestGroups(layer, choice, map, options) {
   const groups = [];
@@ -61,12 +61,12 @@ function tileRequests(layer, here, map) {
       example: tileUrl(here, matrix, row, col, look.rest),
     });
   }
-  // One template in the form of {z}/{x}/{y} is enough.
+  // One {z}/{x}/{y} template is enough.
   const isFirst = layer.sources.find(({ type }) => type === "tiles") === source;
   return isFirst ? items : items.filter(({ label }) => label !== "XYZ template");
 }
 
-/** Clients put the number of a zoom where the identifier of the tile matrix belongs. */
+/** Return whether tile matrix identifiers are zoom numbers, which clients put in their place. */
 function hasZooms(set) {
   return set.matrices.every((matrix, zoom) => matrix.id === String(zoom));
 }
@@ -75,12 +75,12 @@ function xyz(template, { fromBottom }) {
   return fill(template, { TileMatrix: "{z}", TileCol: "{x}", TileRow: fromBottom ? "{-y}" : "{y}" });
 }
 
-/** Say where a service does not give what is shown. */
+/** Return a note if the URLs of a service differ from what is shown. */
 function note(layer, choice, { source, set, look }) {
   if (!look || !set) return "";
   const notes = [];
   if (look.style !== choice.look.style && layer.styles.length > 1) {
-    notes.push(look.style === null ? "data as stored" : `style ${look.style}`);
+    notes.push(look.style === null ? "stored data" : `style ${look.style}`);
   }
   if (set !== choice.set) notes.push(source.type === "maps" ? set.crs : set.id);
   return notes.join(", ");

@@ -1,4 +1,4 @@
-// Addresses of this site, and what is fetched from it.
+// URLs of the viewer pages, and the data fetched from the viewer.
 
 import { fetchJson } from "./dom.js";
 
@@ -10,18 +10,18 @@ export const layerPage = (id) => `${base}/${encodeURIComponent(id)}`;
 export const comparePage = (left, right) =>
   `${base}/compare/${encodeURIComponent(left)}/${encodeURIComponent(right)}`;
 
-/** Fetch the list of layers: identifier, title, kind, format, tile matrix set and CRS of each. */
+/** Fetch the list of layers, each with id, title, kind, format, tile matrix set and CRS. */
 export async function fetchLayers() {
   return (await fetchJson(`${base}/data/layers.json`)).layers;
 }
 
-/** Fetch all that there is to know of a layer; once only. */
+/** Fetch the description of a layer, only once. */
 export function fetchLayer(id) {
   if (!known.has(id)) known.set(id, fetchJson(`${base}/data/layers/${encodeURIComponent(id)}.json`));
   return known.get(id);
 }
 
-/** Fetch which tiles of a block are stored: a text of 1 and 0 for each row. */
+/** Fetch which tiles of a block are stored: a text of 1s and 0s for each row. */
 export async function fetchStored(layer, matrix, row, col) {
   const names = [layer, matrix, row, col].map(encodeURIComponent);
   return (await fetchJson(`${base}/data/stored/${names.join("/")}`)).rows;

@@ -1,4 +1,4 @@
-// Which tiles are stored. A browser logs every tile that it asks for in vain as an error.
+// Which tiles are stored. Browsers log each request for a missing tile as an error.
 
 import { fetchStored } from "./site.js";
 
@@ -8,13 +8,13 @@ export class StoredTiles {
     this.blocks = new Map();
   }
 
-  /** Tell whether a tile of the set that the layer is stored in is there. */
+  /** Return whether a tile exists in the set in which the layer is stored. */
   async has(matrix, row, col) {
     const [height, width] = this.layer.sets[0].blocks[matrix];
     const [blockRow, blockCol] = [Math.floor(row / height), Math.floor(col / width)];
     const key = `${blockRow}/${blockCol}/${matrix}`;
     if (!this.blocks.has(key)) {
-      // When it cannot be told, the tile itself is asked for.
+      // If this request fails, the tile is assumed to exist.
       this.blocks.set(key, fetchStored(this.layer.id, matrix, blockRow, blockCol).catch(() => null));
     }
     const rows = await this.blocks.get(key);

@@ -1,4 +1,4 @@
-// The picture of a layer from one of its tiles.
+// Thumbnails of layers, painted from one tile.
 
 import { decodeElevations } from "./elevation.js";
 import { fetchTile } from "./fetching.js";
@@ -20,11 +20,11 @@ const PAINTERS = {
   },
 };
 
-/** Fetch and paint the tile that a canvas names. */
+/** Fetch and paint the tile described in the data of a canvas. */
 export async function paintThumbnail(canvas) {
   const tile = JSON.parse(canvas.dataset.tile);
   const buffer = await fetchTile(tile.url);
-  if (!buffer) throw new Error("there is no such tile");
+  if (!buffer) throw new Error("the tile does not exist");
   canvas.width = tile.width;
   canvas.height = tile.height;
   await PAINTERS[tile.draws](canvas, buffer, tile);

@@ -1,4 +1,4 @@
-// Reads the TIFF files that tiles are sent as: little-endian, one strip, no predictor.
+// Decoder of TIFF tiles: little-endian, one strip, no predictor.
 
 const WIDTH = 256;
 const HEIGHT = 257;
@@ -33,7 +33,7 @@ function readTags(view) {
     const at = directory + 2 + 12 * entry;
     const isShort = view.getUint16(at + 2, true) === SHORT;
     const length = view.getUint32(at + 4, true);
-    // More than two short values lie elsewhere; they are all the same here.
+    // More than two short values are stored elsewhere; in these files they are all equal.
     const place = isShort && length > 2 ? view.getUint32(at + 8, true) : at + 8;
     const value = isShort ? view.getUint16(place, true) : view.getUint32(place, true);
     tags.set(view.getUint16(at, true), value);
@@ -87,7 +87,7 @@ const LZW_END = 257;
 
 function unpackLzw(strip, size) {
   const out = new Uint8Array(size);
-  // Each code is a run of the output: where it begins and how long it is.
+  // Each code represents a run of the output, given by its start and length.
   const starts = new Uint32Array(4097);
   const lengths = new Uint32Array(4097);
   let next = LZW_END + 1;
@@ -114,7 +114,7 @@ function unpackLzw(strip, size) {
       out[to] = code;
       to += 1;
     } else {
-      // A code that is not in the table yet is the previous run and its own first byte.
+      // A code not yet in the table means the previous run followed by its own first byte.
       const known = code < next;
       const from = known ? starts[code] : previous;
       const length = known ? lengths[code] : begin - previous + 1;
@@ -126,7 +126,7 @@ function unpackLzw(strip, size) {
       next += 1;
     }
     previous = begin;
-    // TIFF widens codes one code early.
+    // In TIFF, the code width increases one code early.
     if (next >= 2047) width = 12;
     else if (next >= 1023) width = 11;
     else if (next >= 511) width = 10;

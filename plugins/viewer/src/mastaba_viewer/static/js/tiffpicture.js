@@ -1,8 +1,8 @@
-// TIFF pictures of 8-bit samples: grey or RGB, with or without alpha.
+// TIFF images with 8-bit samples: grey or RGB, with or without alpha.
 
 import { decodeTiff } from "./tiff.js";
 
-/** Draw a TIFF tile on a canvas of its size. */
+/** Draw a TIFF tile on a canvas of the same size. */
 export async function paintTiff(canvas, buffer) {
   const { width, height, channels, samples } = await decodeTiff(buffer);
   const image = new ImageData(width, height);

@@ -1,4 +1,4 @@
-// TIFF tiles of 8-bit samples.
+// TIFF tiles with 8-bit samples.
 
 import { fetchTile } from "./fetching.js";
 import { GridTiles } from "./gridtiles.js";

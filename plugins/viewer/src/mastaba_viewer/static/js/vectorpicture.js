@@ -1,16 +1,16 @@
-// Vector tiles as pictures: one colour for each table.
+// Drawing of vector tiles, with one colour per table.
 
 import { LINE, POINT, POLYGON } from "./mvt.js";
 
 const COLOURS = ["#2f6f8f", "#b0582f", "#5f7f3a", "#7d5a9b", "#a8842c", "#3d7f73", "#a2466b", "#56657a"];
 
-/** Return the colour of a table by its place in the list of tables. */
+/** Return the colour of a table, chosen by its position in the list of tables. */
 export function tableColour(description, name) {
   const place = description.tables.findIndex((table) => table.name === name);
   return COLOURS[(place < 0 ? 0 : place) % COLOURS.length];
 }
 
-/** Draw the tables of a tile over a canvas, all polygons below all lines below all points. */
+/** Draw the tables of a tile on a canvas: first all polygons, then lines, then points. */
 export function paintVector(canvas, tables, description, sharpness) {
   const context = canvas.getContext("2d");
   for (const kind of [POLYGON, LINE, POINT]) {

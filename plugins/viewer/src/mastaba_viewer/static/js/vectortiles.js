@@ -1,11 +1,11 @@
-// Vector tiles, drawn on canvases, and the features in them.
+// Vector tiles, drawn on canvases, and the features they contain.
 
 import { fetchTile } from "./fetching.js";
 import { GridTiles } from "./gridtiles.js";
 import { LINE, POINT, decodeTile } from "./mvt.js";
 import { paintVector } from "./vectorpicture.js";
 
-/** Pixels that a click may miss a line or point by. */
+/** Distance in pixels within which a click hits a line or point. */
 const REACH = 5;
 
 export const VectorTiles = GridTiles.extend({
@@ -21,7 +21,7 @@ export const VectorTiles = GridTiles.extend({
     return true;
   },
 
-  /** Return the features at a place: [{table, attributes}]. */
+  /** Return the features at a position: [{table, attributes}]. */
   featuresAt(latlng) {
     const found = this.tileAt(latlng);
     if (!found?.tile.tables) return [];

@@ -1,11 +1,11 @@
-// The part of a layer that is on the map, and how large a map of it may be.
+// The visible part of a layer, and the size of a map request for it.
 
 import { intersection } from "./addresses.js";
 import { cellSizeAt, levelsOf } from "./grid.js";
 
 /**
- * Return box, width and height of a map of what can be seen of a layer, within the limits of the
- * service; of the whole layer when nothing of it is in view.
+ * Return {box, width, height} of a map request for the visible part of a layer, or for the whole
+ * layer if none of it is visible. The request stays within the limits of the service.
  */
 export function visibleExtent(map, { set, source }) {
   const view = map.getBounds();
@@ -17,7 +17,7 @@ export function visibleExtent(map, { set, source }) {
   cell = Math.max(cell, (east - west) / Math.min(limits.width, 2048), (north - south) / Math.min(limits.height, 2048));
   const zooms = levelsOf(set);
   const coarsest = set.matrices[zooms[0]];
-  // Where even the coarsest level is finer than the map, the map takes many of its tiles.
+  // If even the coarsest level is finer than the map, the map needs many of its tiles.
   const finest = Math.min(coarsest.cellSize, cell);
   const across = Math.min(east - west, Math.max(1, limits.tilesX - 2) * coarsest.tileWidth * finest);
   const down = Math.min(north - south, Math.max(1, limits.tilesY - 2) * coarsest.tileHeight * finest);
@@ -30,7 +30,7 @@ export function visibleExtent(map, { set, source }) {
   };
 }
 
-/** Return row and column of the tile in the middle of the view, among those that the layer has. */
+/** Return {matrix, row, col} of the tile of the layer nearest to the centre of the view. */
 export function middleTile(map, set) {
   const zooms = levelsOf(set);
   const zoom = Math.min(zooms[zooms.length - 1], Math.max(zooms[0], Math.round(map.getZoom())));

@@ -1,8 +1,8 @@
-// The fragment of the address says what the page shows: at=x,y,cell size, and what was chosen.
+// The URL fragment describes what a page shows: at=x,y,cell size, and the choices of the user.
 
 const DIGITS = 12;
 
-/** Read the fragment: {view, values}; the view is {x, y, cellSize}, or null. */
+/** Return the state in the fragment: {view, values}; the view is {x, y, cellSize} or null. */
 export function readState() {
   const values = Object.fromEntries(new URLSearchParams(location.hash.slice(1)));
   const [x, y, cellSize] = (values.at ?? "").split(",").map(Number);
@@ -27,7 +27,7 @@ export function viewFragment() {
   return at ? `#at=${at}` : "";
 }
 
-/** A tenth of a pixel is close enough. */
+/** Round a coordinate to about a tenth of a pixel. */
 function rounded(value, cellSize) {
   const digits = Math.min(DIGITS, Math.max(0, 1 - Math.floor(Math.log10(cellSize))));
   return Number(value.toFixed(digits));

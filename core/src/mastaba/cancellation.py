@@ -1,0 +1,78 @@
+"""Whether the request that a thread works on is still worth its work.
+
+The application begins and ends each request here. Whatever takes long (drawing and encoding a
+map) calls `check` between its steps, and enters `aside` before the first of them.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from time import monotonic
+from typing import Final, Protocol
+
+from mastaba.errors import ClientGoneError, OverloadedError
+
+CLIENT: Final = "mastaba.client"
+"""Key of the WSGI environ under which a transport puts what it knows of the client."""
+
+
+class Client(Protocol):
+    """What a transport knows of the client of one request."""
+
+    def is_gone(self) -> bool:
+        """Tell whether nobody waits for the answer any more."""
+
+    def aside(self) -> AbstractContextManager[None]:
+        """Let another thread answer requests in place of the calling one, which will be long."""
+
+
+class _Local(threading.local):
+    client: Client | None = None
+    begun: float = 0.0
+    limit: float = float("inf")
+    sign: Callable[[], None] | None = None
+
+
+_local = _Local()
+
+
+def begin(client: Client | None, limit: float, sign: Callable[[], None]) -> None:
+    """Begin a request in the calling thread.
+
+    Args:
+        client: who waits for the answer; None when nothing is known of it.
+        limit: seconds that the request may take.
+        sign: called by each `check`: the request makes progress.
+    """
+    _local.client = client
+    _local.begun = monotonic()
+    _local.limit = limit
+    _local.sign = sign
+
+
+def end() -> None:
+    """End the request that the calling thread began."""
+    _local.client = _local.sign = None
+
+
+def check() -> None:
+    """Go on only if the answer is still wanted; does nothing outside of a request.
+
+    Raises:
+        ClientGoneError: the client has hung up.
+        OverloadedError: the request has taken longer than it may.
+    """
+    if _local.sign is None:
+        return
+    _local.sign()
+    if _local.client is not None and _local.client.is_gone():
+        raise ClientGoneError("the client has hung up")
+    if monotonic() - _local.begun > _local.limit:
+        raise OverloadedError(f"the answer takes longer than {_local.limit:g} seconds")
+
+
+def aside() -> AbstractContextManager[None]:
+    """Return a context in which the calling thread takes the place of no other request."""
+    return nullcontext() if _local.client is None else _local.client.aside()

@@ -1,0 +1,101 @@
+"""Bodies of answers too large to be kept in memory until the client has read them."""
+
+from __future__ import annotations
+
+import logging
+import os
+import tempfile
+from collections.abc import Iterable, Iterator
+from itertools import chain
+from typing import Final
+
+logger = logging.getLogger(__name__)
+
+IN_MEMORY: Final = 1024 * 1024
+"""Bytes; a larger body goes to a temporary file."""
+
+PIECE: Final = 64 * 1024
+"""Bytes read from the file at a time."""
+
+
+class SpooledBody:
+    """A body in a temporary file without a name, which is gone once it is closed.
+
+    Each iteration gives all of it in pieces of at most `PIECE` bytes.
+
+    Raises:
+        OSError: no temporary file can be made.
+    """
+
+    def __init__(self) -> None:
+        self._size = 0
+        self._file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 - closed by close()
+
+    def append(self, data: bytes) -> None:
+        """Add bytes at the end.
+
+        Raises:
+            OSError: not all of them can be written; none counts.
+        """
+        view, offset = memoryview(data), self._size
+        while view:
+            written = os.pwrite(self._file.fileno(), view, offset)
+            view, offset = view[written:], offset + written
+        self._size = offset
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __iter__(self) -> Iterator[bytes]:
+        for offset in range(0, self._size, PIECE):
+            yield os.pread(self._file.fileno(), min(PIECE, self._size - offset), offset)
+
+    def close(self) -> None:
+        """Remove the file; the body cannot be read any more."""
+        self._file.close()
+
+
+Body = bytes | SpooledBody
+
+
+def spooled(pieces: Iterable[bytes]) -> Body:
+    """Return a body made of its pieces.
+
+    All pieces are made before anything is sent: an error in the middle can still be reported in
+    the form of the protocol, and the length is known.
+
+    Returns:
+        Bytes up to `IN_MEMORY`, and when no temporary file can be written (``TMPDIR`` is not
+        writable, or full); a body in a file otherwise.
+
+    Raises:
+        what the iteration of ``pieces`` raises.
+    """
+    rest = iter(pieces)
+    kept: list[bytes] = []
+    size = 0
+    for piece in rest:
+        kept.append(piece)
+        size += len(piece)
+        if size > IN_MEMORY:
+            break
+    else:
+        return b"".join(kept)
+    try:
+        body = SpooledBody()
+    except OSError as error:
+        logger.warning("no temporary file for a large answer: %s", error.strerror)
+        return b"".join(chain(kept, rest))
+    try:
+        for piece in chain(kept, rest):
+            try:
+                body.append(piece)
+            except OSError as error:
+                logger.warning("no temporary file for a large answer: %s", error.strerror)
+                data = b"".join(chain(body, (piece,), rest))
+                body.close()
+                return data
+    except BaseException:
+        body.close()
+        raise
+    return body

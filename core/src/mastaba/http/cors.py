@@ -1,0 +1,53 @@
+"""Cross-origin resource sharing: who may read the answers in a browser (Fetch standard, CORS)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+
+class CrossOrigin:
+    """The origins whose pages may read answers; false when there are none.
+
+    Args:
+        setting: false for none, true or ``*`` for every origin, one origin, or several.
+        exposed: names of the headers that scripts may read.
+    """
+
+    def __init__(self, setting: bool | str | Iterable[str], exposed: str = "*") -> None:
+        if isinstance(setting, bool):
+            origins: Iterable[str] = ()
+        else:
+            origins = (setting,) if isinstance(setting, str) else setting
+        self._origins = frozenset(filter(None, origins))
+        self._for_all = setting is True or "*" in self._origins
+        self._exposed = ("Access-Control-Expose-Headers", exposed)
+
+    def __bool__(self) -> bool:
+        return self._for_all or bool(self._origins)
+
+    def headers(self, environ: Mapping[str, Any]) -> list[tuple[str, str]]:
+        """Return the headers to add to the answer to a request, whatever its status."""
+        if self._for_all:
+            return [("Access-Control-Allow-Origin", "*"), self._exposed]
+        if not self._origins:
+            return []
+        # The answer to one origin must not be kept for another.
+        varies = ("Vary", "Origin")
+        origin = environ.get("HTTP_ORIGIN")
+        if origin not in self._origins:
+            return [varies]
+        return [("Access-Control-Allow-Origin", origin), self._exposed, varies]
+
+    def preflight(self, environ: Mapping[str, Any], allowed: str) -> list[tuple[str, str]]:
+        """Return what is added besides to the answer to OPTIONS.
+
+        Args:
+            allowed: methods, separated by commas.
+        """
+        if not self or not environ.get("HTTP_ACCESS_CONTROL_REQUEST_METHOD"):
+            return []
+        found = [("Access-Control-Allow-Methods", allowed), ("Access-Control-Max-Age", "86400")]
+        if environ.get("HTTP_ACCESS_CONTROL_REQUEST_HEADERS"):
+            found.append(("Access-Control-Allow-Headers", "*"))
+        return found

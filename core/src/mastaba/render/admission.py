@@ -1,0 +1,125 @@
+"""Which maps are drawn now, and which wait."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Final
+
+from mastaba import cancellation
+from mastaba.errors import OverloadedError
+from mastaba.model.settings import MapLimits
+
+LIGHT: Final = 16 * 1024**2
+"""Bytes; a map that needs no more is light, such as one of 256 × 256 pixels."""
+
+_MOST_OVERTAKING: Final = 64
+"""Maps that may be drawn before one that has waited longer."""
+
+_GLANCE: Final = 0.2
+"""Seconds after which a waiting map looks whether its client is still there."""
+
+
+@dataclass(slots=True, eq=False)
+class _Waiting:
+    cost: int
+    overtaken: int = 0
+    turn: threading.Lock = field(default_factory=threading.Lock)
+
+
+class Admission:
+    """Lets maps in, in their order as far as there is room. Shared by all threads.
+
+    A heavy map that does not fit lets lighter ones go first, but not without end.
+
+    Attributes:
+        running: maps that are drawn now.
+    """
+
+    def __init__(self, limits: MapLimits) -> None:
+        self.limits = limits
+        self.running = 0
+        self._heavy = 0
+        self._memory = 0
+        self._queue: list[_Waiting] = []
+        self._lock = threading.Lock()
+
+    @property
+    def waiting(self) -> int:
+        """Maps that wait for their turn."""
+        return len(self._queue)
+
+    @contextmanager
+    def map(self, cost: int) -> Iterator[None]:
+        """Draw and encode a map inside; entered when it is its turn.
+
+        Args:
+            cost: bytes that it needs at most.
+
+        Raises:
+            OverloadedError: too many maps are waiting, or the time of the request is over.
+            ClientGoneError: the client has hung up meanwhile.
+        """
+        with cancellation.aside():
+            self._enter(cost)
+            try:
+                yield
+            finally:
+                with self._lock:
+                    self._count(cost, -1)
+                    self._admit()
+
+    def _enter(self, cost: int) -> None:
+        with self._lock:
+            if not self._queue and self._fits(cost):
+                self._count(cost, 1)
+                return
+            if len(self._queue) >= self.limits.waiting:
+                raise OverloadedError("too many maps are asked for at the moment")
+            waiting = _Waiting(cost)
+            waiting.turn.acquire()
+            self._queue.append(waiting)
+            self._admit()
+        try:
+            while not waiting.turn.acquire(timeout=_GLANCE):
+                cancellation.check()
+        except BaseException:
+            with self._lock:
+                if waiting in self._queue:
+                    self._queue.remove(waiting)
+                else:
+                    self._count(cost, -1)
+                self._admit()
+            raise
+
+    def _admit(self) -> None:
+        """Let in those who fit, from the first in the queue on."""
+        passed: list[_Waiting] = []
+        for waiting in self._queue[:]:
+            if self._fits(waiting.cost):
+                self._queue.remove(waiting)
+                self._count(waiting.cost, 1)
+                waiting.turn.release()
+                for other in passed:
+                    other.overtaken += 1
+            elif waiting.overtaken >= _MOST_OVERTAKING:
+                return
+            else:
+                passed.append(waiting)
+
+    def _fits(self, cost: int) -> bool:
+        if not self.running:
+            return True
+        limits = self.limits
+        return (
+            self.running < limits.concurrent
+            and self._memory + cost <= limits.memory
+            and (cost <= LIGHT or self._heavy < max(1, limits.concurrent // 2))
+        )
+
+    def _count(self, cost: int, sign: int) -> None:
+        self.running += sign
+        self._memory += sign * cost
+        self._heavy += sign * (cost > LIGHT)

@@ -1,0 +1,67 @@
+"""The list of services at ``/`` as a page for browsers."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Iterable
+from hashlib import sha256
+from typing import Final
+
+from mastaba.http.markup import anchor, text
+from mastaba.service import Service
+
+_STYLE: Final = """
+:root { color-scheme: light dark; }
+body { max-width: 48rem; margin: 0 auto; padding: 1rem; font: 16px/1.5 system-ui, sans-serif; }
+body { background: #ffffff; color: #1f2328; }
+a { color: #8a4b14; }
+@media (prefers-color-scheme: dark) {
+  body { background: #17191b; color: #e6e6e3; }
+  a { color: #e0a35c; }
+}
+h2 { margin: 2rem 0 0; font-size: 1.2rem; }
+p, ul { margin: 0.3rem 0; }
+"""
+
+POLICY: Final = (
+    (
+        "Content-Security-Policy",
+        "default-src 'none'; img-src 'self'; base-uri 'none'; form-action 'none'; "
+        f"style-src 'sha256-{b64encode(sha256(_STYLE.encode()).digest()).decode()}'",
+    ),
+    ("X-Content-Type-Options", "nosniff"),
+)
+"""Headers of the page: no scripts, no style but its own."""
+
+
+def root_page(title: str, services: Iterable[Service]) -> str:
+    """Return the page.
+
+    Args:
+        title: plain text.
+        services: those to list, in order.
+    """
+    sections = "".join(map(_section, services)) or "<p>No service is enabled.</p>\n"
+    return (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{text(title)}</title>\n<style>{_STYLE}</style>\n</head>\n"
+        f"<body>\n<main>\n<h1>{text(title)}</h1>\n{sections}</main>\n"
+        '<footer><p>This list as <a href="?f=xml">XML</a> or <a href="?f=json">JSON</a></p>'
+        "</footer>\n</body>\n</html>\n"
+    )
+
+
+def _section(service: Service) -> str:
+    settings, entry, page = service.settings, service.root_entry(), service.page_uri()
+    links = []
+    if page is not None:
+        links.append(anchor(page, f"Pages of {settings.title}"))
+    if entry is not None:
+        words = f"Document of {settings.title}, version {entry.version}"
+        links.append(anchor(entry.json_href or entry.href, words))
+    # A service without an abstract has the default of its title there.
+    described = settings.abstract not in ("", service.title, settings.title)
+    abstract = f"<p>{text(settings.abstract)}</p>\n" if described else ""
+    items = "".join(f"<li>{link}</li>\n" for link in links)
+    return f"<section>\n<h2>{text(settings.title)}</h2>\n{abstract}<ul>\n{items}</ul>\n</section>\n"

@@ -1,0 +1,78 @@
+"""Where one tile lies, and if it cannot be had, which file says so. For operators."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from mastaba.errors import ObjectNotFoundError
+from mastaba.slab.reader import LevelReader
+
+
+class TileState(StrEnum):
+    """STORED: its bytes are in the slab. All others are answered as a missing tile."""
+
+    STORED = "stored"
+    ABSENT = "absent"
+    """The index of the slab has size 0 for it."""
+    EMPTY_SLAB = "slab-empty"
+    NO_SLAB = "slab-missing"
+    OUTSIDE = "outside-limits"
+
+
+@dataclass(frozen=True, slots=True)
+class TileLookup:
+    """What is known of one tile.
+
+    Attributes:
+        slab: key of its slab, in its storage.
+        number: of the tile in the slab.
+        said_by: file or object that says what the state is.
+        offset, size: bytes in the slab, 0 unless it is stored.
+    """
+
+    state: TileState
+    slab: str
+    number: int
+    said_by: str
+    offset: int = 0
+    size: int = 0
+
+    def __str__(self) -> str:
+        text = f'{self.state}; slab="{self.slab}"; tile={self.number}'
+        if self.state is TileState.STORED:
+            text += f"; offset={self.offset}; size={self.size}"
+        return f'{text}; said-by="{self.said_by}"'
+
+
+def look_up(reader: LevelReader, row: int, col: int) -> TileLookup:
+    """Find a tile as a request does, without reading its bytes.
+
+    Args:
+        row, col: of the tile matrix, row 0 at the top; not negative.
+
+    Raises:
+        SlabFormatError: the slab is damaged.
+        StorageError: it cannot be read.
+    """
+    slab, number = reader.place_of(row, col)
+    storage, key = reader.storage, reader.key_of(slab)
+    name = f"{storage.full_name}/{key}" if storage.container else key
+    limits = reader.level.limits
+    if not (limits.min_row <= row <= limits.max_row and limits.min_col <= col <= limits.max_col):
+        return TileLookup(TileState.OUTSIDE, name, number, reader.level.limits_from)
+    index = reader.index(slab)
+    if index is None:
+        return TileLookup(_missing(reader, key), name, number, name)
+    place = index.tile(number)
+    if place is None:
+        return TileLookup(TileState.ABSENT, name, number, index.name)
+    return TileLookup(TileState.STORED, name, number, index.name, *place)
+
+
+def _missing(reader: LevelReader, key: str) -> TileState:
+    try:
+        size = reader.storage.stat(key).size
+    except ObjectNotFoundError:
+        return TileState.NO_SLAB
+    return TileState.NO_SLAB if size else TileState.EMPTY_SLAB

@@ -1,0 +1,277 @@
+"""Changes the code in small ways, one at a time, and counts the changes that no test notices.
+
+The changes are those of cosmic-ray. Each is made in a copy of the sources and tried with the tests
+of its part, then with those of the parts that use it. Which changes make the sample follows from
+their text and the seed alone, so that it stays the same while other code changes.
+
+    python -m scripts.mutate                        # a sample of all parts
+    python -m scripts.mutate --parts slab --count 40 --seed 7
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import hashlib
+import os
+import queue
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import tomllib
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import cache
+from itertools import islice, zip_longest
+from pathlib import Path
+
+from cosmic_ray.ast import ast_nodes, get_ast
+from cosmic_ray.mutating import mutate_code
+from cosmic_ray.plugins import get_operator, operator_names
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+COPIES = REPOSITORY / "build" / "mutate"
+EQUIVALENT = REPOSITORY / "scripts" / "mutate-equivalent.toml"
+CORE = "core/src/mastaba"
+SECONDS = 600
+"""For one run of pytest; a change that takes longer has been noticed."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """Code, its own tests, and those of what is built on it."""
+
+    sources: str
+    tests: tuple[str, ...]
+    wider: tuple[str, ...] = ()
+
+
+PARTS = {
+    "slab": [Part(f"{CORE}/slab", ("tests/core/slab",), ("tests/core", "tests/wmts"))],
+    "render": [Part(f"{CORE}/render", ("tests/core/render",), ("tests/core", "tests/wms"))],
+    "http": [Part(f"{CORE}/http", ("tests/core/http",), ("tests/core", "tests/wmts", "tests/tms"))],
+    "transport": [Part(f"{CORE}/transport", ("tests/core/transport",), ("tests/core",))],
+    "storage": [Part(f"{CORE}/storage", ("tests/core/storage",), ("tests/core",))],
+    # Ceph needs a cluster (make live), and the demo is no part of a server.
+    "plugins": [
+        Part(f"plugins/{name}/src", (f"tests/{name}",))
+        for name in sorted(path.name for path in REPOSITORY.glob("plugins/*"))
+        if name not in ("storage_ceph", "demo")
+    ],
+}
+
+
+@dataclass(frozen=True)
+class Mutation:
+    """One change of one line.
+
+    Attributes:
+        file: relative to the repository.
+        before, after: the line, without its indentation.
+        code: of the whole file, changed.
+    """
+
+    part: Part
+    file: str
+    line: int
+    before: str
+    after: str
+    code: str
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}\n    - {self.before}\n    + {self.after}"
+
+
+def _without_effect(code: str) -> list[tuple[tuple[int, int], tuple[int, int]]]:
+    """Return where annotations stand, which nothing evaluates, and code for type checkers."""
+    found: list[ast.AST | None] = []
+    for node in ast.walk(ast.parse(code)):
+        if isinstance(node, ast.arg | ast.AnnAssign):
+            found.append(node.annotation)
+        elif isinstance(node, ast.FunctionDef):
+            found.append(node.returns)
+        elif isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            found.append(node)
+    return [
+        ((n.lineno, n.col_offset), (n.end_lineno, n.end_col_offset)) for n in found if n is not None
+    ]
+
+
+@cache
+def _changes(file: str) -> dict[int, list[tuple[str, int]]]:
+    """Return by line which operators change something there, and which occurrence that is."""
+    code = (REPOSITORY / file).read_text("utf-8")
+    ignored = _without_effect(code)
+    nodes = list(ast_nodes(get_ast(code)))
+    found: dict[int, list[tuple[str, int]]] = {}
+    for name in operator_names():
+        operator = get_operator(name)
+        if operator.arguments():
+            continue
+        places = [place for node in nodes for place in operator().mutation_positions(node)]
+        for number, (start, _) in enumerate(places):
+            if not any(begin <= start < end for begin, end in ignored):
+                found.setdefault(start[0], []).append((name, number))
+    return found
+
+
+def _hash(*words: object) -> str:
+    return hashlib.sha256("\0".join(map(str, words)).encode()).hexdigest()
+
+
+def mutations(part: Part, seed: int) -> Iterator[Mutation]:
+    """Yield changes of the lines of a part, one for each line, in the order of their hashes."""
+    lines = [
+        (str(path.relative_to(REPOSITORY)), number, line.strip())
+        for path in sorted((REPOSITORY / part.sources).rglob("*.py"))
+        for number, line in enumerate(path.read_text("utf-8").splitlines(), 1)
+    ]
+    for file, number, before in sorted(lines, key=lambda found: _hash(seed, found[0], found[2])):
+        choices = _changes(file).get(number, ()) if before else ()
+        for operator, occurrence in sorted(choices, key=lambda c: _hash(seed, before, c[0])):
+            code = (REPOSITORY / file).read_text("utf-8")
+            try:
+                changed = mutate_code(code, get_operator(operator)(), occurrence)
+            except AttributeError:
+                continue  # cosmic-ray cannot replace the name of an exception with dots
+            if changed is None:
+                continue
+            after = changed.splitlines()[number - 1].strip()
+            yield Mutation(part, file, number, before, after, changed)
+            break
+
+
+def _in_turns(sources: Iterable[Iterator[Mutation]]) -> Iterator[Mutation]:
+    for turn in zip_longest(*sources):
+        yield from (found for found in turn if found is not None)
+
+
+def sample(names: Sequence[str], count: int, seed: int) -> list[Mutation]:
+    """Return ``count`` changes, equally many of each part as far as it has them."""
+    parts = (_in_turns(mutations(part, seed) for part in PARTS[name]) for name in names)
+    return list(islice(_in_turns(parts), count))
+
+
+class Copy:
+    """A copy of all sources, which the tests import in place of those of the repository."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        shutil.rmtree(folder, ignore_errors=True)
+        self._paths = []
+        for source in (REPOSITORY / "core/src", *sorted(REPOSITORY.glob("plugins/*/src"))):
+            target = folder / source.relative_to(REPOSITORY)
+            # With what is compiled: compiling it anew takes longer than most tests.
+            shutil.copytree(source, target)
+            self._paths.append(str(target))
+
+    def is_noticed(self, mutation: Mutation, *, wider: bool) -> bool:
+        """Tell whether a test fails with a change."""
+        path = self._folder / mutation.file
+        code, facts = path.read_bytes(), path.stat()
+        path.write_text(mutation.code, "utf-8")
+        try:
+            return self.fails(mutation.part.wider if wider else mutation.part.tests, path.stem)
+        finally:
+            path.write_bytes(code)
+            os.utime(path, ns=(facts.st_atime_ns, facts.st_mtime_ns))
+
+    def fails(self, tests: Sequence[str], stem: str = "") -> bool:
+        """Run tests up to the first failure, those first that are named after a module."""
+        files = [path for test in tests for path in (REPOSITORY / test).rglob("test_*.py")]
+        files.sort(key=lambda path: (stem not in path.stem, path))
+        arguments = ["-m", "not live", "-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist"]
+        process = subprocess.Popen(
+            [sys.executable, "-m", "pytest", *arguments, *map(str, files)],
+            cwd=REPOSITORY,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(self._paths)},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        try:
+            status = process.wait(SECONDS)
+        except subprocess.TimeoutExpired:
+            status = 1
+        finally:
+            # Whatever the tests have started, too.
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        if status in (4, 5):
+            raise RuntimeError(f"pytest ended with status {status}: {files}")
+        return status != 0
+
+
+@contextmanager
+def _borrowed(copies: queue.Queue[Copy]) -> Iterator[Copy]:
+    copy = copies.get()
+    try:
+        yield copy
+    finally:
+        copies.put(copy)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m scripts.mutate", description=__doc__)
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
+    parser.add_argument("--count", type=int, default=60, help="default: %(default)s")
+    parser.add_argument("--seed", type=int, default=1, help="default: %(default)s")
+    parser.add_argument("--minutes", type=float, default=15, help="default: %(default)s")
+    parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--list", action="store_true", help="only list the sample")
+    arguments = parser.parse_args()
+
+    chosen = sample(arguments.parts, arguments.count, arguments.seed)
+    if arguments.list:
+        print(*chosen, sep="\n")
+        return 0
+    known = {
+        (entry["file"], entry["before"], entry["after"]): entry["why"]
+        for entry in tomllib.loads(EQUIVALENT.read_text("utf-8")).get("mutation", ())
+    }
+    tried = [m for m in chosen if (m.file, m.before, m.after) not in known]
+    copies: queue.Queue[Copy] = queue.Queue()
+    for number in range(arguments.jobs):
+        copies.put(Copy(COPIES / str(number)))
+
+    def fails(part: Part) -> bool:
+        with _borrowed(copies) as copy:
+            return copy.fails(part.tests)
+
+    def try_it(mutation: Mutation) -> bool | None:
+        if time.monotonic() > end:
+            return None
+        with _borrowed(copies) as copy:
+            noticed = copy.is_noticed(mutation, wider=False)
+            if not noticed and mutation.part.wider:
+                noticed = copy.is_noticed(mutation, wider=True)
+        print("noticed " if noticed else "SURVIVED", mutation, flush=True)
+        return noticed
+
+    with ThreadPoolExecutor(arguments.jobs) as threads:
+        parts = sorted({mutation.part for mutation in tried}, key=lambda part: part.sources)
+        broken = [part for part, bad in zip(parts, threads.map(fails, parts), strict=True) if bad]
+        if broken:
+            names = ", ".join(part.sources for part in broken)
+            print(f"Tests fail without any change: those of {names}", file=sys.stderr)
+            return 1
+        end = time.monotonic() + arguments.minutes * 60
+        results = list(threads.map(try_it, tried))
+    noticed, survived = results.count(True), results.count(False)
+    print(
+        f"{noticed} of {noticed + survived} changes were noticed"
+        f" ({noticed / max(1, noticed + survived):.0%}); {len(chosen) - len(tried)} more of the"
+        f" sample change nothing (scripts/mutate-equivalent.toml), {results.count(None)} were not"
+        " tried for lack of time"
+    )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,150 @@
+"""A server as a service manager runs it: its log, and reloads by SIGHUP."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mastaba.doctor.answer import Answer
+from mastaba.doctor.fastcgi import connect, get
+from mastaba.testing.tiny_installation import tiny_installation
+
+# Nothing here is slow: whoever waits this long waits for ever.
+_PATIENCE = 120.0
+
+
+class Server:
+    """A server on a Unix socket, with the default log."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder / "i"
+        self.server_json = tiny_installation(self.folder, services=["health"])
+        self.layers = self.folder / "layers"
+        self.port = str(folder / "s")
+        document = json.loads(self.server_json.read_text("utf-8"))
+        del document["logger"]
+        document.update(port=self.port, workers=1)
+        self.server_json.write_text(json.dumps(document), "utf-8")
+        self.log = folder / "stderr"
+        with self.log.open("wb") as stream:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "mastaba", "-f", str(self.server_json)], stderr=stream
+            )
+        self.await_line("serves 9 layers")
+
+    def await_line(self, words: str, times: int = 1) -> None:
+        deadline = time.monotonic() + _PATIENCE
+        while self.log.read_text("utf-8").count(words) < times:
+            assert time.monotonic() < deadline, self.log.read_text("utf-8")
+            assert self.process.poll() is None, self.log.read_text("utf-8")
+            time.sleep(0.02)
+
+    def reload(self, words: str, times: int = 1) -> None:
+        os.kill(self.process.pid, signal.SIGHUP)
+        self.await_line(words, times)
+
+    def ask(self, path: str) -> Answer:
+        with connect(self.port, _PATIENCE) as sock:
+            return get(sock, path)
+
+    def info(self) -> Any:
+        return json.loads(self.ask("/healthcheck/info").body)
+
+    def await_info(self, layers: int, outdated: list[str]) -> None:
+        """Wait until all workers of the previous configuration have gone."""
+        deadline = time.monotonic() + _PATIENCE
+        while True:
+            info = self.info()
+            if (len(info["layers"]), info["outdated_layers"]) == (layers, outdated):
+                assert info["missing_layers"] == []
+                return
+            assert time.monotonic() < deadline, info
+            time.sleep(0.02)
+
+    def stop(self) -> int:
+        if self.process.poll() is None:
+            self.process.terminate()
+        return self.process.wait(_PATIENCE)
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Server]:
+    server = Server(tmp_path)
+    yield server
+    server.stop()
+
+
+def test_a_layer_with_a_fault_stays_as_it_was(server: Server) -> None:
+    descriptor = server.layers / "RGB_JPG.json"
+    whole = descriptor.read_text("utf-8")
+    pyramid = server.folder / "pyramids" / "RGB_PNG.json"
+    descriptor.write_text("{", "utf-8")
+    pyramid.unlink()
+    server.reload("reload complete")
+    server.await_line("layers with faults, which stay as they were: RGB_JPG, RGB_PNG")
+    server.await_info(9, ["RGB_JPG", "RGB_PNG"])
+    # Also over one more reload, and until the file is whole again.
+    descriptor.write_text(whole.replace('"title": "', '"title": "New '), "utf-8")
+    server.reload("reload complete", 2)
+    server.await_info(9, ["RGB_PNG"])
+    (server.folder / "layers.txt").write_text(f"{descriptor}\n", "utf-8")
+    server.reload("reload complete", 3)
+    server.await_info(1, [])
+
+
+def test_a_refused_reload_shows_faults_and_no_traceback(server: Server) -> None:
+    (server.folder / "services.json").write_text("{", "utf-8")
+    server.reload("reload failed")
+    log = server.log.read_text("utf-8")
+    assert "services.json: $: is not valid JSON" in log
+    assert log.count("is not valid JSON") == 1
+    assert "Traceback" not in log
+    assert len(server.info()["layers"]) == 9
+    (server.folder / "services.json").unlink()
+    server.reload("reload failed", 2)
+    assert f"named by configurations.services of {server.server_json}" in server.log.read_text()
+
+
+def test_a_fifo_is_refused_and_does_not_block(server: Server) -> None:
+    for number, name in enumerate(("server.json", "services.json", "layers.txt"), 1):
+        path = server.folder / name
+        moved = path.rename(server.folder / "moved")
+        os.mkfifo(path)
+        server.reload("reload failed", number)
+        path.unlink()
+        moved.rename(path)
+    assert server.log.read_text("utf-8").count("is not a regular file") == 3
+
+
+def test_the_default_log_has_a_line_for_start_request_and_stop(server: Server) -> None:
+    server.ask("/healthcheck")
+    server.await_line(" GET /healthcheck 200 ")
+    assert server.stop() == 0
+    lines = server.log.read_text("utf-8").splitlines()
+    columns = [line.split("\t") for line in lines]
+    assert all(re.fullmatch(r"[-\dT:.]+[+-]\d\d:\d\d", column[0]) for column in columns)
+    texts = [column[4] for column in columns]
+    assert re.fullmatch(r"mastaba \S+ serves 9 layers on FastCGI on \S+ \(.*\)", texts[0])
+    assert re.fullmatch(r"\S+ GET /healthcheck 200 \d+ 0\.\d{6} -", texts[1])
+    assert texts[2:] == ["stopping: requests under way are finished", "stopped"]
+
+
+def test_a_layer_with_a_fault_is_left_out_at_the_start(tmp_path: Path) -> None:
+    installation = tiny_installation(tmp_path / "i", services=["health"])
+    (tmp_path / "i" / "layers" / "RGB_JPG.json").write_text("{", "utf-8")
+    from mastaba.wsgi import create_application
+
+    catalogue = create_application(str(installation)).site.catalogue
+    assert catalogue.missing_layers == {"RGB_JPG"}
+    assert len(catalogue.layers) == 8
+    catalogue.storages.close()

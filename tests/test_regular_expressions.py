@@ -1,0 +1,57 @@
+"""No regular expression of the project takes more than linear time."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from tests.regular_expressions import Expression, expressions, super_linear
+
+REPOSITORY = Path(__file__).parents[1]
+EXPRESSIONS = expressions(REPOSITORY)
+
+
+def test_all_sources_are_looked_at() -> None:
+    places = {expression.place.partition(":")[0] for expression in EXPRESSIONS}
+    assert "core/src/mastaba/model/crs.py" in places
+    assert "core/src/mastaba/config/schemas/style.json" in places
+    assert "plugins/wms/src/mastaba_wms/params.py" in places
+
+
+@pytest.mark.parametrize("expression", EXPRESSIONS, ids=lambda expression: expression.place)
+def test_expression_is_linear(expression: Expression) -> None:
+    assert super_linear(expression) is None, expression.pattern
+
+
+@pytest.mark.parametrize(
+    ("pattern", "flags", "is_searched"),
+    [
+        (r"(a+)+b", 0, False),
+        (r"(a|a)*b", 0, False),
+        (r"([\w.]+ ?)*;", 0, False),
+        (r"\w{1,60}/\w{1,99}( ?; ?[\w-]{1,40}=\"?[\w.:/+ -]*\"?)*", 0, False),
+        (r"[0-9]+\.?[0-9]*", 0, False),
+        (r"\s*x?\s*y", 0, False),
+        (r"<body[^>]*>(.*)</body\s*>", re.IGNORECASE | re.DOTALL, True),
+        (r"\[([^\]]*)\]", 0, True),
+        (r"\s+$", 0, True),
+        (r"a*?b", 0, True),
+    ],
+)
+def test_the_analysis_finds_what_is_not_linear(pattern: str, flags: int, is_searched: bool) -> None:
+    assert super_linear(Expression("", pattern, flags, is_searched)) is not None
+
+
+@pytest.mark.parametrize(
+    ("pattern", "is_searched"),
+    [
+        (r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?", False),
+        (r"\s*([A-Za-z]{1,32})\(([^():,]{1,80})\)\s*", False),
+        (r"<body", True),
+        (r"[^\w.:-]", True),
+        (r"^[ -~]+$", True),
+    ],
+)
+def test_the_analysis_accepts_what_is_linear(pattern: str, is_searched: bool) -> None:
+    assert super_linear(Expression("", pattern, 0, is_searched)) is None
