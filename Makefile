@@ -8,7 +8,8 @@ BIN := $(VENV)/bin
 # The stamps lie inside the environment, so that removing it removes them as well.
 RUNTIME := $(VENV)/.stamp-runtime
 TOOLS := $(VENV)/.stamp-tools
-PACKAGES := core $(patsubst %/pyproject.toml,%,$(wildcard plugins/*/pyproject.toml))
+KERNELS := core/hatch_build.py $(wildcard core/src/mastaba/render/native/*.[ch])
+PLUGINS := $(patsubst %/pyproject.toml,%,$(wildcard plugins/*/pyproject.toml))
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
@@ -78,16 +79,17 @@ clean: ## remove everything that the other targets made, .venv and the demo incl
 	rm -rf $(VENV) .run build dist demo-data .mypy_cache .ruff_cache .pytest_cache
 	find core plugins tests benchmarks -name __pycache__ -prune -exec rm -rf {} +
 
-# One resolution for all distributions, so that they find each other here and not on an index;
-# one build backend for all, since an environment of its own for each takes most of the time.
-$(RUNTIME): $(PACKAGES:%=%/pyproject.toml)
+# The core brings its compiler into a build environment of its own. The plugins share one build
+# backend, since an environment for each takes most of the time.
+$(RUNTIME): core/pyproject.toml $(KERNELS) $(PLUGINS:%=%/pyproject.toml)
 	@PYTHON="$(PYTHON)" scripts/make-venv $(VENV)
 	@echo "Installing the workspace into $(VENV)"
 	@$(BIN)/python -m pip install -q "hatchling>=1.25" editables
-	@$(BIN)/python -m pip install -q --no-build-isolation $(PACKAGES:%=-e ./%)
+	@$(BIN)/python -m pip install -q -e ./core
+	@$(BIN)/python -m pip install -q --no-build-isolation $(PLUGINS:%=-e ./%)
 	@touch $@
 
 $(TOOLS): $(RUNTIME) pyproject.toml
 	@echo "Installing the developers' tools into $(VENV)"
-	@$(BIN)/python -m pip install -q --group dev -e './core[fast]'
+	@$(BIN)/python -m pip install -q --group dev
 	@touch $@

@@ -7,11 +7,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from tests.core.render import in_numpy
 from tests.core.render.ground import World, pixel_centres, transform
 
 from mastaba.model.bbox import BoundingBox
 from mastaba.model.crs import CRS
-from mastaba.render import compiled, layer_map
+from mastaba.render import layer_map
 from mastaba.render.kernels import evaluate
 from mastaba.render.pixel import pixel_value
 from mastaba.render.request import MapImage, MapLayer, MapRequest
@@ -214,7 +215,6 @@ def test_strips_and_single_pixels_are_those_of_the_whole_map(
         assert np.abs(value.astype(np.float64) - whole.pixels[row, column]).max() <= 0.01
 
 
-@pytest.mark.skipif(not compiled.AVAILABLE, reason="there is one way only")
 @pytest.mark.parametrize("kernel", ["nn", *BASE])
 @pytest.mark.parametrize("name", MAPS)
 def test_compiled_and_plain_maps_agree(
@@ -223,7 +223,7 @@ def test_compiled_and_plain_maps_agree(
     for kind in ("floats", "bytes"):
         quick = draw(noisy, name, kind, kernel)
         with monkeypatch.context() as patch:
-            patch.setattr(compiled, "AVAILABLE", False)
+            in_numpy.use(patch)
             plain = draw(noisy, name, kind, kernel)
         difference = np.abs(quick.pixels.astype(np.float64) - plain.pixels)
         assert difference.max() <= (0.01 if kind == "floats" else 1)

@@ -8,13 +8,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from tests.core.render import in_numpy
 from tests.core.render.ground import KERNELS, MESH_CENTRE, World, around
 
 from mastaba.model import crs
 from mastaba.model.crs import CRS, transform_points
 from mastaba.render.kernels import Taps
 from mastaba.render.positions import CurvedPositions
-from mastaba.render.warp import LARGEST_STENCIL, stencil, warp, warp_in_numpy
+from mastaba.render.warp import LARGEST_STENCIL, Stencil, stencil, warp
 from mastaba.slab.index import SlabIndex, index_length
 from mastaba.slab.index_cache import MAX_INDEX_BYTES, IndexCache
 from mastaba.storage.file import FileStorage
@@ -67,7 +68,9 @@ def test_many_taps_weigh_as_they_would_in_a_stencil(taps: int) -> None:
     positions = CurvedPositions(end, end, columns, rows, 1.0, 1.0)
     for kernel in KERNELS[1:]:
         some = Taps(kernel, taps, taps / 2)
-        expected = warp_in_numpy(pixels, positions, some, some)
+        made = Stencil(some)
+        weights = made.first, made.weights
+        expected = in_numpy.warp(pixels, end, end, columns, rows, *weights, *weights)
         assert np.abs(warp(pixels, positions, some, some) - expected).max() < 0.02
 
 

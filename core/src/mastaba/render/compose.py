@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from mastaba.render import compiled
+from mastaba.render import native
 from mastaba.render.request import WHITE, Background, MapImage, Mask, Pixels
 
 Bytes = npt.NDArray[np.uint8]
@@ -164,34 +164,12 @@ def as_picture(image: MapImage, background: Background, *, alpha_possible: bool)
     is_grey = channels < 3 and red == green == blue
     ground = np.array([red] if is_grey else [red, green, blue], np.uint8)
     if has_alpha:
-        flat = _flattened(pixels, ground)
+        flat = native.flatten(pixels, ground)
     else:
         flat = np.repeat(pixels, 3, axis=2) if len(ground) > channels else pixels.copy()
     if valid is not None:
         np.copyto(flat, ground, where=~valid[:, :, np.newaxis])
     return flat
-
-
-def _flattened(pixels: Bytes, ground: Bytes) -> Bytes:
-    if not compiled.AVAILABLE:
-        return flatten_in_numpy(pixels, ground)
-    flat: Bytes = compiled.flatten(np.ascontiguousarray(pixels), ground)
-    return flat
-
-
-def flatten_in_numpy(pixels: Bytes, ground: Bytes) -> Bytes:
-    """Return pixels with alpha on a background.
-
-    Args:
-        pixels: shape (height, width, 2 or 4 channels), the last one alpha.
-        ground: shape (1,) or (3,), the colour behind; grey pixels take part in all three.
-
-    Returns:
-        shape (height, width, as many channels as the background).
-    """
-    alpha = pixels[:, :, -1:].astype(np.int32)
-    mixed = pixels[:, :, :-1].astype(np.int32) * alpha + ground.astype(np.int32) * (255 - alpha)
-    return ((mixed + 127) // 255).astype(np.uint8)
 
 
 def _with_alpha(pixels: Bytes, valid: Mask | None) -> Bytes:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from threadpoolctl import ThreadpoolController
-
 from mastaba import trace
 from mastaba.catalogue import Catalogue
 from mastaba.errors import InvalidParameterError
@@ -124,9 +122,6 @@ class Renderer:
     """
 
     def __init__(self, catalogue: Catalogue, tiles: TileCache | None = None) -> None:
-        # The products of small matrices are fastest on one thread; more of them only wait for
-        # each other.
-        ThreadpoolController().limit(limits=1, user_api="blas")
         self._catalogue = catalogue
         self._settings = catalogue.settings.map
         self.tiles = TileCache(catalogue.decoded_tiles_size) if tiles is None else tiles

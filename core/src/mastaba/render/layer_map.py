@@ -19,7 +19,6 @@ from mastaba.model.layer import Layer
 from mastaba.model.pyramid import Level, Pyramid
 from mastaba.model.settings import MapSettings
 from mastaba.model.tile_matrix_set import TileMatrix
-from mastaba.render import compiled
 from mastaba.render.kernels import AxisWeights, Taps, radii_of, reach_of
 from mastaba.render.limits import check_source, check_window
 from mastaba.render.local_positions import LocalPositions
@@ -249,9 +248,6 @@ class LayerMap:
         if not isinstance(self._positions, StraightPositions):
             # Positions of pixels, and where they have a place.
             each += 48
-        if not compiled.AVAILABLE:
-            drawing += 8 * samples
-            each += 128 + 12 * channels
         return DrawingMemory(kept, drawing + drawn + each * pixels, drawn)
 
     def _bytes_of(self, window: Window) -> int:

@@ -12,7 +12,6 @@ from mastaba.model.bbox import BoundingBox
 from mastaba.model.layer import Layer
 from mastaba.model.settings import MapSettings
 from mastaba.model.style import Style
-from mastaba.render import compiled
 from mastaba.render.layer_map import DrawingMemory, Extent, LayerMap
 from mastaba.render.mosaic import LevelPixels
 from mastaba.render.relief import METRES_PER_DEGREE, RELIEF_STYLES, apply_relief, relief_nodata
@@ -23,7 +22,7 @@ _BYTES_OUT: Final = ("terrainrgb", "colorize")
 _STYLING: Final = dict.fromkeys(RELIEF_STYLES, 160) | {
     "terrainrgb": 64,
     "colorize": 48,
-    "palette": 16 if compiled.AVAILABLE else 128,
+    "palette": 16,
 }
 """Bytes that a style takes for each pixel while it is applied, an upper estimate."""
 

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from mastaba.model.style import Palette
-from mastaba.render import compiled
+from mastaba.render import native
 from mastaba.render.request import Pixels
 from mastaba.render.resample import to_bytes
 
 Bytes = npt.NDArray[np.uint8]
 Floats = npt.NDArray[np.float64]
-
-_TRUNCATION: Final = 1e-9
 
 
 def apply_palette(palette: Palette, pixels: Pixels) -> Bytes:
@@ -55,36 +53,10 @@ def _entries(palette: Palette) -> tuple[Floats, Floats]:
 def _colours(palette: Palette, values: npt.NDArray[Any]) -> Bytes:
     steps, entries = _entries(palette)
     flat = np.ascontiguousarray(values, np.float32).reshape(-1)
-    find = compiled.colours if compiled.AVAILABLE else colours_in_numpy
-    found: Bytes = find(flat, steps, entries, palette.rgb_continuous, palette.alpha_continuous)
+    found = native.colours(
+        flat, steps, entries, rgb=palette.rgb_continuous, alpha=palette.alpha_continuous
+    )
     return found.reshape(*values.shape, 4)
-
-
-def colours_in_numpy(
-    values: npt.NDArray[np.float32], steps: Floats, entries: Floats, rgb: bool, alpha: bool
-) -> Bytes:
-    """Return the colours of values.
-
-    Args:
-        values: shape (n,).
-        steps: ascending values of the palette.
-        entries: shape (steps, 4), red, green, blue and alpha at each step.
-        rgb, alpha: whether colours and alpha are interpolated between steps.
-
-    Returns:
-        shape (n, 4); values beyond either end have the colour of that end.
-    """
-    flat = values.astype(np.float64)
-    below = np.clip(np.searchsorted(steps, flat, side="right") - 1, 0, len(steps) - 1)
-    above = np.minimum(below + 1, len(steps) - 1)
-    width = np.where(above > below, steps[above] - steps[below], 1.0)
-    part = np.clip((flat - steps[below]) / width, 0.0, 1.0)
-    result = entries[below]
-    if rgb:
-        result[:, :3] += (entries[above, :3] - result[:, :3]) * part[:, np.newaxis]
-    if alpha:
-        result[:, 3] += (entries[above, 3] - result[:, 3]) * part
-    return (result + _TRUNCATION).astype(np.uint8)
 
 
 def apply_terrain_rgb(settings: Mapping[str, Any], pixels: Pixels) -> Bytes:

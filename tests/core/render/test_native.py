@@ -1,26 +1,25 @@
-"""Maps are the same with and without the compiled loops."""
+"""The compiled loops compute what their references in numpy do."""
 
 from __future__ import annotations
 
-import os
+import ctypes
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.core.render import in_numpy
 from tests.core.render.ground import KERNELS, MESH_CENTRE, World, around
 
 from mastaba.model.style import Palette, PaletteEntry
-from mastaba.render import compiled, warp
-from mastaba.render.compose import flatten_in_numpy
+from mastaba.render import native, warp
 from mastaba.render.kernels import AxisWeights, Taps
 from mastaba.render.request import Pixels
-from mastaba.render.resample import resample, resample_in_numpy
+from mastaba.render.resample import resample
 from mastaba.render.styles import apply_palette
-
-pytestmark = pytest.mark.skipif(not compiled.AVAILABLE, reason="numba is not installed")
 
 
 @pytest.mark.parametrize("scale", [0.3, 1.3, 3.3])
@@ -36,7 +35,7 @@ def test_maps_across_crss(
         layer = replace(mesh.layer(name), resampling=kernel)
         quick = mesh.draw(layer, bbox, crs, (97, 83))
         with monkeypatch.context() as patch:
-            patch.setattr(compiled, "AVAILABLE", False)
+            in_numpy.use(patch)
             plain = mesh.draw(layer, bbox, crs, (97, 83))
         assert quick.valid is not None
         assert plain.valid is not None
@@ -72,7 +71,7 @@ def test_pixels_without_position_are_left_out(mesh: World, monkeypatch: pytest.M
     linear = Taps.of("linear", 1.0)
     brighter = np.maximum(pixels, 1)
     quick = warp.warp(brighter, positions, linear, linear)
-    monkeypatch.setattr(compiled, "AVAILABLE", False)
+    in_numpy.use(monkeypatch)
     plain = warp.warp(brighter, positions, linear, linear)
     assert np.abs(quick.astype(np.int16) - plain).max() <= 1
     for image in (quick, plain):
@@ -97,7 +96,7 @@ def test_palettes(monkeypatch: pytest.MonkeyPatch, rgb: bool, alpha: bool) -> No
     ):
         quick = apply_palette(palette, pixels)
         with monkeypatch.context() as patch:
-            patch.setattr(compiled, "AVAILABLE", False)
+            in_numpy.use(patch)
             plain = apply_palette(palette, pixels)
         assert np.array_equal(quick, plain)
         expected = [palette.colour(float(value)) for value in pixels[5:8].ravel()]
@@ -118,14 +117,14 @@ def test_images_of_any_channels(kernel: str, dtype: type[np.generic], channels: 
         straight = AxisWeights.at(down, rows), AxisWeights.at(across, columns)
         size = straight[0].span[1], straight[1].span[1]
         pixels = random.integers(0, 256, (*size, channels)).astype(dtype)
-        agree(resample(pixels, *straight), resample_in_numpy(pixels, *straight))
+        agree(resample(pixels, *straight), plainly(resample, pixels, *straight))
         # The same positions, as a grid of four corners
         grid = np.meshgrid(columns[[0, -1]], rows[[0, -1]])
         curved = warp.CurvedPositions(
             np.array([0.0, 30.0]), np.array([0.0, 26.0]), *grid, ratio_x, ratio_y
         )
         quick = warp.warp(pixels, curved, down, across)
-        agree(quick, warp.warp_in_numpy(pixels, curved, down, across))
+        agree(quick, plainly(warp.warp, pixels, curved, down, across))
         # Positions of a warp are cut to 1/1024 of a pixel, which noise shows best.
         assert np.abs(quick - resample(pixels, *straight).astype(np.float64)).max() < 2.0
 
@@ -133,6 +132,12 @@ def test_images_of_any_channels(kernel: str, dtype: type[np.generic], channels: 
 def reach(taps: Taps, ratio: float, count: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
     """Return positions of which the first takes the first pixel, none near a 1/1024 of a pixel."""
     return taps.radius - 1 + 1 / 64 + 1 / 2048 + np.arange(count) * ratio
+
+
+def plainly(function: Callable[..., Pixels], *arguments: object) -> Pixels:
+    with pytest.MonkeyPatch.context() as patch:
+        in_numpy.use(patch)
+        return function(*arguments)
 
 
 def agree(quick: Pixels, plain: Pixels) -> None:
@@ -187,8 +192,8 @@ for dtype in (np.uint8, np.float32):
             columns, rows = np.meshgrid(across + 0.25, down + 0.25)
             positions = warp.CurvedPositions(across, down, columns, rows, 1.0, 1.0)
             given = pixels, positions, taps, taps
-            difference = warp.warp(*given) - warp.warp_in_numpy(*given).astype(float)
-            assert np.abs(difference).max() <= (1 if dtype == np.uint8 else 1e-3)
+            copied = pixels.copy(), *given[1:]
+            assert np.array_equal(warp.warp(*given), warp.warp(*copied))
 print("read")
 """
 
@@ -206,26 +211,35 @@ def test_backgrounds() -> None:
         pixels = random.integers(0, 256, (40, 50, channels)).astype(np.uint8)
         pixels[0, :2, -1] = 0, 255
         behind = np.array(ground, np.uint8)
-        flat = compiled.flatten(pixels, behind)
-        assert np.array_equal(flat, flatten_in_numpy(pixels, behind))
+        flat = native.flatten(pixels, behind)
+        assert np.array_equal(flat, in_numpy.flatten(pixels, behind))
         assert flat[0, 0].tolist() == list(ground)
         assert set(flat[0, 1].tolist()) == set(pixels[0, 1, :-1].tolist())
 
 
-def test_a_program_that_may_write_nowhere_compiles_anew(tmp_path: Path) -> None:
-    program = "import mastaba.render.compiled as it; print(it.AVAILABLE)"
-    nowhere = {
-        "NUMBA_CACHE_DIR": str(tmp_path / "file" / "folder"),
-        "NUMBA_CACHE_LOCATOR_CLASSES": "UserProvidedCacheLocator",
-        "NUMBA_OPT": "0",  # what it compiles is not run
-    }
-    (tmp_path / "file").touch()
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        env=os.environ | nowhere,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert done.stdout == "True\n"
-    assert done.stderr.count("NUMBA_CACHE_DIR") == 1
+def test_arguments_of_another_type_are_refused() -> None:
+    pixels = np.zeros((4, 4, 1), np.uint8)
+    first, weights = np.zeros(2, np.int64), np.ones((2, 1), np.float32)
+    for some in (first.astype(np.int32), first.reshape(1, 2), np.zeros(4, np.int64)[::2]):
+        with pytest.raises(TypeError):
+            native.resample(pixels, some, weights, first, weights)
+    with pytest.raises(ValueError, match="one row of weights"):
+        native.resample(pixels, first, weights[:1], first, weights)
+
+
+def test_both_libraries_compute_the_same() -> None:
+    """Processors without AVX2 and FMA get a library of their own."""
+    folder = Path(native.__file__).parent
+    libraries = sorted(folder.glob("kernels*.so"))
+    assert libraries
+    pixels = np.random.default_rng(4).integers(0, 256, (40, 50, 3)).astype(np.uint8)
+    axis = AxisWeights.at(Taps.of("bicubic", 1.3), np.arange(4, 30, 1.3))
+    found = []
+    for library in libraries:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(native, "_library", ctypes.CDLL(str(library)))
+            found.append(
+                native.resample(pixels, axis.first, axis.weights, axis.first, axis.weights)
+            )
+    for image in found[1:]:
+        agree(image, found[0])

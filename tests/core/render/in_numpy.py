@@ -1,0 +1,172 @@
+"""References for the compiled loops: the same functions as `mastaba.render.native`, in numpy.
+
+They say plainly what the loops compute, and are slow.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from mastaba.render.kernels import reach_of
+from mastaba.render.positions import FRACTIONS, CurvedPositions
+from mastaba.render.request import Pixels
+from mastaba.render.resample import to_bytes
+
+Bytes = npt.NDArray[np.uint8]
+Floats = npt.NDArray[np.float64]
+Float32 = npt.NDArray[np.float32]
+
+_SHIFT: Final = FRACTIONS.bit_length() - 1
+_MASK: Final = FRACTIONS - 1
+# Samples gathered at a time.
+_GATHERED: Final = 1 << 20
+
+
+def resample(
+    pixels: Pixels, row_first: Any, row_weights: Any, column_first: Any, column_weights: Any
+) -> Pixels:
+    height, width, _ = pixels.shape
+    down, across = (
+        _dense(row_first, row_weights, height),
+        _dense(column_first, column_weights, width),
+    )
+    result = np.einsum("iy,yxc,jx->ijc", down, pixels.astype(np.float64), across, optimize=True)
+    values = result.astype(np.float32)
+    return to_bytes(values) if pixels.dtype == np.uint8 else values
+
+
+def _dense(first: Any, weights: Any, size: int) -> Floats:
+    matrix = np.zeros((len(first), size))
+    for line, start, some in zip(matrix, first, weights, strict=True):
+        line[start : start + len(some)] = some
+    return matrix
+
+
+def warp(
+    pixels: Pixels,
+    across: Floats,
+    down: Floats,
+    columns: Floats,
+    rows: Floats,
+    row_first: Any,
+    row_weights: Float32,
+    column_first: Any,
+    column_weights: Float32,
+) -> Pixels:
+    positions = CurvedPositions(across, down, columns, rows, 1.0, 1.0)
+    height, width, channels = pixels.shape
+    lines, columns = positions.spread(positions.rows), positions.spread(positions.columns)
+    placed = np.isfinite(lines) & np.isfinite(columns)
+    # A pixel without position is computed like the first that has one, and cleared at the end.
+    somewhere = np.argmax(placed)
+    lines = np.where(placed, lines, lines.flat[somewhere])
+    columns = np.where(placed, columns, columns.flat[somewhere])
+    row, column = (np.floor(p * FRACTIONS).astype(np.int64) for p in (lines, columns))
+    row_part, column_part = row & _MASK, column & _MASK
+    origin = ((row >> _SHIFT) + row_first[row_part]) * width
+    origin += (column >> _SHIFT) + column_first[column_part]
+    flat = pixels.astype(np.float32, copy=False).reshape(height * width, channels)
+    result = np.zeros((*origin.shape, channels), np.float32)
+    for i in range(row_weights.shape[1]):
+        line = np.zeros_like(result)
+        for j in range(column_weights.shape[1]):
+            weight = column_weights[:, j][column_part]
+            line += flat[origin + (i * width + j)] * weight[:, :, np.newaxis]
+        result += line * row_weights[:, i][row_part][:, :, np.newaxis]
+    result[~placed] = 0.0
+    return to_bytes(result) if pixels.dtype == np.uint8 else result
+
+
+def warp_locally(
+    pixels: Pixels, table: Floats, columns: Floats, rows: Floats, radii_x: Floats, radii_y: Floats
+) -> Pixels:
+    height, width, channels = pixels.shape
+    flat = pixels.reshape(height * width, channels)
+    result = np.zeros((columns.size, channels), np.float32)
+    placed = np.flatnonzero(np.isfinite(columns) & np.isfinite(rows))
+    axes = [
+        (values.ravel()[placed], radii.ravel()[placed])
+        for values, radii in ((rows, radii_y), (columns, radii_x))
+    ]
+    reaches = [reach_of(*axis) for axis in axes]
+    most = np.stack([_rounded_up(count) for _, count in reaches])
+    for size in np.unique(most, axis=1).T:
+        group = np.flatnonzero((most == size[:, np.newaxis]).all(axis=0))
+        step = max(1, _GATHERED // int(size.prod() * channels))
+        for part in (group[start : start + step] for start in range(0, group.size, step)):
+            lines, across = (
+                _table_weights(table, values[part], radii[part], first[part], count[part], taps)
+                for (values, radii), (first, count), taps in zip(axes, reaches, size, strict=True)
+            )
+            # Taps beyond those of a pixel have no weight; they need not lie inside.
+            row = np.minimum(reaches[0][0][part, np.newaxis] + np.arange(size[0]), height - 1)
+            column = np.minimum(reaches[1][0][part, np.newaxis] + np.arange(size[1]), width - 1)
+            total = np.zeros((part.size, channels), np.float32)
+            for top in range(0, int(size[0]), max(1, _GATHERED // int(size[1] * channels))):
+                some = slice(top, top + max(1, _GATHERED // int(size[1] * channels)))
+                taken = flat[row[:, some, np.newaxis] * width + column[:, np.newaxis, :]]
+                sums = np.einsum("nyxc,nx->nyc", taken.astype(np.float32, copy=False), across)
+                total += np.einsum("nyc,ny->nc", sums, lines[:, some])
+            result[placed[part]] = total
+    result = result.reshape(*columns.shape, channels)
+    return to_bytes(result) if pixels.dtype == np.uint8 else result
+
+
+def _rounded_up(counts: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Return numbers of taps, rounded up to few different ones."""
+    step = 2 ** np.maximum(0, np.floor(np.log2(counts)).astype(np.int64) - 2)
+    rounded: npt.NDArray[np.int64] = -(-counts // step) * step
+    return rounded
+
+
+def _table_weights(
+    table: Floats,
+    positions: Floats,
+    radii: Floats,
+    first: npt.NDArray[np.int64],
+    count: npt.NDArray[np.int64],
+    taps: int,
+) -> Float32:
+    """Return the weights of pixels, shape (pixels, taps); 0 behind the taps of each."""
+    steps = np.arange(taps)
+    distances = np.abs(first[:, np.newaxis] + steps - positions[:, np.newaxis])
+    places = np.minimum(distances / radii[:, np.newaxis], 1.0) * (len(table) - 1)
+    whole = np.minimum(places.astype(np.int64), len(table) - 2)
+    part = places - whole
+    weights: Floats = table[whole] * (1.0 - part) + table[whole + 1] * part
+    weights[steps >= count[:, np.newaxis]] = 0.0
+    weights /= weights.sum(axis=1, keepdims=True)
+    return weights.astype(np.float32)
+
+
+def flatten(pixels: Bytes, ground: Bytes) -> Bytes:
+    alpha = pixels[:, :, -1:].astype(np.int32)
+    mixed = pixels[:, :, :-1].astype(np.int32) * alpha + ground.astype(np.int32) * (255 - alpha)
+    return ((mixed + 127) // 255).astype(np.uint8)
+
+
+def colours(
+    values: npt.NDArray[np.float32], steps: Floats, entries: Floats, rgb: bool, alpha: bool
+) -> Bytes:
+    flat = values.astype(np.float64)
+    below = np.clip(np.searchsorted(steps, flat, side="right") - 1, 0, len(steps) - 1)
+    above = np.minimum(below + 1, len(steps) - 1)
+    width = np.where(above > below, steps[above] - steps[below], 1.0)
+    part = np.clip((flat - steps[below]) / width, 0.0, 1.0)
+    result = entries[below]
+    if rgb:
+        result[:, :3] += (entries[above, :3] - result[:, :3]) * part[:, np.newaxis]
+    if alpha:
+        result[:, 3] += (entries[above, 3] - result[:, 3]) * part
+    return (result + 1e-9).astype(np.uint8)
+
+
+def use(patch: pytest.MonkeyPatch) -> None:
+    """Draw maps by these functions in place of the compiled ones."""
+    for module in ("compose", "resample", "styles", "warp"):
+        patch.setattr(f"mastaba.render.{module}.native", sys.modules[__name__])
