@@ -1,4 +1,4 @@
-"""Named resources of a directory, each loaded once: tile matrix sets and styles."""
+"""Named resources from a directory, each loaded once: tile matrix sets and styles."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _SUFFIXES = ("", ".json", ".yaml", ".yml")
 
 
 class Book(Generic[T]):
-    """Loads resources by identifier, which is their file stem.
+    """Loader of resources by identifier, which is the file stem.
 
     Args:
-        directory: path as configured; a final slash is dropped.
-        kind: what is loaded, for messages.
-        make: makes the resource of identifier, validated document and file name; it notes what
-            is wrong and returns None when the document cannot be used.
-        known: resources loaded before, which are not read again.
+        directory: path as configured; a trailing slash is dropped.
+        kind: kind of resource, for messages.
+        make: creates the resource from identifier, validated document and file name; if the
+            document cannot be used, it records why and returns None.
+        known: resources loaded earlier, which are not read again.
     """
 
     def __init__(
@@ -47,16 +47,16 @@ class Book(Generic[T]):
 
     @property
     def loaded(self) -> Mapping[str, T]:
-        """What has been loaded so far, by identifier."""
+        """Resources loaded so far, by identifier."""
         return MappingProxyType(
             {key: value for key, value in sorted(self._loaded.items()) if value is not None}
         )
 
     def get(self, identifier: str, named_by: str) -> T | None:
-        """Return a resource, or None; why not is noted the first time it is asked for.
+        """Return a resource, or None; the reason is recorded on the first call only.
 
         Args:
-            named_by: which key of which file names it.
+            named_by: key and file that name it.
         """
         if identifier not in self._loaded:
             self._loaded[identifier] = self._load(identifier, named_by)

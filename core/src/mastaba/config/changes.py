@@ -1,8 +1,8 @@
-"""Catalogues with one thing changed (admin.md section 3).
+"""Catalogues with one change (admin.md section 3).
 
-What does not change is shared with the catalogue before: open storages, the cache of indices,
-the tile matrix sets and styles loaded so far, all other layers. Pyramids are read again with the
-layer that names them, so that replacing a layer takes in a changed descriptor.
+Everything else is shared with the previous catalogue: open storages, the index cache, the tile
+matrix sets and styles loaded so far, all other layers. Pyramids are reloaded with the layer that
+names them, so replacing a layer applies a changed descriptor.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ def with_layer(
     document: Any,
     faults: Faults,
 ) -> Catalogue | None:
-    """Return the catalogue with a layer more, or another one in its place.
+    """Return the catalogue with a layer added or replaced.
 
-    A style or tile matrix set that could not be loaded before is looked for again.
+    Loading of styles and tile matrix sets that failed before is tried again.
 
     Args:
-        server: where styles and tile matrix sets lie.
-        document: the layer descriptor, without nulls; it may be changed.
+        server: location of styles and tile matrix sets.
+        document: the layer descriptor, without nulls; it may be modified.
 
     Returns:
-        None after noting in ``faults`` what is wrong with the layer.
+        None after recording the problems of the layer in ``faults``.
     """
     books = open_layer_books(
         server,
@@ -61,7 +61,7 @@ def with_layer(
 
 
 def without_layer(catalogue: Catalogue, identifier: str) -> Catalogue:
-    """Return the catalogue without a layer; it need not be there."""
+    """Return the catalogue without a layer, which need not exist."""
     return _with_layers(catalogue, _without(catalogue, identifier), identifier)
 
 

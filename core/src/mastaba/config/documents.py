@@ -34,9 +34,9 @@ def read_local_text(file: str) -> str:
 
     Raises:
         OSError: it cannot be read, or is not a regular file.
-        ValueError: it is not UTF-8 text, or larger than 64 MiB; the message says so.
+        ValueError: it is not UTF-8 text, or larger than 64 MiB; the message says which.
     """
-    # Without O_NONBLOCK a FIFO would block until somebody writes to it.
+    # Without O_NONBLOCK, opening a FIFO blocks until there is a writer.
     descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     with open(descriptor, "rb") as stream:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -51,14 +51,14 @@ def read_local_text(file: str) -> str:
 
 
 def unreadable(error: OSError | ValueError) -> str:
-    """Return why a local file cannot be read, as the reason of a fault."""
+    """Return why a local file cannot be read, as the reason in a fault."""
     if isinstance(error, FileNotFoundError):
         return "does not exist"
     return f"cannot be read: {reason_of(error)}"
 
 
 def started_at(file: str) -> str:
-    """Return where a relative path starts, as the end of a reason; empty for other paths."""
+    """Return the base of a relative path, as the end of a reason; empty for other paths."""
     if "://" in file or os.path.isabs(file):
         return ""
     try:
@@ -68,9 +68,9 @@ def started_at(file: str) -> str:
 
 
 class DocumentReader:
-    """Reads documents of one load; every failure becomes a fault.
+    """Reader for the documents of one load; every failure becomes a fault.
 
-    The argument ``named_by`` says which key, or line, of which file names the document.
+    The argument ``named_by`` is the key or line, and the file, that name the document.
     """
 
     def __init__(self, pool: StoragePool, faults: Faults) -> None:
@@ -78,7 +78,7 @@ class DocumentReader:
         self._faults = faults
 
     def text(self, path: ResourcePath, named_by: str, *, may_be_empty: bool = False) -> str | None:
-        """Return the text of a file or object, or None after noting why not."""
+        """Return the text of a file or object, or None after recording why not."""
         try:
             data = self._pool.read_full(path, may_be_empty=True)
         except ObjectNotFoundError:
@@ -113,14 +113,14 @@ class DocumentReader:
             return None
 
     def exists(self, path: ResourcePath) -> bool:
-        """Tell whether there is an object. One out of reach counts: reading it says why not."""
+        """Return whether an object exists; True if unreachable, since reading it reports why."""
         try:
             return self._pool.open(path.storage, path.container).exists(path.key)
         except MastabaError:
             return True
 
     def _is_tiff(self, path: ResourcePath, named_by: str) -> bool:
-        """Tell whether an object is an image that was named instead of a document; note it."""
+        """Return whether an object is an image instead of a document; record this."""
         try:
             storage = self._pool.open(path.storage, path.container)
             start = storage.read(path.key, ByteRange(0, 4)).data
@@ -138,15 +138,15 @@ class DocumentReader:
         return True
 
     def document(self, path: ResourcePath, named_by: str) -> Any:
-        """Return the parsed document without its nulls, or None after noting why not."""
+        """Return the parsed document without nulls, or None after recording why not."""
         text = self.text(path, named_by)
         return None if text is None else parse_document(text, str(path), self._faults)
 
 
 def parse_document(text: str, file: str, faults: Faults) -> Any:
-    """Parse JSON, or YAML where the name says so; None after noting what is wrong.
+    """Parse JSON, or YAML by file extension; return None after recording a problem.
 
-    ``null`` counts as absent everywhere: such members are left out.
+    ``null`` counts as absent everywhere: such members are removed.
     """
     try:
         if not text.strip():
@@ -155,7 +155,7 @@ def parse_document(text: str, file: str, faults: Faults) -> Any:
             parsed = yaml.load(text, _YAML_LOADER)  # noqa: S506 - one of the safe loaders
         else:
             parsed = json.loads(text, parse_constant=_refuse_constant, parse_int=_whole_number)
-        if parsed is None:  # the word null, or a YAML file of comments
+        if parsed is None:  # ``null``, or YAML with only comments
             raise _UnfitValueError("$", "is empty")
         return _cleaned(parsed, "$", 0, {})
     except json.JSONDecodeError as error:
@@ -175,13 +175,13 @@ def parse_document(text: str, file: str, faults: Faults) -> Any:
     except RecursionError:
         faults.error(file, "$", _TOO_DEEP, "correct it")
     except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError) as error:
-        # Constructors of YAML scalars raise what they like, as for ``!!bool perhaps``.
+        # YAML scalar constructors raise various errors, as for ``!!bool perhaps``.
         faults.error(file, "$", f"cannot be read: {error}", "correct it")
     return None
 
 
 class _UnfitValueError(ValueError):
-    """A value that no configuration can mean."""
+    """A value that is invalid in every configuration."""
 
     def __init__(self, path: str, reason: str) -> None:
         super().__init__(reason)
@@ -189,7 +189,7 @@ class _UnfitValueError(ValueError):
 
 
 def _whole_number(digits: str) -> int:
-    # Longer ones are refused before Python complains in words of its own.
+    # Python has a limit too, but its message does not help operators.
     if len(digits) > _MAX_DIGITS:
         raise ValueError(f"the number {digits[:12]}… is too large")
     return int(digits)
@@ -200,15 +200,15 @@ def _refuse_constant(name: str) -> Any:
 
 
 def _cleaned(value: Any, path: str, depth: int, done: dict[int, Any]) -> Any:
-    """Return a value without its nulls, with text as keys.
+    """Return a value without nulls, with strings as keys.
 
-    Numbers and texts that would fail later, far from their place in the file, are refused here.
+    Numbers and strings that would fail later, without a path to report, are rejected here.
 
     Args:
-        done: what became of the containers met so far: YAML may name one of them many times.
+        done: results for the containers visited so far: YAML aliases may name one many times.
 
     Raises:
-        _UnfitValueError: the value, or something inside it, cannot be meant.
+        _UnfitValueError: the value, or a value inside it, is invalid.
     """
     if isinstance(value, str):
         if not value.isascii() and _SURROGATES.search(value):

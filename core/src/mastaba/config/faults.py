@@ -1,4 +1,4 @@
-"""Collecting what is wrong with a configuration."""
+"""Collection of the problems of a configuration."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from mastaba.model.fault import Fault, Severity
 
 
 class Faults:
-    """Collects the faults of one load, so that all of them can be told at once."""
+    """Faults of one load, collected so that all are reported at once."""
 
     def __init__(self) -> None:
         self._faults: list[Fault] = []
@@ -32,6 +32,6 @@ class Faults:
         return tuple(fault for fault in self._faults if fault.severity is Severity.ERROR)
 
     def raise_errors(self) -> None:
-        """Raise a `ConfigurationError` with every error, when there is one."""
+        """Raise a `ConfigurationError` with all errors, if there are any."""
         if self.errors:
             raise ConfigurationError(self.errors)

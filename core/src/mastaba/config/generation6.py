@@ -1,8 +1,8 @@
-"""A services.json of generation 6, turned into one of generation 7 (services-config.md 5).
+"""Conversion of services.json from generation 6 to generation 7 (services-config.md 5).
 
-Generation 6 keeps the shared settings beside the sections of the services, and what concerns
-maps and tiles inside ``wms`` and ``wmts``; OGC API Tiles is a service of its own, ``tiles``, or
-``ogctiles`` in its first releases.
+In generation 6, the shared settings are next to the sections of the services, and the settings
+for maps and tiles are inside ``wms`` and ``wmts``. OGC API Tiles is a separate service, ``tiles``,
+or ``ogctiles`` in the first releases.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ _OGCAPI: Final = {"root_path": "/ogcapi", "tiles": True, "maps": True, "default_
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """Something to know about a conversion.
+    """A remark on a conversion.
 
     Attributes:
         path: JSON path in the old document.
-        text: what became of it.
-        is_lost: whether the value is not in the new document.
+        text: what happened to it.
+        is_lost: whether the new document lacks the value.
     """
 
     path: str
@@ -58,7 +58,7 @@ class Note:
 
 
 def is_generation6(document: object) -> bool:
-    """Tell whether a document, without its nulls, is a services.json of generation 6."""
+    """Return whether a document, without nulls, is a services.json of generation 6."""
     if not isinstance(document, Mapping) or "global" in document:
         return False
     wms = document.get("wms")
@@ -68,21 +68,21 @@ def is_generation6(document: object) -> bool:
 
 
 def to_generation7(document: Mapping[str, Any]) -> tuple[dict[str, Any], list[Note]]:
-    """Convert a document; what is absent stays absent, and so gets its default.
+    """Convert a document; absent settings stay absent and get their defaults.
 
-    A value of the wrong type is moved as it is: the validation of the result finds it.
+    A value of the wrong type is moved unchanged: validation of the result reports it.
 
     Args:
-        document: a services.json of generation 6, without its nulls; it is left alone.
+        document: a services.json of generation 6, without nulls; it is not modified.
 
     Returns:
-        The services.json of generation 7, and notes on what was not moved as it was.
+        The services.json of generation 7, and notes on what was not moved unchanged.
     """
     return _Conversion(document).run()
 
 
 class _Conversion:
-    """One conversion; sources are taken out of a copy, and what is left over is lost."""
+    """One conversion: values are moved out of a copy of the document."""
 
     def __init__(self, document: Mapping[str, Any]) -> None:
         self._old: dict[str, Any] = {
@@ -120,7 +120,7 @@ class _Conversion:
             del wmts["inspire"]
         maps = _taken(wms, _MAP)
         if "reprojection" not in maps:
-            # Absent it means no in generation 6, and yes in generation 7.
+            # The default is false in generation 6, true in generation 7.
             maps["reprojection"] = False
             self._note("$.wms.reprojection", "is absent: global.map.reprojection is set to false")
         if maps.get("crs") and maps["reprojection"] is False:
@@ -156,7 +156,7 @@ class _Conversion:
         return {**new, **_OGCAPI}
 
     def _moved_uri(self, uri: str, prefix: str) -> str:
-        # In the path only: the first "/tiles" of http://tiles.example.org/tiles is in the host.
+        # Only in the path: the first "/tiles" of http://tiles.example.org/tiles is in the host.
         scheme, separator, rest = uri.partition("://")
         host, slash, path = rest.partition("/") if separator else ("", "", uri)
         moved = (slash + path).replace(f"/{prefix}", "/ogcapi", 1)
@@ -167,7 +167,7 @@ class _Conversion:
         return f"{scheme}{separator}{host}{moved}" if separator else moved
 
     def _left_over(self, new: dict[str, Any]) -> None:
-        """Note what has no place in generation 7; sections of newer services are kept."""
+        """Note what generation 7 does not have; sections of newer services are kept."""
         moved = {"wms", "wmts", "tms", "tiles"}
         for name, value in self._old.items():
             if name in moved:
@@ -186,7 +186,7 @@ class _Conversion:
         return section if isinstance(section, dict) else {}
 
     def _rename(self, path: str, section: dict[str, Any], old: str, new: str) -> bool:
-        """Give a key of older releases its later name; tells whether there was one to rename."""
+        """Rename a key from older releases; return whether it was present."""
         if old not in section or new in section:
             return False
         section[new] = section.pop(old)
@@ -201,5 +201,5 @@ class _Conversion:
 
 
 def _taken(section: dict[str, Any], keys: Iterable[str]) -> dict[str, Any]:
-    """Move members out of a section; those that are absent stay absent."""
+    """Move members out of a section; absent ones stay absent."""
     return {key: section.pop(key) for key in keys if key in section}

@@ -1,4 +1,4 @@
-"""Layer descriptors that a running server writes, and reads again when it starts."""
+"""Layer descriptors that a running server saves, and loads when it starts again."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from mastaba.errors import reason_of
 from mastaba.storage.path import ResourcePath
 
 _SUFFIX = ".json"
-# Everything else in an identifier is percent-encoded in the name of its file.
+# Other special characters of an identifier are percent-encoded in its file name.
 _SAFE = "!#$&'()+,;=@[]^{} "
 
 
 def kept_layers(directory: str, faults: Faults) -> dict[str, ResourcePath]:
-    """Return the descriptors in a directory by layer; a directory that is not there is empty."""
+    """Return the descriptors in a directory by layer; a missing directory counts as empty."""
     try:
         names = sorted(os.listdir(directory))
     except FileNotFoundError:
@@ -41,7 +41,7 @@ def kept_layers(directory: str, faults: Faults) -> dict[str, ResourcePath]:
 
 
 def keep_layer(directory: str, identifier: str, document: Any) -> None:
-    """Write the descriptor of a layer, whole or not at all; makes the directory.
+    """Write the descriptor of a layer atomically; create the directory if needed.
 
     Raises:
         OSError: it cannot be written.
@@ -74,7 +74,7 @@ def forget_layer(directory: str, identifier: str) -> None:
 
 def _path(directory: str, identifier: str) -> str:
     name = quote(identifier, safe=_SAFE)
-    # ".x" would not be listed; "." and ".." are no files.
+    # `kept_layers` ignores hidden files.
     if name.startswith("."):
         name = "%2E" + name[1:]
     return f"{directory}/{name}{_SUFFIX}"

@@ -1,4 +1,4 @@
-"""What is needed to make layers of descriptors, put together for one load."""
+"""Everything that one load needs to create layers from descriptors."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _NO_STYLES: Mapping[str, Style] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class LayerBooks:
-    """Loads layers; tile matrix sets and styles are loaded once, as layers name them."""
+    """Loaders of layers, and of the tile matrix sets and styles that these name."""
 
     layers: LayerLoader
     tile_matrix_sets: Book[TileMatrixSet]
@@ -46,10 +46,10 @@ def open_layer_books(
     tile_matrix_sets: Mapping[str, TileMatrixSet] = _NO_SETS,
     styles: Mapping[str, Style] = _NO_STYLES,
 ) -> LayerBooks:
-    """Return what loads layers; every fault is noted in ``faults``.
+    """Return the loaders; they record all problems in ``faults``.
 
     Args:
-        tile_matrix_sets, styles: those loaded before, which are not read again.
+        tile_matrix_sets, styles: loaded earlier, not read again.
     """
     reader = DocumentReader(pool, faults)
     set_book = Book(

@@ -29,7 +29,7 @@ from mastaba.storage.path import ResourcePath
 _ONE_CHANNEL: Final = frozenset(("estompage", "pente", "exposition", "terrainrgb"))
 _RASTER_ONLY: Final = frozenset(("wms", "wmts"))
 
-# A blank tile is an ordinary answer.
+# A blank tile is an ordinary response.
 _MISSING_TILE_STATUS: Final = {"404": 404, "204": 204, "blank": 200}
 
 LoadedLayer = tuple[Layer, Mapping[str, LevelReader]]
@@ -40,12 +40,12 @@ def read_layer_list(
 ) -> dict[str, tuple[ResourcePath, str]] | None:
     """Return the path of each layer descriptor and the line that names it, by layer identifier.
 
-    None when the list cannot be read.
+    Return None if the list cannot be read.
 
     Args:
-        named_by: which key of which file names the list.
+        named_by: key and file that name the list.
     """
-    # An installation may begin without layers, and get them later.
+    # An installation may start without layers and get them later.
     text = reader.text(path, named_by, may_be_empty=True)
     if text is None:
         return None
@@ -71,10 +71,10 @@ def read_layer_list(
 
 
 class LayerLoader:
-    """Makes layers of descriptors.
+    """Loader of layers from descriptors.
 
     Args:
-        settings: of services.json.
+        settings: from services.json.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class LayerLoader:
         self._faults = faults
 
     def load(self, identifier: str, document: Any, file: str) -> LoadedLayer | None:
-        """Return a layer and the readers of its levels; None after noting what is wrong."""
+        """Return a layer and the readers of its levels, or None after recording a problem."""
         document = self._validator.validate(document, file, self._faults)
         named = self._check_identifier(identifier, file)
         if document is None or not named:
@@ -219,19 +219,19 @@ class LayerLoader:
         except ValueError as error:
             self._faults.error(file, at, str(error), "correct the path")
             return None
-        # Why it cannot be used is noted once, for the descriptor itself.
+        # Problems are recorded once, for the descriptor itself.
         return self._pyramids.load(path, f"{at.removeprefix('$.')} of {file}")
 
     def _layer_styles(
         self, document: dict[str, Any], pyramid: Pyramid, file: str
     ) -> tuple[Style, ...] | None:
-        """Return the usable styles, or the default one; None when a raster layer has neither."""
+        """Return the usable styles, or the default style; None if a raster layer has neither."""
         if pyramid.raster is None:
             return ()
         found: dict[str, Style] = {}
         for position, identifier in enumerate(document.get("styles", ())):
             style = self._styles.get(identifier, f"styles[{position}] of {file}")
-            if style is None:  # noted there
+            if style is None:  # already recorded
                 continue
             problem = _unusable(style, pyramid)
             if problem is None:
@@ -262,7 +262,7 @@ class LayerLoader:
         return (default,)
 
     def _extra_crs(self, document: dict[str, Any], bbox: BoundingBox, file: str) -> tuple[str, ...]:
-        """Return the codes that PROJ knows and that are made for the place of the layer."""
+        """Return the codes that PROJ knows and whose area of use meets the layer."""
         codes: dict[str, None] = {}
         for position, code in enumerate(document.get("extra_crs", ())):
             problem, remedy = "is not known", "write AUTHORITY:CODE, as in EPSG:3857"
@@ -297,7 +297,7 @@ class LayerLoader:
 
 
 def _mismatch(first: Pyramid, other: Pyramid) -> str | None:
-    """Return why two pyramids cannot make one layer, or None when they can."""
+    """Return why two pyramids cannot form one layer, or None if they can."""
     pairs = [
         ("tile matrix set", first.tile_matrix_set.id, other.tile_matrix_set.id),
         ("format", first.format.name, other.format.name),
@@ -333,13 +333,13 @@ def _range(entry: dict[str, str], pyramid: Pyramid) -> list[Level]:
 
 
 def _narrowed(pyramid: Pyramid, bbox: BoundingBox, named_by: str) -> Pyramid:
-    """Return the pyramid with only the tiles that meet a box, native CRS.
+    """Return the pyramid with only the tiles that meet a bbox in its native CRS.
 
     Args:
-        named_by: file and key of the box.
+        named_by: file and key of the bbox.
 
     Raises:
-        ValueError: no tile of some level meets it.
+        ValueError: a level has no tile that meets it.
     """
     levels: dict[str, Level] = {}
     for identifier, level in pyramid.levels.items():
@@ -354,7 +354,7 @@ def _narrowed(pyramid: Pyramid, bbox: BoundingBox, named_by: str) -> Pyramid:
 
 
 def _unusable(style: Style, pyramid: Pyramid) -> str | None:
-    """Return why a style cannot be used for a pyramid, or None when it can."""
+    """Return why a style cannot be used for a pyramid, or None if it can."""
     channels = pyramid.raster.channels if pyramid.raster else 0
     if (style.palette or _ONE_CHANNEL & style.processing.keys()) and channels != 1:
         return f"needs one channel, the pyramid has {channels}"

@@ -1,4 +1,4 @@
-"""From server.json to a catalogue: everything a configuration names, loaded and checked."""
+"""Loading a catalogue: everything that a configuration names, loaded and checked."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ def load_catalogue(
 ) -> Catalogue | None:
     """Load services.json, the layer list and all layers.
 
-    Every fault is noted. A layer with an error stays as it is in the previous catalogue; one
-    that is not there is left out. None is returned only when services.json or the layer list
-    cannot be used (server-config.md section 3); the layers are checked even then, so that all
-    faults are reported at once.
+    All problems are recorded. A layer with an error stays as in the previous catalogue; if it is
+    not in there, it is left out. None is returned only if services.json or the layer list cannot
+    be used (server-config.md section 3). Even then the layers are checked, so that all problems
+    are reported at once.
 
     Args:
-        previous: what is published now, None at the start.
+        previous: catalogue published now, None at the start.
     """
     pool = StoragePool(plugins.storages, environment)
     reader = DocumentReader(pool, faults)
@@ -97,11 +97,11 @@ def load_catalogue(
 def _as_it_was(
     previous: Catalogue, name: str, pool: StoragePool, indices: IndexCache
 ) -> LoadedLayer:
-    """Return a layer of the previous catalogue, which reads from the storages of the new one."""
+    """Return a layer of the previous catalogue that reads from the storages of the new one."""
 
     def reopened(reader: LevelReader) -> LevelReader:
         storage = reader.storage
-        # Where the new connection fails, the open one is used further.
+        # If a new connection fails, the open one stays in use.
         with contextlib.suppress(MastabaError):
             storage = pool.open(storage.name, storage.container)
         return reader.moved(storage, indices)
@@ -117,9 +117,9 @@ def _load_layers(
     reader: DocumentReader,
     faults: Faults,
 ) -> dict[str, LoadedLayer | None] | None:
-    """Return the layers of the list and those that services keep, by identifier.
+    """Return the listed layers and those that services keep, by identifier.
 
-    A layer that is faulty is None. All is None when the list cannot be read.
+    A layer with an error is None. The result is None if the list cannot be read.
 
     Args:
         kept: path of each descriptor and what names it; these replace listed ones.
@@ -148,7 +148,7 @@ def _load_layers(
 def _kept_layers(
     services: Mapping[str, ServiceSettings], plugins: Plugins, faults: Faults
 ) -> dict[str, tuple[ResourcePath, str]]:
-    """Return the descriptors in the directories of services, by layer, and what names them."""
+    """Return the descriptors in service directories and what names them, by layer."""
     found: dict[str, tuple[ResourcePath, str]] = {}
     for name, settings in services.items():
         directory = plugins.services[name].layer_directory(settings)

@@ -28,7 +28,7 @@ _VECTOR: Final = "TIFF_PBF_MVT"
 
 @dataclass(frozen=True, slots=True)
 class SlabPlace:
-    """Where the slabs of one level lie."""
+    """Location of the slabs of one level."""
 
     storage: Storage
     layout: SlabLayout
@@ -40,14 +40,14 @@ class SlabPlace:
 
 @dataclass(frozen=True, slots=True)
 class StoredPyramid:
-    """A pyramid, and where the slabs of each of its levels lie."""
+    """A pyramid, and the location of the slabs of each level."""
 
     pyramid: Pyramid
     places: Mapping[str, SlabPlace]
 
 
 class PyramidLoader:
-    """Loads descriptors; each one once, however many layers use it."""
+    """Loader of descriptors; each is loaded once, however many layers use it."""
 
     def __init__(
         self,
@@ -65,10 +65,10 @@ class PyramidLoader:
         self._loaded: dict[ResourcePath, StoredPyramid | None] = {}
 
     def load(self, path: ResourcePath, named_by: str) -> StoredPyramid | None:
-        """Return a pyramid, or None; why not is noted the first time it is asked for.
+        """Return a pyramid, or None; the reason is recorded on the first call only.
 
         Args:
-            named_by: which key of which file names it.
+            named_by: key and file that name it.
         """
         if path not in self._loaded:
             self._loaded[path] = self._load(path, named_by)
@@ -79,7 +79,7 @@ class PyramidLoader:
         if document is None:
             return None
         if isinstance(document, dict) and document.get("format") == _VECTOR:
-            document.pop("raster_specifications", None)  # of no meaning there, right or wrong
+            document.pop("raster_specifications", None)  # ignored there, valid or not
         document = self._validator.validate(document, file, self._faults)
         if document is None:
             return None
@@ -161,7 +161,7 @@ class PyramidLoader:
         return SlabPlace(
             storage,
             layout,
-            # Symbolic objects point to containers; files leave links to the file system.
+            # Symbolic objects name other containers; links of files are left to the system.
             None
             if driver.container_field is None
             else lambda other: self._pool.open_beside(name, other, storage.container),
@@ -169,7 +169,7 @@ class PyramidLoader:
 
 
 def _image_directory(text: str, descriptor: ResourcePath) -> str:
-    """Return the directory of slabs; a relative one starts at the directory of the descriptor."""
+    """Return the directory of slabs; a relative one starts at the descriptor's directory."""
     text = text.removesuffix("/") or "/"
     if text.startswith("/"):
         return text
@@ -246,7 +246,7 @@ def _level(
 
 
 def _limits(document: dict[str, int], matrix: TileMatrix) -> TileLimits | None:
-    """Return the limits inside the matrix; a bound outside it counts as the edge on its side."""
+    """Return the limits; a minimum or maximum outside the matrix becomes the matrix edge."""
 
     def inside(minimum: int, maximum: int, size: int) -> tuple[int, int]:
         return (

@@ -33,7 +33,7 @@ _TYPE_NAMES: Final = {
 _SHOWN: Final = 60
 
 _MAX_INTEGER: Final = 2**53
-"""Whole numbers beyond this are not exact as floats, which JSON numbers may be."""
+"""JSON numbers may be floats, which do not represent larger integers exactly."""
 
 
 @cache
@@ -44,10 +44,10 @@ def _load(name: str) -> dict[str, Any]:
 
 
 def schema(name: str, plugins: Plugins) -> dict[str, Any]:
-    """Return one of `SCHEMA_NAMES`, with the sections of the services that are installed.
+    """Return one of `SCHEMA_NAMES`, with the sections of the installed services.
 
     Raises:
-        KeyError: there is no such schema.
+        KeyError: unknown schema.
     """
     if name not in SCHEMA_NAMES:
         raise KeyError(name)
@@ -76,8 +76,8 @@ def schema(name: str, plugins: Plugins) -> dict[str, Any]:
 def _pattern(
     _validator: object, pattern: str, instance: object, _schema: object
 ) -> Iterator[ValidationError]:
-    # To JSON Schema $ is the end of a text, to Python also the place before a last line feed,
-    # which then would end up in a header of HTTP.
+    # In JSON Schema, $ matches only the end. In Python, it also matches before a final line
+    # feed, which could end up in an HTTP header.
     if isinstance(instance, str) and not re.search(re.sub(r"\$$", r"\\Z", pattern), instance):
         yield ValidationError(f"{instance!r} does not match {pattern!r}")
 
@@ -88,22 +88,22 @@ _Validator: Final[Any] = extend(  # type: ignore[no-untyped-call]
 
 
 class SchemaValidator:
-    """Validates documents of one kind.
+    """Validator of documents of one kind.
 
-    A key that the schema does not know is a warning; a known key with a wrong value is an
-    error, or a warning where the schema says ``"x-on-fault": "default"``: then the value is
-    left out, and the default counts. The mark on an object does not extend to its members.
+    An unknown key is a warning. A known key with an invalid value is an error, or a warning if
+    the schema says ``"x-on-fault": "default"``: the value is then removed and the default
+    applies. The mark on an object does not apply to its members.
     """
 
     def __init__(self, name: str, plugins: Plugins) -> None:
         self._schema = _bounded(schema(name, plugins))
-        # jsonschema takes milliseconds for a pyramid descriptor, which is seconds for a thousand
-        # layers. It words the faults; whether there are any is told a hundred times faster.
+        # jsonschema takes milliseconds for each descriptor: too slow for thousands of layers.
+        # It runs only if jsonschema_rs, which is a hundred times faster, finds a problem.
         self._validator = _Validator(self._schema)
         self._quick = jsonschema_rs.Draft202012Validator(self._schema)
 
     def validate(self, document: Any, file: str, faults: Faults) -> dict[str, Any] | None:
-        """Return the document, or None when it has an error; every fault is noted."""
+        """Return the document, or None if it has an error; all problems are recorded."""
         if self._quick.is_valid(document):
             checked: dict[str, Any] = document
             return checked
@@ -133,7 +133,7 @@ class SchemaValidator:
         return document if usable else None
 
     def _errors(self, document: Any) -> list[Any]:
-        """Return the errors in the order of their places, one for a value of a wrong type."""
+        """Return the errors in the order of their paths, only one for a value of the wrong type."""
         errors = list(self._validator.iter_errors(document))
         mistyped = {tuple(error.absolute_path) for error in errors if error.validator == "type"}
         return sorted(
@@ -154,7 +154,7 @@ class SchemaValidator:
 
 
 def _bounded(node: Any) -> Any:
-    """Return a schema whose whole numbers all have bounds."""
+    """Return a schema with bounds for all integers."""
     if isinstance(node, list):
         return [_bounded(item) for item in node]
     if not isinstance(node, dict):
@@ -177,12 +177,12 @@ def _fault_path(error: Any) -> str:
 
 
 def _missing_key(error: Any) -> str:
-    # jsonschema reports each missing key on its own, and names it first in its message.
+    # jsonschema reports each missing key separately, and its message starts with the key.
     return str(next(key for key in error.validator_value if error.message.startswith(repr(key))))
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return a question that names the most similar of some names; empty when none is similar."""
+    """Return a question that suggests the most similar name; empty if none is similar."""
     spellings = {other.lower(): other for other in known}
     similar = get_close_matches(name.lower(), spellings, n=1)
     return f"did you mean {spellings[similar[0]]!r}?" if similar else ""

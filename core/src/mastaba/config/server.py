@@ -21,13 +21,13 @@ from mastaba.plugins import Plugins
 
 @dataclass(frozen=True, slots=True)
 class LoggerConfig:
-    """The log.
+    """Settings of the log.
 
     Attributes:
         file_period: seconds.
-        file_count: rolling files that are kept; 0 keeps all.
-        format: of all lines, ``text`` or ``json``.
-        access: a line for each request: ``off``, ``text`` or ``json``.
+        file_count: number of rolling files to keep; 0 keeps all.
+        format: ``text`` or ``json``, for all lines.
+        access: format of the line for each request: ``off``, ``text`` or ``json``.
     """
 
     output: str = "standard_error"
@@ -41,22 +41,22 @@ class LoggerConfig:
 
 @dataclass(frozen=True, slots=True)
 class ServerConfig:
-    """What server.json says.
+    """Contents of server.json.
 
     Attributes:
         file: path of server.json itself.
-        port: FastCGI listening address, None when the file gives none.
-        workers: processes; None means one for each processor.
-        cache_size: slab indices kept.
+        port: FastCGI listening address, or None if absent.
+        workers: number of processes; None for one per processor.
+        cache_size: number of cached slab indices.
         cache_validity: seconds.
-        decoded_tiles_size: bytes of decoded tiles kept by each process.
-        worker_requests: after how many requests a worker is replaced; 0 for never.
-        request_timeout: seconds after which a request that is still worked on is given up.
+        decoded_tiles_size: bytes of decoded tiles cached by each process.
+        worker_requests: number of requests after which a worker is replaced; 0 for never.
+        request_timeout: seconds after which an unfinished request is abandoned.
         worker_timeout: seconds without progress after which a worker process is replaced.
         body_timeout: seconds that the body of a request may take to arrive.
-        map_limits: what the maps of a process may take together.
-        debug: whether answers and the log tell more about how they were made.
-        services, layers, styles, tile_matrix_sets: paths as written.
+        map_limits: limits for all maps of a process together.
+        debug: whether responses and the log contain more details.
+        services, layers, styles, tile_matrix_sets: paths as configured.
     """
 
     file: str
@@ -85,7 +85,7 @@ class ServerConfig:
 
 
 def missing_port(server: ServerConfig) -> Fault:
-    """Return the fault of a file without ``port``, where nothing else says where to listen."""
+    """Return the fault for a missing ``port`` if no other listening address is given."""
     return Fault(
         Severity.ERROR,
         server.file,
@@ -96,7 +96,7 @@ def missing_port(server: ServerConfig) -> Fault:
 
 
 def load_server(file: str, plugins: Plugins, faults: Faults) -> ServerConfig | None:
-    """Read server.json, always a local file; None after noting what is wrong."""
+    """Read server.json, always a local file; return None after recording a problem."""
     try:
         text = read_local_text(file)
     except (OSError, ValueError) as error:
@@ -112,7 +112,7 @@ def load_server(file: str, plugins: Plugins, faults: Faults) -> ServerConfig | N
 
 def _logger_config(document: dict[str, Any]) -> LoggerConfig:
     default = LoggerConfig()
-    # Who names files wants files, also in a server.json of ROK4 without "output".
+    # In ROK4, server.json may configure log files without "output".
     is_file = any(key.startswith("file_") for key in document)
     level = document.get("level", default.level)
     return LoggerConfig(
@@ -122,7 +122,7 @@ def _logger_config(document: dict[str, Any]) -> LoggerConfig:
         file_period=int(document.get("file_period", default.file_period)),
         file_count=int(document.get("file_count", default.file_count)),
         format=document.get("format", default.format),
-        # ROK4 logs each request at the level info.
+        # ROK4 logs each request at level info.
         access=document.get("access", default.access if level in ("info", "debug") else "off"),
     )
 

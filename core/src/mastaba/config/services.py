@@ -29,7 +29,7 @@ _NO_ENCODER = "image/gif"
 
 @dataclass(frozen=True, slots=True)
 class ServicesConfig:
-    """What services.json says: for all services, and for each enabled one."""
+    """Contents of services.json: shared settings, and those of each enabled service."""
 
     settings: Settings
     services: dict[str, ServiceSettings]
@@ -42,10 +42,10 @@ class ServicesConfig:
 def load_services(
     path: ResourcePath, plugins: Plugins, reader: DocumentReader, faults: Faults, named_by: str
 ) -> ServicesConfig | None:
-    """Read services.json; None after noting what is wrong.
+    """Read services.json; return None after recording a problem.
 
     Args:
-        named_by: which key of which file names it.
+        named_by: key and file that name it.
     """
     document, file = reader.document(path, named_by), str(path)
     if document is None:
@@ -81,7 +81,7 @@ def load_services(
 
 
 def _converted(document: dict[str, Any], file: str, faults: Faults) -> dict[str, Any]:
-    """Return a document of generation 6 as one of generation 7."""
+    """Convert a document from generation 6 to generation 7."""
     faults.warning(
         file,
         "$",
@@ -96,7 +96,7 @@ def _converted(document: dict[str, Any], file: str, faults: Faults) -> dict[str,
 
 
 def _drop_foreign_sections(document: Any, plugins: Plugins, file: str, faults: Faults) -> None:
-    """Take out the sections of services that are not installed; an enabled one is worth a word."""
+    """Remove the sections of services that are not installed; warn if one is enabled."""
     if not isinstance(document, dict):
         return
     for name in sorted(_KNOWN_SERVICES.difference(plugins.services)):
@@ -140,7 +140,7 @@ def _services(
 def _is_address(uri: str) -> bool:
     try:
         urlsplit(uri)
-    except ValueError:  # a bracket that is not closed, for one
+    except ValueError:  # for example, an unclosed bracket
         return False
     return True
 
@@ -213,7 +213,7 @@ def _map_settings(
 def _offered_crs(
     listed: Iterable[str], equivalences: Equivalences, file: str, faults: Faults
 ) -> tuple[str, ...]:
-    """Return the codes listed, each followed by its equivalents; CRS:84 is always among them."""
+    """Return the listed codes, each followed by its equivalents; CRS:84 is always included."""
     offered: dict[str, None] = {}
     for position, code in enumerate(listed):
         if is_known_crs(code):
@@ -233,7 +233,7 @@ def _offered_crs(
 def _equivalences(
     path: str | None, reader: DocumentReader, faults: Faults, file: str
 ) -> Equivalences | None:
-    """Read the file of CRS equivalences; None after noting what is wrong."""
+    """Read the file of CRS equivalences; return None after recording a problem."""
     if path is None:
         return Equivalences()
     named_by = f"global.crs_equivalences of {file}"
@@ -255,7 +255,7 @@ def _equivalences(
         if code not in unknown:
             known[code] = [other for other in others if other not in unknown]
     if unknown:
-        # One line: the files in use list dozens of vertical systems that no projection has.
+        # One line: existing files list dozens of vertical CRSs that PROJ does not know.
         faults.warning(
             path,
             "$",

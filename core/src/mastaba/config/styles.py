@@ -14,7 +14,7 @@ _NOT_WITH_PALETTE: Final = ("terrainrgb", "colorize")
 def make_style(
     identifier: str, document: dict[str, Any], file: str, faults: Faults
 ) -> Style | None:
-    """Make a style of a valid document; None after noting what is wrong."""
+    """Return the style from a valid document, or None after recording a problem."""
     processing = {name: document[name] for name in _EXCLUSIVE if name in document}
     palette = _palette(document.get("palette", {}), file, faults)
     if len(processing) > 1:

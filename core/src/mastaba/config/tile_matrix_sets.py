@@ -13,7 +13,7 @@ from mastaba.model.tile_matrix_set import TileMatrix, TileMatrixSet
 def make_tile_matrix_set(
     identifier: str, document: dict[str, Any], file: str, faults: Faults
 ) -> TileMatrixSet | None:
-    """Make a set of a valid document; None after noting what is wrong."""
+    """Return the set from a valid document, or None after recording a problem."""
     try:
         crs = CRS.from_code(document["crs"])
     except UnknownCRSError as error:
