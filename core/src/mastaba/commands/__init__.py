@@ -1,1 +1,1 @@
-"""The commands of ``mastaba`` that the core brings along, one module each."""
+"""The commands of ``mastaba`` in the core, one module each."""

@@ -1,4 +1,4 @@
-"""``mastaba check -f server.json``: every fault of a configuration, without serving it."""
+"""``mastaba check -f server.json``: report all problems of a configuration."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ DEFAULT_SAMPLES = 2
 
 
 def run(arguments: argparse.Namespace, plugins: Plugins) -> int:
-    """Print all faults; 0 when nothing but warnings was found, else 1.
+    """Print all problems; return 0 if there are no errors, 1 if there are, 2 for wrong usage.
 
-    The form of the port and of the public addresses is checked always; with ``deep`` both are
-    asked, and storages and slabs are read.
+    The form of the port and of the public addresses is always checked. With ``deep``, requests
+    are sent to both, and storages and slabs are read.
     """
     samples = getattr(arguments, "samples", None)
     is_deep = getattr(arguments, "deep", False)
@@ -67,9 +67,9 @@ def run(arguments: argparse.Namespace, plugins: Plugins) -> int:
 
 
 def _check_extra_sets(catalogue: Catalogue, faults: Faults) -> None:
-    """Warn of tile matrix sets in which a layer asks in vain to be offered.
+    """Warn about extra tile matrix sets in which a layer cannot be offered.
 
-    A start does not look: what is offered is computed for a layer when it is first asked for.
+    A start does not check this: what is offered is computed on the first request for a layer.
     """
     for layer in catalogue.layers.values():
         for tile_matrix_set in layer.extra_tile_matrix_sets:
@@ -86,7 +86,7 @@ def _check_extra_sets(catalogue: Catalogue, faults: Faults) -> None:
 def _open_site(
     server: ServerConfig, catalogue: Catalogue, plugins: Plugins, faults: Faults
 ) -> Site | None:
-    """Open the services as a start does, and make the wrappers of the application."""
+    """Open the services and create the middleware, as at a start."""
     scoreboard = Scoreboard(1, 1)
     scoreboard.bind_worker(0)
     site = Site(catalogue, plugins, scoreboard, started=time.time(), main_pid=os.getpid())

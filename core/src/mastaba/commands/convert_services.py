@@ -1,4 +1,4 @@
-"""``mastaba convert-services OLD [NEW]``: services.json of generation 6 as one of generation 7."""
+"""``mastaba convert-services OLD [NEW]``: services.json from generation 6 to generation 7."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from mastaba.logs import escaped
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Write the converted document to NEW, or print it; the notes go to standard error.
+    """Write the converted document to NEW, or print it; notes go to standard error.
 
-    0 when it is written; 1 when OLD cannot be read or is not of generation 6, or NEW exists
-    already: nothing is overwritten.
+    Return 0 if it is written; 1 if OLD cannot be read or is not of generation 6, or if NEW
+    cannot be written or exists (it is never overwritten).
     """
     faults = Faults()
     document = _read(arguments.old, faults)

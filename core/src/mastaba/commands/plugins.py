@@ -1,4 +1,4 @@
-"""``mastaba plugins``: what is installed, and what each plugin provides."""
+"""``mastaba plugins``: list the installed plugins and what they provide."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from mastaba.plugins import diagnose
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print a line for each plugin; 1 when one of them cannot be used."""
+    """Print a line for each plugin; return 0 if all can be used, else 1."""
     try:
         infos = diagnose(arguments.block)
     except PluginError as error:

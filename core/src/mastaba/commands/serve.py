@@ -1,4 +1,4 @@
-"""``mastaba -f server.json``: serve until a signal says stop."""
+"""``mastaba -f server.json``: serve until a stop signal."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ if TYPE_CHECKING:
 _TICK_PERIOD = 0.5
 
 logger = logging.getLogger("mastaba")
-# What is said before there is a log is printed by the command itself, once.
+# Before the log is configured, the command itself prints messages.
 logger.addHandler(logging.NullHandler())
 
 
 def run(arguments: argparse.Namespace, plugins: Plugins) -> int:
-    """Serve the configuration; returns the exit status.
+    """Serve the configuration; return the exit status.
 
-    0 after an ordered stop, 1 when the start fails: every reason is on standard error.
+    0 after a stop signal, 1 if the start fails: all reasons are on standard error.
     """
     with _early_signals() as hangups:
         return _run(arguments, plugins, lambda: bool(hangups))
@@ -61,10 +61,10 @@ def run(arguments: argparse.Namespace, plugins: Plugins) -> int:
 
 @contextlib.contextmanager
 def _early_signals() -> Iterator[list[int]]:
-    """Collect each SIGHUP, and end with status 0 when a stop is ordered.
+    """Collect each SIGHUP, and exit with status 0 on a stop signal.
 
-    Service managers send them at any time; by default either is an abnormal end. Once there is a
-    supervisor, it handles them.
+    Service managers send these at any time; by default, both are abnormal exits. Once there is
+    a supervisor, it handles them.
     """
     hangups: list[int] = []
     if threading.current_thread() is not threading.main_thread():
@@ -92,29 +92,29 @@ def _run(arguments: argparse.Namespace, plugins: Plugins, is_reload_due: Callabl
     site = None
     try:
         inherited = None if arguments.http else inherited_listener()
-        # The front server that hands over its socket manages the processes as well; each
-        # answers its requests itself.
+        # A front server that hands over its socket also manages the processes; each handles
+        # its requests itself.
         processes = 0 if inherited else server.worker_count
-        # During a reload the workers of two generations live side by side.
+        # During a reload, the workers of two generations run side by side.
         maps = server.map_limits.concurrent + server.map_limits.waiting
         scoreboard = Scoreboard(max(1, 2 * processes), server.threads, maps)
         site = open_site(server, plugins, scoreboard, faults)
         log_findings(site, faults)
         listener = _listener(arguments.http, inherited, server)
     except ConfigurationError as error:
-        # Those of an open site are in the log already.
+        # The problems of an open site are already in the log.
         _log_all(Faults() if site else faults, error)
         return _fail(error, on_stderr=on_stderr)
     except (ListenError, PluginError) as error:
         return _fail(error, on_stderr=on_stderr)
 
-    # Made before the workers are, since it joins those of two generations.
+    # Created before the workers, because it connects those of two generations.
     handover = None if arguments.http else Handover()
 
     numbers = itertools.count(2)
 
     def reload() -> Generation:
-        # A failed reload takes a number too: it identifies what is served, and counts nothing.
+        # A failed reload uses up a number: it is an identifier, not a count.
         served = cast(SiteGeneration, supervisor.generation)
         return _reloaded(arguments, plugins, served, server, next(numbers))
 
@@ -154,11 +154,11 @@ def _shown(http: str | None, listener: Listener) -> str:
 class SiteGeneration(Generation):
     """A site on a listening socket: FastCGI with a handover, HTTP without.
 
-    The application is made before the fork: a middleware that fails then is a failed start or
-    reload, and not the end of every worker.
+    The application is created before the fork, so a failing middleware fails the start or
+    reload instead of every worker.
 
     Raises:
-        PluginError: a middleware cannot be made.
+        PluginError: a middleware cannot be created.
     """
 
     def __init__(
@@ -174,7 +174,7 @@ class SiteGeneration(Generation):
 
     @property
     def site(self) -> Site:
-        """What is served now, with all changes made since it was loaded."""
+        """The site served now, with all changes made since it was loaded."""
         return self._application.site
 
     def serve(self, link: WorkerLink | None) -> None:
@@ -226,10 +226,10 @@ class SiteGeneration(Generation):
 def _counted(
     application: WSGIApplication, limit: int, on_limit: Callable[[], None]
 ) -> WSGIApplication:
-    """Return the application; ``on_limit`` is called once, after about so many requests."""
+    """Wrap the application to call ``on_limit`` once, after about ``limit`` requests."""
     numbers = itertools.count(1)
-    # Workers that began together must not be replaced together.
-    last = limit + random.randrange(limit // 10 + 1)  # noqa: S311 - nobody gains by guessing it
+    # Workers that started together must not be replaced together.
+    last = limit + random.randrange(limit // 10 + 1)  # noqa: S311 - not a secret
 
     def counted(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
         if next(numbers) == last:
@@ -259,14 +259,14 @@ def _reloaded(
     running: ServerConfig,
     generation: int,
 ) -> Generation:
-    """Load the configuration again, completely; layers with a fault stay as they are.
+    """Load the whole configuration again; layers with an error stay as they are.
 
     Args:
-        served: what is served now.
+        served: generation served now.
         running: server.json as it was at the start.
 
     Raises:
-        MastabaError: something that concerns all services is faulty, as the log says.
+        MastabaError: an error concerns all services; the log has the details.
     """
     faults = Faults()
     try:
@@ -319,16 +319,16 @@ def _next_generation(
 
 
 def _fail(error: Exception, *, on_stderr: bool) -> int:
-    """Report why the server does not start; returns the exit status.
+    """Report why the server does not start; return the exit status.
 
     Args:
-        on_stderr: whether to print the reasons, since the log is not on standard error.
+        on_stderr: whether to print the reasons, because the log is not on standard error.
     """
     faults = error.faults if isinstance(error, ConfigurationError) else ()
     if on_stderr:
         for reason in faults or (error,):
             sys.stderr.write(escaped(f"mastaba: {reason}") + "\n")
-    # Each fault has a line of its own in the log.
+    # Each fault has its own line in the log.
     summary = f"{len(faults)} errors, see above" if faults else str(error)
     logger.critical("the server does not start: %s", summary)
     return 1

@@ -1,4 +1,4 @@
-"""``mastaba slab FILE``: what is inside a slab."""
+"""``mastaba slab FILE``: show what is inside a slab."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _SHOWN: Final = 20
 
 
 def run(arguments: argparse.Namespace, plugins: Plugins) -> int:
-    """Describe a slab; 0 when nothing is wrong with it, else 1."""
+    """Describe a slab; return 0 if it has no problems, 1 if it has, 2 for wrong usage."""
     if arguments.out is not None and arguments.tile is None:
         sys.stderr.write("mastaba: --out needs --tile\n")
         return USAGE
@@ -136,7 +136,7 @@ def _print_entries(report: SlabReport) -> None:
 
 
 def _show_tile(report: SlabReport, number: int, out: str | None, storage: Storage, key: str) -> int:
-    """Describe one tile, and write it when ``out`` is given."""
+    """Describe one tile, and write it if ``out`` is given."""
     if report.link is not None:
         return _fail(f"{report.name} is a symbolic object, it stands for {report.link}")
     if not report.entries:
@@ -169,10 +169,10 @@ def _show_tile(report: SlabReport, number: int, out: str | None, storage: Storag
 
 
 def _decoded(report: SlabReport, payload: bytes) -> Pixels | None:
-    """Return the pixels of a tile; None of a vector tile.
+    """Return the pixels of a tile; None for a vector tile.
 
     Raises:
-        SlabFormatError: it is damaged, or the header does not say how to decode it.
+        SlabFormatError: the tile is damaged, or the header does not say how to decode it.
     """
     header = report.header
     if header is None or header.is_vector:
@@ -188,7 +188,7 @@ def _decoded(report: SlabReport, payload: bytes) -> Pixels | None:
 
 
 def _write(out: Path, entry: TileEntry, payload: bytes, pixels: Pixels | None) -> int:
-    """Write a picture where the suffix is that of one, else the bytes as they are stored."""
+    """Write an image if the suffix is that of an image, else the bytes as stored."""
     from mastaba.slab.picture import SUFFIXES, picture
 
     suffix, data, said = out.suffix.lower(), payload, "as it is stored"

@@ -1,4 +1,4 @@
-"""``mastaba tile LAYER SET MATRIX ROW COL``: where a tile lies, or why it is missing."""
+"""``mastaba tile LAYER SET MATRIX ROW COL``: where a tile is, or why it is missing."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _WORDS: Final = {
 
 
 def run(arguments: argparse.Namespace, plugins: Plugins) -> int:
-    """Describe a tile; 0 when it is stored, else 1."""
+    """Describe a tile; return 0 if it is stored and its slab fits the descriptor, else 1."""
     faults = Faults()
     server = load_server(arguments.file, plugins, faults)
     catalogue = None if server is None else load_catalogue(server, plugins, Environment(), faults)
@@ -84,7 +84,7 @@ def _described(catalogue: Catalogue, arguments: argparse.Namespace, faults: Faul
 
 
 def _print_slab(reader: LevelReader, row: int, col: int) -> bool:
-    """Describe the slab; returns whether its size contradicts the descriptor."""
+    """Describe the slab; return whether its size contradicts the descriptor."""
     level = reader.level
     slab, number = reader.place_of(row, col)
     key = reader.key_of(slab)
