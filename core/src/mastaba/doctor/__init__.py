@@ -1,4 +1,4 @@
-"""``mastaba check --deep``: whether a configuration works, and not only whether it can be read.
+"""``mastaba check --deep``: whether a configuration works, not only whether it is valid.
 
-Each module looks after one thing and returns faults; `examination.examine` runs them all.
+Each module examines one subject and returns faults; `examination.examine` runs them all.
 """

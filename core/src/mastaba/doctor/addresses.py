@@ -1,4 +1,4 @@
-"""Are the addresses of a configuration written as such? Nothing is opened or asked."""
+"""Check of the form of addresses in a configuration, without connecting to them."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from mastaba.service import Service, Site
 
 _MAX_SOCKET_PATH: Final = 107
-"""Bytes that Linux takes for the path of a Unix socket (unix(7))."""
+"""Maximum bytes in the path of a Unix socket on Linux (unix(7))."""
 
 
 def port_faults(server: ServerConfig) -> list[Fault]:
-    """Return what is wrong with the form of the ``port`` of server.json."""
+    """Return what is wrong with the form of ``port`` in server.json."""
     port = server.port or ""
     if ":" in port:
         number = port.rpartition(":")[2]
@@ -42,7 +42,7 @@ def address_faults(site: Site, file: str) -> list[Fault]:
     """
     faults = []
     for service in site.services.values():
-        # Health and administration are often kept from the public.
+        # Health and administration are often not public.
         if service.is_fallback or (is_default(service) and service.always_on):
             continue
         uri = service.settings.endpoint_uri
@@ -60,12 +60,12 @@ def address_faults(site: Site, file: str) -> list[Fault]:
 
 
 def is_default(service: Service) -> bool:
-    """Tell whether a service has the address that counts when none is configured."""
+    """Return whether a service has the default address."""
     return service.settings.endpoint_uri == f"http://localhost/{service.name}"
 
 
 def is_http(uri: str) -> bool:
-    """Tell whether a client can ask at an address."""
+    """Return whether an address is a usable HTTP URL."""
     try:
         parts = urlsplit(uri)
         return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0

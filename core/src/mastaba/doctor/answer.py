@@ -1,4 +1,4 @@
-"""What a service answers, seen from outside or inside, and whether two answers are of a kind."""
+"""Responses of a service, received from outside or inside, and their comparison."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from wsgiref.types import WSGIApplication
 
 SEEN: Final = 256 * 1024
-"""Bytes of a body that are looked at."""
+"""Number of bytes of a body that are examined."""
 
 _BEGINNING: Final = 12
 _ROOT_ELEMENT: Final = re.compile(rb"<(?![?!])(?:[\w.-]+:)?([\w.-]+)")
@@ -21,12 +21,12 @@ _ROOT_ELEMENT: Final = re.compile(rb"<(?![?!])(?:[\w.-]+:)?([\w.-]+)")
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One answer.
+    """One response.
 
     Attributes:
         media_type: in lower case, without parameters.
         body: its first `SEEN` bytes.
-        location: where a redirect leads to; empty for none.
+        location: target of a redirect; empty if there is none.
     """
 
     status: int
@@ -35,8 +35,8 @@ class Answer:
     location: str = ""
 
     def resembles(self, other: Answer) -> bool:
-        """Tell whether both are of one kind: status, media type, and outermost element
-        or, where there is none, first characters.
+        """Return whether both have the same status, media type and kind of body: its JSON
+        members, its outermost element, or else its first characters.
         """
         return (self.status, self.media_type, self._kind) == (
             other.status,
@@ -51,7 +51,7 @@ class Answer:
         if self.media_type.endswith(("xml", "html")):
             found = _ROOT_ELEMENT.search(self.body)
             return found and found[1].lower()
-        # What follows may change, as the first of the metrics and their values do.
+        # The rest may change, such as the metrics and their values.
         return self.body[:_BEGINNING]
 
 
@@ -59,7 +59,7 @@ def _json_kind(body: bytes) -> object:
     try:
         document = json.loads(body)
     except ValueError:
-        # Cut off, or no JSON: the first key tells one kind of document from another.
+        # Truncated, or not JSON: the first key distinguishes kinds of documents.
         return body[:_BEGINNING]
     if not isinstance(document, dict):
         return type(document)
@@ -69,10 +69,10 @@ def _json_kind(body: bytes) -> object:
 
 
 def ask_inside(application: WSGIApplication, path: str, query: str = "") -> Answer:
-    """Ask the application in this process.
+    """Send a request to the application in this process.
 
     Args:
-        path: decoded path, beginning with a slash.
+        path: decoded path, starting with a slash.
     """
     environ: dict[str, Any] = EnvironBuilder(path="/", query_string=query).get_environ()
     environ["PATH_INFO"] = path.encode("utf-8").decode("latin-1")

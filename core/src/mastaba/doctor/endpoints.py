@@ -1,8 +1,8 @@
-"""Does the ``endpoint_uri`` of each service lead to that service?
+"""Check that the ``endpoint_uri`` of each service leads to that service.
 
-What a client gets at the public address is compared with what the application answers in this
-process. When they differ, the application is asked what it would answer if the front server
-handed on another path or dropped the query; the mistake whose answer fits is named.
+The response from the public address is compared with that of the application in this process. If
+they differ, the application is asked for its response if the front server passed on another path
+or dropped the query. The mistake with the matching response is reported.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _DOWN: Final = frozenset((502, 503, 504))
 
 @dataclass(frozen=True, slots=True)
 class _Probe:
-    """One question to one service, from outside and inside."""
+    """One request to one service, from outside and inside."""
 
     service: Service
     url: str
@@ -41,7 +41,7 @@ class _Probe:
 
     @property
     def below(self) -> str:
-        """The part of the path behind the root path of the service."""
+        """The part of the path after the root path of the service."""
         return self.path.removeprefix(self.service.settings.root_path)
 
 
@@ -53,13 +53,13 @@ def look_at_endpoints(
     *,
     is_running: bool = True,
 ) -> tuple[int, list[Fault]]:
-    """Ask every service at its public address; returns how many were asked, and the faults.
+    """Query every service at its public address; return how many, and the faults.
 
     Args:
         application: of the site.
         file: services.json, for the faults.
-        is_running: whether the server is up. If not, a service that does not answer is no
-            error of the configuration.
+        is_running: whether the server is running. If not, a service that does not answer is
+            not an error in the configuration.
     """
     faults: list[Fault] = []
     probes: list[_Probe] = []
@@ -75,7 +75,7 @@ def look_at_endpoints(
 
 
 def _probe(service: Service) -> _Probe | None:
-    """Return the question to a service; None for one that is not public, or has no address."""
+    """Return the request to a service; None if it is not public or has no address."""
     uri = service.settings.endpoint_uri
     if service.is_fallback or not is_http(uri) or (is_default(service) and service.always_on):
         return None
@@ -118,15 +118,15 @@ def _examined(
             else "start the server, then check again"
         )
         return [fault(f"the front server of {probe.url} answers {found.status}", remedy)]
-    # Many mistakes end at no service at all: only the last of them is said to do so.
+    # Many mistakes lead to no service at all; only the last of these is reported.
     *specific, no_service = _mistakes(site, application, probe)
     likely = [mistake for mistake in specific if not mistake[2].resembles(no_service[2])]
     likely = [mistake for mistake in (*likely, no_service) if found.resembles(mistake[2])]
     if likely:
-        # The very same words decide between mistakes that lead to documents of one kind.
+        # An identical body decides between mistakes that lead to the same kind of document.
         same = (mistake for mistake in likely if mistake[2].body == found.body)
         reason, remedy, _ = next(same, likely[0])
-        # Our own words came back, so the server is up, whatever listens on the port.
+        # The response is our own, so the server is running, whatever listens on the port.
         text = f"{probe.url} answers, but not as {service.name}: {reason}"
         return [Fault(Severity.ERROR, file, f"$.{service.name}.endpoint_uri", text, remedy)]
     return [
@@ -140,7 +140,7 @@ def _examined(
 
 
 def _differing(probe: _Probe, found: Answer, expected: Answer, file: str) -> list[Fault]:
-    """The right service; a public one whose document differs serves another configuration."""
+    """Return a warning if a public document differs, that is, is of another configuration."""
     if probe.service.root_entry() is None or found.body == expected.body:
         return []
     return [
@@ -157,7 +157,7 @@ def _differing(probe: _Probe, found: Answer, expected: Answer, file: str) -> lis
 def _mistakes(
     site: Site, application: WSGIApplication, probe: _Probe
 ) -> Iterator[tuple[str, str, Answer]]:
-    """Give the mistakes that front servers are configured with, and what each leads to."""
+    """Yield common mistakes in front servers: reason, remedy and resulting response."""
     root, query = probe.service.settings.root_path, probe.query
     inside = partial(ask_inside, application)
     if query:
@@ -200,5 +200,5 @@ def _mistakes(
 
 
 def _is_ours(answer: Answer) -> bool:
-    """Tell whether a 503 is that of services that are turned off."""
+    """Return whether a 503 comes from services that are turned off."""
     return answer.media_type == "application/json" and b'"error_description"' in answer.body

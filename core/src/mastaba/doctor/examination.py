@@ -1,4 +1,4 @@
-"""The whole examination of a configuration that can be loaded."""
+"""Complete examination of a configuration that can be loaded."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Examined:
-    """What was looked at: numbers, and the state of the port (None without a port)."""
+    """What was examined: counts, and the state of the port (None without a port)."""
 
     storages: int
     levels: int
@@ -37,16 +37,16 @@ def examine(
     environment: Environment,
     faults: Faults,
 ) -> Examined:
-    """Look at storages, slabs, port and public addresses; what is wrong is added to the faults.
+    """Examine storages, slabs, port and public addresses; add problems to ``faults``.
 
     Args:
         application: of the site.
-        samples: slabs of each level.
+        samples: number of slabs per level.
     """
     slabs = look_at_slabs(site.catalogue, samples)
     faults.extend(slabs.faults)
     state = None
-    # One whose form is wrong is a fault already.
+    # An invalid one is already reported.
     if server.port is not None and not port_faults(server):
         port = look_at_port(server.port, server.file, application)
         faults.extend(port.faults)

@@ -1,4 +1,4 @@
-"""One request to a FastCGI server, as a front server makes it."""
+"""One request to a FastCGI server, as a front server sends it."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ _STDIN: Final = 5
 _STDOUT: Final = 6
 _RESPONDER: Final = struct.pack("!HB5x", 1, 0)
 _MAX_ANSWER: Final = 4 * SEEN
-_ALL: Final = frozenset(("", "*", "0.0.0.0"))  # noqa: S104 - asked, not bound
+_ALL: Final = frozenset(("", "*", "0.0.0.0"))  # noqa: S104 - connected to, not bound
 
 
 class NoFastCGIError(Exception):
-    """What listens does not speak FastCGI, or not for us."""
+    """The program that listens does not speak FastCGI, or does not answer."""
 
 
 def connect(port: str, timeout: float) -> socket.socket:
     """Connect to the ``port`` of a server.json.
 
     Raises:
-        OSError: nobody listens there, or not for us.
-        ValueError: it is no address.
+        OSError: no one listens there, or access is denied.
+        ValueError: it is not an address.
     """
     if ":" not in port:
         sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -46,10 +46,10 @@ def connect(port: str, timeout: float) -> socket.socket:
 
 
 def get(sock: socket.socket, path: str, query: str = "") -> Answer:
-    """Ask over a connection, which is of no further use then.
+    """Send a GET over a connection, which cannot be used again.
 
     Raises:
-        NoFastCGIError: the answer is none of FastCGI, or none comes in time.
+        NoFastCGIError: the response is not FastCGI, or does not arrive in time.
     """
     params = {
         "REQUEST_METHOD": "GET",

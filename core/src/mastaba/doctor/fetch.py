@@ -1,4 +1,4 @@
-"""One GET over HTTP that ends soon, and follows no redirect."""
+"""One HTTP GET with a timeout, which follows no redirects."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from mastaba.doctor.answer import SEEN, Answer, media_type
 from mastaba.environment import Environment
 
 TIMEOUT: Final = 5.0
-"""Seconds to connect, and between two pieces of the answer."""
+"""Seconds to connect, and between two parts of the response."""
 
 
 class UnreachableError(Exception):
-    """There is no answer; the message says why."""
+    """There is no response; the message says why."""
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
@@ -34,15 +34,15 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
 
 
 def get(url: str, environment: Environment, timeout: float = TIMEOUT) -> Answer:
-    """Return the answer to a GET, whatever its status.
+    """Return the response to a GET, whatever its status.
 
     Proxies come from HTTP_PROXY, HTTPS_PROXY and NO_PROXY; SSL_NO_VERIFY accepts any certificate.
 
     Args:
-        url: of the scheme http or https; other schemes are for the caller to refuse.
+        url: http or https URL; the caller rejects other schemes.
 
     Raises:
-        UnreachableError: no answer in time, or none of HTTP.
+        UnreachableError: no response in time, or not an HTTP response.
     """
     context = ssl.create_default_context()
     if environment.flag("SSL_NO_VERIFY"):
@@ -58,7 +58,7 @@ def get(url: str, environment: Environment, timeout: float = TIMEOUT) -> Answer:
             with opener.open(request, timeout=timeout) as response:
                 return _answer(response.status, response.headers, response)
         except urllib.error.HTTPError as error:
-            # Every status beyond 2xx comes this way; it is an answer all the same.
+            # Raised for any status other than 2xx, which is still a response.
             with error:
                 return _answer(error.code, error.headers, error)
     except urllib.error.URLError as error:

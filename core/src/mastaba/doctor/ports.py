@@ -1,4 +1,4 @@
-"""Is the port of server.json free, in use by us, or in use by somebody else?"""
+"""Check whether the port of server.json is free, or used by Mastaba or another program."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _PATH: Final = "$.port"
 
 
 class PortState(StrEnum):
-    """FREE: nobody listens. OURS: a Mastaba answers. TAKEN: something else does."""
+    """FREE: no one listens. OURS: Mastaba answers. TAKEN: another program listens."""
 
     FREE = "free"
     OURS = "ours"
@@ -30,19 +30,19 @@ class PortState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PortFinding:
-    """What was found out about the port."""
+    """State of the port, and its problems."""
 
     state: PortState
     faults: tuple[Fault, ...] = ()
 
 
 def look_at_port(port: str, file: str, application: WSGIApplication) -> PortFinding:
-    """Ask for the list of services at the port, as a front server would.
+    """Request the list of services from the port, as a front server would.
 
     Args:
-        port: of server.json.
+        port: from server.json.
         file: server.json, for the faults.
-        application: of the same configuration; its answer tells us from others.
+        application: of the same configuration; its response identifies Mastaba.
     """
     try:
         sock = connect(port, _TIMEOUT)
@@ -78,7 +78,7 @@ def _taken(file: str, reason: str) -> Fault:
 
 
 def _not_connected(port: str, file: str, error: Exception) -> PortFinding:
-    """Nobody answers: could the server listen there?"""
+    """Return the finding when no one answers: whether the server could listen there."""
     problem = _unix_problem(port, error) if ":" not in port else _inet_problem(port)
     if problem is None:
         return PortFinding(PortState.FREE)
@@ -100,7 +100,7 @@ def _inet_problem(port: str) -> tuple[str, str] | None:
             flags=socket.AI_PASSIVE,
         )[0]
         with socket.socket(family, kind, protocol) as sock:
-            # Bound only: a socket that listened would take connections from a front server.
+            # Bind only: a listening socket would take connections from a front server.
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             sock.bind(address)
     except PermissionError as error:
@@ -129,6 +129,6 @@ def _unix_problem(path: str, error: Exception) -> tuple[str, str] | None:
     if not is_socket:
         return "the file exists, and is no socket", "name another path"
     if isinstance(error, ConnectionRefusedError):
-        return None  # left behind by a process that has gone; the server removes it
+        return None  # left by a process that has exited; the server removes it
     reason = error.strerror if isinstance(error, OSError) else None
     return reason or str(error), "run the check as the user of the server"

@@ -1,4 +1,4 @@
-"""Which slabs of a level are looked at."""
+"""Choice of the slabs of a level to examine."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from typing import Final
 
 from mastaba.model.pyramid import Level
 
-# Steps of a sequence that fills a square evenly, however many points are taken of it: powers
-# of the inverse of the real root of x³ = x + 1.
+# Steps of a sequence that fills a square evenly with any number of points: powers of the
+# inverse of the real root of x³ = x + 1.
 _STEP_X: Final = 0.7548776662466927
 _STEP_Y: Final = 0.5698402909980532
 
 
 def slab_positions(level: Level, most: int) -> Iterator[tuple[int, int]]:
-    """Give columns and rows of slabs that may exist: the middle one, then others all around.
+    """Yield columns and rows of slabs that may exist: the middle one, then others all around.
 
-    The same ones each time, none twice, and all of them when there are at most ``most``.
+    Always the same ones, without duplicates, and all of them if there are at most ``most``.
     """
     limits = level.limits
     first_col, last_col = (c // level.tiles_per_width for c in (limits.min_col, limits.max_col))
@@ -32,7 +32,7 @@ def slab_positions(level: Level, most: int) -> Iterator[tuple[int, int]]:
         return
     seen: set[tuple[int, int]] = set()
     x = y = 0.5
-    # In a narrow level many points fall into one slab: hence a bound on the points, too.
+    # In a narrow level, many points fall into one slab, so their number is limited too.
     for _ in range(8 * most):
         place = first_col + int(x * width), first_row + int(y * height)
         if place not in seen:
@@ -44,7 +44,7 @@ def slab_positions(level: Level, most: int) -> Iterator[tuple[int, int]]:
 
 
 def slab_count(level: Level) -> int:
-    """Return how many slabs the limits of a level allow."""
+    """Return the number of slabs within the limits of a level."""
     limits = level.limits
     width, height = level.tiles_per_width, level.tiles_per_height
     return (limits.max_col // width - limits.min_col // width + 1) * (
@@ -53,7 +53,7 @@ def slab_count(level: Level) -> int:
 
 
 def tiles_of(level: Level, slab_col: int, slab_row: int) -> Iterator[tuple[int, int]]:
-    """Give rows and columns of the tiles of a slab that lie within the limits of the level."""
+    """Yield rows and columns of the tiles of a slab within the limits of the level."""
     limits = level.limits
     width, height = level.tiles_per_width, level.tiles_per_height
     for row in range(slab_row * height, (slab_row + 1) * height):

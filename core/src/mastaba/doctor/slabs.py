@@ -1,4 +1,4 @@
-"""Do the slabs of each level hold what its descriptor says? A sample is read and decoded."""
+"""Check of slabs against their descriptors: a sample of each level is read and decoded."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from mastaba.slab.reader import LevelReader
 from mastaba.storage.base import Storage
 
 _THREADS: Final = 8
-# Sparse levels have many places without a slab: so many are looked at for each one wanted.
+# Positions tried for each slab wanted: in sparse levels, many have no slab.
 _TRIES: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """One level, and the first layer that publishes it."""
+    """A level, and the first layer that publishes it."""
 
     layer: Layer
     level: Level
@@ -47,7 +47,7 @@ class _Place:
 
 @dataclass(slots=True)
 class SlabFindings:
-    """What was looked at, and what is wrong."""
+    """What was examined, and the problems found."""
 
     storages: int = 0
     levels: int = 0
@@ -56,10 +56,10 @@ class SlabFindings:
 
 
 def look_at_slabs(catalogue: Catalogue, samples: int) -> SlabFindings:
-    """Stat an object in each storage, then read some slabs of each level and decode a tile.
+    """Stat an object in each storage, then read slabs of each level and decode a tile of each.
 
     Args:
-        samples: slabs of each level.
+        samples: number of slabs per level.
     """
     places = _places(catalogue)
     findings = SlabFindings()
@@ -91,7 +91,7 @@ def _places(catalogue: Catalogue) -> list[_Place]:
 
 
 def _storage_fault(place: _Place) -> Fault | None:
-    """Return why a storage cannot be used; an absent object proves that it can."""
+    """Return why a storage cannot be used, or None; a missing object proves that it can."""
     storage = place.reader.storage
     slab_col, slab_row = next(slab_positions(place.level, 1))
     key = place.reader.key_of(("", slab_col, slab_row))
@@ -105,7 +105,7 @@ def _storage_fault(place: _Place) -> Fault | None:
 
 
 def _examined(place: _Place, samples: int) -> tuple[int, list[Fault]]:
-    """Return how many slabs of a level were read, and what is wrong with them."""
+    """Return the number of slabs read from a level, and their problems."""
     faults: list[Fault] = []
     level, reader = place.level, place.reader
     count, tries, first_key = 0, 0, ""
@@ -147,7 +147,7 @@ def _examined(place: _Place, samples: int) -> tuple[int, list[Fault]]:
 
 
 def _wrong_size(storage: Storage, key: str, place: _Place) -> Fault | None:
-    """Return the fault of a slab whose size is not what the descriptor says."""
+    """Return the fault for a slab whose size contradicts the descriptor, or None."""
     level = place.level
     try:
         mismatch = size_mismatch(storage, key, level.tiles_per_width, level.tiles_per_height)
@@ -162,7 +162,7 @@ def _wrong_size(storage: Storage, key: str, place: _Place) -> Fault | None:
 
 
 def _index_faults(place: _Place, index: SlabIndex) -> list[Fault]:
-    """Look at all entries of an index; the first wrong one is reported."""
+    """Check all entries of an index; report the first invalid one."""
     storage, key = index.storage, index.key
     try:
         size = storage.stat(key).size
@@ -180,7 +180,7 @@ def _index_faults(place: _Place, index: SlabIndex) -> list[Fault]:
 
 
 def _tile_faults(place: _Place, index: SlabIndex, tiles: Iterable[tuple[int, int]]) -> list[Fault]:
-    """Read and decode the first stored tile of a slab."""
+    """Decode the first stored tile of a slab; return its problem, if any."""
     storage, key = index.storage, index.key
     decode = _decoder(place.layer, place.level)
     for row, col in tiles:
@@ -234,7 +234,7 @@ def _unreadable(storage: Storage, key: str, at: str, place: _Place, error: Excep
 
 
 def _nothing(place: _Place, tries: int, key: str) -> Fault:
-    """No slab was found: surely wrong when all places were looked at, else perhaps."""
+    """Return the fault for a level without slabs: an error if all were looked for."""
     total = slab_count(place.level)
     storage = place.reader.storage
     return Fault(

@@ -1,4 +1,4 @@
-"""Is a payload a vector tile? The structure of its protobuf message is looked at, no more."""
+"""Check of vector tiles, by the structure of their protobuf message only."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
 
 def check_vector_tile(payload: bytes) -> int:
-    """Return the number of layers in a tile, which may be compressed by gzip.
+    """Return the number of layers in a tile, which may be compressed with gzip.
 
     Raises:
-        SlabFormatError: it is no Mapbox Vector Tile, or is cut short.
+        SlabFormatError: it is not a Mapbox Vector Tile, or is truncated.
     """
     if payload.startswith(b"\x1f\x8b"):
         try:
