@@ -1,1 +1,1 @@
-"""Answers to "what is here?", shared by the protocols that ask it (WMS, WMTS)."""
+"""Feature info, shared by the protocols that offer it (WMS, WMTS)."""

@@ -1,4 +1,4 @@
-"""Bodies of GetFeatureInfo answers (wms.md section 4)."""
+"""Bodies of GetFeatureInfo responses (wms.md section 4)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from mastaba.model.crs import CRS, WGS84, transform_points
 
 PLAIN, XML, HTML, JSON = "text/plain", "text/xml", "text/html", "application/json"
 INFO_FORMATS: Final = (PLAIN, XML, HTML, JSON)
-"""Media types that every queryable layer answers in, in the order of capabilities."""
+"""Media types that every queryable layer supports, in the order of capabilities."""
 
 _BODY: Final = re.compile(r"<body", re.IGNORECASE)
 _BODY_END: Final = re.compile(r"</body", re.IGNORECASE)
@@ -33,8 +33,8 @@ class PixelAnswer:
     """The values of one pixel of a layer.
 
     Attributes:
-        values: one text for each channel.
-        position: longitude and latitude of the middle of the pixel, or None.
+        values: one string per channel.
+        position: longitude and latitude of the pixel centre in degrees, or None.
     """
 
     layer: str
@@ -44,10 +44,10 @@ class PixelAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A body to send.
+    """A response body.
 
     Attributes:
-        foreign: whether some of it was written by another server.
+        foreign: whether part of it is from another server.
     """
 
     body: bytes
@@ -56,7 +56,7 @@ class Answer:
 
 
 def value_texts(values: npt.NDArray[Any]) -> tuple[str, ...]:
-    """Return one text for each channel: uint8 as integers, float32 with two decimals."""
+    """Return one string per channel: uint8 as integers, float32 with two decimals."""
     if values.dtype == np.uint8:
         return tuple(str(int(value)) for value in values)
     return tuple(f"{float(value):.2f}" for value in values)
@@ -65,15 +65,15 @@ def value_texts(values: npt.NDArray[Any]) -> tuple[str, ...]:
 def position_of(
     bbox: BoundingBox, crs: CRS, width: int, height: int, i: int, j: int
 ) -> tuple[float, float] | None:
-    """Return longitude and latitude of the middle of a pixel (RFC 7946 clause 4).
+    """Return longitude and latitude of a pixel centre in degrees (RFC 7946 clause 4).
 
     Args:
-        bbox: of the picture, x before y, in units of ``crs``.
-        width, height: of the picture, pixels.
+        bbox: of the image, x before y, in units of ``crs``.
+        width, height: of the image, in pixels.
         i, j: column and row of the pixel.
 
     Returns:
-        None where the pixel has no place on the globe.
+        None if the pixel has no position on the globe.
     """
     x = bbox.xmin + (i + 0.5) * (bbox.xmax - bbox.xmin) / width
     y = bbox.ymax - (j + 0.5) * (bbox.ymax - bbox.ymin) / height
@@ -82,7 +82,7 @@ def position_of(
         for values in transform_points(crs, WGS84, np.array([x], float), np.array([y], float))
     )
     if abs(longitude) <= 180 and abs(latitude) <= 90:
-        # A hundredth of a millimetre; more digits would be noise of the transformation.
+        # About 0.01 mm; more digits would be noise from the transformation.
         return round(longitude, 10), round(latitude, 10)
     return None
 
@@ -95,7 +95,7 @@ def written(parts: Sequence[PixelAnswer | ExternalAnswer], info_format: str) -> 
         info_format: one of `INFO_FORMATS`.
 
     Raises:
-        UpstreamError: several answers cannot be joined, since one is not what it claims to be.
+        UpstreamError: answers cannot be joined, because one is not in the format it claims.
     """
     if len(parts) == 1 and isinstance(parts[0], ExternalAnswer):
         return Answer(parts[0].body, parts[0].media_type, foreign=True)
@@ -129,12 +129,12 @@ def _json(parts: Sequence[PixelAnswer | ExternalAnswer]) -> str:
         written = json.dumps(collection, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     except (ValueError, RecursionError):
         raise _not_geojson() from None
-    # JSON can name one half of a surrogate pair, UTF-8 cannot (RFC 8259 clause 8.2).
+    # JSON can contain half of a surrogate pair, UTF-8 cannot (RFC 8259 clause 8.2).
     return _HALVES.sub(_REPLACEMENT, written)
 
 
 def _number(text: str) -> int | float | None:
-    """Return a value as JSON has it: null for what is not finite."""
+    """Return a value for JSON; None if it is not finite."""
     number = float(text)
     if not math.isfinite(number):
         return None
@@ -174,12 +174,12 @@ def _bands(part: PixelAnswer) -> list[str]:
 
 
 def _root_element(part: ExternalAnswer) -> str:
-    """Return the root element of an XML document, fit to be put into another one."""
+    """Return the root element of an XML document, to be embedded in another one."""
     parser = expat.ParserCreate()
     parser.StartDoctypeDeclHandler = _refuse
     root = _text(part).lstrip()
     if root.startswith("<?xml"):
-        # Decoded already, so the encoding in its declaration no longer counts.
+        # Already decoded, so the encoding in its declaration no longer applies.
         root = root.partition("?>")[2].lstrip()
     try:
         parser.Parse(root, True)
@@ -208,7 +208,7 @@ def _html(parts: Sequence[PixelAnswer | ExternalAnswer]) -> str:
 
 
 def _inside_body(document: str) -> str:
-    """Return what is inside the element ``body`` of a page; all of it when there is none."""
+    """Return the content of the ``body`` element of a page; the whole page if it has none."""
     opened = _BODY.search(document)
     start = document.find(">", opened.end()) + 1 if opened else 0
     closed = [found.start() for found in _BODY_END.finditer(document, start)] if start else []

@@ -1,4 +1,4 @@
-"""GetFeatureInfo passed on to another WMS (layer.md section 8, ``EXTERNALWMS``)."""
+"""GetFeatureInfo forwarded to another WMS (layer.md section 8, ``EXTERNALWMS``)."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ _TOKEN: Final = frozenset(ascii_letters + digits + "!#$&^_.+-")
 
 
 class UpstreamError(RequestError):
-    """The server that the question was passed on to gave no usable answer."""
+    """The other server gave no usable response."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExternalQuery:
-    """What is asked of the other server, as texts.
+    """Query to the other server.
 
     Attributes:
         bbox: in the axis order of the CRS in WMS 1.3.0.
@@ -50,27 +50,27 @@ class ExternalQuery:
 
 @dataclass(frozen=True, slots=True)
 class ExternalAnswer:
-    """What the other server answered; nothing of it is to be trusted."""
+    """Response of the other server; none of it can be trusted."""
 
     body: bytes
     media_type: str
 
 
 class ExternalWMS:
-    """Asks other servers. Shared by all threads."""
+    """Client of other servers. Shared by all threads."""
 
     def __init__(self, environment: Environment | None = None) -> None:
         self._environment = environment or Environment()
 
     @cached_property
     def _fetcher(self) -> Fetcher:
-        # HTTP and TLS take a while to load, and most servers pass nothing on.
+        # HTTP and TLS take a while to load, and most installations forward nothing.
         from mastaba.featureinfo.fetch import Fetcher
 
         return Fetcher(self._environment, f"Mastaba/{__version__}")
 
     def ask(self, info: FeatureInfo, query: ExternalQuery) -> ExternalAnswer:
-        """Return the answer to a question.
+        """Return the response to a query.
 
         Raises:
             UpstreamError: there is none, or it reports a failure.
@@ -90,7 +90,7 @@ class ExternalWMS:
 
 
 def _media_type(content_type: str) -> str | None:
-    """Return a Content-Type that can be passed on as it is, or None."""
+    """Return the Content-Type if it can be passed on unchanged, else None."""
     is_text = content_type.isascii() and content_type.isprintable()
     if not is_text or len(content_type) > _MAX_MEDIA_TYPE:
         return None
@@ -100,7 +100,7 @@ def _media_type(content_type: str) -> str | None:
 
 
 def question_url(info: FeatureInfo, query: ExternalQuery) -> str:
-    """Return the URL of a WMS 1.3.0 GetFeatureInfo; an extra parameter replaces no standard one."""
+    """Return the URL of a WMS 1.3.0 GetFeatureInfo; standard parameters override extra ones."""
     assert info.url is not None
     parameters = {
         "VERSION": "1.3.0",

@@ -1,4 +1,4 @@
-"""One HTTP GET that cannot hang, grow or wander: for answers passed on to a client."""
+"""One HTTP GET with limits on time, size and redirects, for forwarded responses."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ MAX_BODY: Final = 4 * 1024 * 1024
 _MAX_REDIRECTS: Final = 5
 _REDIRECTS: Final = frozenset((301, 302, 303, 307, 308))
 _SILENCE: Final = 10
-"""Seconds without a byte after which the other side counts as gone, unless the operator says."""
+"""Seconds without a byte after which the other server counts as gone, by default."""
 _WHOLE: Final = 3
-"""The whole exchange takes at most this many times that long."""
+"""The whole exchange takes at most this many times as long."""
 _PART: Final = 65536
 _PORTS: Final = {"http": 80, "https": 443}
 
 
 class FetchError(Exception):
-    """There is no usable answer; the message is for the log."""
+    """There is no usable response; the message is for the log."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """A complete answer.
+    """A complete response.
 
     Attributes:
-        content_type: as received; empty when there was none.
+        content_type: as received; empty if absent.
     """
 
     status: int
@@ -49,14 +49,14 @@ class Fetched:
 
 
 class Fetcher:
-    """Fetches documents over HTTP and HTTPS.
+    """Client that fetches documents over HTTP and HTTPS.
 
     Proxies come from HTTP_PROXY, HTTPS_PROXY and NO_PROXY. Redirects are followed on the same
     host only. Shared by all threads.
 
     Args:
         environment: NETWORK_TIMEOUT (seconds of silence) and SSL_NO_VERIFY.
-        user_agent: what the other side sees.
+        user_agent: value of the User-Agent header.
     """
 
     def __init__(self, environment: Environment, user_agent: str) -> None:
@@ -67,11 +67,11 @@ class Fetcher:
         self._user_agent = user_agent
 
     def get(self, url: str) -> Fetched:
-        """Return what is at a URL, whatever its status.
+        """Return the response from a URL, whatever its status.
 
         Raises:
-            FetchError: no answer in time, a larger one than `MAX_BODY`, a redirect elsewhere, or
-                not HTTP at all.
+            FetchError: no response in time, one larger than `MAX_BODY`, a redirect to another
+                host, too many redirects, or not HTTP.
         """
         deadline = time.monotonic() + _WHOLE * self._silence
         for _ in range(_MAX_REDIRECTS + 1):
@@ -103,7 +103,7 @@ class Fetcher:
             connection.close()
 
     def _connection(self, parts: SplitResult) -> tuple[HTTPConnection, str, dict[str, str]]:
-        """Return a connection that is not yet open, what to ask for on it, and headers."""
+        """Return an unopened connection, the request target and headers."""
         host, port = parts.hostname or "", parts.port or _PORTS[parts.scheme]
         target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
         headers = _authorization("Authorization", parts)
@@ -126,7 +126,7 @@ class Fetcher:
 
     @cached_property
     def _context(self) -> ssl.SSLContext:
-        # Loading the certificates of all authorities takes longer than many answers.
+        # Loading all CA certificates takes longer than many responses.
         context = ssl.create_default_context()
         if not self._verify:
             context.check_hostname = False
@@ -135,9 +135,9 @@ class Fetcher:
 
 
 class _Watchdog:
-    """Cuts a connection at a point in time.
+    """Shuts down a connection at a deadline.
 
-    The time-out of a socket starts anew with each byte: a slow trickle needs this.
+    The timeout of a socket restarts with each byte, so it does not stop a slow trickle.
     """
 
     def __init__(self, sock: socket.socket, deadline: float) -> None:
@@ -156,13 +156,13 @@ class _Watchdog:
 
     def __exit__(self, *raised: object) -> None:
         self._timer.cancel()
-        # What was cut looks complete where its end is that of the connection.
+        # A truncated response looks complete if it ends with the connection.
         if self._fired:
             raise TimeoutError("the answer takes too long")
 
 
 def _answer(response: HTTPResponse) -> tuple[Fetched, str | None]:
-    """Return what came, and where a redirect leads."""
+    """Return the response, and the target of a redirect or None."""
     location = response.getheader("Location")
     if response.status in _REDIRECTS and location:
         return Fetched(response.status, "", b""), location
@@ -175,7 +175,7 @@ def _read(response: HTTPResponse) -> bytes:
 
     Raises:
         ValueError: it is too large.
-        OSError: it was cut short.
+        OSError: it is truncated.
     """
     if response.length is not None and response.length > MAX_BODY:
         raise ValueError("the answer is too large")
@@ -192,7 +192,7 @@ def _read(response: HTTPResponse) -> bytes:
 
 
 def _decoded(body: bytes, coding: str | None) -> bytes:
-    """Undo a content coding that the other side used although it was not asked to."""
+    """Undo a content coding that the other server used without being asked."""
     if not body or not coding or coding.lower() == "identity":
         return body
     if coding.lower() not in ("gzip", "x-gzip", "deflate"):
@@ -211,7 +211,7 @@ def _authorization(header: str, parts: SplitResult) -> dict[str, str]:
 
 
 def _same_host(one: SplitResult, other: SplitResult) -> bool:
-    """Tell whether a redirect stays on its host; it may go from http to https there."""
+    """Return whether a redirect stays on its host; it may change from http to https."""
     if one.hostname != other.hostname:
         return False
     ports = [parts.port or _PORTS.get(parts.scheme) for parts in (one, other)]
