@@ -1,7 +1,7 @@
-"""Whether the request that a thread works on is still worth its work.
+"""Whether the request that a thread is processing is still worth the work.
 
-The application begins and ends each request here. Whatever takes long (drawing and encoding a
-map) calls `check` between its steps, and enters `aside` before the first of them.
+The application begins and ends each request here. Long operations (drawing and encoding a map)
+call `check` between their steps, and enter `aside` before the first one.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from typing import Final, Protocol
 from mastaba.errors import ClientGoneError, OverloadedError
 
 CLIENT: Final = "mastaba.client"
-"""Key of the WSGI environ under which a transport puts what it knows of the client."""
+"""Key of the WSGI environ under which a transport puts the `Client`."""
 
 
 class Client(Protocol):
-    """What a transport knows of the client of one request."""
+    """What a transport knows about the client of one request."""
 
     def is_gone(self) -> bool:
-        """Tell whether nobody waits for the answer any more."""
+        """Return whether the client no longer waits for the response."""
 
     def aside(self) -> AbstractContextManager[None]:
-        """Let another thread answer requests in place of the calling one, which will be long."""
+        """Let another thread answer requests instead of the calling one, which takes long."""
 
 
 class _Local(threading.local):
@@ -42,9 +42,9 @@ def begin(client: Client | None, limit: float, sign: Callable[[], None]) -> None
     """Begin a request in the calling thread.
 
     Args:
-        client: who waits for the answer; None when nothing is known of it.
+        client: client that waits for the response; None if unknown.
         limit: seconds that the request may take.
-        sign: called by each `check`: the request makes progress.
+        sign: called by each `check`, to show that the request makes progress.
     """
     _local.client = client
     _local.begun = monotonic()
@@ -58,7 +58,7 @@ def end() -> None:
 
 
 def check() -> None:
-    """Go on only if the answer is still wanted; does nothing outside of a request.
+    """Continue only if the response is still wanted; do nothing outside a request.
 
     Raises:
         ClientGoneError: the client has hung up.
@@ -74,5 +74,5 @@ def check() -> None:
 
 
 def aside() -> AbstractContextManager[None]:
-    """Return a context in which the calling thread takes the place of no other request."""
+    """Return a context in which the calling thread does not hold up other requests."""
     return nullcontext() if _local.client is None else _local.client.aside()

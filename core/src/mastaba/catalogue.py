@@ -27,10 +27,10 @@ class Catalogue:
         styles: those loaded so far, by file id.
         storages: open containers.
         indices: cache of slab indices.
-        decoded_tiles_size: bytes of decoded tiles that each process may keep for maps.
-        missing_layers: configured, but left out because of a fault.
-        outdated_layers: whose new version is faulty, so that their previous one is published.
-        map_limits: what the maps of a process may take together.
+        decoded_tiles_size: bytes of decoded tiles that each process may cache for maps.
+        missing_layers: configured, but left out because of an error.
+        outdated_layers: published in their previous version, because the new one has an error.
+        map_limits: limits for all maps of a process together.
     """
 
     settings: Settings

@@ -1,4 +1,4 @@
-"""Administrative changes of what is published, as values that go from process to process."""
+"""Administrative changes of what is published, as values passed between processes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Change:
     """One change.
 
     Attributes:
-        layer: identifier, where the action is about a layer.
+        layer: identifier, if the action concerns a layer.
         document: layer descriptor as read by `mastaba.config.documents.parse_document`, for a
             layer that is created or replaced.
     """

@@ -23,7 +23,7 @@ _MAX_DIGITS = 10
 
 
 class _Parser(argparse.ArgumentParser):
-    """Writes the path of the command once, and the usage before what is wrong."""
+    """Parser that prints the usage, then the error after the name of the command."""
 
     def error(self, message: str) -> NoReturn:
         self.print_usage(sys.stderr)
@@ -31,10 +31,10 @@ class _Parser(argparse.ArgumentParser):
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line; returns the exit status."""
+    """Run the command line; return the exit status."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            # Names in files may hold what the terminal cannot show.
+            # Names in files may contain characters that the terminal cannot show.
             stream.reconfigure(errors="backslashreplace")
     try:
         status = _run(argv)
@@ -43,7 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stderr.write("\nmastaba: interrupted\n")
         return _INTERRUPTED
     except BrokenPipeError:
-        # The reader, such as ``head``, has seen enough. Python flushes once more at its end.
+        # The reader, such as ``head``, has exited. Python flushes once more at exit.
         with open(os.devnull, "w", encoding="utf-8") as nothing:
             os.dup2(nothing.fileno(), sys.stdout.fileno())
         return 1
@@ -57,7 +57,7 @@ def _run(argv: Sequence[str] | None) -> int:
     try:
         parser = _parser(Plugins(blocked))
     except PluginError as error:
-        # The listing of plugins is what shows which of them is broken.
+        # ``mastaba plugins`` must run: it shows which plugin is broken.
         if "plugins" not in arguments:
             sys.stderr.write(f"mastaba: {error}\n")
             return 1
@@ -69,12 +69,12 @@ def _run(argv: Sequence[str] | None) -> int:
 
 
 def http_address(text: str) -> str:
-    """Return the value of an option ``--http``: HOST:PORT, or the path of a Unix socket.
+    """Return the value of the option ``--http``: HOST:PORT, or the path of a Unix socket.
 
     Raises:
         argparse.ArgumentTypeError: it is neither.
     """
-    # A word is a forgotten port more often than a socket in the working directory.
+    # A plain word more likely lacks a port than names a socket in the working directory.
     if ":" not in text and "/" not in text:
         raise argparse.ArgumentTypeError(f"{text!r} is not of the form HOST:PORT")
     return text
@@ -84,7 +84,7 @@ def tile_index(text: str) -> int:
     """Return a tile row or column.
 
     Raises:
-        argparse.ArgumentTypeError: it is not a whole number from 0 on.
+        argparse.ArgumentTypeError: it is not a non-negative integer.
     """
     if not (text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS):
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 0 on")
@@ -92,19 +92,19 @@ def tile_index(text: str) -> int:
 
 
 def require_free(address: str) -> None:
-    """Do nothing where a server could listen now.
+    """Check that a server can listen on an address now.
 
     Raises:
-        ListenError: it could not.
+        ListenError: it cannot.
     """
-    # Not at the top: commands that serve nothing need no transport.
+    # Imported here: commands that do not serve need no transport.
     from mastaba.transport.listener import open_listener
 
     open_listener(address).close()
 
 
 def _before_command(arguments: list[str]) -> list[str]:
-    """Return the options ``--block NAME``: they decide which commands exist at all."""
+    """Return the options ``--block NAME``, which decide which commands exist."""
     return [
         word
         for position, word in enumerate(arguments)
@@ -145,7 +145,7 @@ def _parser(installed: Plugins | None) -> argparse.ArgumentParser:
 
     parser.set_defaults(run=lambda parsed: serve.run(parsed, installed))
     checking = commands.add_parser("check", help="report every fault of a configuration")
-    # Without a default of its own, which would replace what stands before the command.
+    # A default would replace a value given before the command.
     checking.add_argument(
         "-f", dest="file", default=argparse.SUPPRESS, metavar="SERVER_JSON", help=file_help
     )

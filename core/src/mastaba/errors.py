@@ -20,7 +20,7 @@ Each protocol service has its own table that maps them to responses::
     │   ├── TileNotFoundError         inside the limits, but not stored
     │   ├── UnknownPathError          no resource at this path
     │   └── RequestTooLargeError
-    ├── ClientGoneError               nobody waits for the answer any more
+    ├── ClientGoneError               the client has hung up
     ├── OverloadedError               retry_after: seconds; the same request may succeed later
     ├── StorageError                  storage, key
     │   ├── ObjectNotFoundError       absent, which is not a failure
@@ -149,14 +149,14 @@ class RequestTooLargeError(RequestError):
 
 
 class ClientGoneError(MastabaError):
-    """The client has hung up: there is nobody to be answered."""
+    """The client has hung up: no one waits for the response."""
 
 
 class OverloadedError(MastabaError):
     """The server cannot answer this request now.
 
     Args:
-        message: why, fit to be shown to the client.
+        message: why, for the client.
         retry_after: seconds after which another attempt makes sense.
     """
 
@@ -214,7 +214,7 @@ class SlabFormatError(MastabaError):
 
 
 def public_message(error: Exception) -> str:
-    """Return what a client may know of an error: nothing of paths, storages or the code."""
+    """Return the message for a client, without paths, storages or internals."""
     if isinstance(error, RequestError | OverloadedError):
         return str(error)
     if isinstance(error, StorageError):

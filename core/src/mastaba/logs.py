@@ -1,4 +1,4 @@
-"""The log: five tab-separated columns, one line for each message (server-config.md section 8)."""
+"""The log: five tab-separated columns, one line per message (server-config.md section 8)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _WORDS: Final = {logging.CRITICAL: "fatal", logging.WARNING: "warning"}
 
 
 class LineFormatter(logging.Formatter):
-    """Writes time, process, thread, severity and text; control characters are escaped."""
+    """Lines of time, process, thread, severity and text; control characters are escaped."""
 
     def format(self, record: logging.LogRecord) -> str:
         text = record.getMessage()
@@ -46,7 +46,7 @@ class LineFormatter(logging.Formatter):
 
 
 class JSONFormatter(logging.Formatter):
-    """Writes one JSON object on each line; the fields of an access line are members of it."""
+    """One JSON object per line; the fields of an access line are its members."""
 
     def format(self, record: logging.LogRecord) -> str:
         entry: dict[str, Any] = {
@@ -62,12 +62,12 @@ class JSONFormatter(logging.Formatter):
             entry |= fields
         if record.exc_info:
             entry["exception"] = self.formatException(record.exc_info)
-        # Only ASCII: what some readers take for the end of a line, and halves of characters, too.
+        # ASCII also escapes surrogates, and characters that some readers take for line ends.
         return json.dumps(entry)
 
 
 def escaped(text: str) -> str:
-    """Return a text on one line, with its control characters escaped."""
+    """Return a text on one line, with control characters escaped."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
@@ -82,7 +82,7 @@ def _severity(record: logging.LogRecord) -> str:
 
 
 class _Handler(logging.Handler):
-    """Reports in one line, once a minute at most, that the log cannot be written."""
+    """Handler that reports, at most once a minute, that the log cannot be written."""
 
     _silent_until = 0.0
 
@@ -95,13 +95,13 @@ class _Handler(logging.Handler):
 
 
 class _StreamHandler(_Handler, logging.StreamHandler[IO[str]]):
-    """Writes to standard output or standard error."""
+    """Handler for standard output or standard error."""
 
 
 class _FileHandler(_Handler):
-    """Appends lines to a file; opens a new one when that was renamed or removed.
+    """Handler that appends lines to a file, and opens a new one if it is renamed or removed.
 
-    Nothing is buffered: what a full disk did not take is lost, and does not block later lines.
+    Nothing is buffered: lines that a full disk rejects are lost, and do not block later ones.
     """
 
     def __init__(self) -> None:
@@ -115,12 +115,12 @@ class _FileHandler(_Handler):
             try:
                 self._follow(record.created)
             except OSError:
-                # Better the old file than none.
+                # The old file is better than none.
                 self.handleError(record)
             data = (self.format(record) + "\n").encode("utf-8", "backslashreplace")
             while data:
                 data = data[os.write(self._descriptor, data) :]
-        except Exception:  # noqa: BLE001 - a full disk must not end a request
+        except Exception:  # noqa: BLE001 - a full disk must not fail a request
             self.handleError(record)
 
     def close(self) -> None:
@@ -130,7 +130,7 @@ class _FileHandler(_Handler):
         super().close()
 
     def _path(self, now: float) -> str:
-        """Return the path of the file for lines of a time, Unix seconds."""
+        """Return the path of the file for lines from a time, in Unix seconds."""
         raise NotImplementedError
 
     def _follow(self, now: float) -> None:
@@ -138,7 +138,7 @@ class _FileHandler(_Handler):
         if self._descriptor >= 0 and path == self._place and self._is_there():
             return
         os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
-        # Without O_NONBLOCK a FIFO would block until somebody reads it.
+        # Without O_NONBLOCK, opening a FIFO blocks until there is a reader.
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK
         descriptor = os.open(path, flags, 0o666)
         old, self._descriptor, self._place = self._descriptor, descriptor, path
@@ -153,7 +153,7 @@ class _FileHandler(_Handler):
 
 
 class _StaticFileHandler(_FileHandler):
-    """Writes to one file."""
+    """Handler for a single file."""
 
     def __init__(self, path: str) -> None:
         self._only = os.path.abspath(path)
@@ -164,15 +164,15 @@ class _StaticFileHandler(_FileHandler):
 
 
 class RollingFileHandler(_FileHandler):
-    """Begins a new file ``<prefix>-YYYY-MM-DD-HH-MM-SS.log`` after each period.
+    """Handler that starts a file ``<prefix>-YYYY-MM-DD-HH-MM-SS.log`` for each period.
 
-    The periods are counted from the start of the first process, so that all workers write to
-    the file of the same name.
+    Periods are counted from the start of the first process, so all workers write to the same
+    file.
 
     Args:
         prefix: of the file names.
         period: seconds.
-        count: files that are kept, older ones are removed; 0 keeps all.
+        count: number of files to keep, older ones are removed; 0 keeps all.
 
     Raises:
         OSError: the first file cannot be written.
@@ -194,7 +194,7 @@ class RollingFileHandler(_FileHandler):
         super()._follow(now)
         if self._count and self._place != before:
             for path in self._files()[: -self._count]:
-                # Another worker may be faster.
+                # Another worker may have removed it.
                 with contextlib.suppress(FileNotFoundError):
                     os.unlink(path)
 
@@ -211,7 +211,7 @@ class RollingFileHandler(_FileHandler):
 
 
 def configure_logging(server: ServerConfig) -> None:
-    """Send the log where server.json says, in place of where it went before.
+    """Send the log to the destination in server.json, instead of the previous one.
 
     Raises:
         ConfigurationError: the log file cannot be written.
@@ -240,7 +240,7 @@ def configure_logging(server: ServerConfig) -> None:
     root.addHandler(handler)
     root.setLevel(logging.WARNING)
     logging.getLogger("mastaba").setLevel(_LEVELS[server.logger.level])
-    # Whether they are written is a setting of its own, independent of the level.
+    # Access lines have their own setting, independent of the level.
     logging.getLogger("mastaba.access").setLevel(logging.INFO)
     threading.excepthook = _log_thread_exception
 

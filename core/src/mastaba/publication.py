@@ -1,4 +1,4 @@
-"""The configuration that a process serves, and the changes made to it while it is served."""
+"""The configuration that a process serves, and changes to it while it is served."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ logger = logging.getLogger("mastaba")
 
 
 class Publication:
-    """Makes changes to what an application serves.
+    """Changes to what an application serves.
 
-    In a single process `submit` makes them here. In a worker that is connected to its supervisor
-    it sends them there; the supervisor uses `carry_out`, and then each worker `follow`.
+    In a single process, `submit` applies them. In a worker that is connected to its supervisor,
+    it sends them there; the supervisor calls `carry_out`, then each worker calls `follow`.
 
     Args:
-        application: what serves; its site is replaced with each change.
-        server: where styles and tile matrix sets lie.
+        application: each change replaces its site.
+        server: location of styles and tile matrix sets.
     """
 
     def __init__(self, application: Application, server: ServerConfig) -> None:
@@ -46,15 +46,15 @@ class Publication:
         application.site.submit = self.submit
 
     def connect(self, link: WorkerLink) -> None:
-        """Leave changes to the supervisor from now on, and follow those that it makes."""
+        """Send changes to the supervisor from now on, and follow those that it makes."""
         self._link = link
         link.follow(lambda change: self.follow(Change.from_json(change)))
 
     def submit(self, change: Change) -> None:
-        """Have a change made in all processes; returns when all of them have it.
+        """Apply a change in all processes; return when all of them have it.
 
         Raises:
-            ChangeRefusedError: it is made in none of them.
+            ChangeRefusedError: no process has applied it.
         """
         if self._link is None:
             self.carry_out(change)
@@ -62,10 +62,10 @@ class Publication:
             self._link.submit(change.to_json())
 
     def carry_out(self, change: Change) -> None:
-        """Make a change in this process, before all others, and keep what is to be kept.
+        """Apply a change in this process, before all others, and save it if required.
 
         Raises:
-            ChangeRefusedError: it is not made.
+            ChangeRefusedError: it is not applied.
         """
         with self._lock:
             site = self._application.site
@@ -73,10 +73,10 @@ class Publication:
             self._make(change, keep=True)
 
     def follow(self, change: Change) -> None:
-        """Make a change that another process has carried out.
+        """Apply a change that another process has carried out.
 
         Raises:
-            ChangeRefusedError: it cannot be made here.
+            ChangeRefusedError: it cannot be applied here.
         """
         with self._lock:
             self._make(change, keep=False)
@@ -104,7 +104,7 @@ class Publication:
                 return without_layer(catalogue, change.layer)
             case Action.ENABLE_SERVICES | Action.DISABLE_SERVICES:
                 return with_services(catalogue, enabled=change.action is Action.ENABLE_SERVICES)
-        # Validation may take out what is replaced by a default; others get the document as sent.
+        # Validation may remove invalid values; other processes get the document as sent.
         document = copy.deepcopy(change.document)
         changed = with_layer(catalogue, self._server, site.plugins, change.layer, document, faults)
         if changed is None:
@@ -121,7 +121,7 @@ def _check(change: Change, catalogue: Catalogue) -> None:
 
 
 def _keep(change: Change, site: Site) -> None:
-    """Write the descriptor of a layer, or remove it, in the directories that services keep."""
+    """Write or remove the descriptor of a layer in the layer directories of services."""
     services = site.catalogue.services
     for name, settings in services.items():
         directory = site.plugins.services[name].layer_directory(settings)

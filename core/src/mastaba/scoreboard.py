@@ -1,4 +1,4 @@
-"""What every worker process is doing, in memory shared by all processes."""
+"""State of every worker process, in memory shared by all processes."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ class WorkerStatus(StrEnum):
     """State of a row."""
 
     PENDING = "PENDING"
-    """No request was noted in it yet."""
+    """It has not recorded a request yet."""
     RUNNING = "RUNNING"
     """Its request is being answered."""
     AVAILABLE = "AVAILABLE"
-    """Its last request is answered."""
+    """Its last request has been answered."""
     UNKNOWN = "UNKNOWN"
-    """Its row makes no sense."""
+    """Its content is invalid."""
 
 
 _STATUS = {
@@ -37,15 +37,15 @@ _STATUS = {
 
 @dataclass(frozen=True, slots=True)
 class ThreadStatus:
-    """One row: what it was and is used for. Existing monitoring calls it a thread."""
+    """Contents of one row. Existing monitoring calls it a thread."""
 
     identifier: int
     """Number of the row, unique among all workers."""
     pid: int
-    """Process identifier of its worker."""
+    """Process identifier of the worker."""
     status: WorkerStatus
     count: int
-    """Requests served, the one in progress not included."""
+    """Requests served, without the one in progress."""
     time: int
     """Start of the last request in Unix seconds, 0 if there was none."""
     duration: float
@@ -53,7 +53,7 @@ class ThreadStatus:
 
 
 class Row:
-    """What one request writes; given out by `Scoreboard.begin`."""
+    """The cells that one request writes; obtained from `Scoreboard.begin`."""
 
     __slots__ = ("integers", "seconds")
 
@@ -62,23 +62,25 @@ class Row:
         self.seconds = seconds
 
     def sign(self) -> None:
-        """The request makes progress."""
+        """Record that the request makes progress."""
         self.seconds[_SIGN] = monotonic()
 
 
 class Scoreboard:
     """A table with one row for each request that a worker process may answer at a time.
 
-    It has to be created before the workers are forked. Each row is written by one thread at a
-    time, and read by anyone without a lock: a reader may see a request half begun, never a crash.
-    A process that was not bound, and requests beyond the number of rows, are simply not shown.
+    Create it before the workers are forked. Each row is written by one thread at a time, and
+    read without a lock: a reader may see a half-recorded request, but does not crash. Unbound
+    processes, and requests beyond the number of rows, are not shown.
 
-    :param workers: number of worker slots. During a reload two generations of workers live side
-        by side, so this should be twice the number of worker processes.
-    :param threads: requests that a worker answers at a time, maps not counted.
-    :param maps: maps that a worker draws at a time, or that wait; shown once they are used.
+    Args:
+        workers: number of worker slots. During a reload, two generations of workers run side by
+            side, so this should be twice the number of worker processes.
+        threads: requests that a worker answers at a time, without maps.
+        maps: maps that a worker draws at a time, or that wait; shown once used.
 
-    ``slot`` is that of this process, None when it is bound to none.
+    Attributes:
+        slot: that of this process; None if not bound.
     """
 
     def __init__(self, workers: int, threads: int, maps: int = 0) -> None:
@@ -87,16 +89,16 @@ class Scoreboard:
         self.slot: int | None = None
         self._count = threads + maps
         rows = workers * self._count
-        # Behind the rows, the ticks of each worker.
+        # The rows are followed by the ticks of each worker.
         self._memory = mmap.mmap(-1, max(1, rows * _COLUMNS + workers) * _CELL)
-        # Two views of the same cells: a column is either of whole numbers or of seconds.
+        # Two views of the same cells: a column contains either integers or seconds.
         self._integers = memoryview(self._memory).cast("q")
         self._seconds = memoryview(self._memory).cast("d")
         self._ticks = self._integers[rows * _COLUMNS :]
         self._free: list[Row] = []
 
     def bind_worker(self, index: int) -> None:
-        """Take the rows of a worker slot for this process, clearing those of a predecessor.
+        """Take and clear the rows of a worker slot for this process.
 
         Called once in each worker process before it serves. An index beyond the number of
         slots is accepted; the worker is then not shown.
@@ -114,7 +116,7 @@ class Scoreboard:
         self._free.reverse()
 
     def begin(self) -> Row:
-        """Note that a request begins; returns its row, for `end`."""
+        """Record that a request begins; return its row, for `end`."""
         try:
             row = self._free.pop()
         except IndexError:
@@ -127,7 +129,7 @@ class Scoreboard:
         return row
 
     def end(self, row: Row) -> None:
-        """Note that a request is answered, and take back its row."""
+        """Record that a request is answered, and release its row."""
         integers = row.integers
         if integers[_STATE] == _RUNNING:
             row.seconds[_DURATION] = monotonic() - row.seconds[_CLOCK]
@@ -136,16 +138,16 @@ class Scoreboard:
             self._free.append(row)
 
     def tick(self) -> None:
-        """Note that the interpreter of this process runs."""
+        """Record that the interpreter of this process is running."""
         if self.slot is not None:
             self._ticks[self.slot] += 1
 
     def ticks(self, index: int) -> int:
-        """The number of ticks of the worker in a slot."""
+        """Return the number of ticks of the worker in a slot."""
         return self._ticks[index] if 0 <= index < self.workers else 0
 
     def silence(self, index: int) -> float:
-        """Seconds since the request of a worker that has been silent longest made progress."""
+        """Return the seconds since the most stalled request of a worker made progress."""
         if not 0 <= index < self.workers:
             return 0.0
         signs = [
@@ -160,7 +162,7 @@ class Scoreboard:
         return range(index * size, (index + 1) * size, _COLUMNS)
 
     def rows(self) -> list[ThreadStatus]:
-        """The rows of all live workers, in the order of their identifiers."""
+        """Return the rows of all live workers, in the order of their identifiers."""
         found = []
         for slot in self.live_slots():
             for number, base in enumerate(self._bases(slot)):
@@ -169,7 +171,7 @@ class Scoreboard:
         return found
 
     def live_slots(self) -> list[int]:
-        """The slots to which live processes are bound, in order."""
+        """Return the slots to which live processes are bound, in order."""
         pids = [self._integers[self._bases(slot)[0] + _PID] for slot in range(self.workers)]
         return [slot for slot, pid in enumerate(pids) if pid and _is_alive(pid)]
 

@@ -1,4 +1,4 @@
-"""What a protocol service is, and what it finds around it."""
+"""Base class of protocol services, and the site to which they belong."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RootEntry:
-    """The line of a service in the list of services at ``/`` (root.md section 1).
+    """Entry of a service in the list of services at ``/`` (root.md section 1).
 
     Attributes:
-        rank: lines are in ascending order of it: TMS 10, WMS 20, WMTS 30, OGC API 40.
+        rank: entries are sorted by it: TMS 10, WMS 20, WMTS 30, OGC API 40.
         element: name of the XML element.
         version: of the protocol.
-        href: where a client of the XML form goes on.
-        json_href: where a client of the JSON form goes on; None for the same place.
-        media_type: of what the JSON form leads to.
+        href: link in the XML form.
+        json_href: link in the JSON form; None for the same link.
+        media_type: of the resource linked in the JSON form.
     """
 
     rank: int
@@ -46,41 +46,42 @@ class RootEntry:
 
 
 class Service(ABC):
-    """Answers the requests below one root path. Instances belong to one configuration.
+    """Base class of services, which answer the requests below one root path.
 
-    A protocol subclasses this and is announced by the hook ``register_services``.
+    Plugins provide subclasses by the hook ``register_services``. An instance belongs to one
+    configuration.
     """
 
     name: ClassVar[str]
-    """Key in services.json; also the default root path and the name of the layer switch."""
+    """Key in services.json; also the default root path and the layer switch."""
 
     title: ClassVar[str]
     """Default of the service's ``title``."""
 
     default_root_path: ClassVar[str | None] = None
-    """Default is ``/`` and the name."""
+    """Default root path; None for ``/`` and the name."""
 
     always_on: ClassVar[bool] = False
-    """Whether the service answers even when services are turned off (services-config.md 1)."""
+    """Whether the service answers even if services are turned off (services-config.md 1)."""
 
     is_fallback: ClassVar[bool] = False
-    """Whether it is enabled without a section in services.json. It then answers for
-    `fallback_paths` alone, and only where no other service does."""
+    """Whether it is enabled without a section in services.json. It then answers only at
+    `fallback_paths`, and only if no other service does."""
 
     fallback_paths: ClassVar[frozenset[str]] = frozenset(("",))
-    """Paths below its root path that a fallback service answers for."""
+    """Paths below its root path that a fallback service answers."""
 
     wants_measurements: ClassVar[bool] = False
-    """Whether it reports what is counted of storages, which costs a little with each read."""
+    """Whether it reports storage statistics, which slow down each read slightly."""
 
     draws_maps: ClassVar[bool] = False
-    """Whether its ordinary requests need the rendering engine, which then is loaded at start."""
+    """Whether its ordinary requests need the rendering engine, which is then loaded at start."""
 
     settings_schema: ClassVar[Mapping[str, Any]] = {}
     """JSON Schema ``properties`` of the settings that only this service has."""
 
     allowed_methods: ClassVar[tuple[str, ...]] = ("GET",)
-    """Methods it answers; HEAD and OPTIONS are the core's business."""
+    """Supported methods; the core handles HEAD and OPTIONS."""
 
     def __init__(self, settings: ServiceSettings, site: Site) -> None:
         self.settings = settings
@@ -91,33 +92,33 @@ class Service(ABC):
         """Answer one request.
 
         Raises:
-            MastabaError: answered by `error_response`. Anything else that is raised is logged
-                with its traceback, and answered in the same form without it.
+            MastabaError: answered by `error_response`. Any other exception is logged with its
+                traceback, and answered in the same form without it.
         """
 
     @abstractmethod
     def error_response(self, error: Exception, request: Request) -> Response:
-        """Return the protocol's own report of an error, with nothing of the server's insides.
+        """Return an error response in the protocol's own form, without internal details.
 
         Args:
-            error: any error; what is not a `RequestError` is described in general words.
+            error: any error; one that is not a `RequestError` is described in general terms.
         """
 
     @classmethod
     def layer_directory(cls, settings: ServiceSettings) -> str | None:
-        """Return the directory of the layer descriptors that the service keeps; None for none.
+        """Return the directory of the layer descriptors that the service keeps, or None.
 
-        Its layers are published beside the listed ones, and in place of those of the same name.
-        A layer that is created or changed through `Site.submit` is written there.
+        Its layers are published with the listed ones, and replace those of the same name.
+        Layers created or changed through `Site.submit` are written there.
         """
         return None
 
     def root_entry(self) -> RootEntry | None:
-        """Return the line of this service in the list at ``/``; None when it is not listed."""
+        """Return the entry of this service in the list at ``/``; None if it is not listed."""
         return None
 
     def page_uri(self) -> str | None:
-        """Return the address of the pages that browsers are led to from ``/``; None without any."""
+        """Return the address to which browsers are led from ``/``, or None."""
         return None
 
     def published_layers(self) -> list[Layer]:
@@ -142,16 +143,16 @@ class Site:
         plugins: what is installed.
         services: enabled services by name, filled when the site is built.
         encoders: by media type in lower case.
-        scoreboard: what every worker thread is doing.
+        scoreboard: state of every worker.
         started: Unix seconds of start or last reload.
         main_pid: process that supervises the workers.
-        generation: 1 for the configuration of the start, one more with each reload.
-        revision: changes made since it was loaded.
-        submit: has a change carried out, in all processes that serve this configuration; returns
-            when all of them have it, and raises `ChangeRefusedError` when none of them has.
-        debug: whether answers tell which process and generation made them.
-        access: style of the line for each request: ``off``, ``text`` or ``json``.
-        request_timeout: seconds after which a request that is still worked on is given up.
+        generation: 1 for the initial configuration, one more with each reload.
+        revision: number of changes since it was loaded.
+        submit: applies a change in all processes that serve this configuration; returns when all
+            of them have it, and raises `ChangeRefusedError` if none of them has.
+        debug: whether responses show which process and generation made them.
+        access: format of the line for each request: ``off``, ``text`` or ``json``.
+        request_timeout: seconds after which an unfinished request is abandoned.
     """
 
     catalogue: Catalogue
@@ -169,7 +170,7 @@ class Site:
     encoders: dict[str, Encoder] = field(default_factory=dict)
 
     def changed(self, catalogue: Catalogue) -> Site:
-        """Return the site after a change of its catalogue, ready to serve.
+        """Return the site with a changed catalogue, ready to serve.
 
         Raises:
             MastabaError: a service cannot be opened.
@@ -183,9 +184,9 @@ class Site:
         return site
 
     def load_for_workers(self) -> None:
-        """Load, before workers are forked, what all of them would load for themselves.
+        """Load, before workers are forked, what each of them would load.
 
-        They then share its memory, and the first map of each does not wait.
+        They then share its memory, and the first map of each is not delayed.
         """
         if any(service.draws_maps for service in self.services.values()):
             keep_freed_memory()
@@ -193,13 +194,13 @@ class Site:
 
     @cached_property
     def renderer(self) -> Renderer:
-        """Makes maps of the catalogue. Loaded on first use: a tile server needs none of it."""
+        """Renderer of the catalogue's maps. Loaded on first use: tile servers do not need it."""
         from mastaba.render.engine import Renderer
 
         return Renderer(self.catalogue)
 
     def open_services(self) -> None:
-        """Make the encoders, and the services that services.json enables.
+        """Create the encoders, and the services that services.json enables.
 
         Raises:
             MastabaError: a service cannot be opened.

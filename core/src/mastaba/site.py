@@ -24,10 +24,10 @@ logger = logging.getLogger("mastaba")
 
 
 def read_server_config(file: str, plugins: Plugins, faults: Faults) -> ServerConfig:
-    """Return what server.json says.
+    """Return the contents of server.json.
 
     Raises:
-        ConfigurationError: it cannot be used; with every fault of the file.
+        ConfigurationError: it cannot be used; contains all errors.
     """
     server = load_server(file, plugins, faults)
     if server is None:
@@ -44,17 +44,16 @@ def open_site(
     generation: int = 1,
     previous: Catalogue | None = None,
 ) -> Site:
-    """Load everything that server.json names, and make the enabled services.
+    """Load everything that server.json names, and create the enabled services.
 
-    Layers with an error stay as they were, or are left out; what is wrong with them is in
-    ``faults``.
+    Layers with an error stay as they were, or are left out; their problems are in ``faults``.
 
     Args:
         generation: 1 at the start, one more with each reload.
-        previous: what is published now, None at the start.
+        previous: catalogue published now, None at the start.
 
     Raises:
-        ConfigurationError: services.json or the layer list cannot be used; with every fault.
+        ConfigurationError: services.json or the layer list cannot be used; contains all errors.
     """
     catalogue = load_catalogue(server, plugins, environment or Environment(), faults, previous)
     if catalogue is None:
@@ -75,7 +74,7 @@ def open_site(
 
 
 def log_findings(site: Site, faults: Faults) -> None:
-    """Write to the log what is wrong with the configuration of a site, and what follows."""
+    """Log the problems of the configuration of a site, and the layers affected."""
     log_faults(faults.all)
     missing, outdated = site.catalogue.missing_layers, site.catalogue.outdated_layers
     if missing:

@@ -24,8 +24,8 @@ class Trace:
 
     Attributes:
         hits, misses: of the cache of slab indices.
-        steps: seconds by name of the step; a step that was taken often counts its sum.
-        tile: reader of the level, row and column of the stored tile that was asked for.
+        steps: seconds by name of the step; the sum for a repeated step.
+        tile: reader of the level, row and column of the requested stored tile.
     """
 
     hits: int = 0
@@ -67,10 +67,10 @@ def current() -> Trace | None:
 
 
 def pulled(name: str, items: Iterable[T], apart: str) -> Iterator[T]:
-    """Yield items, and note the time that getting them takes.
+    """Yield items, and record the time that getting them takes.
 
     Args:
-        apart: a step inside that is noted by itself.
+        apart: inner step that is recorded separately.
     """
     notes = _local.trace
     if notes is None:

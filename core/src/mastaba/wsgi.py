@@ -1,8 +1,8 @@
 """Mastaba for any WSGI server: ``mastaba.wsgi:application``.
 
-The attribute ``application`` is made when it is first asked for, of the server.json that the
+The attribute ``application`` is created on first access, from the server.json that the
 environment variable ``MASTABA_SERVER`` names; `create_application` takes the path instead.
-Listening, processes, threads and logs are then the business of that server.
+Listening, processes, threads and logs are then managed by the WSGI server.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ def create_application(server_json: str, plugins: Plugins | None = None) -> Appl
 
     Args:
         server_json: path of server.json.
-        plugins: what is installed, when None.
+        plugins: None for the installed ones.
 
     Raises:
-        ConfigurationError: the configuration cannot be used; with every fault.
+        ConfigurationError: the configuration cannot be used; contains all errors.
         PluginError: a plugin cannot be used.
     """
     plugins = plugins or Plugins()
@@ -40,7 +40,7 @@ def create_application(server_json: str, plugins: Plugins | None = None) -> Appl
     site = open_site(server, plugins, scoreboard, faults)
     log_findings(site, faults)
     application = Application(site)
-    # Changes are made in this process only: others are not known here.
+    # Changes apply to this process only: other processes are unknown here.
     Publication(application, server)
     return application
 
