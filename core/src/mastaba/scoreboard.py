@@ -74,13 +74,11 @@ class Scoreboard:
     processes, and requests beyond the number of rows, are not shown.
 
     Args:
-        workers: number of worker slots. During a reload, two generations of workers run side by
-            side, so this should be twice the number of worker processes.
+        workers: number of slots: twice that of worker processes, for reloads with two generations.
         threads: requests that a worker answers at a time, without maps.
         maps: maps that a worker draws at a time, or that wait; shown once used.
 
-    Attributes:
-        slot: that of this process; None if not bound.
+    ``slot`` is that of this process; None if not bound.
     """
 
     def __init__(self, workers: int, threads: int, maps: int = 0) -> None:

@@ -48,8 +48,7 @@ class RootEntry:
 class Service(ABC):
     """Base class of services, which answer the requests below one root path.
 
-    Plugins provide subclasses by the hook ``register_services``. An instance belongs to one
-    configuration.
+    The hook ``register_services`` provides subclasses. Instances belong to one configuration.
     """
 
     name: ClassVar[str]
