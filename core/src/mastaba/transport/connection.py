@@ -1,4 +1,4 @@
-"""One connection of a front server: records in, answers out, without ever waiting for input."""
+"""One connection from a front server: records in, responses out, never waiting for input."""
 
 from __future__ import annotations
 
@@ -50,32 +50,32 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# Requests without a body fit many times over; bodies need few calls.
+# Large enough for many requests without a body, and for bodies in few calls.
 _RECEIVE_SIZE = 0x10000
 _DONTWAIT = socket.MSG_DONTWAIT
-# Far below the kernel's limit of buffers in one call, far above what one call can send.
+# Far below the kernel's limit on buffers per call, far above what one call can send.
 _MAX_BUFFERS = 512
 
 
 class ErrorStream:
-    """The ``wsgi.errors`` of a connection: text for the log of the front server."""
+    """The ``wsgi.errors`` of a connection: text for the front server's log."""
 
     def __init__(self) -> None:
         self.pending: list[str] = []
 
     def write(self, text: str) -> None:
-        """Keep a text until the end of the request."""
+        """Hold a text until the end of the request."""
         self.pending.append(text)
 
     def writelines(self, lines: Iterable[str]) -> None:
-        """Keep several texts until the end of the request."""
+        """Hold several texts until the end of the request."""
         self.pending.extend(lines)
 
     def flush(self) -> None:
-        """Do nothing: the text leaves together with the answer."""
+        """Do nothing: the text is sent with the response."""
 
     def take(self, request_id: int) -> list[bytes]:
-        """The records of the kept texts, which are forgotten."""
+        """Return the records of the held texts, and discard the texts."""
         data = "".join(self.pending).encode("utf-8", "backslashreplace")
         self.pending = []
         return [
@@ -85,13 +85,14 @@ class ErrorStream:
 
 
 class FastCGIConnection(Connection):  # type: ignore[misc]
-    """A connection that keeps the state of its parser between two arrivals of data.
+    """A connection that keeps its parser state between arrivals of data.
 
     ``run`` is called whenever the socket may be readable or writable, by one thread at a time
-    (whoever holds ``owned``). ``hangup`` says that the end of the input was announced and has to
-    be read. It never waits for input, and for room in the socket only when an application calls
-    ``write``. What does not fit into the socket is kept in ``output``; of an answer in pieces
-    that is one piece, and the next is asked for when it is out.
+    (the one that holds ``owned``). ``hangup`` means that the end of the input was announced and
+    must still be read. A connection never waits for input. It waits for room in the socket only
+    when an application calls ``write``. Data that does not fit into the socket stays in
+    ``output``: at most one piece of a streamed response. The next piece is fetched once it is
+    sent.
     """
 
     def __init__(self, sock: socket.socket, server: FastCGIServer) -> None:
@@ -121,11 +122,11 @@ class FastCGIConnection(Connection):  # type: ignore[misc]
 
     @property
     def socket(self) -> socket.socket:
-        """The socket of the connection."""
+        """The connection's socket."""
         return self._sock  # type: ignore[no-any-return]
 
     def run(self) -> None:
-        """Do all that can be done now. Errors of the connection close it and end here."""
+        """Do all that can be done now. Connection errors close it and do not propagate."""
         try:
             if self.output:
                 self._flush()
@@ -137,7 +138,7 @@ class FastCGIConnection(Connection):  # type: ignore[misc]
                 if not self._discarding:
                     self._process(data)
                 if len(data) < _RECEIVE_SIZE and not self.hangup:
-                    # Nothing is left, and anything new raises a new event.
+                    # Nothing is left; new data raises a new event.
                     return
         except BlockingIOError:
             pass
@@ -149,7 +150,7 @@ class FastCGIConnection(Connection):  # type: ignore[misc]
             self.close()
 
     def close(self) -> None:
-        """Close the socket at once."""
+        """Close the socket immediately."""
         if self.open:
             self.open = False
             self._request = None
@@ -160,7 +161,7 @@ class FastCGIConnection(Connection):  # type: ignore[misc]
                 self._unfinished.end()
 
     def send_last(self, buffers: list[bytes | memoryview]) -> None:
-        """Send the end of an answer, and keep what the socket does not take.
+        """Send the end of a response, and keep what the socket does not accept.
 
         :raises DisconnectedError: the connection broke.
         """
@@ -172,9 +173,9 @@ class FastCGIConnection(Connection):  # type: ignore[misc]
             self._answered()
 
     def send_part(self, buffers: list[bytes | memoryview], request: FastCGIRequest) -> None:
-        """Send a part of an answer, and keep what the socket does not take.
+        """Send part of a response, and keep what the socket does not accept.
 
-        The request is asked to go on when that is out.
+        The request continues once that is sent.
 
         :raises DisconnectedError: the connection broke.
         """
@@ -183,9 +184,9 @@ class FastCGIConnection(Connection):  # type: ignore[misc]
         self.progress = time.monotonic()
 
     def send_now(self, buffers: list[bytes | memoryview]) -> None:
-        """Send a part of an answer, waiting for a slow receiver as long as it takes some.
+        """Send part of a response, waiting for a slow receiver that makes progress.
 
-        :raises DisconnectedError: the connection broke, or nothing was taken in due time.
+        :raises DisconnectedError: the connection broke, or the receiver stalled for too long.
         """
         self._send(buffers)
         if self.output:
@@ -247,7 +248,7 @@ class FastCGIConnection(Connection):  # type: ignore[misc]
         environ = self._environ.copy()
         # A pair may begin in one record and end in the next.
         self.server.params.decode(pairs[0] if len(pairs) == 1 else b"".join(pairs), environ)
-        # A parameter with a name that WSGI reserves must not replace what that stands for.
+        # A parameter must not overwrite a key that WSGI reserves.
         environ.update(self._reserved)
         request.pairs = []
         request.environ = environ
@@ -263,7 +264,7 @@ class FastCGIConnection(Connection):  # type: ignore[misc]
         if kind == FCGI_BEGIN_REQUEST:
             self._begin(request_id, content)
         elif kind == FCGI_ABORT_REQUEST:
-            # An answer in progress is complete before the next record is looked at.
+            # A response in progress is complete before the next record is examined.
             if self._request is not None and self._request.requestId == request_id:
                 flags = self._request.flags
                 self._request = None
@@ -275,7 +276,7 @@ class FastCGIConnection(Connection):  # type: ignore[misc]
         elif kind not in (FCGI_PARAMS, FCGI_STDIN, FCGI_DATA):
             unknown = struct.pack(FCGI_UnknownTypeBody, kind)
             self._send_small(record(FCGI_UNKNOWN_TYPE, FCGI_NULL_REQUEST_ID, unknown))
-        # The rest belongs to a request that was refused or aborted.
+        # Other records belong to a request that was refused or aborted.
 
     def _begin(self, request_id: int, content: bytes) -> None:
         if request_id == FCGI_NULL_REQUEST_ID or len(content) != HEADER_SIZE:
@@ -304,10 +305,10 @@ class FastCGIConnection(Connection):  # type: ignore[misc]
         self._send_small(record(FCGI_GET_VALUES_RESULT, FCGI_NULL_REQUEST_ID, encode_pairs(values)))
 
     def is_aborted(self, request_id: int) -> bool:
-        """Tell whether the client has hung up, or aborts the request that is answered now."""
+        """Return whether the client hung up or aborted the request that is now being served."""
         if self.hangup or not self.again:
             return self.hangup
-        # Something has arrived since the request, and is read after it.
+        # Data has arrived since the request, and is read after it.
         try:
             data = self._sock.recv(HEADER_SIZE, socket.MSG_PEEK | _DONTWAIT)
         except OSError:
@@ -320,7 +321,7 @@ class FastCGIConnection(Connection):  # type: ignore[misc]
     # Bytes out
 
     def _send(self, buffers: list[bytes | memoryview]) -> bool:
-        """Send what the socket takes, keep the rest; tell whether it took anything."""
+        """Send what the socket accepts, keep the rest; return whether it accepted anything."""
         try:
             sent: int = self._sock.sendmsg(buffers[:_MAX_BUFFERS], (), _DONTWAIT)
         except BlockingIOError:
@@ -337,11 +338,11 @@ class FastCGIConnection(Connection):  # type: ignore[misc]
         return taken
 
     def _send_small(self, data: bytes) -> None:
-        # Management records are rare: a client that does not read them may go.
+        # Management records are rare: a client that does not read them may be dropped.
         self.send_now([data])
 
     def _flush(self) -> None:
-        """Send what was kept; once it is out, go on with the input received meanwhile."""
+        """Send what was kept; then process the input received meanwhile."""
         while self.output:
             output, self.output = self.output, []
             if not self._send([*output]):
@@ -368,9 +369,9 @@ class FastCGIConnection(Connection):  # type: ignore[misc]
             self._send([*output])
 
     def _linger(self) -> None:
-        """End our side, and swallow what the client still sends until it ends its own.
+        """Shut down our side, and discard what the client still sends until it closes its own.
 
-        Closing at once would reset the connection under the answer the client is to read.
+        Closing at once would reset the connection before the client has read the response.
         """
         self._discarding = True
         self._input = b""

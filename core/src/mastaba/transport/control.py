@@ -1,9 +1,8 @@
-"""What the supervisor and its workers tell each other: readiness, and changes for all of them.
+"""Messages between the supervisor and its workers: readiness, and changes for all processes.
 
-Each worker has a socket to the supervisor, made before it is forked. A change that one worker is
-asked for goes to the supervisor, which carries changes out one at a time: first in itself, so
-that workers forked later have it, then in every live worker. The worker that asked learns of the
-success only when no worker is left that has not got it.
+Each worker has a socket to the supervisor, created before the fork. A worker submits a change to
+the supervisor, which makes changes one at a time: first in itself, so workers forked later have
+them, then in every live worker. It reports success only when every worker has the change.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from mastaba.errors import ChangeRefusedError
 logger = logging.getLogger(__name__)
 
 Change = dict[str, Any]
-"""A change as JSON can express it; this package does not look into it."""
+"""A change as a JSON object, opaque to this package."""
 
 _READY: Final = "ready"
 _SPENT: Final = "spent"
@@ -44,8 +43,8 @@ class WorkerLink:
     """A worker's end of its channel; every method may be called from any thread.
 
     Args:
-        index: number of the worker, which no other live worker has.
-        sock: its end of the socket pair.
+        index: number of the worker, unique among the live workers.
+        sock: the worker's end of the socket pair.
     """
 
     def __init__(self, index: int, sock: socket.socket) -> None:
@@ -56,17 +55,17 @@ class WorkerLink:
         self._results: dict[int, Future[None]] = {}
 
     def ready(self) -> None:
-        """Say that this worker serves from now on."""
+        """Report that this worker serves from now on."""
         self._send(_READY)
 
     def spent(self) -> None:
-        """Say that this worker has served long enough, and shall be replaced."""
+        """Report that this worker has served its number of requests and must be replaced."""
         self._send(_SPENT)
 
     def submit(self, change: Change) -> None:
-        """Have a change carried out in all processes; returns when all of them have it.
+        """Make a change in all processes; return when all of them have it.
 
-        Needs `follow`, since this process is one of them.
+        Requires `follow`, since this process is one of them.
 
         Raises:
             ChangeRefusedError: nothing was changed.
@@ -80,9 +79,9 @@ class WorkerLink:
         result.result()
 
     def follow(self, apply: Callable[[Change], None]) -> None:
-        """Begin to take changes, each of which ``apply`` makes in this process.
+        """Start to receive changes; ``apply`` makes each of them in this process.
 
-        When it raises, the supervisor replaces this worker.
+        If it raises, the supervisor replaces this worker.
         """
         threading.Thread(target=self._follow, args=(apply,), name="control", daemon=True).start()
 
@@ -123,7 +122,7 @@ class WorkerLink:
             yield from stream.feed(data)
 
     def _send(self, *message: Any) -> bool:
-        """Send a message; returns False when the supervisor is gone."""
+        """Send a message; return False if the supervisor is gone."""
         data = _pack(message)
         with self._lock:
             try:
@@ -152,19 +151,19 @@ class Channel:
         return bool(self._output)
 
     def send(self, *message: Any) -> None:
-        """Send a message, now or when the worker has room for it."""
+        """Send a message, now or once the socket has room for it."""
         self._output += _pack(message)
         self.flush()
 
     def flush(self) -> None:
-        """Send what there is room for."""
+        """Send as much as the socket has room for."""
         try:
             while self._output:
                 self._output = self._output[self._sock.send(self._output) :]
         except BlockingIOError:
             pass
         except OSError:
-            # The worker is about to be found dead.
+            # The worker has died and is about to be reaped.
             self.broken, self._output = True, b""
 
     def receive(self) -> Iterator[list[Any]]:
@@ -186,14 +185,14 @@ class Channel:
 
 
 class Coordinator:
-    """The supervisor's side: takes changes one at a time, and brings each to all workers.
+    """The supervisor's side: accepts changes one at a time, and sends each to all workers.
 
     Args:
-        carry_out: makes a change in the supervisor, and returns it as the workers shall make it.
-            Raises `ChangeRefusedError` when it is not made; anything else counts as a failure.
-        on_ready: called with the process of a worker that serves from now on.
-        replace: called with the process of a worker that has to be replaced, and why.
-        kill: called with the process of a worker that does not react.
+        carry_out: makes a change in the supervisor, and returns the change for the workers.
+            Raises `ChangeRefusedError` if it refuses; any other exception counts as a failure.
+        on_ready: called with the process id of a worker that serves from now on.
+        replace: called with the process id of a worker that must be replaced, and the reason.
+        kill: called with the process id of a worker that does not respond.
         patience: seconds that a worker may take for one change.
     """
 
@@ -220,7 +219,7 @@ class Coordinator:
 
     @property
     def channels(self) -> list[Channel]:
-        """Those to listen to."""
+        """The channels to listen to."""
         return [channel for channel in self._channels.values() if not channel.broken]
 
     @property
@@ -229,11 +228,11 @@ class Coordinator:
         return max(0.0, self._deadline - time.monotonic()) if self._waiting else None
 
     def add(self, channel: Channel) -> None:
-        """Begin to talk to a worker."""
+        """Add the channel to a new worker."""
         self._channels[channel.pid] = channel
 
     def remove(self, pid: int) -> None:
-        """Forget a worker that has ended; nobody waits for it any more."""
+        """Forget a worker that has exited, and stop waiting for it."""
         channel = self._channels.pop(pid, None)
         if channel is not None:
             channel.close()
@@ -241,7 +240,7 @@ class Coordinator:
         self._settled(pid)
 
     def handle(self, channel: Channel) -> None:
-        """Do what a worker asks for, and send it what had no room before."""
+        """Process a worker's messages, and send it what had no room before."""
         channel.flush()
         for kind, *rest in channel.receive():
             if kind == _READY:
@@ -258,23 +257,23 @@ class Coordinator:
         self._next()
 
     def abandon(self) -> None:
-        """Close the channels in a worker: they are the supervisor's."""
+        """Close the channels in a forked worker: they belong to the supervisor."""
         for channel in self._channels.values():
             channel.close()
         self._channels = {}
 
     def tick(self) -> None:
-        """End the workers that have not reacted to a change in due time."""
+        """Kill the workers that did not respond to a change in time."""
         if self._waiting and time.monotonic() >= self._deadline:
             self._deadline = time.monotonic() + self._patience
             for pid in list(self._waiting):
                 self._kill(pid)
 
     def close(self) -> None:
-        """Refuse changes from now on; the one that is on its way is brought to its end."""
+        """Refuse changes from now on, but complete the one in progress."""
         self._closed = True
         if self._asked_by is not None and not self._waiting:
-            # The stop left the supervisor's own part of it unfinished.
+            # The stop interrupted the supervisor's own part of the change.
             self._finish(_STOPPING)
         self._next()
 
@@ -311,10 +310,10 @@ class Coordinator:
                 self._next()
 
     def _excuse(self, channel: Channel) -> None:
-        """Let go of a worker that cannot follow, and is about to be replaced.
+        """Release a worker that cannot apply a change and is about to be replaced.
 
-        It is waited for until it has ended, since it may still answer as before; but its end
-        waits for the requests in it, which must not wait for changes.
+        A change completes only when this worker has exited, since it may still serve the old
+        state. But the worker exits only after its requests, so they must not wait for changes.
         """
         pid = channel.pid
         for asker, number, _ in self._queue:
@@ -334,7 +333,7 @@ class Coordinator:
 
 
 class _Unpacker:
-    """Finds the messages in a stream of bytes."""
+    """Splits a stream of bytes into messages."""
 
     def __init__(self) -> None:
         self._data = bytearray()

@@ -1,9 +1,9 @@
 """FastCGI responder: one process with a few threads and any number of connections.
 
-All threads wait on one epoll. A connection is registered edge-triggered, so that a request on a
-kept connection takes three system calls: wait, receive, send. Whoever gets the event reads,
-runs the application and answers; a connection on which nothing arrives occupies nobody. A
-request that steps aside, since it will take long, is not counted as one of the threads.
+All threads wait on one epoll. Connections are registered edge-triggered, so a request on a
+keep-alive connection takes three system calls: wait, receive, send. The thread that gets the
+event reads, runs the application and responds; an idle connection occupies no thread. A request
+that steps aside because it takes long does not count towards the threads.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# Exclusive: the kernel wakes one waiting process for a new connection, not all of them.
+# Exclusive: the kernel wakes one waiting process per new connection, not all of them.
 _LISTEN = select.EPOLLIN | select.EPOLLEXCLUSIVE
 _READ = select.EPOLLIN | select.EPOLLRDHUP | select.EPOLLET
 _WRITE = select.EPOLLOUT | select.EPOLLET
@@ -45,16 +45,16 @@ _RETIRE_SIGNAL = signal.SIGUSR1
 _STOP = bytes(1)
 _RETIRE = bytes([_RETIRE_SIGNAL])
 _EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
-# How many events one thread takes when there is no other thread that could take some of them.
+# Events that a thread takes at a time if it is the only one.
 _BATCH = 16
-# A request that takes longer, seconds, keeps others waiting.
+# Seconds. A request that takes longer keeps others waiting.
 _QUICK = 0.001
-# A thread rests for so many seconds, and again while the others answer so many requests meanwhile.
+# A thread rests for _REST seconds, and again while the others serve at least _MANY requests.
 _REST = 0.002
 _MANY = 4
 _DRAIN_POLL = 0.02
 # Seconds after which a thread that was not woken looks for new connections: the kernel may have
-# announced one to another process alone, and that one hangs.
+# announced one only to a process that hangs.
 _GLANCE = 1.0
 _SWEEP_PERIOD = 1.0
 _MAX_UNCLAIMED = 64
@@ -66,21 +66,21 @@ class FastCGIServer(BaseFCGIServer):  # type: ignore[misc]
     :param application: any WSGI application. It runs in up to ``threads`` threads at a time,
         and sees a request only when its body is complete; ``wsgi.input`` ends with the body.
     :param sock: the listening socket, which may be shared with other processes. It stays open.
-    :param threads: number of requests that are served at a time, not counting those that have
-        stepped aside (``aside``): another thread then takes the place of theirs.
-    :param multiprocess: what ``wsgi.multiprocess`` shall say.
+    :param threads: number of requests served at a time, not counting those that stepped aside
+        (``aside``): another thread replaces theirs.
+    :param multiprocess: value of ``wsgi.multiprocess``.
     :param on_ready: called once when requests are accepted.
-    :param handover: where idle kept connections are given away when the server retires, and
-        taken from those that do. Without it, retiring is the same as stopping.
-    :param linger: seconds during which an ordered stop still answers requests that arrive on
-        kept connections, so that the front server need not repeat them.
-    :param grace: seconds after which an ordered stop abandons the requests still running.
-    :param max_params: bytes of parameters beyond which a request is refused.
-    :param max_body: bytes of a body that are kept; what follows is received and dropped, so
-        that the application can answer 413 after it has seen CONTENT_LENGTH or read more than
-        it accepts. Must exceed the limit of the application.
+    :param handover: channel for idle keep-alive connections: given away when this server
+        retires, taken from others that retire. Without it, retiring is the same as stopping.
+    :param linger: seconds during which a graceful stop still serves requests that arrive on
+        keep-alive connections, so the front server need not repeat them.
+    :param grace: seconds after which a graceful stop abandons the requests still running.
+    :param max_params: maximum bytes of parameters; a request with more is refused.
+    :param max_body: bytes of a body that are kept. The rest is received and dropped, so the
+        application can answer 413 once it sees CONTENT_LENGTH or reads more than it accepts.
+        Must exceed the application's limit.
     :param send_timeout: seconds without progress after which a client that does not receive its
-        answer is given up.
+        response is dropped.
     """
 
     def __init__(
@@ -116,7 +116,7 @@ class FastCGIServer(BaseFCGIServer):  # type: ignore[misc]
         self._retiring = False
         self._answered = 0
         self._resting = 0
-        # Threads that serve, neither aside nor parked; and those that are not needed for now.
+        # Threads that serve (neither aside nor parked), and threads that are not needed now.
         self._active = threads
         self._parked = 0
         self._unpark = threading.Semaphore(0)
@@ -141,7 +141,7 @@ class FastCGIServer(BaseFCGIServer):  # type: ignore[misc]
     def run(self) -> None:
         """Serve until SIGTERM, SIGQUIT, SIGINT (stop) or SIGUSR1 (retire) arrives.
 
-        Has to be called in the main thread. Signals that the process ignores stay ignored.
+        Must be called in the main thread. Signals that the process ignores stay ignored.
         """
         try:
             with woken_by((*_STOP_SIGNALS, _RETIRE_SIGNAL), self._wake_write):
@@ -150,9 +150,9 @@ class FastCGIServer(BaseFCGIServer):  # type: ignore[misc]
             self.close()
 
     def serve(self) -> None:
-        """Serve until ``stop`` or ``retire`` is called, and until all is answered after that.
+        """Serve until ``stop`` or ``retire`` is called, then finish the requests in progress.
 
-        Requests that still run when the grace is over are abandoned.
+        Requests that still run after ``grace`` seconds are abandoned.
         """
         self._listener.setblocking(False)
         self._epoll.register(self._listener, _LISTEN)
@@ -168,15 +168,15 @@ class FastCGIServer(BaseFCGIServer):  # type: ignore[misc]
         self._abandoned = any(thread.is_alive() for thread in self._workers)
 
     def stop(self) -> None:
-        """Order the stop, from any thread: nobody will serve these connections any more."""
+        """Request a stop, from any thread: no process will serve these connections any more."""
         os.write(self._wake_write, _STOP)
 
     def retire(self) -> None:
-        """Order the stop, from any thread, when other processes go on serving."""
+        """Request a stop, from any thread, while other processes continue to serve."""
         os.write(self._wake_write, _RETIRE)
 
     def close(self) -> None:
-        """Release the descriptors after ``serve``, unless an abandoned thread may use them."""
+        """Close the descriptors after ``serve``, unless an abandoned thread may use them."""
         if not self._abandoned:
             self._epoll.close()
             os.close(self._wake_read)
@@ -184,9 +184,9 @@ class FastCGIServer(BaseFCGIServer):  # type: ignore[misc]
 
     @contextmanager
     def aside(self, connection: FastCGIConnection) -> Iterator[None]:
-        """Serve without the calling thread meanwhile: it answers a request that takes long."""
+        """Serve without the calling thread meanwhile: its request takes long."""
         if not connection.registered:
-            # So that its end is noticed.
+            # To notice when the client hangs up.
             self._register(connection, _READ)
         with self._lock:
             self._active -= 1
@@ -213,7 +213,7 @@ class FastCGIServer(BaseFCGIServer):  # type: ignore[misc]
         thread.start()
 
     def _park(self) -> None:
-        """Leave the serving to the other threads until one of them steps aside."""
+        """Leave serving to the other threads until one of them steps aside."""
         with self._lock:
             if self.draining or self._active <= self._threads:
                 return
@@ -222,18 +222,18 @@ class FastCGIServer(BaseFCGIServer):  # type: ignore[misc]
         self._unpark.acquire()
 
     def forget(self, connection: FastCGIConnection) -> None:
-        """Called by a connection just before it closes its socket."""
+        """Forget a connection that is about to close its socket."""
         if self._connections.get(connection.descriptor) is connection:
             del self._connections[connection.descriptor]
         self._stalled.discard(connection)
 
     def _work(self, awaits_stop: bool = True) -> None:
-        """The life of a thread."""
+        """Run a serving thread until the server has stopped."""
         poll = self._epoll.poll
         connections = self._connections
         listener = self._listener.fileno()
         handover = self._handover.fileno() if self._handover is not None else -1
-        # A thread must not sit on events that another one could serve.
+        # A thread must not hold events that another thread could serve.
         batch = _BATCH if self._threads == 1 else 1
         events_left = self._events
         while True:
@@ -251,7 +251,7 @@ class FastCGIServer(BaseFCGIServer):  # type: ignore[misc]
                 self._sweep()
             try:
                 if not events_left:
-                    # In one place: when this thread steps aside, others take what is left.
+                    # Shared: if this thread steps aside, others take what is left.
                     events_left.extend(poll(timeout, batch))
                     if not events_left and not self.draining:
                         self._accept()
@@ -277,17 +277,17 @@ class FastCGIServer(BaseFCGIServer):  # type: ignore[misc]
                             self._rest()
                         self._answered += 1
             except Exception:
-                # A thread less would be a lasting loss.
+                # The thread must survive: it would not be replaced.
                 logger.exception("a fault of the FastCGI server")
                 time.sleep(_DRAIN_POLL)
 
     def _rest(self) -> None:
-        """Leave the next requests to the threads that are quick enough without this one.
+        """Leave the next requests to the other threads while they are fast enough.
 
-        Threads that answer requests in some dozen microseconds hinder each other more than they
-        help: at every system call one waits for the interpreter that the other one has just
-        taken. One thread always stays; when it meets a request that takes long, another one is
-        back within milliseconds, and stays as long as that lasts.
+        Threads that serve requests within microseconds slow each other down: at every system
+        call, one waits for the interpreter lock that another has just taken. One thread always
+        stays. If its request takes long, another thread returns within milliseconds and stays as
+        long as needed.
         """
         with self._lock:
             if self._resting == self._threads - 1:
@@ -301,10 +301,10 @@ class FastCGIServer(BaseFCGIServer):  # type: ignore[misc]
             self._resting -= 1
 
     def _serve(self, connection: FastCGIConnection) -> None:
-        """Let a connection do what it can, unless another thread is at it already."""
+        """Run a connection, unless another thread already does."""
         connection.again = True
-        # The owner looks at the mark once more after it gave the connection back, so an event
-        # that finds the connection taken is not lost.
+        # The owner checks `again` once more after releasing the connection, so an event that
+        # arrives while the connection is owned is not lost.
         while connection.again and connection.owned.acquire(blocking=False):
             try:
                 connection.again = False
@@ -331,7 +331,7 @@ class FastCGIServer(BaseFCGIServer):  # type: ignore[misc]
             self._epoll.modify(connection.descriptor, wanted)
 
     def _accept(self) -> bool:
-        """Accept and serve one connection; returns False if there was none."""
+        """Accept and serve one connection; return False if there was none."""
         try:
             sock, _ = self._listener.accept()
         except (BlockingIOError, ConnectionAbortedError):
@@ -341,8 +341,8 @@ class FastCGIServer(BaseFCGIServer):  # type: ignore[misc]
                 raise
             self._relieve(error)
             return False
-        # The request is mostly there already; a connection that is not kept may be answered and
-        # closed without ever having been registered.
+        # The request has usually arrived already; a connection that is not keep-alive may be
+        # served and closed without ever being registered.
         self._serve(FastCGIConnection(sock, self))
         return True
 
@@ -353,12 +353,12 @@ class FastCGIServer(BaseFCGIServer):  # type: ignore[misc]
             self._serve(FastCGIConnection(sock, self))
 
     def _release(self, connection: FastCGIConnection) -> None:
-        """Part with an idle kept connection: to a successor if possible."""
+        """Release an idle keep-alive connection, to a successor if possible."""
         if not connection.open:
             return
         if self._retiring and self._handover is not None:
             if connection.registered:
-                # Closing our descriptor of a connection that lives on would not remove it.
+                # Closing the descriptor does not remove a connection that stays open elsewhere.
                 self._epoll.unregister(connection.descriptor)
             self._handover.give(connection.socket)
         connection.close()
@@ -366,9 +366,9 @@ class FastCGIServer(BaseFCGIServer):  # type: ignore[misc]
     def _give_way(self) -> None:
         """Move to the end of the queue of processes that wait for connections.
 
-        The kernel always wakes the first in the queue. Without this, a front server that opens
-        its kept connections one by one would hand all of them to the same process, and so would
-        a worker that retires.
+        The kernel always wakes the first in the queue. Without this, one process would get all
+        keep-alive connections that a front server opens one by one, or a retiring worker gives
+        away.
         """
         with self._lock:
             if not self.draining:
@@ -378,7 +378,7 @@ class FastCGIServer(BaseFCGIServer):  # type: ignore[misc]
                         self._epoll.register(source, _LISTEN)
 
     def _relieve(self, error: OSError) -> None:
-        """Descriptors have run out: give up an idle kept connection for a new one."""
+        """Close an idle keep-alive connection, since descriptors have run out."""
         logger.warning("cannot accept a connection: %s", error.strerror)
         if not self._close_idle(limit=1):
             time.sleep(0.01)
@@ -398,7 +398,7 @@ class FastCGIServer(BaseFCGIServer):  # type: ignore[misc]
         return closed
 
     def _sweep(self) -> None:
-        """Give up clients that stopped receiving."""
+        """Drop clients that stopped receiving."""
         now = time.monotonic()
         if now < self._next_sweep:
             return
@@ -415,8 +415,8 @@ class FastCGIServer(BaseFCGIServer):  # type: ignore[misc]
             finally:
                 connection.owned.release()
 
-    # The stop. Every thread has to learn of it, and those that know must not fight for the one
-    # descriptor that tells the others.
+    # The stop. Every thread must notice it, and those that have must not compete for the one
+    # descriptor that wakes the others.
 
     def _wake(self) -> None:
         if self.draining:
@@ -425,7 +425,7 @@ class FastCGIServer(BaseFCGIServer):  # type: ignore[misc]
         try:
             received = os.read(self._wake_read, 64)
         except BlockingIOError:
-            return  # another thread, which was woken as well, has read it
+            return  # another thread, also woken, has read it
         if _STOP in received or any(number in received for number in _STOP_SIGNALS):
             self._begin_stop(retiring=False)
         elif _RETIRE in received:
@@ -447,19 +447,19 @@ class FastCGIServer(BaseFCGIServer):  # type: ignore[misc]
             for _ in range(self._parked):
                 self._unpark.release()
             self._parked = 0
-        self.stop()  # for the threads that wait
+        self.stop()  # wakes the waiting threads
         self._serve_unclaimed()
 
     def _serve_unclaimed(self) -> None:
-        """Serve what the kernel announced to this process alone just before it stopped listening.
+        """Serve connections that the kernel announced only to this process before it stopped.
 
-        Nobody else would be woken for it.
+        No other process would be woken for them.
         """
         for _ in range(_MAX_UNCLAIMED):
             if not self._accept():
                 break
         if self._retiring and self._handover is not None:
-            # All are taken before the first one is given back, which wakes another process.
+            # Take all before giving the first one back, which wakes another process.
             taken = [self._handover.take() for _ in range(_MAX_UNCLAIMED)]
             for sock in taken:
                 if sock is not None:
@@ -479,7 +479,7 @@ class FastCGIServer(BaseFCGIServer):  # type: ignore[misc]
 
 
 def _base_environ(*, multithread: bool, multiprocess: bool) -> dict[str, Any]:
-    """What PEP 3333 asks for and front servers may leave out."""
+    """Return the keys that PEP 3333 requires and front servers may omit."""
     return {
         "REQUEST_METHOD": "GET",
         "SCRIPT_NAME": "",

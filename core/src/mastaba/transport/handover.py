@@ -1,4 +1,4 @@
-"""Kept connections on their way from a worker that retires to one that serves."""
+"""Passing keep-alive connections from a worker that retires to one that serves."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ _DESCRIPTOR_SIZE = array.array("i").itemsize
 class Handover:
     """A channel for open connections between the processes that inherit it.
 
-    FastCGI has no way to announce that a kept connection is about to close: the front server may
-    send a request at the very moment, and that request would be lost. So a worker that retires
-    because of a reload does not close its idle connections, it gives them to its successors.
-    It has to be created before the workers are forked.
+    FastCGI cannot announce that a keep-alive connection is about to close. If the front server
+    sends a request at that moment, the request is lost. So a worker that retires on a reload
+    gives its idle connections to its successors instead of closing them. The channel must be
+    created before the workers are forked.
     """
 
     def __init__(self) -> None:
-        # Unlike datagrams, packets in sequence are not limited to a queue of ten.
+        # Unlike datagrams, sequenced packets are not limited to a queue of ten.
         self._taking, self._giving = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         # Several processes wait for the same connection.
         self._taking.setblocking(False)
         self._giving.setblocking(False)
 
     def fileno(self) -> int:
-        """A descriptor that is readable while there is something to take."""
+        """Return a descriptor that is readable while there is a connection to take."""
         return self._taking.fileno()
 
     def give(self, sock: socket.socket) -> bool:
-        """Give a connection away; the caller then closes its own descriptor of it.
+        """Give a connection away; return False if the channel is full or broken.
 
-        Returns False if the channel is full or broken.
+        The caller then closes its own descriptor.
         """
         try:
             socket.send_fds(self._giving, [b"\0"], [sock.fileno()])
@@ -40,7 +40,7 @@ class Handover:
         return True
 
     def take(self) -> socket.socket | None:
-        """Take a connection, if there is one that nobody else has taken."""
+        """Take a connection; return None if there is none left."""
         # ``socket.recv_fds`` drops its flags in Python 3.11.
         try:
             _, control, _, _ = self._taking.recvmsg(

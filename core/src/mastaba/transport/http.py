@@ -1,10 +1,9 @@
 """Plain HTTP: granian's compiled worker on our listening socket, in our worker processes.
 
-Granian's own supervisor is not used: it knows neither SIGQUIT nor a reload that may fail, starts
-its processes by importing the application anew, and would be a second set of rules for signals
-and replaced workers beside the one for FastCGI. The price is the use of its worker class, which
-is not documented; everything that touches it is in ``_serve_granian``, and the requirement on
-granian's version in the metadata belongs to it.
+Granian's own supervisor is not used. It supports neither SIGQUIT nor a reload that may fail, and
+it imports the application again in each process. Signals and replaced workers would also follow
+different rules than with FastCGI. The price is the use of granian's undocumented worker class.
+Only ``_serve_granian`` uses it; the version requirement on granian in the metadata exists for it.
 """
 
 from __future__ import annotations
@@ -40,23 +39,23 @@ _STOP_SIGNALS = (signal.SIGTERM, signal.SIGQUIT, signal.SIGINT, signal.SIGUSR1)
 _STOP = bytes(1)
 _ERROR_BODY = b"Internal Server Error\n"
 _ERROR_HEADERS = [("Content-Type", "text/plain"), ("Content-Length", str(len(_ERROR_BODY)))]
-# Bytes; more than applications accept, so that they notice.
+# Bytes; more than applications accept, so they notice.
 MAX_BODY = 2 << 20
 _MOST_DISCARDED = 16 << 20
 _PIECE = 1 << 18
-# Granian counts connections, idle ones included, and accepts no more than this.
+# Granian accepts no more connections than this, idle ones included.
 _MAX_CONNECTIONS = 10_000
-# Descriptors for other things than connections: once accept fails, granian is deaf for ever.
+# Descriptors for uses other than connections: once accept fails, granian never accepts again.
 _RESERVED = 256
-# Answers in pieces that are being sent; each of them occupies a thread until it is read.
+# Streamed responses being sent; each occupies a thread until the client has read it.
 _SENDING = 64
-# Bodies of requests that are received; each of them occupies a thread as well.
+# Request bodies being received; each also occupies a thread.
 _RECEIVING = 128
 _SEND_TIMEOUT = 60
 
 
 class _Exchange(Protocol):
-    """What granian hands over to be answered."""
+    """Granian's object for responding to one request."""
 
     def response_bytes(self, status: int, headers: list[tuple[str, str]], body: bytes) -> None: ...
 
@@ -70,15 +69,15 @@ class HTTPServer:
 
     :param application: any WSGI application. It runs in up to ``threads`` threads at a time.
     :param sock: the listening socket, which may be shared with other processes. It stays open.
-    :param threads: number of requests that are served at a time, not counting those that have
-        stepped aside, since they take long.
+    :param threads: number of requests served at a time, not counting those that stepped aside
+        because they take long.
     :param aside: number of requests that may step aside.
-    :param body_timeout: seconds in which the body of a request has to arrive.
-    :param multiprocess: what ``wsgi.multiprocess`` shall say.
+    :param body_timeout: seconds in which the body of a request must arrive.
+    :param multiprocess: value of ``wsgi.multiprocess``.
     :param on_ready: called once when requests are accepted.
-    :param linger: seconds during which an ordered stop still answers, announcing on each answer
-        that the connection closes, so that clients do not write into a connection that ends.
-    :param grace: seconds after which an ordered stop abandons the requests still running.
+    :param linger: seconds during which a graceful stop still responds. Each response announces
+        that the connection closes, so clients do not write to a closing connection.
+    :param grace: seconds after which a graceful stop abandons the requests still running.
     """
 
     def __init__(
@@ -100,24 +99,24 @@ class HTTPServer:
         self._on_ready = on_ready
         self._linger = linger
         self._grace = grace
-        # A pipe and not an event: a signal that another thread receives does not wake the main
-        # thread from a lock, but it does leave its number here.
+        # A pipe, not an event: a signal received by another thread does not wake the main thread
+        # from a lock, but it does write its number here.
         self._wake_read, self._wake_write = os.pipe()
         os.set_blocking(self._wake_write, False)
 
     def run(self) -> None:
-        """Serve until SIGTERM, SIGQUIT, SIGINT or SIGUSR1 arrives, then stop in order.
+        """Serve until SIGTERM, SIGQUIT, SIGINT or SIGUSR1 arrives, then stop gracefully.
 
-        Has to be called in the main thread. Signals that the process ignores stay ignored.
+        Must be called in the main thread. Signals that the process ignores stay ignored.
         """
         with woken_by(_STOP_SIGNALS, self._wake_write):
             self.serve()
 
     def serve(self) -> None:
-        """Serve until ``stop`` is called; returns when all is answered or the grace is over."""
+        """Serve until ``stop`` is called; return when all requests are done or grace is over."""
         if self._listener.family != socket.AF_UNIX:
-            # Connections inherit these: one whose answer is not read ends, and so does one whose
-            # client has vanished.
+            # Connections inherit these. They close connections whose client has vanished or does
+            # not read its response.
             for level, option, value in (
                 (socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _SEND_TIMEOUT * 1000),
                 (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, _SEND_TIMEOUT),
@@ -133,25 +132,25 @@ class HTTPServer:
         self._wait_for_stop()
         _accept_no_more(accepting)
         self._adapter.draining = True
-        # Nothing sets the event: this is a sleep that leaves signals their handlers.
+        # Nothing sets the event: this is a sleep during which signal handlers run.
         threading.Event().wait(self._linger)
         order_stop()
         stopped.wait(self._grace)
 
     def stop(self) -> None:
-        """Order the stop, from any thread."""
+        """Request a stop, from any thread."""
         os.write(self._wake_write, _STOP)
 
     def _wait_for_stop(self) -> None:
         while not any(byte == 0 or byte in _STOP_SIGNALS for byte in os.read(self._wake_read, 64)):
-            pass  # a signal of somebody else's
+            pass  # a signal for another handler
 
 
 def _accept_no_more(descriptor: int) -> None:
-    """Put a socket to which nobody connects in the place of a listening one.
+    """Replace a listening socket by one to which no client connects.
 
-    Granian accepts until it stops, and then drops what it has accepted but not read yet. From now
-    on connections are left to the other processes, and those accepted have time to be read.
+    Granian accepts until it stops, then drops connections that it accepted but has not read. From
+    now on other processes get new connections, and there is time to read the accepted ones.
     """
     with socket.socket(socket.AF_UNIX) as stand_in:
         stand_in.bind("")  # an abstract name that the kernel chooses
@@ -161,7 +160,7 @@ def _accept_no_more(descriptor: int) -> None:
 
 
 def most_connections() -> int:
-    """Return how many connections this process may have, after asking for as many as it can."""
+    """Raise the descriptor limit if possible; return how many connections this process may have."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = _MAX_CONNECTIONS + _RESERVED
     if soft != resource.RLIM_INFINITY and soft < wanted:
@@ -173,10 +172,10 @@ def most_connections() -> int:
 
 
 def _received(stream: Any) -> bytes:
-    """Receive a body. What exceeds the bound is dropped, but received as well, up to another one.
+    """Receive a body; read and drop what exceeds the limit, up to a second limit.
 
-    A front server that is still sending when the answer comes and the connection closes reports
-    a fault of ours instead of the answer.
+    A front server that is still sending when the connection closes reports a server error
+    instead of the response.
     """
     kept: list[bytes] = []
     size = 0
@@ -191,7 +190,7 @@ def _received(stream: Any) -> bytes:
 
 
 class _Place:
-    """The place of a request among those that are served at a time; see `cancellation.Client`."""
+    """A request's place among those served at a time; see `cancellation.Client`."""
 
     __slots__ = ("_free", "_taken")
 
@@ -201,18 +200,18 @@ class _Place:
         self._taken = True
 
     def leave(self) -> None:
-        """Let the next request have it."""
+        """Give the place to the next request."""
         if self._taken:
             self._taken = False
             self._free.put(None)
 
     def is_gone(self) -> bool:
-        """Return False: granian does not tell who has hung up."""
+        """Return False: granian does not report clients that hang up."""
         return False
 
     @contextlib.contextmanager
     def aside(self) -> Iterator[None]:
-        """Leave the place to another request. It is not taken again: little is left to do."""
+        """Give the place to another request. It is not taken back: little is left to do."""
         self.leave()
         yield
 
@@ -220,8 +219,8 @@ class _Place:
 class _Adapter:
     """Calls a WSGI application for granian.
 
-    Granian's own adapter lets every request copy the environment variables of the process, and
-    knows neither ``write`` nor ``exc_info``.
+    Granian's own adapter copies the environment variables of the process for every request, and
+    supports neither ``write`` nor ``exc_info``.
     """
 
     def __init__(
@@ -259,7 +258,7 @@ class _Adapter:
         try:
             result = self._application(self._base | scope, response)
             if response.status == 0 and type(result) is not list:
-                # A generator may call start_response when its first piece is asked for.
+                # A generator may call start_response only when its first piece is requested.
                 result = _started(result)
             if response.status == 0:
                 raise AssertionError("the application did not call start_response")
@@ -287,11 +286,11 @@ class _Adapter:
         return response.status
 
     def _receive(self, exchange: _Exchange, stream: Any) -> bytes | None:
-        """Return the body of a request; None when the request is answered without it.
+        """Return the body of a request; None if it was answered without it.
 
-        Granian's stream waits for ever, and granian stands still when the call returns before
-        the read does. So the answer of a body that does not come is given by another thread, and
-        this one stays until the client closes the connection.
+        Granian's stream waits for ever, and granian blocks if the call returns before the read
+        does. So if a body does not arrive, another thread responds, and this thread waits until
+        the client closes the connection.
         """
         if not self._receiving.acquire(blocking=False):
             _refuse(exchange, 503, "Too many bodies of requests are on their way")
@@ -321,7 +320,7 @@ def _refuse(exchange: _Exchange, status: int, reason: str) -> None:
 
 
 class _Response:
-    """The ``start_response`` of PEP 3333, which keeps what it is given."""
+    """The ``start_response`` of PEP 3333; stores its arguments."""
 
     __slots__ = ("body", "headers", "status")
 
@@ -345,7 +344,7 @@ class _Response:
 
 
 class _Body:
-    """What was written, then what is iterated; closed by granian at the end."""
+    """The pieces written, then those iterated; closed by granian at the end."""
 
     def __init__(self, written: list[bytes], result: Iterable[bytes]) -> None:
         self._pieces = chain(written, result)
@@ -364,7 +363,7 @@ class _Body:
 
 
 class _Started:
-    """An iterable of which the first piece was taken already."""
+    """An iterable whose first piece has already been taken."""
 
     def __init__(self, first: list[bytes], rest: Iterator[bytes], result: Iterable[bytes]):
         self._pieces = chain(first, rest)
@@ -388,8 +387,8 @@ def _started(result: Iterable[bytes]) -> _Started:
 def _serve_granian(
     adapter: _Adapter, listener: int, is_unix: bool, threads: int
 ) -> tuple[Callable[[], None], threading.Event]:
-    """Start granian's worker; returns how to stop it, and the event of its end."""
-    # The stubs of these modules are older than the modules.
+    """Start granian's worker; return a function that stops it, and the event set when it stops."""
+    # The type stubs of these modules are outdated.
     compiled: Any = import_module("granian._granian")
     futures: Any = import_module("granian._futures")
     loops: Any = import_module("granian._loops").loops
@@ -398,12 +397,12 @@ def _serve_granian(
     stopped = threading.Event()
     stop.add_cb(stopped.set)
     worker = compiled.WSGIWorker(
-        1,  # its number among the workers, for logs
+        1,  # worker number, for logs
         (None, compiled.SocketHolder(listener, is_unix, socket.SOMAXCONN)),
         None,  # no channel for metrics
         1,  # threads of the compiled part
         512,  # limit of its threads for blocking calls
-        threads,  # the most; made as they are needed
+        threads,  # maximum of Python threads, started on demand
         30,  # seconds until an idle Python thread ends
         most_connections(),
         "1",  # HTTP/1.1

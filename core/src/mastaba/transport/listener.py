@@ -17,10 +17,10 @@ _FIRST_ACTIVATED = 3
 
 
 class Listener:
-    """A listening socket together with what has to be cleaned up after it.
+    """A listening socket and its clean-up.
 
-    ``socket`` is shared by all worker processes. ``close`` in the process that opened it also
-    removes the file of a Unix socket, but only if that file is still the one it created.
+    All worker processes share ``socket``. In the process that opened it, ``close`` also removes
+    the file of a Unix socket, but only if it is still the file that this process created.
     """
 
     def __init__(self, sock: socket.socket, address: str, path: str | None = None) -> None:
@@ -35,7 +35,7 @@ class Listener:
         self.socket.close()
         if self._path is None or os.getpid() != self._owner:
             return
-        # A successor may have put its own socket at the same path in the meantime.
+        # A successor may have created its own socket at the same path meanwhile.
         if _inode(self._path) == self._inode:
             with contextlib.suppress(OSError):
                 os.unlink(self._path)
@@ -58,11 +58,11 @@ def open_listener(port: str, backlog: int = 0, unix_mode: int = 0o666) -> Listen
 
     :param port: ``:9000`` or ``*:9000`` (all IPv4 interfaces), ``127.0.0.1:9000``,
         ``[::1]:9000``, ``name:9000``, or the path of a Unix socket, which contains no colon.
-    :param backlog: length of the queue of connections, 0 for the default of the platform.
-    :param unix_mode: permissions of the file of a Unix socket, whatever the umask. Connecting
-        needs the right to write, and the front server usually runs as another user, hence the
-        default; put the socket in a directory with restricted access to keep other users out.
-    :raises ListenError: the address is malformed, in use or not allowed. The message names it.
+    :param backlog: length of the connection queue, 0 for the platform's default.
+    :param unix_mode: permissions of the file of a Unix socket, regardless of the umask. Clients
+        need write permission to connect, and the front server usually runs as another user, hence
+        the default. To keep other users out, put the socket in a directory with restricted access.
+    :raises ListenError: the address is malformed, in use or not allowed. The message contains it.
     """
     if not port:
         raise ListenError("the listening address is empty")
@@ -72,7 +72,7 @@ def open_listener(port: str, backlog: int = 0, unix_mode: int = 0o666) -> Listen
 
 
 def inherited_listener() -> socket.socket | None:
-    """The listening socket on descriptor 0, or None if descriptor 0 is anything else.
+    """Return the listening socket on descriptor 0, or None if it is anything else.
 
     FastCGI process managers (mod_fcgid, spawn-fcgi) start the application this way.
     """
@@ -94,12 +94,12 @@ def inherited_listener() -> socket.socket | None:
 
 
 def activated_listener(environment: MutableMapping[str, str] = os.environ) -> Listener | None:
-    """The listening socket that systemd opened for this process, or None if it opened none.
+    """Return the listening socket that systemd opened for this process, or None.
 
-    The variables that announce it are taken out of the environment: they are not for programs
-    that the server may start. Only the first of several sockets is used.
+    The variables that announce it are removed from the environment: programs that the server may
+    start must not see them. Only the first of several sockets is used.
 
-    :raises ListenError: what was handed over is no listening socket.
+    :raises ListenError: the descriptor passed is not a listening socket.
     """
     pid, count = (environment.pop(name, "") for name in ("LISTEN_PID", "LISTEN_FDS"))
     environment.pop("LISTEN_FDNAMES", None)
@@ -163,7 +163,7 @@ def _open_unix(path: str, backlog: int, mode: int) -> Listener:
 
 
 def _remove_stale(path: str) -> None:
-    """Remove the socket file that a process which ended abruptly left behind."""
+    """Remove the socket file of a process that exited without cleaning up."""
     try:
         if not stat.S_ISSOCK(os.lstat(path).st_mode):
             raise ListenError(f"cannot listen on {path!r}: the file exists and is no socket")
@@ -177,7 +177,7 @@ def _remove_stale(path: str) -> None:
             os.unlink(path)
         return
     except BlockingIOError:
-        pass  # its queue is full: very much alive
+        pass  # the queue is full: a process listens
     except (OSError, ValueError) as error:
         raise ListenError(f"cannot listen on {path!r}: {reason_of(error)}") from error
     raise ListenError(f"cannot listen on {path!r}: another process listens there")
@@ -189,7 +189,7 @@ def _listen(sock: socket.socket, backlog: int) -> None:
 
 
 def _prepare(sock: socket.socket) -> None:
-    # Several processes wait on this socket: the one that comes late must not block in accept.
+    # Several processes wait on this socket: one that is too late must not block in accept.
     sock.setblocking(False)
     if sock.family in (socket.AF_INET, socket.AF_INET6):
         # Accepted connections inherit it from the listening socket.

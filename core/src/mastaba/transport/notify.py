@@ -1,4 +1,4 @@
-"""Telling a service manager what the server is doing: the datagrams of sd_notify(3)."""
+"""State notifications to a service manager: the datagrams of sd_notify(3)."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping, MutableMapping
 
 
 class Notifier:
-    """Sends states to the socket that systemd names; without one, every method does nothing.
+    """Sends states to the socket named by systemd; without one, every method does nothing.
 
-    :param environment: where ``NOTIFY_SOCKET``, ``WATCHDOG_USEC`` and ``WATCHDOG_PID`` are.
+    :param environment: contains ``NOTIFY_SOCKET``, ``WATCHDOG_USEC`` and ``WATCHDOG_PID``.
     """
 
     def __init__(self, environment: Mapping[str, str] | None = None) -> None:
@@ -25,9 +25,9 @@ class Notifier:
 
     @classmethod
     def from_environment(cls, environment: MutableMapping[str, str] = os.environ) -> Notifier:
-        """Return what the environment describes, and take it out of there.
+        """Return the notifier that the environment describes, and remove its variables.
 
-        Programs that the server may start are not the service.
+        Programs started by the server must not notify.
         """
         notifier = cls(environment)
         for name in ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"):
@@ -40,33 +40,33 @@ class Notifier:
         return None if self._period is None else max(0.0, self._next - time.monotonic())
 
     def ready(self) -> None:
-        """Requests are answered, or a reload has come to its end."""
+        """Report that requests are served, or that a reload has finished."""
         if not self._is_ready:
             self._is_ready = True
             self._send("READY=1")
 
     def reloading(self) -> None:
-        """A reload begins."""
+        """Report that a reload begins."""
         self._is_ready = False
-        # The manager has to tell this apart from a state that was sent before it asked.
+        # The time lets the manager ignore states sent before it requested the reload.
         self._send(f"RELOADING=1\nMONOTONIC_USEC={time.monotonic_ns() // 1000}")
 
     def stopping(self) -> None:
-        """An ordered stop begins."""
+        """Report that a graceful stop begins."""
         self._is_ready = True
         self._send("STOPPING=1")
 
     def tick(self) -> None:
-        """Say that the supervisor is alive, when it is time to."""
+        """Report that the supervisor is alive, if a report is due."""
         if self._period is not None and time.monotonic() >= self._next:
             self._next = time.monotonic() + self._period
             self._send("WATCHDOG=1")
 
     @contextlib.contextmanager
     def kept_alive(self) -> Iterator[None]:
-        """Say so all the time while something runs that may take longer than the watchdog waits.
+        """Keep reporting during work that may take longer than the watchdog allows.
 
-        A storage that is slow when a configuration is read must not end a server that works.
+        Storage that is slow while a configuration is read must not end a working server.
         """
         if self._period is None:
             yield
@@ -90,7 +90,7 @@ class Notifier:
     def _send(self, state: str) -> None:
         if self._address is None:
             return
-        # A manager that does not listen is no reason to fail, nor to wait.
+        # If the manager does not listen, neither fail nor wait.
         with (
             contextlib.suppress(OSError),
             socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK) as sock,
@@ -105,7 +105,7 @@ def _address(text: str) -> str | None:
 
 
 def _watchdog_period(environment: Mapping[str, str]) -> float | None:
-    """Return the seconds between two signs of life: half of what the manager allows."""
+    """Return the seconds between two watchdog reports: half of what the manager allows."""
     text, pid = environment.get("WATCHDOG_USEC", ""), environment.get("WATCHDOG_PID", "")
     if not (text.isascii() and text.isdigit() and int(text) > 0):
         return None

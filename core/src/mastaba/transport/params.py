@@ -1,4 +1,4 @@
-"""Decoding of request parameters, which hardly differ from one request to the next."""
+"""Decoding of request parameters, which differ little from one request to the next."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from mastaba.transport.records import decode_pairs
 
 _unpack_long = struct.Struct("!L").unpack_from
 _MAX_PATIENCE = 64
-# Clients choose the names of headers; a front server has some dozen parameters.
+# Clients choose header names, so the number of names must be limited.
 _MAX_CHANGING = 256
 
 _Segment = tuple[bytes, int, dict[str, str] | None, str]
-"""Either a run of pairs that did not change: its bytes, their number, what they mean, nothing;
-or a pair that changes: the bytes of its name, their number, None, its name."""
+"""A run of unchanged pairs: its bytes, their number, the decoded pairs, an empty string; or a
+pair that changes: the bytes of its name, their number, None, its name."""
 
 
 class ParamsDecoder:
     """Decodes the parameters of requests, and learns what they have in common.
 
-    A front server sends two dozen parameters in a fixed order, of which the query, the path and
-    little else change. Runs of unchanged pairs are recognised by one comparison of bytes. From
-    the first surprise on, the rest is decoded pair by pair; so what was learnt can make a
-    decoding slow, but never wrong. One instance serves all threads: what they share is replaced,
-    never changed.
+    A front server sends about two dozen parameters in a fixed order; little more than the query
+    and the path changes. One byte comparison recognises a run of unchanged pairs. After the
+    first difference, the rest is decoded pair by pair. So what was learnt can make decoding
+    slow, but never wrong. One instance serves all threads: shared state is replaced, never
+    modified.
     """
 
     def __init__(self) -> None:
@@ -35,7 +35,7 @@ class ParamsDecoder:
         self._patience = 1
 
     def decode(self, data: bytes, into: dict[str, Any]) -> None:
-        """Add the name-value pairs to a dictionary, as native strings of PEP 3333.
+        """Add the name-value pairs to a dictionary, as native strings (PEP 3333).
 
         :raises MalformedRecordError: a length points beyond the end of the data.
         """
@@ -111,7 +111,7 @@ def _add_run(plan: list[_Segment], data: bytes) -> None:
 
 
 def _sizes(data: bytes, position: int) -> tuple[int, int, int]:
-    """Where the name of a pair begins, and the sizes of name and value."""
+    """Return the position of a pair's name, and the sizes of name and value."""
     sizes = []
     for _ in range(2):
         size = data[position]

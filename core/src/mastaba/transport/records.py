@@ -1,4 +1,4 @@
-"""Framing of the FastCGI protocol: records and name-value pairs to and from bytes."""
+"""FastCGI framing: records and name-value pairs to and from bytes."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ unpack_header = _header.unpack_from
 
 
 class MalformedRecordError(ValueError):
-    """Bytes that cannot be FastCGI. The connection is of no further use."""
+    """Bytes that are not valid FastCGI. The connection cannot be used any further."""
 
 
 def record(kind: int, request_id: int, content: bytes) -> bytes:
-    """One whole record. The content must not exceed 65535 bytes."""
+    """Return one complete record. The content must not exceed 65535 bytes."""
     padding = -len(content) & 7
     header = _header.pack(FCGI_VERSION_1, kind, request_id, len(content), padding)
     return b"".join((header, content, bytes(padding)))
 
 
 def stream_records(kind: int, request_id: int, data: bytes | memoryview) -> Iterator[bytes]:
-    """The data of a stream, cut into as many records as needed."""
+    """Yield the data of a stream, split into as many records as needed."""
     for start in range(0, len(data), _CHUNK):
         yield record(kind, request_id, bytes(data[start : start + _CHUNK]))
 
 
 def stdout_buffers(request_id: int, head: bytes, body: bytes) -> list[bytes | memoryview]:
-    """The records of an answer as buffers for one ``sendmsg``; a large body is not copied."""
+    """Return the records of a response as buffers for ``sendmsg``; a large body is not copied."""
     size = len(head) + len(body)
     if size <= MAX_CONTENT:
         padding = -size & 7
@@ -62,27 +62,27 @@ def stdout_buffers(request_id: int, head: bytes, body: bytes) -> list[bytes | me
 
 
 def end_record(request_id: int, status: int) -> bytes:
-    """The record that ends a request with a protocol status."""
+    """Return the record that ends a request with a protocol status."""
     return record(FCGI_END_REQUEST, request_id, struct.pack(FCGI_EndRequestBody, 0, status))
 
 
 @lru_cache(maxsize=256)
 def end_of_answer(request_id: int) -> bytes:
-    """The end of the output stream and of a request that was served."""
+    """Return the records that end the output stream and a completed request."""
     return record(FCGI_STDOUT, request_id, b"") + end_record(request_id, 0)
 
 
 def encode_pairs(pairs: Iterable[tuple[bytes, bytes]]) -> bytes:
-    """Name-value pairs as they stand in PARAMS and GET_VALUES records."""
+    """Encode name-value pairs for PARAMS and GET_VALUES records."""
     return b"".join(encode_pair(name, value) for name, value in pairs)
 
 
 def decode_pairs(data: bytes, into: dict[str, object]) -> None:
-    """Add name-value pairs to a dictionary, as the native strings that PEP 3333 asks for.
+    """Add name-value pairs to a dictionary, as native strings (PEP 3333).
 
     :raises MalformedRecordError: a length points beyond the end of the data.
     """
-    # One decoding for all; slices of the result are cheaper than decoded slices.
+    # Decode once: slicing the text is cheaper than decoding each slice.
     text = data.decode("latin-1")
     position = 0
     end = len(data)

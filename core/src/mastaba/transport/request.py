@@ -1,4 +1,4 @@
-"""One FastCGI request: its parameters and body on the way in, the WSGI call, the answer."""
+"""One FastCGI request: its parameters and body, the WSGI call, the response."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ class DisconnectedError(Exception):
 
 
 class FastCGIRequest(Request):  # type: ignore[misc]
-    """A request of a FastCGI connection, collected whole before the application sees it.
+    """A request on a FastCGI connection, received completely before the application sees it.
 
-    A client that sends its body slowly therefore costs memory, bounded by the server's
-    ``max_body``, and never a thread.
+    So a client that sends its body slowly costs memory, limited by the server's ``max_body``,
+    but no thread.
     """
 
-    # The streams that the base class creates for each request are not needed here, and it is
-    # their creation that would cost most.
+    # The base class is not initialised: the streams that it creates for each request are not
+    # needed, and creating them would be the largest cost.
     def __init__(self, connection: FastCGIConnection, request_id: int, role: int, flags: int):
         self._conn = connection
         self.server = connection.server
@@ -59,9 +59,9 @@ class FastCGIRequest(Request):  # type: ignore[misc]
         self._pieces: Iterator[bytes] | None = None
 
     def run(self) -> None:
-        """Call the application and send its answer. Errors of the application end here.
+        """Call the application and send its response. Application errors do not propagate.
 
-        :raises DisconnectedError: the connection broke, or has to be broken.
+        :raises DisconnectedError: the connection broke, or must be closed.
         """
         try:
             environ = self._environ()
@@ -78,15 +78,15 @@ class FastCGIRequest(Request):  # type: ignore[misc]
             self.go_on()
 
     def is_gone(self) -> bool:
-        """Tell whether nobody waits for the answer any more; see `cancellation.Client`."""
+        """Return whether the client no longer waits; see `cancellation.Client`."""
         return self._conn.is_aborted(self.requestId)
 
     def aside(self) -> AbstractContextManager[None]:
-        """Let another thread take the place of the calling one; see `cancellation.Client`."""
+        """Let another thread replace the calling one; see `cancellation.Client`."""
         return self.server.aside(self._conn)  # type: ignore[no-any-return]
 
     def refuse(self, status: str) -> None:
-        """Answer without asking the application.
+        """Respond without calling the application.
 
         :raises DisconnectedError: the connection broke.
         """
@@ -126,7 +126,7 @@ class FastCGIRequest(Request):  # type: ignore[misc]
         body = b"".join(self.body)
         declared = environ.get("CONTENT_LENGTH")
         if body and declared and declared.isdecimal():
-            # Cut, since Python refuses to convert thousands of digits.
+            # Truncated, since Python refuses to convert thousands of digits.
             body = body[: int(declared[:20])]
         environ[CLIENT] = self
         environ["wsgi.input"] = BytesIO(body)
@@ -135,7 +135,7 @@ class FastCGIRequest(Request):  # type: ignore[misc]
         return environ
 
     def _finish(self, rest: bytes = b"") -> None:
-        """Send what remains of the answer, together with the end of the request."""
+        """Send the rest of the response, and the end of the request."""
         head = b"" if self._head_sent else self._head
         self._head_sent = True
         buffers = stdout_buffers(self.requestId, head, rest)
@@ -146,7 +146,7 @@ class FastCGIRequest(Request):  # type: ignore[misc]
         self._conn.send_last(buffers)
 
     def _write(self, data: bytes) -> None:
-        """The ``write`` of PEP 3333: nothing is kept back until the next call."""
+        """The ``write`` of PEP 3333: the data is sent before it returns."""
         if not self._head:
             raise AssertionError("data before start_response")
         if data:
@@ -155,11 +155,11 @@ class FastCGIRequest(Request):  # type: ignore[misc]
             self._conn.send_now(stdout_buffers(self.requestId, head, data))
 
     def go_on(self) -> None:
-        """Send an answer in pieces, until it ends or the client does not keep up.
+        """Send a response in pieces, until it ends or the client does not keep up.
 
-        Called again once all that was sent is taken, so no more than one piece is waiting.
+        Called again once everything is sent, so no more than one piece waits.
 
-        :raises DisconnectedError: the connection broke, or has to be broken.
+        :raises DisconnectedError: the connection broke, or must be closed.
         """
         connection = self._conn
         try:
@@ -199,7 +199,7 @@ class FastCGIRequest(Request):  # type: ignore[misc]
         except Exception:
             logger.exception("the application failed again")
         if self._head_sent:
-            # Nothing but a broken connection tells the front server that the answer is cut short.
+            # Only a broken connection shows the front server that the response is incomplete.
             raise DisconnectedError("an answer was cut short")
         self._head = b""
         self.start_response("500 Internal Server Error", _ERROR_HEADERS)

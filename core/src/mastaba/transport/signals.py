@@ -1,4 +1,4 @@
-"""Signals handled for a while, in the main thread."""
+"""Temporary signal handlers, in the main thread."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from contextlib import contextmanager
 
 @contextmanager
 def handled_by(handlers: Mapping[signal.Signals, Callable[[int, object], None]]) -> Iterator[None]:
-    """Have these signals handled so, but for those that the process ignores.
+    """Install these signal handlers, except for signals that the process ignores.
 
-    On leaving, all is as it was.
+    On exit, the previous handlers are restored.
     """
     before = {
         number: signal.signal(number, handler)
@@ -27,9 +27,9 @@ def handled_by(handlers: Mapping[signal.Signals, Callable[[int, object], None]])
 
 @contextmanager
 def woken_by(numbers: Sequence[signal.Signals], descriptor: int) -> Iterator[None]:
-    """Have these signals do no more than write their number into a descriptor that does not block.
+    """Make these signals only write their number to a non-blocking descriptor.
 
-    The byte arrives at once, even while the main thread is deep in a C function, where a Python
+    The byte arrives immediately, even while the main thread runs a C function, where a Python
     handler would have to wait.
     """
     wakeup = signal.set_wakeup_fd(descriptor, warn_on_full_buffer=False)

@@ -1,4 +1,4 @@
-"""The parent process: forks workers, replaces them, reloads and stops them in order."""
+"""The parent process: forks workers, replaces, reloads and stops them gracefully."""
 
 from __future__ import annotations
 
@@ -23,57 +23,57 @@ from mastaba.transport.notify import Notifier
 logger = logging.getLogger(__name__)
 
 STOP_SIGNALS = (signal.SIGQUIT, signal.SIGTERM, signal.SIGINT)
-# SIGUSR1 is for the workers; the parent must not die of one that was meant for them.
+# SIGUSR1 is for the workers; one that reaches the parent must not kill it.
 _SIGNALS = (*STOP_SIGNALS, signal.SIGHUP, signal.SIGCHLD, signal.SIGUSR1)
-# A worker that lived for this long was healthy: its successor starts at once.
+# Seconds. A worker that lived this long was healthy: its successor starts at once.
 _HEALTHY_AGE = 5.0
 _FIRST_DELAY = 0.1
 _LONGEST_DELAY = 10.0
-# Ends of new workers that a reload puts up with: an accident is no fault of the configuration.
+# New workers that may exit before a reload fails: one crash does not prove a bad configuration.
 _TOLERATED_ENDS = 2
-# Seconds between two looks at the workers.
+# Seconds between two checks of the workers.
 _WATCH_PERIOD = 1.0
-# A worker that is on its way out is waited for less long: it still accepts connections.
+# Seconds. A retired worker gets less time to respond: it still accepts connections.
 _RETIRED_TIMEOUT = 5.0
-# After the time that a worker gives the requests still running in it.
+# Seconds added to the time that a worker gives its running requests.
 _RETIRED_GRACE = 5.0
 
 
 class Watch(Protocol):
-    """Signs of life of workers, by their indices."""
+    """Signs of life from workers, by worker index."""
 
     def ticks(self, index: int) -> int:
-        """Return a number that changes as long as the interpreter of the worker runs."""
+        """Return a number that changes as long as the worker's interpreter runs."""
 
     def silence(self, index: int) -> float:
-        """Return the seconds since a request in it has made progress."""
+        """Return the seconds since a request in the worker made progress."""
 
 
 class Generation(ABC):
-    """One configuration, as the processes that serve it see it."""
+    """One configuration, as seen by the processes that serve it."""
 
     @abstractmethod
     def serve(self, link: WorkerLink | None) -> None:
-        """Serve requests until SIGTERM or SIGUSR1 arrives, finish what is running, and return.
+        """Serve requests until SIGTERM or SIGUSR1 arrives, finish those running, and return.
 
-        Called in each worker process. SIGUSR1 means that other workers go on serving, so kept
-        connections may be given to them. ``link.ready`` has to be called when requests are
+        Called in each worker process. SIGUSR1 means that other workers continue to serve, so
+        keep-alive connections may be given to them. Must call ``link.ready`` when requests are
         accepted.
 
         Args:
-            link: to the supervisor; None in a process without one.
+            link: link to the supervisor; None in a process without one.
         """
 
     def carry_out(self, change: Change) -> Change:
-        """Make a change in the supervisor; returns it as the workers shall make it.
+        """Make a change in the supervisor; return the change for the workers.
 
         Raises:
-            ChangeRefusedError: it is not made.
+            ChangeRefusedError: the change is refused.
         """
         raise ChangeRefusedError("unavailable", "changes are not possible")
 
     def follow(self, change: Change) -> None:  # noqa: B027 - without changes, nothing to do
-        """Make a change that another generation has carried out while both are served."""
+        """Make a change that another generation has made while both are served."""
 
 
 @dataclass(slots=True)
@@ -83,16 +83,16 @@ class _Child:
     generation: Generation
     ready: bool = False
     retired: bool = False
-    """Told to stop because others take its place; nobody waits for it but the final stop."""
+    """Stopping because others replace it; only the final stop waits for it."""
     retired_at: float = 0.0
     ticks: int = 0
     still: float = 0.0
-    """Seconds for which it has not ticked, as long as this process watched."""
+    """Seconds for which it has not ticked while this process watched."""
 
 
 @dataclass(slots=True)
 class _Trial:
-    """A generation that has yet to prove that it can serve."""
+    """A generation that has not yet proved that it can serve."""
 
     generation: Generation
     deadline: float
@@ -100,37 +100,37 @@ class _Trial:
 
 
 class _StopOrdered(BaseException):
-    """Leaves a reload or change in progress, which is of no use any more."""
+    """Interrupts a reload or change in progress, which is no longer needed."""
 
 
 class Supervisor:
     """Keeps a number of worker processes running.
 
-    SIGQUIT, SIGTERM and SIGINT stop in order: workers get SIGTERM, may finish their requests,
-    and are killed after ``stop_timeout`` seconds. SIGHUP reloads: ``reload`` is called in the
-    parent and returns the next generation, or raises, in which case the error is logged and the
-    present generation stays. The workers of the next generation are started first, on the same
-    listening socket; when all of them are ready, the present ones get SIGUSR1. When they die
-    instead, or are not ready in time, the present generation stays. While a reload runs, one
-    further SIGHUP is kept, never more. SIGPIPE is ignored. A worker that ends otherwise is
-    replaced, with growing delays if it ends soon after its start.
+    SIGQUIT, SIGTERM and SIGINT stop gracefully: workers get SIGTERM, may finish their requests,
+    and are killed after ``stop_timeout`` seconds. SIGHUP reloads: the parent calls ``reload``,
+    which returns the next generation. If it raises, the error is logged and the present
+    generation stays. The workers of the next generation start first, on the same listening
+    socket. When all of them are ready, the present ones get SIGUSR1. If they exit or are not
+    ready in time, the present generation stays. While a reload runs, at most one further SIGHUP
+    is remembered. SIGPIPE is ignored. A worker that exits for any other reason is replaced, with
+    growing delays if it exits soon after its start.
 
     :param generation: what the workers do. Each has an index that no other live worker has (the
-        lowest free number, so that it stays below twice ``workers`` during a reload), and ends
-        with status 0 when ``serve`` returns, 1 when it raises. SIGINT, SIGQUIT, SIGHUP and
-        SIGPIPE are ignored in it, since they are for the parent. A worker whose parent is gone
-        gets SIGTERM, and is ended ``stop_timeout`` seconds later.
+        lowest free number, so below twice ``workers`` during a reload). It exits with status 0
+        when ``serve`` returns, 1 when it raises. It ignores SIGINT, SIGQUIT, SIGHUP and SIGPIPE,
+        which are for the parent. A worker whose parent is gone gets SIGTERM, and is ended
+        ``stop_timeout`` seconds later.
     :param workers: number of processes. 0 serves in the calling process, for front servers that
         manage the processes themselves (mod_fcgid); SIGHUP is then ignored.
     :param reload: see above. Without it SIGHUP is ignored.
-    :param stop_timeout: bound of an ordered stop in seconds.
-    :param start_timeout: seconds in which the workers of a next generation have to be ready.
-    :param notifier: tells the service manager what the parent is doing.
-    :param watch: signs of life of the workers. One that gives none for ``worker_timeout``
-        seconds is killed and replaced; one in which a request makes no progress for so long is
-        replaced in order, and killed when it does not end.
+    :param stop_timeout: maximum duration of a graceful stop in seconds.
+    :param start_timeout: seconds in which the workers of a next generation must be ready.
+    :param notifier: reports the state of the parent to the service manager.
+    :param watch: signs of life from the workers. A worker that gives none for
+        ``worker_timeout`` seconds is killed and replaced. One in which a request makes no
+        progress for as long is replaced gracefully, and killed if it does not exit.
     :param worker_timeout: see above.
-    :param is_reload_due: whether a SIGHUP came before there was somebody to handle it.
+    :param is_reload_due: whether a SIGHUP arrived before it could be handled.
     """
 
     def __init__(
@@ -173,24 +173,24 @@ class Supervisor:
 
     @property
     def generation(self) -> Generation:
-        """What is served now."""
+        """The generation that is served now."""
         return self._generation
 
     def run(self) -> int:
-        """Run until an ordered stop; returns the exit status of the process, 0.
+        """Run until a graceful stop; return the exit status of the process, 0.
 
-        Has to be called in the main thread.
+        Must be called in the main thread.
         """
         signal.signal(signal.SIGPIPE, signal.SIG_IGN)
         if self._workers == 0:
             signal.signal(signal.SIGHUP, signal.SIG_IGN)
             self._generation.serve(None)
             return 0
-        # Only the parent holds the writing end, so its end tells the workers that it is gone,
-        # whatever it died of.
+        # Only the parent holds the writing end, so the workers notice when the parent is gone,
+        # however it died.
         self._lifeline = os.pipe()
-        # A signal leaves its number in this pipe, whichever thread it was delivered to, and
-        # whatever the main thread is doing.
+        # A signal writes its number to this pipe, whichever thread receives it and whatever the
+        # main thread is doing.
         self._wakeup = os.pipe()
         for descriptor in self._wakeup:
             os.set_blocking(descriptor, False)
@@ -210,8 +210,8 @@ class Supervisor:
         return 0
 
     def _handle(self, number: int, _frame: object) -> None:
-        # The pipe does the work. Only what reads a configuration must not hold up a stop: its
-        # storage may hang.
+        # The pipe does the work. But reading a configuration must not delay a stop: the storage
+        # may hang.
         if self._interruptible and number in STOP_SIGNALS:
             self._interruptible = False
             raise _StopOrdered
@@ -239,7 +239,7 @@ class Supervisor:
                 self._renew()
 
     def _wait(self, timeout: float | None) -> set[int]:
-        """Wait for signals and workers; returns the numbers of all signals, each of them once."""
+        """Wait for signals and workers; return the set of signal numbers received."""
         limits = [timeout, self._coordinator.timeout, self._notifier.timeout, _WATCH_PERIOD]
         if self._trial is not None:
             limits.append(max(0.0, self._trial.deadline - time.monotonic()))
@@ -263,9 +263,9 @@ class Supervisor:
     # Workers
 
     def _fill(self) -> float | None:
-        """Start the missing workers; returns the seconds to wait if it is too early for that."""
+        """Start the missing workers; return the seconds to wait if it is too early for that."""
         delay = self._fill_with(self._generation, self._not_before)
-        # Those of a reload are few, and their number is limited: no delay.
+        # The number of starts during a reload is limited: no delay.
         if self._trial is not None:
             self._fill_with(self._trial.generation, 0.0)
         return delay
@@ -293,7 +293,7 @@ class Supervisor:
         ]
 
     def _postpone(self) -> float:
-        """Wait longer after each failure in a row; returns the seconds."""
+        """Double the delay after each consecutive failure; return it in seconds."""
         delay: float = min(_FIRST_DELAY * 2**self._failures, _LONGEST_DELAY)
         self._failures += 1
         self._not_before = time.monotonic() + delay
@@ -306,7 +306,7 @@ class Supervisor:
             sys.stdout.flush()
             sys.stderr.flush()
         ours, theirs = socket.socketpair()
-        # A signal that reached the child too early would be reported to the parent's pipe.
+        # A signal that reached the child too early would write to the parent's pipe.
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
         try:
             pid = os.fork()
@@ -325,7 +325,7 @@ class Supervisor:
         logger.debug("worker %d started, process %d", index, pid)
 
     def _be_child(self, generation: Generation, link: WorkerLink) -> None:
-        """The life of a worker process. Does not return."""
+        """Run a worker process. Does not return."""
         status = 1
         try:
             signal.set_wakeup_fd(-1)
@@ -347,7 +347,7 @@ class Supervisor:
             logger.exception("worker %d failed", link.index)
         finally:
             logging.shutdown()
-            # Neither the parent's clean-up nor threads that hang are this process's business.
+            # Skip the parent's clean-up, and do not wait for threads that hang.
             os._exit(status)
 
     def _reap(self) -> None:
@@ -370,19 +370,19 @@ class Supervisor:
             logger.error("worker %d, process %d, ended with %s", child.index, pid, reason)
 
     def _retire(self, pid: int) -> None:
-        """Let a worker finish while others serve in its place."""
+        """Let a worker finish its requests while others replace it."""
         child = self._children[pid]
         child.retired, child.retired_at = True, time.monotonic()
         _kill(pid, signal.SIGUSR1)
 
     def _look_after_workers(self) -> None:
-        """Replace workers that hang, and kill retired ones that do not end."""
+        """Replace workers that hang, and kill retired ones that do not exit."""
         now = time.monotonic()
         elapsed = now - self._watched
         if elapsed < _WATCH_PERIOD:
             return
         self._watched = now
-        # When this process did not run either, that is no fault of theirs.
+        # If this process was suspended, the workers may have been as well.
         elapsed = min(elapsed, 2 * _WATCH_PERIOD)
         for pid, child in list(self._children.items()):
             reason = self._hangs(child, elapsed)
@@ -400,7 +400,7 @@ class Supervisor:
                 self._replace(pid, "a request in it makes no progress")
 
     def _hangs(self, child: _Child, elapsed: float) -> str:
-        """Return why a worker has to be killed; empty when it reacts."""
+        """Return why a worker must be killed; empty if it responds."""
         if self._watch is None:
             return ""
         ticks = self._watch.ticks(child.index)
@@ -413,7 +413,7 @@ class Supervisor:
             limit = min(limit, _RETIRED_TIMEOUT)
         return f"it has not reacted for {limit:g} seconds" if child.still > limit else ""
 
-    # What workers say
+    # Messages from workers
 
     def _on_ready(self, pid: int) -> None:
         self._children[pid].ready = True
@@ -427,7 +427,7 @@ class Supervisor:
             self._retire(pid)
 
     def _carry_out(self, change: Change) -> Change:
-        """Make a change in this process, in all generations that are served."""
+        """Make a change in this process, in all generations served."""
         with self._interrupted_by_stop():
             if self._trial is None:
                 return self._generation.carry_out(change)
@@ -435,14 +435,14 @@ class Supervisor:
             try:
                 self._generation.follow(made)
             except Exception:
-                # It is on its way out, and the workers of it that fail likewise are replaced.
+                # This generation is retiring, and its workers that also fail are replaced.
                 logger.exception("a change could not be made in the previous configuration")
             return made
 
     # Reload
 
     def _renew(self) -> None:
-        """Reload, and put the next generation to the test if that succeeds."""
+        """Reload, and start the trial of the next generation if that succeeds."""
         if self._reload is None:
             logger.warning("SIGHUP ignored: there is nothing to reload")
             return
@@ -459,7 +459,7 @@ class Supervisor:
         self._trial = _Trial(generation, time.monotonic() + self._start_timeout)
 
     def _settle_trial(self) -> None:
-        """Replace the present generation by the next one when that is ready, or give it up."""
+        """Switch to the next generation once it is ready, or discard it if it failed."""
         trial = self._trial
         if trial is None:
             return
@@ -491,8 +491,8 @@ class Supervisor:
         self._notifier.stopping()
         self._trial = None
         self._coordinator.close()
-        # Service managers may send SIGTERM right after the SIGQUIT of an ordered stop, so a
-        # second signal does not make it less orderly.
+        # Service managers may send SIGTERM right after the SIGQUIT of a graceful stop, so a second
+        # signal changes nothing.
         for pid in self._children:
             _kill(pid, signal.SIGTERM)
         deadline = time.monotonic() + self._stop_timeout
@@ -510,7 +510,7 @@ class Supervisor:
 
 
 def _watch_parent(lifeline: int, stop_timeout: float) -> None:
-    """Wait in a worker for the end of its parent, then stop it as the parent would have."""
+    """Wait in a worker until its parent exits, then stop the worker as the parent would have."""
     os.read(lifeline, 1)
     os.kill(os.getpid(), signal.SIGTERM)
     time.sleep(stop_timeout)
