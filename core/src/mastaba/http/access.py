@@ -1,4 +1,4 @@
-"""One line of the log for each request."""
+"""One log line for each request."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _Application = Callable[[dict[str, Any], Any], Iterable[bytes]]
 def with_access_lines(application: _Application, style: str, *, steps: bool) -> _Application:
     """Wrap a WSGI application so that each request is logged when it is answered.
 
-    A line has the address of the client, method, path and query, status, bytes of the body,
-    seconds, and whether the indices of slabs came from the cache.
+    A line contains the client address, method, path and query, status, bytes of the body,
+    seconds, and whether the slab indices came from the cache.
 
     Args:
         style: ``text`` or ``json``.
-        steps: whether the time of each step is written as well.
+        steps: whether to log the time of each step.
     """
     write = _write_json if style == "json" else _write_text
 
@@ -82,7 +82,7 @@ def _size(result: Iterable[bytes] | None) -> int | None:
 
 
 def _write_json(fields: dict[str, Any]) -> None:
-    # A formatter of JSON takes the fields themselves, another one the text.
+    # A JSON formatter uses the fields, any other formatter the text.
     logger.info("%s", json.dumps(fields, ensure_ascii=False), extra={"fields": fields})
 
 

@@ -1,4 +1,4 @@
-"""The WSGI application: from a request to the service it is for, and back."""
+"""The WSGI application: passes each request to its service."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ logger = logging.getLogger("mastaba.request")
 StartResponse = Callable[[str, list[tuple[str, str]]], Any]
 WSGICallable = Callable[[dict[str, Any], Any], Iterable[bytes]]
 
-# Of services whose root paths are equally long, the first in this order answers
-# (services-config.md section 3); those not named come after them.
+# Of services with equally long root paths, the first in this order answers
+# (services-config.md section 3); services not listed come last.
 _ORDER = ("health", "admin", "tms", "wmts", "ogcapi", "wms")
 
 
 class Application:
-    """The object that WSGI servers call. Its site can be swapped while requests are answered.
+    """The object that WSGI servers call. Its site can be swapped while requests are served.
 
-    A request is answered to its end by the site it began with.
+    The site with which a request began serves it to the end.
     """
 
     def __init__(self, site: Site) -> None:
@@ -159,7 +159,7 @@ class SiteApplication:
 def _with_status_of(error: Exception, report: Response) -> Response:
     """Return a report with the status that an error has in every protocol, if it has one.
 
-    A report that is no error in HTTP, such as a picture, stays so.
+    A report that is not an HTTP error, such as an image, is unchanged.
     """
     if report.status >= 400 and isinstance(error, OverloadedError):
         report.status = 503

@@ -1,4 +1,4 @@
-"""Bodies of answers too large to be kept in memory until the client has read them."""
+"""Response bodies too large to be kept in memory until the client has read them."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ PIECE: Final = 64 * 1024
 
 
 class SpooledBody:
-    """A body in a temporary file without a name, which is gone once it is closed.
+    """A body in an unnamed temporary file, which is removed when it is closed.
 
-    Each iteration gives all of it in pieces of at most `PIECE` bytes.
+    Each iteration yields the whole body in pieces of at most `PIECE` bytes.
 
     Raises:
-        OSError: no temporary file can be made.
+        OSError: the temporary file cannot be created.
     """
 
     def __init__(self) -> None:
@@ -32,10 +32,10 @@ class SpooledBody:
         self._file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 - closed by close()
 
     def append(self, data: bytes) -> None:
-        """Add bytes at the end.
+        """Append bytes.
 
         Raises:
-            OSError: not all of them can be written; none counts.
+            OSError: not all bytes can be written; the body is unchanged.
         """
         view, offset = memoryview(data), self._size
         while view:
@@ -51,7 +51,7 @@ class SpooledBody:
             yield os.pread(self._file.fileno(), min(PIECE, self._size - offset), offset)
 
     def close(self) -> None:
-        """Remove the file; the body cannot be read any more."""
+        """Remove the file; the body can no longer be read."""
         self._file.close()
 
 
@@ -59,17 +59,17 @@ Body = bytes | SpooledBody
 
 
 def spooled(pieces: Iterable[bytes]) -> Body:
-    """Return a body made of its pieces.
+    """Return a body composed of pieces.
 
-    All pieces are made before anything is sent: an error in the middle can still be reported in
-    the form of the protocol, and the length is known.
+    All pieces are produced before anything is sent: errors can still be reported in the form of
+    the protocol, and the length is known.
 
     Returns:
-        Bytes up to `IN_MEMORY`, and when no temporary file can be written (``TMPDIR`` is not
-        writable, or full); a body in a file otherwise.
+        Bytes up to `IN_MEMORY`, or if no temporary file can be written (``TMPDIR`` is not
+        writable, or full); otherwise a body in a file.
 
     Raises:
-        what the iteration of ``pieces`` raises.
+        the errors of iterating over ``pieces``.
     """
     rest = iter(pieces)
     kept: list[bytes] = []

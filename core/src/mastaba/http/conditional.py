@@ -6,22 +6,22 @@ from werkzeug.http import http_date, parse_date, parse_etags
 
 
 def etag_matches(if_none_match: str | None, etag: str) -> bool:
-    """Tell whether an If-None-Match header names an ETag (given in its quotes)."""
+    """Return whether an If-None-Match header contains an ETag (given in quotes)."""
     if not if_none_match:
         return False
-    # The usual client sends back exactly what it got.
+    # Most clients send back exactly what they received.
     if if_none_match == etag:
         return True
     return parse_etags(if_none_match).contains_weak(etag.strip('"'))
 
 
 def not_modified_since(if_modified_since: str | None, modified: float | None) -> bool:
-    """Tell whether an If-Modified-Since header is met by a time in Unix seconds."""
+    """Return whether a time in Unix seconds is not after an If-Modified-Since header."""
     if not if_modified_since or modified is None:
         return False
     try:
         since = parse_date(if_modified_since)
-    except OverflowError:  # a year, or an offset, beyond all calendars
+    except OverflowError:  # a year or an offset out of range
         return False
     return since is not None and int(modified) <= since.timestamp()
 

@@ -1,4 +1,4 @@
-"""Cross-origin resource sharing: who may read the answers in a browser (Fetch standard, CORS)."""
+"""Cross-origin resource sharing: origins that may read responses (Fetch standard, CORS)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 class CrossOrigin:
-    """The origins whose pages may read answers; false when there are none.
+    """The origins whose pages may read responses; false if there are none.
 
     Args:
         setting: false for none, true or ``*`` for every origin, one origin, or several.
@@ -27,12 +27,12 @@ class CrossOrigin:
         return self._for_all or bool(self._origins)
 
     def headers(self, environ: Mapping[str, Any]) -> list[tuple[str, str]]:
-        """Return the headers to add to the answer to a request, whatever its status."""
+        """Return the headers to add to the response, whatever its status."""
         if self._for_all:
             return [("Access-Control-Allow-Origin", "*"), self._exposed]
         if not self._origins:
             return []
-        # The answer to one origin must not be kept for another.
+        # Caches must not reuse the response to one origin for another.
         varies = ("Vary", "Origin")
         origin = environ.get("HTTP_ORIGIN")
         if origin not in self._origins:
@@ -40,7 +40,7 @@ class CrossOrigin:
         return [("Access-Control-Allow-Origin", origin), self._exposed, varies]
 
     def preflight(self, environ: Mapping[str, Any], allowed: str) -> list[tuple[str, str]]:
-        """Return what is added besides to the answer to OPTIONS.
+        """Return the additional headers of the response to OPTIONS.
 
         Args:
             allowed: methods, separated by commas.

@@ -1,4 +1,4 @@
-"""Headers that say which process, configuration and stored tile an answer is made from."""
+"""Headers that show the process, configuration and stored tile behind a response."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
 def with_debug_headers(
     application: Callable[[dict[str, Any], Any], Iterable[bytes]], site: Site
 ) -> Callable[[dict[str, Any], Any], Iterable[bytes]]:
-    """Wrap a WSGI application so that answers name their worker, and the state of the site.
+    """Wrap a WSGI application so that responses show their worker and the state of the site.
 
-    ``X-Mastaba-Generation`` is the number of the configuration, 1 at the start, and after a
-    point the number of changes made to it since; ``X-Mastaba-Worker`` is the process.
-    ``X-Mastaba-Tile`` says where a stored tile lies, or why it is missing.
+    ``X-Mastaba-Generation`` is the number of the configuration (1 at the start), a point, and
+    the number of changes made to it since. ``X-Mastaba-Worker`` is the process id.
+    ``X-Mastaba-Tile`` is the location of a stored tile, or the reason why it is missing.
     """
     generation = ("X-Mastaba-Generation", f"{site.generation}.{site.revision}")
 
     def wrapped(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
         def start(status: str, headers: list[tuple[str, str]], exc_info: Any = None) -> Any:
-            # The process is not known before: the application is made before the fork.
+            # Not known earlier: the application is created before the fork.
             more = [*headers, generation, ("X-Mastaba-Worker", str(os.getpid()))]
             notes = trace.current()
             if notes is not None and notes.tile is not None:
@@ -55,5 +55,5 @@ def _tile(reader: LevelReader, row: int, col: int) -> str:
         text = str(look_up(reader, row, col))
     except MastabaError as error:
         text = f"unreadable; reason={json.dumps(str(error))}"
-    # A header takes no line breaks, and only Latin-1.
+    # A header must be Latin-1 without line breaks.
     return escaped(text).encode("ascii", "backslashreplace").decode()

@@ -1,4 +1,4 @@
-"""Answers that are tiles of a set that a layer is not stored in: shared by all tile protocols.
+"""Tiles of a set in which a layer is not stored: shared by all tile protocols.
 
 Such a tile is a small map, encoded in the format family of the pyramid (slab.md section 4.4).
 """
@@ -29,26 +29,26 @@ from mastaba.service import Site
 from mastaba.slab.delivery import palette_delivery
 
 MAX_SOURCE_TILES: Final = 3
-"""Across and down; a tile that needs more of them is not made."""
+"""In each direction; a tile that needs more is not produced."""
 
 
 class DerivedTilePublisher:
-    """Answers the tiles of one matrix of an extra tile matrix set, in one style.
+    """Serves the tiles of one matrix of an extra tile matrix set, in one style.
 
     The counterpart of `TilePublisher` for tiles that are not stored.
 
     Args:
         site: renders and encodes.
         layer: a raster layer.
-        link: what the layer offers of the set.
-        matrix: identifier of one of its matrices.
-        style: only a palette on one-channel PNG changes a tile; others are ignored.
-        missing_status: HTTP status for a tile that cannot be made of the source tiles allowed,
-            unless the layer says otherwise.
+        link: the part of the set that the layer offers.
+        matrix: identifier of a matrix of the set.
+        style: only a palette on one-channel PNG changes a tile; other styles are ignored.
+        missing_status: HTTP status for a tile that cannot be produced, unless the layer sets
+            another.
 
     Attributes:
         crs, matrix: of the tiles.
-        limits: those of the tiles offered.
+        limits: limits of the tiles offered.
     """
 
     def __init__(
@@ -86,15 +86,15 @@ class DerivedTilePublisher:
         )
 
     def respond(self, request: Request, tile_row: int, tile_col: int) -> Response:
-        """Return a tile, 304 when the client has it already, or the status for missing tiles.
+        """Return a tile, 304 if the client already has it, or the status for missing tiles.
 
-        Nothing is decoded for a client that has the tile already, where the storage can tell
-        generations of its slabs apart.
+        If the storage has versions of its slabs, nothing is decoded for a client that already has
+        the tile.
 
         Raises:
             TileOutOfRangeError: outside the limits; ``parameters`` names ``row`` and/or ``col``.
-            TileNotFoundError: it would take too many source tiles, or lies outside the CRS of
-                the layer, and that is an error for this layer.
+            TileNotFoundError: the tile needs too many source tiles or is outside the CRS of the
+                layer, and that is an error for this layer.
             SlabFormatError, StorageError: the source tiles cannot be read.
         """
         check_limits(self.limits, tile_row, tile_col)
@@ -121,11 +121,11 @@ class DerivedTilePublisher:
         )
 
     def prepare(self, tile_row: int, tile_col: int) -> PreparedMap:
-        """Return the map that a tile inside the limits is; nothing is read yet.
+        """Return the map for a tile inside the limits, without reading anything yet.
 
         Raises:
-            TileNotFoundError: it would take too many source tiles, or lies outside the CRS of
-                the layer.
+            TileNotFoundError: the tile needs too many source tiles, or is outside the CRS of the
+                layer.
         """
         try:
             prepared = self._site.renderer.prepare(
@@ -138,13 +138,13 @@ class DerivedTilePublisher:
         return prepared
 
     def map_request(self, tile_row: int, tile_col: int) -> MapRequest:
-        """Return what is asked of the engine for a tile, without style."""
+        """Return the map request for a tile, without style."""
         return tile_map(self.layer, self.crs, self.matrix, tile_row, tile_col)
 
     def _encoded(self, image: MapImage, wanted: MapRequest) -> bytes:
         pixels = as_data(image, Background())
         if self._palette is not None:
-            # As for stored tiles: the values stay, and become indices of the palette.
+            # As for stored tiles: the values become palette indices, unchanged.
             return palette_delivery(self._palette)(encode_png(pixels))
         raster = Raster(pixels, wanted.bbox, wanted.crs, image.nodata)
         return self._encoder.encode(raster, self._options)
@@ -153,7 +153,7 @@ class DerivedTilePublisher:
 def tile_map(
     layer: Layer, crs: CRS, matrix: TileMatrix, tile_row: int, tile_col: int
 ) -> MapRequest:
-    """Return the map, without style, whose pixels are those of a tile."""
+    """Return the map request, without style, whose pixels are those of a tile."""
     place = TileLimits(tile_row, tile_row, tile_col, tile_col)
     return MapRequest(
         (MapLayer(layer, None),),

@@ -1,6 +1,6 @@
-"""Answers that are drawn from stored tiles: maps, and tiles of extra tile matrix sets.
+"""Responses drawn from stored tiles: maps, and tiles of extra tile matrix sets.
 
-The counterpart of `tile_response` for what is not stored.
+The counterpart of `tile_response` for images that are not stored.
 """
 
 from __future__ import annotations
@@ -38,19 +38,19 @@ def drawn_response(
     always: Headers,
     content: Headers,
 ) -> Response:
-    """Return what is drawn, or 304 when the client has it already (RFC 9110 clause 13).
+    """Return the drawn body, or 304 if the client already has it (RFC 9110 clause 13).
 
-    Nothing is decoded for a client that has it already, where the storage can tell generations
-    of its slabs apart. Otherwise the ETag is that of the bytes.
+    If the storage has versions of its slabs, nothing is decoded for a client that already has the
+    body. Otherwise the ETag is computed from the body.
 
     Args:
-        admission: decides when it is drawn.
-        prepared: the maps that the answer is made of.
-        identity: all that decides the bytes besides the stored tiles, with a stable ``repr``.
-        cost: bytes that drawing and encoding hold at once.
+        admission: decides when to draw.
+        prepared: the maps in the response.
+        identity: everything but the stored tiles that affects the bytes, with a stable ``repr``.
+        cost: peak memory of drawing and encoding, in bytes.
         encode: draws and encodes.
-        always: headers of both answers.
-        content: further headers of an answer with a body.
+        always: headers of both responses.
+        content: further headers of a response with a body.
 
     Raises:
         OverloadedError: too many maps are waiting.
@@ -69,7 +69,7 @@ def drawn_response(
             return Response(304, [*headers, ("ETag", etag)])
     with admission.map(cost):
         body = encode()
-    # A slab replaced meanwhile has left it open which generation the picture was made of.
+    # If a slab was replaced meanwhile, the version of the image is unknown.
     if etag is None or _version(prepared) != version:
         etag = _etag(settings, b"body", *([body] if isinstance(body, bytes) else body))
         if _is_fresh(request, etag, None):
@@ -80,7 +80,7 @@ def drawn_response(
 
 
 def identity_of(entry: MapLayer) -> tuple[object, ...]:
-    """Return what decides the pixels of a layer in a map besides its stored tiles."""
+    """Return everything but the stored tiles that affects a layer's pixels in a map."""
     layer, style = entry.layer, entry.style
     pyramid = layer.pyramid
     pixels = (pyramid.format.name, pyramid.raster, pyramid.tile_matrix_set.crs.code)
@@ -89,7 +89,7 @@ def identity_of(entry: MapLayer) -> tuple[object, ...]:
 
 
 def cache_control(layers: Iterable[Layer]) -> Headers:
-    """Return Cache-Control of a map: what its layers agree on, otherwise to be revalidated."""
+    """Return Cache-Control of a map: the value its layers agree on, otherwise ``no-cache``."""
     values = {layer.cache_control for layer in layers}
     agreed = values.pop() if len(values) == 1 else None
     return [("Cache-Control", agreed or _UNAGREED)]

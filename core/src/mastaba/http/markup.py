@@ -1,4 +1,4 @@
-"""XML and HTML, written piece by piece: capabilities and exception reports need nothing more."""
+"""XML and HTML, written piece by piece: enough for capabilities and exception reports."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from html import escape
 from typing import Final
 from urllib.parse import urlsplit
 
-# What XML 1.0 section 2.2 leaves out; a title in a JSON file can hold any character.
+# Illegal in XML 1.0 (section 2.2); a title in a JSON file can contain any character.
 _ILLEGAL = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 _SCHEMES: Final = ("", "http", "https", "mailto")
@@ -31,8 +31,8 @@ def element(name: str, *content: str, attributes: Mapping[str, str] | None = Non
     """Return an element.
 
     Args:
-        name: with its prefix.
-        content: markup of the children, or a text that went through `text`.
+        name: name with prefix.
+        content: markup of the children, or a text from `text`.
         attributes: plain texts by name.
     """
     start = name
@@ -48,24 +48,24 @@ def leaf(name: str, value: str) -> str:
 
 
 def optional_leaf(name: str, value: str) -> str:
-    """Return an element around a plain text, or nothing when the text is empty."""
+    """Return an element around a plain text, or an empty string if the text is empty."""
     return leaf(name, value) if value else ""
 
 
 def anchor(href: str, title: str) -> str:
-    """Return a link in HTML; an address that a browser would run as a script becomes plain text."""
+    """Return an HTML link, or plain text if a browser might run the address as a script."""
     return f'<a href="{escape(href)}">{escape(title)}</a>' if _is_harmless(href) else escape(title)
 
 
 def _is_harmless(href: str) -> bool:
     try:
         return urlsplit(href).scheme.lower() in _SCHEMES
-    except ValueError:  # a bracket that is not closed, for one
+    except ValueError:  # for example an unclosed bracket
         return False
 
 
 def decimal(value: float) -> str:
-    """Return the shortest decimal text, without exponent, that reads back as the same number."""
+    """Return the shortest decimal text, without exponent, that parses to the same number."""
     return _plain(repr(float(value)))
 
 

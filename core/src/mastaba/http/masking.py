@@ -1,4 +1,4 @@
-"""Query strings fit to be written to a log: without the values of secrets."""
+"""Query strings for logs: the values of secrets are masked."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ _MASK: Final = "***"
 
 
 def masked(query: str) -> str:
-    """Return a query string; what a parameter named after a secret holds is not shown.
+    """Return a query string with the values of secret parameters masked.
 
-    A name that contains one of the words, such as ``access_token``, counts as well.
+    A parameter is secret if its name contains one of the words, such as ``access_token``.
     """
-    # Nearly all queries have nothing to hide, nor to decode before that can be told.
+    # Fast path: nearly all queries have nothing to mask and nothing to decode.
     lowered = query.lower()
     if "%" not in query and not any(name in lowered for name in _SECRET_NAMES):
         return query

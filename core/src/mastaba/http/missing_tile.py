@@ -1,4 +1,4 @@
-"""Answers for tiles that the limits allow but nobody stored, where they are no error."""
+"""Responses for tiles within the limits that are not stored, if that is not an error."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ from mastaba.model.tile_matrix_set import TileMatrix
 from mastaba.slab.delivery import palette_delivery
 
 _MOST_SAMPLES = 512 * 512
-"""Of a tile that is kept: at most a megabyte of floats."""
+"""Maximum for a cached tile: a megabyte of floats."""
 
-# None of the formats of tiles says where on the ground they lie.
+# Tile formats do not contain a location.
 _NOWHERE = BoundingBox(0.0, 0.0, 1.0, 1.0)
 
 
 def missing_tile(
     status: int, layer: Layer, matrix: TileMatrix, palette: Palette | None
 ) -> Response:
-    """Return the answer that a layer has chosen for its missing tiles.
+    """Return the response that a layer sets for its missing tiles.
 
     Args:
-        status: 204, or 200 for a blank tile: all nodata, an empty one for vector layers.
-        palette: that goes into the tiles of the layer.
+        status: 204, or 200 for a blank tile: all nodata, or empty for vector layers.
+        palette: palette of the layer's tiles.
     """
     if status != 200:
         return Response(status, [])
     pyramid = layer.pyramid
     body = b""
     if pyramid.raster is not None:
-        # Some formats are not compressed: large tiles are made anew rather than kept.
+        # Some formats are not compressed: large tiles are not cached.
         samples = matrix.tile_width * matrix.tile_height * pyramid.raster.channels
         blank = _blank if samples <= _MOST_SAMPLES else _blank.__wrapped__
         body = blank(pyramid.format, pyramid.raster, matrix.tile_width, matrix.tile_height, palette)

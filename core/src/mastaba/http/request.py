@@ -1,4 +1,4 @@
-"""One HTTP request as services see it. Kept small: every tile passes through here."""
+"""One HTTP request as services see it. Kept small: every tile request uses it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Request:
         path: percent-decoded path below the root path of the service, without a final slash:
             ``""`` or ``/a/b``.
         query_string: still percent-encoded.
-        environ: of WSGI (PEP 3333).
+        environ: WSGI environment (PEP 3333).
     """
 
     __slots__ = ("_query", "environ", "method", "path", "query_string")
@@ -37,19 +37,19 @@ class Request:
 
     @property
     def query(self) -> dict[str, str]:
-        """Parameters of the query by name in lower case; of repeated ones the first."""
+        """Query parameters by name in lower case; the first of repeated ones."""
         if self._query is None:
             self._query = parse_query(self.query_string)
         return self._query
 
     def header(self, name: str) -> str | None:
-        """Return a header of the request, for example ``Accept``; None when it is absent."""
+        """Return a request header, for example ``Accept``; None if it is absent."""
         value: str | None = self.environ.get("HTTP_" + name.upper().replace("-", "_"))
         return value
 
     @property
     def media_type(self) -> str:
-        """Content-Type of the body in lower case without parameters; empty when there is none."""
+        """Content-Type of the body in lower case without parameters; empty if absent."""
         text: str = self.environ.get("CONTENT_TYPE") or ""
         return text.partition(";")[0].strip().lower()
 
@@ -57,16 +57,16 @@ class Request:
         """Read the body.
 
         Raises:
-            RequestTooLargeError: it is longer than 1 MiB, as declared or as found.
+            RequestTooLargeError: its declared or actual length exceeds 1 MiB.
         """
         declared = self.environ.get("CONTENT_LENGTH") or ""
-        # Cut, since Python refuses to convert thousands of digits.
+        # Truncated, since Python refuses to convert thousands of digits.
         length = int(declared[:20]) if declared.isascii() and declared.isdigit() else None
         if length is not None and length > MAX_BODY:
             raise RequestTooLargeError("the body is larger than 1 MiB")
         stream = self.environ["wsgi.input"]
-        # Without a declared length (a chunked body) the stream itself has to end; where the
-        # server does not promise that, there is no body to read.
+        # Without a declared length (a chunked body) the stream itself must end. If the server
+        # does not guarantee that, there is no body to read.
         if length is None and not self.environ.get("wsgi.input_terminated"):
             return b""
         wanted = MAX_BODY + 1 if length is None else length
@@ -86,11 +86,11 @@ class Request:
 def parse_query(text: str) -> dict[str, str]:
     """Split a query string, then decode it (server-config.md section 9).
 
-    Names are lower-cased, of repeated names the first counts, items without ``=`` are left out
+    Names are lower-cased. The first of repeated names counts. Items without ``=`` are ignored,
     except a bare ``STYLES``, which counts as empty.
     """
     parameters: dict[str, str] = {}
-    # Most tile requests have nothing to decode, and all of them come by here.
+    # Most tile requests have nothing to decode.
     coded = "%" in text or "+" in text or not text.isascii()
     for item in text.split("&"):
         name, equals, value = item.partition("=")
@@ -103,7 +103,7 @@ def parse_query(text: str) -> dict[str, str]:
 
 
 def decode(text: str) -> str:
-    """Decode ``%xx`` and ``+`` as UTF-8; an invalid sequence stays as it is."""
+    """Decode ``%xx`` and ``+`` as UTF-8; an invalid ``%`` sequence is unchanged."""
     return _decode_short(text) if len(text) <= _SHORT else _decode(text)
 
 
@@ -113,12 +113,12 @@ def _decode(text: str) -> str:
     return unquote_plus(text)
 
 
-# The same few values, such as image%2Fjpeg, come with every tile.
+# Tile requests repeat the same few values, such as image%2Fjpeg.
 _decode_short = lru_cache(maxsize=1024)(_decode)
 
 
 def utf8(wsgi_text: str) -> str:
-    """Return text that WSGI gives as one character per byte, read as UTF-8."""
+    """Decode as UTF-8 a text that WSGI passes as one character per byte."""
     try:
         return wsgi_text.encode("latin-1").decode("utf-8", "replace")
     except UnicodeEncodeError:  # not from a WSGI server
@@ -129,9 +129,9 @@ def require(parameters: dict[str, str], name: str, spelling: str | None = None) 
     """Return a mandatory parameter.
 
     Args:
-        parameters: by lower-case name.
-        name: of the parameter, lower case.
-        spelling: as the protocol spells it in error reports.
+        parameters: parameters by lower-case name.
+        name: name in lower case.
+        spelling: the protocol's spelling of the name, for error reports.
 
     Raises:
         MissingParameterError: it is absent or empty.
@@ -144,6 +144,6 @@ def require(parameters: dict[str, str], name: str, spelling: str | None = None) 
 
 
 def printable(text: str, limit: int = 80) -> str:
-    """Return client text fit to be echoed in a message: cut, control characters replaced."""
+    """Return client text for use in a message: truncated, control characters replaced."""
     shown = "".join(c if c.isprintable() else "_" for c in text[:limit])
     return shown + "…" if len(text) > limit else shown

@@ -1,4 +1,4 @@
-"""One HTTP answer, and documents that are built once and sent many times."""
+"""One HTTP response, and documents that are built once and sent many times."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from mastaba.http.request import Request
 
 CLIENT_GONE: Final = 499
-"""For logs and metrics only, since nobody gets it: the status that nginx notes in this case."""
+"""For logs and metrics only, since it is never received: the status that nginx logs."""
 
 STATUS_LINES: Final = {int(status): f"{status.value} {status.phrase}" for status in HTTPStatus} | {
     CLIENT_GONE: f"{CLIENT_GONE} Client Closed Request"
@@ -40,12 +40,12 @@ _FILE_NAMES: Final = {
 }
 _SAFE: Final = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._ -")
 _GZIP_FROM: Final = 512
-"""Bytes; below, compression is not worth its header."""
+"""Bytes; smaller documents are not worth compressing."""
 _USUAL_HEADER: Final = 200
 
 
 class Response:
-    """Status, headers and body of an answer; large bodies are made by `body.spooled`."""
+    """Status, headers and body of a response; `body.spooled` creates large bodies."""
 
     __slots__ = ("body", "headers", "status")
 
@@ -56,10 +56,9 @@ class Response:
 
 
 def content_disposition(media_type: str, file_name: str | None = None) -> str:
-    """Return the header: shown inline, or saved when the client names a file.
+    """Return the header value: inline, or attachment if the client gives a file name.
 
-    Only harmless characters of the client's name are kept; other ones are given in the encoded
-    form of RFC 6266.
+    Unsafe characters of the client's name appear only in the encoded form of RFC 6266.
     """
     if not file_name:
         return f'inline; filename="{_FILE_NAMES.get(media_type, "file")}"'
@@ -76,13 +75,13 @@ def content_disposition(media_type: str, file_name: str | None = None) -> str:
 
 
 class Document:
-    """A text answer: XML, JSON, HTML.
+    """A text response: XML, JSON, HTML.
 
-    Sent with an ETag, as 304 when the client has it already, and compressed when the client
-    takes gzip. Build one per configuration for documents that do not change.
+    Sent with an ETag, as 304 if the client already has it, and compressed if the client accepts
+    gzip. Build one per configuration for documents that do not change.
 
     Args:
-        text: whole document; text is sent as UTF-8.
+        text: whole document; a string is sent as UTF-8.
         media_type: Content-Type.
     """
 
@@ -106,7 +105,7 @@ class Document:
         return gzip.compress(self.body, 6, mtime=0)
 
     def respond(self, request: Request, media_type: str | None = None) -> Response:
-        """Return the answer to a request that asks for this document."""
+        """Return the response to a request for this document."""
         media_type = media_type or self.media_type
         compress = self._is_worth_compressing and accepts_coding(request, "gzip")
         etag = f'"{self._hash}-gz"' if compress else f'"{self._hash}"'
@@ -121,7 +120,7 @@ class Document:
 
 
 def message(status: int, text: str | bytes, media_type: str) -> Response:
-    """Return a short answer that is never cached: an error report."""
+    """Return a short response that is never cached: an error report."""
     body = text.encode() if isinstance(text, str) else text
     headers = [
         ("Content-Type", media_type),
@@ -131,9 +130,9 @@ def message(status: int, text: str | bytes, media_type: str) -> Response:
 
 
 def accepts_coding(request: Request, coding: str) -> bool:
-    """Tell whether the client names a content coding in Accept-Encoding (RFC 9110, 12.5.3)."""
+    """Return whether Accept-Encoding names a content coding (RFC 9110, 12.5.3)."""
     header: str = request.environ.get("HTTP_ACCEPT_ENCODING") or ""
-    # A client must not be able to fill memory with headers of its own making.
+    # Clients must not be able to fill memory with long headers.
     weigh = _weight if len(header) <= _USUAL_HEADER else _weight.__wrapped__
     return weigh(header, coding) > 0
 
@@ -144,9 +143,9 @@ def _weight(header: str, coding: str) -> float:
 
 
 def preferred_media_type(request: Request, offered: Iterable[str]) -> str | None:
-    """Return the media type offered that the Accept header likes best.
+    """Return the offered media type that the Accept header prefers.
 
-    The first one offered without a header; None when the client takes none of them.
+    Without the header, the first offered; None if the client accepts none of them.
     """
     choices = list(offered)
     header = request.environ.get("HTTP_ACCEPT")

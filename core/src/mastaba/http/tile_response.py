@@ -1,7 +1,7 @@
-"""Answers that are one stored tile: shared by every protocol that serves tiles.
+"""Responses with one stored tile: shared by all tile protocols.
 
-This is the hot path of the server: no decoding, no arrays, nothing is computed for a tile that
-could be computed once for its level.
+This is the hot path of the server: no decoding, no arrays, and no computation per tile that
+could be done once per level.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from mastaba.slab.reader import LevelReader, StoredTile
 
 _GZIP_MAGIC = b"\x1f\x8b"
 _MAX_VECTOR_TILE = 64 * 1024 * 1024
-"""Bytes; bounds what a damaged vector tile can grow to."""
+"""Bytes; limits the size that a damaged vector tile can inflate to."""
 _last_modified = lru_cache(maxsize=4096)(last_modified)
 
 
 class TilePublisher:
-    """Answers the tiles of one level of a layer in one style.
+    """Serves the tiles of one level of a layer in one style.
 
     Args:
         layer: the layer.
-        reader: of the level.
-        style: only a palette on one-channel PNG changes a stored tile; others are ignored.
-        missing_status: HTTP status for a tile inside the limits that nobody stored, unless the
-            layer says otherwise.
+        reader: reader of the level.
+        style: only a palette on one-channel PNG changes a stored tile; other styles are ignored.
+        missing_status: HTTP status for a tile inside the limits that is not stored, unless the
+            layer sets another.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class TilePublisher:
         self._coding = tile_format.content_encoding
         self._may_be_gzip = tile_format.is_vector
         matrix = reader.level.matrix
-        # Bounds what a damaged tile can grow to; four bytes for each of the samples.
+        # Limits the size that a damaged tile can inflate to: four channels of four bytes.
         self._decoded_size = 16 * matrix.tile_width * matrix.tile_height
         self._palette = _palette(layer, style)
         self._deliver, self._etag_suffix = _delivery(layer, reader, self._palette)
@@ -66,11 +66,11 @@ class TilePublisher:
         self._inline = ("Content-Disposition", content_disposition(tile_format.media_type))
 
     def respond(self, request: Request, tile_row: int, tile_col: int) -> Response:
-        """Return a tile, 304 when the client has it already, or the status for missing tiles.
+        """Return a tile, 304 if the client already has it, or the status for missing tiles.
 
         Raises:
             TileOutOfRangeError: outside the limits; ``parameters`` names ``row`` and/or ``col``.
-            TileNotFoundError: nothing is stored there, and that is an error for this layer.
+            TileNotFoundError: the tile is not stored, and that is an error for this layer.
             SlabFormatError, StorageError: the slab cannot be read.
         """
         notes = trace.current()
@@ -81,13 +81,13 @@ class TilePublisher:
             limits.min_row <= tile_row <= limits.max_row
             and limits.min_col <= tile_col <= limits.max_col
         ):
-            check_limits(limits, tile_row, tile_col)  # raises; it is too slow for every tile
+            check_limits(limits, tile_row, tile_col)  # raises; too slow to call for every tile
         tile = self.reader.locate(tile_row, tile_col)
         if tile is None:
             return self._missing()
         environ = request.environ
         if self._may_be_gzip:
-            # Whether this one is gzip is not known before it is read.
+            # Only the content shows whether this tile is gzip.
             decode = not accepts_coding(request, "gzip")
         else:
             decode = bool(self._coding) and not _takes(request, self._coding)
@@ -100,7 +100,7 @@ class TilePublisher:
             body = tile.read()
         except ObjectNotFoundError:
             return self._missing()
-        # After the read: a slab replaced meanwhile has given the tile another version.
+        # After the read: if the slab was replaced meanwhile, the tile has another version.
         headers = self._validators(tile, suffix)
         if "filename" in request.query_string.lower() and (name := request.query.get("filename")):
             headers.append(("Content-Disposition", content_disposition(self._media_type, name)))
@@ -133,7 +133,7 @@ class TilePublisher:
     def _missing(self) -> Response:
         if self._missing_status == 404:
             raise TileNotFoundError("no tile is stored here")
-        # Loaded when a tile is missing: it needs encoders, which stored tiles do not.
+        # Imported only here: it needs encoders, which stored tiles do not.
         from mastaba.http.missing_tile import missing_tile
 
         matrix = self.reader.level.matrix
@@ -166,8 +166,8 @@ def _inflated(tile: StoredTile, payload: bytes, window: int, limit: int) -> byte
     """Return a payload without its coding.
 
     Args:
-        window: of zlib; with 16 added for gzip.
-        limit: bytes; more than this is damage.
+        window: window bits of zlib; 16 added for gzip.
+        limit: bytes; a larger result means damage.
     """
     inflater = zlib.decompressobj(window)
     try:
@@ -185,7 +185,7 @@ def _damaged(tile: StoredTile, reason: str) -> SlabFormatError:
 
 
 def _takes(request: Request, coding: str | None) -> bool:
-    # Clients that say nothing get what existing servers send them: the coded payload.
+    # Clients without the header get the coded payload, as from existing servers.
     return (
         coding is None
         or not request.environ.get("HTTP_ACCEPT_ENCODING")
@@ -201,14 +201,14 @@ def _is_fresh(environ: dict[str, str], tile: StoredTile, headers: list[tuple[str
 
 
 def _palette(layer: Layer, style: Style | None) -> Palette | None:
-    """Return the palette that goes into the tiles: of a style on one-channel PNG."""
+    """Return the palette to insert into the tiles: that of a style on one-channel PNG."""
     return style.palette if style and layer.pyramid.takes_palettes else None
 
 
 def _delivery(
     layer: Layer, reader: LevelReader, palette: Palette | None
 ) -> tuple[Delivery | None, str]:
-    """Return what must be done to a payload, and what it adds to the ETag."""
+    """Return the conversion of payloads, and its suffix of the ETag."""
     pyramid = layer.pyramid
     if pyramid.raster is None:
         return None, ""
@@ -216,7 +216,7 @@ def _delivery(
     if pyramid.format.needs_tiff_header:
         return tiff_delivery(pyramid.format, channels, matrix.tile_width, matrix.tile_height), ""
     if palette is not None:
-        # A palette edited by the operator must change the ETag of tiles that did not change.
+        # If the operator edits a palette, the ETag of unchanged tiles must change.
         return palette_delivery(palette), f"-{_fingerprint(palette)}"
     return None, ""
 

@@ -1,4 +1,4 @@
-"""Styles where stored tiles go out as they are: shared by the protocols that know styles."""
+"""Styles of stored tiles: shared by the tile protocols that have styles."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from mastaba.model.layer import Layer
 from mastaba.model.style import Style
 
 DEFAULT_STYLE: Final = ""
-"""Key of the publisher for requests that leave the style open."""
+"""Key of the publisher for requests without a style."""
 
 Publisher = TypeVar("Publisher")
 
 
 def shows_in_stored_tiles(layer: Layer, style: Style) -> bool:
-    """Tell whether stored tiles look as a style says, though nothing of them is decoded.
+    """Return whether stored tiles can show a style without being decoded.
 
-    They do for styles that change nothing, and for palettes where a palette can be put into the
-    tile, since it is a part of the file and not of the pixels.
+    They can if the style changes nothing, or if it is a palette and the tile format takes one:
+    a palette is part of the file, not of the pixels.
     """
     return style.is_identity or (
         layer.pyramid.takes_palettes and style.palette is not None and not style.processing
@@ -26,10 +26,10 @@ def shows_in_stored_tiles(layer: Layer, style: Style) -> bool:
 
 
 def listed_styles(layer: Layer) -> list[Style]:
-    """Return the styles that documents list for tiles, the default one first (wmts.md 2.1).
+    """Return the styles that documents list for tiles, the default first (wmts.md 2.1).
 
-    They are those that stored tiles can show. When that leaves none, the default style of the
-    layer is listed all the same, since a layer without style is not valid.
+    These are the styles that stored tiles can show. If there are none, the layer's default style
+    is listed, since a layer without a style is invalid.
     """
     styles = [style for style in layer.styles if shows_in_stored_tiles(layer, style)]
     return styles or list(layer.styles[:1])
@@ -38,18 +38,18 @@ def listed_styles(layer: Layer) -> list[Style]:
 def publishers_by_style(
     layer: Layer, default: Style | None, publisher: Callable[[Style | None], Publisher]
 ) -> dict[str, Publisher]:
-    """Return the publishers of one matrix: one for each palette, one for all other styles.
+    """Return the publishers of one matrix by style: one per palette, one for all other styles.
 
     Args:
         layer: the layer.
-        default: of its styles, the one that ``DEFAULT_STYLE`` stands for.
-        publisher: makes the publisher of a style, or of tiles as they are stored for None.
+        default: the style of the layer that ``DEFAULT_STYLE`` means.
+        publisher: creates the publisher of a style; None means tiles as they are stored.
     """
     plain = publisher(None)
     with_palettes = layer.pyramid.takes_palettes
     publishers = {
         style.identifier: publisher(style) if with_palettes and style.palette else plain
-        for style in reversed(layer.styles)  # of two styles with one name, the first counts
+        for style in reversed(layer.styles)  # the first of duplicate identifiers counts
     }
     publishers[DEFAULT_STYLE] = publishers[default.identifier] if default else plain
     return publishers

@@ -1,7 +1,7 @@
-"""Requests in XML, read safely: no DOCTYPE, no tree, bounded in size.
+"""XML requests, read safely: no DOCTYPE, no tree, limited size.
 
-A DOCTYPE is refused where it begins, before anything that is declared in it is read; without one
-XML has neither entities nor references to other documents.
+A DOCTYPE is refused before any of its declarations is read. Without one, XML has neither
+entities nor references to other documents.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _MAX_DEPTH: Final = 32
 
 
 class NotXMLError(ValueError):
-    """The text is not well-formed, has a DOCTYPE, or is far larger than any request can be."""
+    """The text is not well-formed, has a DOCTYPE, or is far too large for a request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,11 +23,11 @@ class Element:
     """One element of a document.
 
     Attributes:
-        path: local names from below the root down to this one; empty for the root itself.
+        path: local names from the child of the root to this element; empty for the root.
         name: local name.
-        namespace: URI; empty without one.
-        attributes: by local name; those in a namespace likewise.
-        text: inside the element but not in its children, without blanks around.
+        namespace: URI; empty if there is none.
+        attributes: by local name, also those in a namespace.
+        text: text of the element without that of its children, stripped.
     """
 
     path: tuple[str, ...]
@@ -38,10 +38,10 @@ class Element:
 
 
 def read_elements(body: bytes) -> list[Element]:
-    """Return all elements of a document in the order in which they begin; the root is the first.
+    """Return all elements of a document in document order, the root first.
 
     Raises:
-        NotXMLError: it cannot be read, or must not be.
+        NotXMLError: the document is not valid XML, or is refused.
     """
     reader = _Reader()
     parser = expat.ParserCreate(namespace_separator=" ")
