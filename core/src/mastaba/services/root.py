@@ -33,10 +33,10 @@ class RootService(Service):
     fallback_paths: ClassVar[frozenset[str]] = frozenset(("", _ICON))
 
     def respond(self, request: Request) -> Response:
-        """Return the list as HTML, JSON or XML, as ``f`` or else ``Accept`` says; or the icon.
+        """Return the icon, or the list as HTML, JSON or XML, by ``f`` or else ``Accept``.
 
         Raises:
-            InvalidParameterError: ``f`` names no form.
+            InvalidParameterError: ``f`` is not a known form.
         """
         if request.path == _ICON:
             response = self._icon.respond(request)

@@ -31,7 +31,7 @@ POLICY: Final = (
     ),
     ("X-Content-Type-Options", "nosniff"),
 )
-"""Headers of the page: no scripts, no style but its own."""
+"""Headers of the page: no scripts, no styles but its own."""
 
 
 def root_page(title: str, services: Iterable[Service]) -> str:
@@ -39,7 +39,7 @@ def root_page(title: str, services: Iterable[Service]) -> str:
 
     Args:
         title: plain text.
-        services: those to list, in order.
+        services: services to list, in order.
     """
     sections = "".join(map(_section, services)) or "<p>No service is enabled.</p>\n"
     return (
@@ -60,7 +60,7 @@ def _section(service: Service) -> str:
     if entry is not None:
         words = f"Document of {settings.title}, version {entry.version}"
         links.append(anchor(entry.json_href or entry.href, words))
-    # A service without an abstract has the default of its title there.
+    # The abstract defaults to the title of the service class.
     described = settings.abstract not in ("", service.title, settings.title)
     abstract = f"<p>{text(settings.abstract)}</p>\n" if described else ""
     items = "".join(f"<li>{link}</li>\n" for link in links)
