@@ -107,7 +107,7 @@ class SlabHeader:
 
     @property
     def tiles_per_height(self) -> int | None:
-        """Tiles one below the other; None when the header does not tell."""
+        """Number of tiles per column; None if the header does not contain it."""
         if not self.height or not self.tile_height:
             return None
         return self.height // self.tile_height

@@ -13,11 +13,11 @@ from mastaba import trace
 from mastaba.slab.index import SlabIndex
 
 MAX_INDEX_BYTES: Final = 64 * 1024 * 1024
-"""Of all indices kept, whatever their number: those of slabs of a million tiles have 8 MB each."""
+"""Maximum for all cached indices: the index of a slab of a million tiles has 8 MB."""
 
 
 class _Flight:
-    """A load under way, for the threads that want the same index."""
+    """A load in progress, shared by the threads that need the same index."""
 
     __slots__ = ("done", "error", "index")
 
@@ -28,14 +28,14 @@ class _Flight:
 
 
 class IndexCache:
-    """Keeps the indices used last.
+    """Caches the most recently used indices.
 
-    Absent and damaged slabs are not remembered. Concurrent misses for one slab make one read.
+    Absent and damaged slabs are not cached. Concurrent misses for one slab cause one read.
 
     Args:
-        size: number of slabs, at least 1; fewer are kept where their indices are large.
+        size: maximum number of slabs, at least 1; fewer if their indices are large.
         validity: seconds after which an index is read again.
-        clock: monotonic seconds; another one in tests.
+        clock: returns monotonic seconds; replaced in tests.
     """
 
     def __init__(
@@ -52,10 +52,10 @@ class IndexCache:
         self.misses = 0
 
     def get(self, key: Hashable, load: Callable[[], SlabIndex]) -> SlabIndex:
-        """Return the index for a key; when it is not known, or too old, that of ``load``.
+        """Return the index for a key; if it is unknown or too old, call ``load``.
 
         Raises:
-            whatever ``load`` raises, in every thread that waits for it.
+            the errors of ``load``, in every thread that waits for it.
         """
         with self._lock:
             entry = self._entries.get(key)
@@ -83,7 +83,7 @@ class IndexCache:
             return entry[1]
 
     def drop(self, key: Hashable, index: SlabIndex) -> None:
-        """Forget an index that proved to be out of date, unless a newer one took its place."""
+        """Remove an index that proved to be outdated, unless a newer one has replaced it."""
         with self._lock:
             entry = self._entries.get(key)
             if entry is not None and entry[1] is index:
@@ -96,7 +96,7 @@ class IndexCache:
 
     @property
     def used(self) -> int:
-        """Bytes of the indices kept."""
+        """Bytes of the cached indices."""
         return self._used
 
     def _remove(self, key: Hashable) -> None:
@@ -125,7 +125,7 @@ class IndexCache:
 
 
 class MeasuredIndexCache(IndexCache):
-    """The same, which notes hits and misses in the trace of the request."""
+    """A cache that records hits and misses in the trace of the request."""
 
     def get(self, key: Hashable, load: Callable[[], SlabIndex]) -> SlabIndex:
         notes = trace.current()

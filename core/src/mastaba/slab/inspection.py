@@ -95,19 +95,19 @@ class SlabReport:
 
 
 def size_mismatch(storage: Storage, key: str, width: int, height: int) -> str | None:
-    """Return how the size of a slab differs from what a descriptor says; None if it does not.
+    """Return how the size of a slab differs from its descriptor; None if it does not.
 
-    A vector slab does not say its size, so only the number of its tiles is compared.
+    The header of a vector slab has no size, so only the number of tiles is compared.
 
     Args:
-        width, height: of the slab, in tiles.
+        width, height: size in the descriptor, in tiles.
 
     Raises:
         StorageError: the slab cannot be read.
     """
     head = storage.read(key, ByteRange(0, HEADER_SIZE)).data
     if len(head) < HEADER_SIZE or not head.startswith(b"II*\0"):
-        return None  # damaged, which is noticed without the header
+        return None  # damaged, which is detected elsewhere
     try:
         header = SlabHeader.parse(head)
     except SlabFormatError as error:

@@ -1,4 +1,4 @@
-"""Where one tile lies, and if it cannot be had, which file says so. For operators."""
+"""Location of one tile, or the file that shows why it is missing. For operators."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from mastaba.slab.reader import LevelReader
 
 
 class TileState(StrEnum):
-    """STORED: its bytes are in the slab. All others are answered as a missing tile."""
+    """STORED: the tile is in the slab. In all other states, it is a missing tile."""
 
     STORED = "stored"
     ABSENT = "absent"
-    """The index of the slab has size 0 for it."""
+    """Its size in the slab index is 0."""
     EMPTY_SLAB = "slab-empty"
     NO_SLAB = "slab-missing"
     OUTSIDE = "outside-limits"
@@ -22,13 +22,13 @@ class TileState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TileLookup:
-    """What is known of one tile.
+    """State and location of one tile.
 
     Attributes:
-        slab: key of its slab, in its storage.
-        number: of the tile in the slab.
-        said_by: file or object that says what the state is.
-        offset, size: bytes in the slab, 0 unless it is stored.
+        slab: full name of its slab.
+        number: number of the tile in the slab.
+        said_by: file or object that shows the state.
+        offset, size: bytes in the slab; 0 unless the tile is stored.
     """
 
     state: TileState
@@ -49,11 +49,11 @@ def look_up(reader: LevelReader, row: int, col: int) -> TileLookup:
     """Find a tile as a request does, without reading its bytes.
 
     Args:
-        row, col: of the tile matrix, row 0 at the top; not negative.
+        row, col: in the tile matrix, row 0 at the top; not negative.
 
     Raises:
         SlabFormatError: the slab is damaged.
-        StorageError: it cannot be read.
+        StorageError: the slab cannot be read.
     """
     slab, number = reader.place_of(row, col)
     storage, key = reader.storage, reader.key_of(slab)

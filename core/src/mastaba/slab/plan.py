@@ -61,7 +61,7 @@ def locate_tiles(reader: LevelReader, tiles: Sequence[tuple[int, int]]) -> list[
         index = indices[slab]
         tile = None if index is None else reader.stored_tile(slab, index, number)
         if tile is not None and tile.index is not index:
-            # The slab has been repaired meanwhile: all of its tiles are those of the new index.
+            # The slab has been repaired meanwhile: take all tiles from the new index.
             return locate_tiles(reader, tiles)
         located.append(tile)
     return located

@@ -1,4 +1,4 @@
-"""Stored tiles of one level of a pyramid: the way from indices to bytes (slab.md section 1)."""
+"""Stored tiles of one level of a pyramid: from indices to bytes (slab.md section 1)."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from mastaba.slab.symbolic import follow, is_symbolic
 from mastaba.storage.base import ByteRange, Storage
 
 SlabKey = tuple[Hashable, int, int]
-"""Names a slab in the index cache: where the level lies, slab column, slab row."""
+"""Key of a slab in the index cache: location of the level, slab column, slab row."""
 
 STALE_INDEX: Final = (ObjectChangedError, ObjectNotFoundError, SlabFormatError)
-"""How the read of a tile fails when its slab is not what the cached index says."""
+"""Errors of reading a tile if its slab does not match the cached index."""
 
 READ_ATTEMPTS: Final = 4
-"""Reads of a tile whose slab is replaced again and again; of one that is damaged or gone, two."""
+"""Maximum reads of a tile whose slab is replaced repeatedly; if it is damaged or absent, two."""
 
 
 class StoredTile:
-    """One tile that the index of its slab lists; its bytes are read only when asked for.
+    """One tile listed in the index of its slab; its bytes are read only on request.
 
     Attributes:
-        reader: of the level.
-        slab: name of its slab in the index cache.
-        index: of one generation of the slab.
-        number: of the tile in the slab.
+        reader: reader of the level.
+        slab: key of its slab in the index cache.
+        index: index of one version of the slab.
+        number: number of the tile in the slab.
         offset, length: bytes in the slab.
-        version: opaque text that changes with the bytes; None when the storage knows none.
-        modified: Unix seconds of the slab, or None.
+        version: opaque text that changes with the bytes; None if the storage has no versions.
+        modified: time of change of the slab in Unix seconds, or None.
     """
 
     __slots__ = ("index", "length", "number", "offset", "reader", "slab")
@@ -63,26 +63,26 @@ class StoredTile:
 
     @property
     def identity(self) -> Hashable:
-        """Equal for equal bytes, as far as the storage can tell: a key for caches."""
+        """A key for caches: equal only for equal bytes if the storage has versions."""
         index = self.index
         return index.storage.full_name, index.key, index.version, self.offset, self.length
 
     def read(self) -> bytes:
-        """Return the stored bytes, of the same generation of the slab as its index.
+        """Return the stored bytes, from the same version of the slab as its index.
 
-        When the slab was replaced after its index was read, the index is read again; the tile
-        then is that of the new generation, and so are `version` and `modified`.
+        If the slab was replaced after its index was read, the index is read again. The tile,
+        `version` and `modified` are then those of the new version.
 
         Raises:
-            ObjectNotFoundError: the slab, or this tile of it, has gone.
+            ObjectNotFoundError: the slab, or this tile in it, no longer exists.
             SlabFormatError: the slab is damaged.
-            StorageError: it cannot be read.
+            StorageError: the slab cannot be read.
         """
         for attempt in range(1, READ_ATTEMPTS + 1):
             try:
                 return self._read()
             except STALE_INDEX as error:
-                # A slab that changed may change again; one that is damaged or gone stays so.
+                # A changed slab may change again; a damaged or absent one stays so.
                 final = READ_ATTEMPTS if isinstance(error, ObjectChangedError) else 2
                 if attempt >= final:
                     self.forget_index()
@@ -95,7 +95,7 @@ class StoredTile:
         raise AssertionError("unreachable: the last attempt returns or raises")
 
     def move_to(self, index: SlabIndex) -> bool:
-        """Become the same tile of another generation; False when that does not hold it.
+        """Become the same tile of another version; return False if it is absent there.
 
         Raises:
             SlabFormatError: the slab is damaged.
@@ -108,15 +108,14 @@ class StoredTile:
         return True
 
     def forget_index(self) -> None:
-        """Take the index of this tile out of the cache: what it led to is damaged.
+        """Remove the index of this tile from the cache, because the slab is damaged.
 
-        A slab is repaired sooner or later; an index that is kept would hide that until its
-        validity ends.
+        A cached index would hide a repair of the slab until its validity ends.
         """
         self.reader.forget(self.slab, self.index)
 
     def cut_short(self, length: int) -> SlabFormatError:
-        """Return the error for a read that brought only ``length`` bytes of this tile."""
+        """Return the error for a read that returned only ``length`` bytes of this tile."""
         return SlabFormatError(
             f"slab {self.index.name}: tile {self.number} at {self.offset} should have "
             f"{self.length} bytes, the slab ends after {length} of them"
@@ -136,11 +135,11 @@ class LevelReader:
     """Finds and reads the tiles of one level.
 
     Args:
-        level: what the level holds.
-        layout: names of its slabs.
-        storage: where they lie.
-        indices: the cache that all levels share.
-        open_container: opens the container that a symbolic object of this storage points to;
+        level: the level.
+        layout: keys of its slabs.
+        storage: storage of its slabs.
+        indices: the cache shared by all levels.
+        open_container: opens the container that a symbolic object in this storage points to;
             without it, symbolic objects are damaged slabs.
     """
 
@@ -172,23 +171,23 @@ class LevelReader:
         self._width = level.tiles_per_width
         self._height = level.tiles_per_height
         self._tile_count = level.tiles_per_width * level.tiles_per_height
-        # Layers over one pyramid share its indices: the key is where the slabs lie, not the layer.
-        # The size of a slab belongs to it, since an index is read by that size.
+        # Layers on one pyramid share its indices: the key is the location of the slabs, not the
+        # layer. It includes the size of the slabs, which an index depends on.
         self._data = f"{storage.full_name}/{layout!r}/{self._width}x{self._height}"
 
     def moved(self, storage: Storage, indices: IndexCache) -> LevelReader:
-        """Return a reader of the same slabs over another connection and cache."""
+        """Return a reader of the same slabs with another storage and cache."""
         return LevelReader(self.level, self._layout, storage, indices, self._open_container)
 
     def locate(self, tile_row: int, tile_col: int) -> StoredTile | None:
-        """Return the tile at these indices, or None when none is stored there.
+        """Return the tile at these indices, or None if none is stored there.
 
-        The caller has checked the limits of the level. One read of the storage when the index
-        is not known yet, none otherwise.
+        The caller has checked the limits of the level. The storage is read once if the index is
+        not cached, otherwise not at all.
 
         Raises:
             SlabFormatError: the slab is damaged; the message names it.
-            StorageError: it cannot be read; an absent slab is None, not an error.
+            StorageError: the slab cannot be read; an absent slab gives None, not an error.
         """
         width, height = self._width, self._height
         slab_col, slab_row = tile_col // width, tile_row // height
@@ -200,14 +199,14 @@ class LevelReader:
         return self.stored_tile(key, index, number)
 
     def stored_tile(self, slab: SlabKey, index: SlabIndex, number: int) -> StoredTile | None:
-        """Return a tile of a slab by its number, or None when the slab does not hold it.
+        """Return a tile of a slab by its number, or None if the slab does not contain it.
 
-        A damaged entry makes the index be read again once: the slab may have been repaired since
-        it was cached. One that is still damaged is not kept.
+        If the entry is damaged, the index is read again once: the slab may have been repaired
+        since. An index that is still damaged is not cached.
 
         Raises:
             SlabFormatError: the slab is damaged.
-            StorageError: it cannot be read again.
+            StorageError: the slab cannot be read again.
         """
         try:
             place = index.tile(number)
@@ -223,22 +222,22 @@ class LevelReader:
         return None if place is None else StoredTile(self, slab, index, number, place)
 
     def place_of(self, tile_row: int, tile_col: int) -> tuple[SlabKey, int]:
-        """Return the slab that holds a tile, and the number of the tile in it."""
+        """Return the slab that contains a tile, and the number of the tile in it."""
         slab_col, col = divmod(tile_col, self._width)
         slab_row, row = divmod(tile_row, self._height)
         return (self._data, slab_col, slab_row), row * self._width + col
 
     def key_of(self, slab: SlabKey) -> str:
-        """Return the key of a slab in the storage of the level, whether it is there or not."""
+        """Return the key of a slab in the level's storage, whether or not the slab exists."""
         _, slab_col, slab_row = slab
         return self._layout.key(slab_col, slab_row)
 
     def known_index(self, slab: SlabKey) -> SlabIndex | None:
-        """Return the index of a slab if no read is needed for it."""
+        """Return the index of a slab if it is cached."""
         return self._indices.peek(slab)
 
     def index(self, slab: SlabKey) -> SlabIndex | None:
-        """Return the index of a slab, None when there is no such slab. Raises as `locate`."""
+        """Return the index of a slab, or None if it is absent. Raises the errors of `locate`."""
         _, slab_col, slab_row = slab
         try:
             return self._indices.get(slab, lambda: self._load(slab_col, slab_row))
@@ -246,11 +245,11 @@ class LevelReader:
             return None
 
     def forget(self, slab: SlabKey, index: SlabIndex) -> None:
-        """Take an index out of the cache, unless a newer one took its place."""
+        """Remove an index from the cache, unless a newer one has replaced it."""
         self._indices.drop(slab, index)
 
     def refresh(self, slab: SlabKey, stale: SlabIndex) -> SlabIndex:
-        """Return the index of a slab as it is now, in place of one that proved out of date."""
+        """Replace an index that proved to be outdated; return the current one."""
         self._indices.drop(slab, stale)
         _, slab_col, slab_row = slab
         return self._indices.get(slab, lambda: self._load(slab_col, slab_row))
