@@ -1,4 +1,4 @@
-"""Objects over HTTP: what the drivers of S3, Swift and the like have in common.
+"""Objects over HTTP: common code of the drivers for S3, Swift and similar stores.
 
 Needs the extra ``mastaba[http]``, which such drivers require.
 """
@@ -34,17 +34,17 @@ if TYPE_CHECKING:
 
 _CONNECTIONS: Final = 64
 _OVERLOADED: Final = (408, 429, 502, 503, 504)
-"""Statuses by which a server, or a gateway before it, says that it cannot do more."""
+"""Statuses with which a server, or a gateway before it, reports overload."""
 
 _MAX_ERROR_BODY: Final = 64 * 1024
-# Longer numbers are sizes of nothing, and Python refuses to convert the longest of them.
+# Longer numbers are not sizes, and Python refuses to convert very long ones.
 _CONTENT_RANGE: Final = re.compile(r"bytes ([0-9]{1,19})-([0-9]{1,19})/([0-9]{1,19}|\*)")
 _SIZE: Final = re.compile(r"[0-9]{1,19}")
 
 
 @dataclass(frozen=True, slots=True)
 class HTTPAnswer:
-    """Status, headers (looked up without regard to case) and body of an answer."""
+    """Status, headers (case-insensitive) and body of a response."""
 
     status: int
     headers: Mapping[str, str]
@@ -52,21 +52,21 @@ class HTTPAnswer:
 
 
 class HTTPClient:
-    """Sends requests to one server, over connections that are kept and shared by all threads.
+    """Sends requests to one server, over keep-alive connections shared by all threads.
 
-    Nothing is repeated and no redirect is followed. Proxies are those of the variables
-    HTTP_PROXY, HTTPS_PROXY and NO_PROXY.
+    No request is repeated, and no redirect is followed. The variables HTTP_PROXY, HTTPS_PROXY
+    and NO_PROXY determine the proxy.
 
     Args:
-        url: of the server; only scheme and host matter.
-        timeout: seconds to connect, and between two pieces of an answer; None for no limit.
-        verify: whether the certificate of the server is checked.
+        url: URL of the server; only scheme and host matter.
+        timeout: seconds to connect, and between two pieces of a response; None for no limit.
+        verify: whether to verify the server's certificate.
     """
 
     def __init__(self, url: str, timeout: float | None, *, verify: bool = True) -> None:
         self._url = url
         parts = urlsplit(url)
-        # Without what may stand before the host, which would be a password.
+        # Without user information, which may contain a password.
         self._place = f"{parts.scheme}://{parts.hostname}" + (
             f":{parts.port}" if parts.port else ""
         )
@@ -78,7 +78,7 @@ class HTTPClient:
 
     @classmethod
     def from_environment(cls, url: str, environment: Environment) -> HTTPClient:
-        """Make a client by the variables NETWORK_TIMEOUT and SSL_NO_VERIFY."""
+        """Create a client from the variables NETWORK_TIMEOUT and SSL_NO_VERIFY."""
         verify = not environment.flag("SSL_NO_VERIFY")
         return cls(url, network_timeout(environment), verify=verify)
 
@@ -90,14 +90,13 @@ class HTTPClient:
         body: bytes | None = None,
         limit: int | None = None,
     ) -> HTTPAnswer:
-        """Send one request and return its answer.
+        """Send one request and return the response.
 
         Args:
-            limit: bytes of the body that are of use; no more are read, and none of a body that
-                announces more.
+            limit: maximum bytes of the body to read; a body that announces more is not read.
 
         Raises:
-            StorageUnavailableError: no answer, or not a complete one.
+            StorageUnavailableError: the response is missing or incomplete.
         """
         try:
             response = self._pool.get().request(
@@ -114,7 +113,7 @@ class HTTPClient:
                 response.close()
                 raise
             if limit is not None and len(data) >= limit:
-                response.close()  # what is left unread makes the connection useless
+                response.close()  # unread data makes the connection unusable
             else:
                 response.release_conn()
         except HTTPError as error:
@@ -155,9 +154,9 @@ class HTTPClient:
 
 
 class HTTPStorage(Storage):
-    """Base of storages whose objects are read by GET, with ranges and ETags.
+    """Base class of storages whose objects are read by GET, with ranges and ETags.
 
-    A subclass sends the requests; everything else is here.
+    A subclass only sends the requests.
     """
 
     def __init__(self, container: str, client: HTTPClient) -> None:
@@ -168,20 +167,20 @@ class HTTPStorage(Storage):
     def send(
         self, method: str, key: str, headers: dict[str, str], limit: int | None = None
     ) -> HTTPAnswer:
-        """Send one request for an object by `client`, with what proves our right to it.
+        """Send one authenticated request for an object with `client`.
 
         Args:
             method: GET or HEAD.
-            headers: to be sent as well.
+            headers: additional headers.
             limit: as for `HTTPClient.request`.
 
         Raises:
-            AccessDeniedError: the right cannot be had.
-            StorageUnavailableError: no answer, or not a complete one.
+            AccessDeniedError: authentication failed.
+            StorageUnavailableError: the response is missing or incomplete.
         """
 
     def refusal_reason(self, answer: HTTPAnswer) -> str:
-        """Return what the body of an error answer says, for messages; empty when nothing."""
+        """Return the reason in the body of an error response, for messages; empty if none."""
         return ""
 
     def read(
@@ -245,25 +244,25 @@ class HTTPStorage(Storage):
 
     def _version(self, answer: HTTPAnswer, key: str, wanted: str | None) -> str | None:
         etag = answer.headers.get("ETag", "").strip()
-        # A weak one does not promise equal bytes.
+        # A weak ETag does not guarantee equal bytes.
         version = None if not etag or etag.startswith("W/") else etag.strip('"')
-        # Some servers take no notice of If-Match.
+        # Some servers ignore If-Match.
         if wanted is not None and version != wanted:
             raise self._error(ObjectChangedError, key, "it has been replaced")
         return version
 
     def _wanted_part(self, answer: HTTPAnswer, byte_range: ByteRange, key: str) -> bytes:
-        """Return the body of an answer that is the range asked for.
+        """Return the body of a response, which must be the requested range.
 
         Raises:
-            StorageError: the server ignores ranges. Reading from the start of the object to the
-                range would work for small objects, and take all of a large one for each tile.
-            StorageUnavailableError: it answers another range, or other bytes than it says.
+            StorageError: the server ignores ranges. Reading each object up to the range would
+                read large objects whole for each tile.
+            StorageUnavailableError: the range differs from the request, or from the body.
         """
         data, end = answer.body, byte_range.offset + byte_range.length
         wanted = _range_header(byte_range)
         if answer.status == 200:
-            # The whole object is the range when that begins at 0 and reaches beyond its end.
+            # The whole object is correct if the range begins at 0 and extends beyond its end.
             if byte_range.offset or _size(answer) > byte_range.length:
                 told = f"the server ignores ranges: it answers {wanted} with the whole object"
                 raise self._error(StorageError, key, told)
@@ -289,11 +288,11 @@ class HTTPStorage(Storage):
 
 
 def quoted_key(key: str) -> str:
-    """Return the name of an object as the path of a URL that clients and servers leave alone."""
+    """Return the name of an object as a URL path that clients and servers do not normalise."""
     path = quote(key, safe="/-_.~")
     if "/." not in f"/{path}":
         return path
-    # Segments of dots are steps in a path, but letters of a name.
+    # Segments of dots have a meaning in a path, but not in a name.
     return "/".join(
         part.replace(".", "%2E") if part in (".", "..") else part for part in path.split("/")
     )
@@ -309,7 +308,7 @@ def _announced_size(headers: Mapping[str, str]) -> int | None:
 
 
 def _size(answer: HTTPAnswer) -> int:
-    """Return the size of a body, of which nothing may have been read."""
+    """Return the size of a body, even if it was not read."""
     return max(len(answer.body), _announced_size(answer.headers) or 0)
 
 

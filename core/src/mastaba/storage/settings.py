@@ -12,7 +12,7 @@ _DEFAULT_TIMEOUT: Final = 30
 
 
 def require_set(environment: Environment, names: Sequence[str], storage: str) -> None:
-    """Do nothing when all variables are set that a storage needs.
+    """Check that all variables that a storage needs are set.
 
     Raises:
         AccessDeniedError: some are unset or empty; the message names all of them.
