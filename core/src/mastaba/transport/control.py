@@ -313,7 +313,7 @@ class Coordinator:
         """Release a worker that cannot apply a change and is about to be replaced.
 
         A change completes only when this worker has exited, since it may still serve the old
-        state. But the worker exits only after its requests, so they must not wait for changes.
+        state. But it exits only after its requests, which therefore must not wait for changes.
         """
         pid = channel.pid
         for asker, number, _ in self._queue:

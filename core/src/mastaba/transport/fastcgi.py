@@ -284,7 +284,7 @@ class FastCGIServer(BaseFCGIServer):  # type: ignore[misc]
     def _rest(self) -> None:
         """Leave the next requests to the other threads while they are fast enough.
 
-        Threads that serve requests within microseconds slow each other down: at every system
+        Threads that serve requests in tens of microseconds slow each other down: at every system
         call, one waits for the interpreter lock that another has just taken. One thread always
         stays. If its request takes long, another thread returns within milliseconds and stays as
         long as needed.
@@ -358,7 +358,7 @@ class FastCGIServer(BaseFCGIServer):  # type: ignore[misc]
             return
         if self._retiring and self._handover is not None:
             if connection.registered:
-                # Closing the descriptor does not remove a connection that stays open elsewhere.
+                # Closing our descriptor would not unregister a connection that stays open.
                 self._epoll.unregister(connection.descriptor)
             self._handover.give(connection.socket)
         connection.close()
