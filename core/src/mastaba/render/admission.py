@@ -1,4 +1,4 @@
-"""Which maps are drawn now, and which wait."""
+"""Admission of maps: which are drawn now and which wait."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from mastaba.errors import OverloadedError
 from mastaba.model.settings import MapLimits
 
 LIGHT: Final = 16 * 1024**2
-"""Bytes; a map that needs no more is light, such as one of 256 × 256 pixels."""
+"""Bytes; a map that needs no more is light, for example 256 × 256 pixels."""
 
 _MOST_OVERTAKING: Final = 64
-"""Maps that may be drawn before one that has waited longer."""
+"""Maps that may overtake one that has waited longer."""
 
 _GLANCE: Final = 0.2
-"""Seconds after which a waiting map looks whether its client is still there."""
+"""Seconds after which a waiting map checks whether its client is still connected."""
 
 
 @dataclass(slots=True, eq=False)
@@ -30,12 +30,12 @@ class _Waiting:
 
 
 class Admission:
-    """Lets maps in, in their order as far as there is room. Shared by all threads.
+    """Admits maps in order while there is room. Shared by all threads.
 
-    A heavy map that does not fit lets lighter ones go first, but not without end.
+    Lighter maps may overtake a heavy one that does not fit, up to a limit.
 
     Attributes:
-        running: maps that are drawn now.
+        running: maps being drawn now.
     """
 
     def __init__(self, limits: MapLimits) -> None:
@@ -48,19 +48,19 @@ class Admission:
 
     @property
     def waiting(self) -> int:
-        """Maps that wait for their turn."""
+        """Number of waiting maps."""
         return len(self._queue)
 
     @contextmanager
     def map(self, cost: int) -> Iterator[None]:
-        """Draw and encode a map inside; entered when it is its turn.
+        """Wait for the turn of a map; draw and encode it inside this context.
 
         Args:
-            cost: bytes that it needs at most.
+            cost: upper estimate of the bytes that it needs.
 
         Raises:
-            OverloadedError: too many maps are waiting, or the time of the request is over.
-            ClientGoneError: the client has hung up meanwhile.
+            OverloadedError: too many maps are waiting, or the request has timed out.
+            ClientGoneError: the client has disconnected.
         """
         with cancellation.aside():
             self._enter(cost)
@@ -95,7 +95,7 @@ class Admission:
             raise
 
     def _admit(self) -> None:
-        """Let in those who fit, from the first in the queue on."""
+        """Admit the maps that fit, from the head of the queue."""
         passed: list[_Waiting] = []
         for waiting in self._queue[:]:
             if self._fits(waiting.cost):

@@ -1,4 +1,4 @@
-"""Several layers into one, and maps onto their background (resampling.md sections 8 to 10)."""
+"""Merging of layers, and flattening onto the background (resampling.md sections 8 to 10)."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ Float32 = npt.NDArray[np.float32]
 _LUMINANCE: Final = np.array([0.2125, 0.7154, 0.0721], np.float32)
 
 _MIXING: Final = 88
-"""Bytes for each pixel while 8-bit layers are merged: colours and alpha as floats."""
+"""Bytes per pixel while 8-bit layers are merged: colours and alpha as floats."""
 
 
 def merge(images: Sequence[MapImage]) -> MapImage:
     """Return several images as one, the first at the bottom.
 
-    The result has as many channels as the richest image; areas where no layer has data are
-    without data. Pixels without data of one layer let those below show.
+    The result has as many channels as the image with the most. Where a layer has no data, the
+    layers below show; where no layer has data, the result has none.
 
     Args:
-        images: all uint8 or all float32, of one size.
+        images: all uint8 or all float32, of the same size.
     """
     if len(images) == 1:
         return images[0]
@@ -52,11 +52,11 @@ def merge(images: Sequence[MapImage]) -> MapImage:
 
 
 def merge_memory(blank: MapImage, count: int) -> int:
-    """Return an upper estimate of the bytes that merging takes for each pixel.
+    """Return an upper estimate of the bytes per pixel that merging takes.
 
     Args:
         blank: a pixel of the merged map.
-        count: of layers.
+        count: number of layers.
     """
     if count == 1:
         return 0
@@ -65,7 +65,7 @@ def merge_memory(blank: MapImage, count: int) -> int:
 
 
 def joined(images: Sequence[MapImage], axis: int) -> MapImage:
-    """Return images of one kind as one: one below the other (axis 0) or side by side (axis 1)."""
+    """Return images of the same kind joined vertically (axis 0) or side by side (axis 1)."""
     first = images[0]
     if len(images) == 1:
         return first
@@ -81,7 +81,7 @@ def joined(images: Sequence[MapImage], axis: int) -> MapImage:
 
 
 def _nodata(values: tuple[float, ...], channels: int) -> tuple[float, ...]:
-    """Return a nodata colour with more channels; transparent where it gains alpha."""
+    """Return a nodata colour with more channels; transparent if it gains alpha."""
     if channels == len(values):
         return values
     has_alpha = len(values) in (2, 4)
@@ -129,8 +129,8 @@ def _split(image: MapImage) -> tuple[Float32, Float32]:
 
 
 def _joined(colour: Float32, alpha: Float32, channels: int) -> Bytes:
-    """Return a merged picture with the channels of the output, by truncation."""
-    # The tiny addition keeps whole values that rounding noise made a little smaller.
+    """Return a merged image with the channels of the output, truncated to bytes."""
+    # The small addend keeps rounding errors from lowering an integral value by one.
     if channels < 3:
         grey = (colour @ _LUMINANCE)[:, :, np.newaxis]
         parts = [grey, alpha * 255.0] if channels == 2 else [grey * alpha]
@@ -146,8 +146,8 @@ def as_picture(image: MapImage, background: Background, *, alpha_possible: bool)
         alpha_possible: whether the format can hold an alpha channel.
 
     Returns:
-        shape (height, width, channels): with alpha when the background is transparent and the
-        format can hold it, flattened on the background otherwise. Grey stays grey where the
+        shape (height, width, channels): with alpha if the background is transparent and the
+        format can hold it, otherwise flattened onto the background. Grey stays grey if the
         background allows it.
     """
     pixels, valid = image.pixels, image.valid
@@ -155,7 +155,7 @@ def as_picture(image: MapImage, background: Background, *, alpha_possible: bool)
     channels = pixels.shape[2]
     if background.transparent and alpha_possible:
         return _with_alpha(pixels, valid)
-    # Colours that stand for numbers are not mixed with a background that nobody asked for.
+    # Colours that encode numbers are not mixed with a background that was not requested.
     default = (0, 0, 0) if image.encodes_numbers else WHITE
     red, green, blue = background.colour or default
     has_alpha = channels in (2, 4)
@@ -189,8 +189,8 @@ def _with_alpha(pixels: Bytes, valid: Mask | None) -> Bytes:
 def as_data(image: MapImage, background: Background) -> Pixels:
     """Return the pixels for a data format: TIFF, GeoTIFF, BIL, ASCII grid.
 
-    Channels stay; pixels without data hold the nodata value, or the background colour where
-    the request gives one and the pixels are 8-bit.
+    Channels stay. Pixels without data hold the nodata value, or the background colour if the
+    request gives one and the pixels are 8-bit.
     """
     pixels, valid = image.pixels, image.valid
     if background.colour is None or pixels.dtype != np.uint8 or valid is None:

@@ -1,4 +1,14 @@
-"""Maps in a format: drawn, finished and encoded strip by strip."""
+"""Maps in a format, made strip by strip.
+
+Strips of rows flow through five steps while the pieces of a response are requested, so the map is
+never held whole unless its encoder needs it whole:
+
+1. draw: `LayerMap` reads source tiles and resamples the rows of each layer.
+2. style: `StyledLayer` applies the style of the layer to them.
+3. merge: `PreparedMap` combines the layers into one strip.
+4. finish: a `Finish` function makes pixels for the format, such as flattened onto a background.
+5. encode: the `Encoder` turns strips into pieces of the response.
+"""
 
 from __future__ import annotations
 
@@ -15,14 +25,14 @@ from mastaba.model.crs import CRS
 from mastaba.render.request import MapImage, Pixels
 
 Finish = Callable[[MapImage, int], Pixels]
-"""Makes pixels for a format of a strip and the number of its first row."""
+"""Turns a strip into pixels for a format, given the strip and the number of its first row."""
 
 _FINISHED: Final = 4
-"""Copies of a strip for the encoder that finishing it makes at most."""
+"""Most copies of a strip for the encoder that finishing makes."""
 
 
 class Strips(Protocol):
-    """What a map is drawn from: a `PreparedMap`, or several that make one."""
+    """Source of a map: a `PreparedMap`, or several combined."""
 
     @property
     def width(self) -> int: ...
@@ -46,17 +56,17 @@ class Strips(Protocol):
 
 
 class EncodedMap:
-    """The bytes of a map, which are made while they are asked for.
+    """The bytes of a map, made on request.
 
     Args:
         prepared: draws it.
-        finish: makes the pixels that the encoder takes.
-        encoder: of the format.
-        options: of the encoder.
-        bbox, crs: the place of the map.
+        finish: makes the pixels for the encoder.
+        encoder: encoder of the format.
+        options: options of the encoder.
+        bbox, crs: extent of the map.
 
     Raises:
-        UnsupportedFormatError: the encoder cannot hold such pixels.
+        UnsupportedFormatError: the format cannot hold such pixels.
     """
 
     def __init__(
@@ -75,8 +85,8 @@ class EncodedMap:
         self._bbox = bbox
         self._crs = crs
         self._blank = prepared.blank
-        # A pixel without data takes the most channels: grey ones on a coloured background take
-        # three, and so do all strips then.
+        # A pixel without data needs the most channels. Grey ones on a coloured background need
+        # three, so all strips get three.
         finished = finish(self._blank, 0)
         self._dtype: np.dtype[Any] = finished.dtype
         self._channels = finished.shape[2]
@@ -85,9 +95,9 @@ class EncodedMap:
 
     @property
     def memory(self) -> int:
-        """Bytes that are held at once while the pieces are made, an upper estimate.
+        """Upper estimate of the bytes held at once while the pieces are made.
 
-        What was made already, and the cache of decoded tiles, are not in it.
+        Finished pieces and the cache of decoded tiles are not included.
         """
         prepared = self._prepared
         strip: int = prepared.strip_height * prepared.width * self._channels * self._dtype.itemsize
@@ -98,7 +108,7 @@ class EncodedMap:
         return self._prepared.height, self._prepared.width, self._channels
 
     def pieces(self) -> Iterator[bytes]:
-        """Yield the encoded map in pieces. Nothing is read before the first is asked for.
+        """Yield the encoded map in pieces. Nothing is read before the first is requested.
 
         Raises:
             InvalidParameterError: the format cannot hold a map of this size.
@@ -123,7 +133,7 @@ class EncodedMap:
 
 
 def coloured(pixels: Pixels) -> Pixels:
-    """Return grey pixels, with alpha or without, as RGB ones; others as they are."""
+    """Return grey pixels, with or without alpha, as RGB; others unchanged."""
     channels = pixels.shape[2]
     if channels > 2:
         return pixels

@@ -21,15 +21,15 @@ from mastaba.render.styled_layer import StyledLayer, is_bytes
 from mastaba.render.tile_cache import TileCache
 
 _SMALL_THINGS: Final = 1024**2
-"""Bytes: positions, weights, descriptions of tiles."""
+"""Bytes of positions, weights and tile descriptions."""
 
 
 class PreparedMap:
-    """A map of which everything is decided, and within the limits; nothing is read yet.
+    """A map within the limits, ready to draw. No tile has been read yet.
 
     Attributes:
         width, height: pixels.
-        strip_height: rows that are drawn at a time, unless the caller wants others.
+        strip_height: rows drawn at a time by default.
     """
 
     def __init__(
@@ -44,17 +44,17 @@ class PreparedMap:
 
     @property
     def is_empty(self) -> bool:
-        """Whether no pixel of the map has a place among those of a layer: all is nodata."""
+        """Whether all pixels are nodata because none has a position in any layer."""
         return all(layer.is_empty for layer in self._layers)
 
     def version(self) -> str | None:
-        """Return a text that changes with the stored tiles that the map is made of.
+        """Return a text that changes with the stored tiles of the map.
 
-        Reads nothing but indices of slabs that are not known yet. What else decides the pixels
-        (extent, CRS, kernel, style) is not in it.
+        Reads only slab indices that are not yet known. The text does not cover the other inputs
+        of the pixels (extent, CRS, kernel, style).
 
         Returns:
-            None when a storage cannot tell generations of a slab apart.
+            None if a storage cannot distinguish generations of a slab.
 
         Raises:
             SlabFormatError, StorageError: an index cannot be read.
@@ -64,17 +64,17 @@ class PreparedMap:
         return ",".join(known) if len(known) == len(versions) else None
 
     def modified(self) -> float | None:
-        """Return when the slabs of the map were modified last; see `LevelPixels.modified`."""
+        """Return when the slabs of the map were last modified; see `LevelPixels.modified`."""
         return latest(layer.modified() for layer in self._layers)
 
     @property
     def blank(self) -> MapImage:
-        """A pixel without data: it tells channels, sample type and nodata value of the map."""
+        """A pixel without data, with the channels, sample type and nodata value of the map."""
         return merge([layer.blank for layer in self._layers])
 
     @property
     def memory(self) -> int:
-        """Bytes that drawing the map holds at once, an upper estimate; an encoder needs its own."""
+        """Upper estimate of the bytes held at once while drawing, without those of an encoder."""
         cuts = self._cuts(self.strip_height)
         layers = [layer.memory(cuts) for layer in self._layers]
         merging = merge_memory(self.blank, len(layers)) * self.strip_height * self.width
@@ -88,8 +88,8 @@ class PreparedMap:
         """Yield the map in strips of rows, from the top.
 
         Args:
-            height: rows of each strip but the last one, in place of `strip_height`. The pixels
-                do not depend on it.
+            height: rows of each strip except the last, instead of `strip_height`. The pixels do
+                not depend on it.
 
         Raises:
             SlabFormatError, StorageError: the data cannot be read.
@@ -115,10 +115,10 @@ class PreparedMap:
 class Renderer:
     """Renders maps of one catalogue. Shared by all threads.
 
-    Whoever draws and encodes a map for a request does so inside ``admission.map``.
+    Callers draw and encode the map of a request inside ``admission.map``.
 
     Args:
-        tiles: decoded tiles, in place of a cache of its own.
+        tiles: cache of decoded tiles to use instead of a new one.
     """
 
     def __init__(self, catalogue: Catalogue, tiles: TileCache | None = None) -> None:
@@ -129,16 +129,16 @@ class Renderer:
         self._levels: dict[str, dict[str, LevelPixels]] = {}
 
     def of(self, catalogue: Catalogue) -> Renderer:
-        """Return the renderer of another catalogue, with the caches and limits of this one."""
+        """Return a renderer of another catalogue with the caches and limits of this one."""
         renderer = Renderer(catalogue, self.tiles)
         renderer.admission = self.admission
         return renderer
 
     def prepare(self, request: MapRequest, limits: MapSettings | None = None) -> PreparedMap:
-        """Decide how a map is made, and refuse one that asks too much.
+        """Decide how to draw a map, and refuse one beyond the limits.
 
         Args:
-            limits: in place of those of the catalogue.
+            limits: limits to use instead of those of the catalogue.
 
         Raises:
             InvalidParameterError: sizes, number of layers, source tiles or bytes beyond the
@@ -154,7 +154,7 @@ class Renderer:
         return PreparedMap(layers, request.width, request.height, limits)
 
     def render(self, request: MapRequest) -> MapImage:
-        """Prepare and draw. Raises what both raise."""
+        """Prepare and draw a map. Raises what `prepare` and `PreparedMap.draw` raise."""
         return self.prepare(request).draw()
 
     def _styled_layer(self, request: MapRequest, entry: MapLayer) -> StyledLayer:
@@ -173,7 +173,7 @@ class Renderer:
     def _level_pixels(self, layer: Layer) -> dict[str, LevelPixels]:
         levels = self._levels.get(layer.id)
         if levels is None:
-            # Two threads may make it at a time; the second takes the place of an equal one.
+            # Two threads may create it at a time; the second replaces an equal one.
             levels = self._levels[layer.id] = {
                 name: LevelPixels(layer.pyramid, reader, self.tiles)
                 for name, reader in self._catalogue.readers[layer.id].items()

@@ -1,7 +1,7 @@
 """The default rendering of float layers in picture formats, which hold 8-bit pixels only.
 
-It is a grey ramp: black at the lowest value of the coarsest level, white at the highest. Maps
-beside each other then fit together, which a range of each map would not give.
+It is a grey ramp: black at the lowest value of the coarsest level, white at the highest. With a
+range per map instead, adjacent maps would not fit together.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from mastaba.render.styled_layer import is_bytes, relief_name
 from mastaba.render.tile_cache import TileCache
 
 _TILES: Final = 4
-"""Across and down: tiles in the middle of the level whose values count."""
+"""Tiles across and down, in the middle of the level, from which the range is taken."""
 
 
 def in_picture(entry: MapLayer, catalogue: Catalogue, tiles: TileCache) -> MapLayer:
-    """Return a layer in a style that a picture format can hold; 8-bit ones stay as they are.
+    """Return a layer in a style that a picture format can hold; 8-bit ones stay unchanged.
 
     Args:
-        catalogue: that the layer is of.
-        tiles: decoded tiles kept by the renderer.
+        catalogue: catalogue of the layer.
+        tiles: decoded tiles cached by the renderer.
 
     Raises:
         SlabFormatError, StorageError: the values cannot be read.
@@ -44,7 +44,7 @@ def in_picture(entry: MapLayer, catalogue: Catalogue, tiles: TileCache) -> MapLa
 def _range(
     layer: Layer, style: Style, catalogue: Catalogue, tiles: TileCache
 ) -> tuple[float, float]:
-    """Return the values that are black and white; the first one is the lower one."""
+    """Return the values shown as black and white, the lower one first."""
     relief = relief_name(style)
     if relief is not None:
         slope = float(style.processing[relief].get("slope_max", 90))

@@ -1,4 +1,4 @@
-"""Resampling kernels and the weights they give along one axis (resampling.md 5.2 to 5.4)."""
+"""Resampling kernels and their weights along one axis (resampling.md 5.2 to 5.4)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _BASE_RADIUS: Final = {
     "lanczos_3": 3.0,
     "lanczos_4": 4.0,
 }
-# Rounding noise must not decide on which side of a pixel edge a position falls.
+# Rounding errors must not decide on which side of a pixel edge a position falls.
 _TOLERANCE: Final = 1e-7
 _TABLE_SIZE: Final = 4096
 _BLOCK_VALUES: Final = 1 << 18
@@ -29,11 +29,11 @@ _BLOCK_VALUES: Final = 1 << 18
 
 @dataclass(frozen=True, slots=True)
 class Taps:
-    """How many source pixels take part, and how far they may be.
+    """Number and reach of the source pixels that contribute to an output pixel.
 
     Attributes:
         kernel: name, ``nn`` to ``lanczos_4``.
-        count: source pixels for each output pixel.
+        count: source pixels per output pixel.
         radius: half the count; the kernel is stretched to end there.
     """
 
@@ -45,7 +45,7 @@ class Taps:
     def of(cls, kernel: str, ratio: float) -> Taps:
         """Return the taps for a ratio of output to source cell size.
 
-        Above 1 the image shrinks and the kernel widens, so that every source pixel counts;
+        Above 1 the image shrinks and the kernel widens, so every source pixel contributes.
         ``nn`` picks single pixels at any ratio.
         """
         base = _BASE_RADIUS[kernel]
@@ -69,7 +69,7 @@ class Taps:
 
 
 def evaluate(kernel: str, distances: Floats) -> Floats:
-    """Return the value of a kernel at distances from its centre, source pixels, none negative."""
+    """Return the values of a kernel at non-negative distances from its centre, source pixels."""
     d = distances
     if kernel == "nn":
         return np.where(d <= 0.5, 1.0, 0.0)
@@ -84,7 +84,7 @@ def evaluate(kernel: str, distances: Floats) -> Floats:
 
 
 def radii_of(kernel: str, ratios: Floats) -> Floats:
-    """Return how far source pixels take part, for the ratio of each output pixel."""
+    """Return the radius of the kernel in source pixels, for the ratio of each output pixel."""
     if kernel == "nn":
         return np.full_like(ratios, _BASE_RADIUS[kernel])
     return np.maximum(ratios, 1.0) * _BASE_RADIUS[kernel]
@@ -93,14 +93,14 @@ def radii_of(kernel: str, ratios: Floats) -> Floats:
 def reach_of(
     positions: Floats, radii: Floats
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Return the first source pixel of each output pixel, and how many take part."""
+    """Return the first source pixel of each output pixel, and how many contribute."""
     first = np.ceil(positions - radii - _TOLERANCE).astype(np.int64)
     return first, np.ceil(2 * radii - _TOLERANCE).astype(np.int64)
 
 
 @lru_cache(maxsize=len(_BASE_RADIUS))
 def table_of(kernel: str) -> Floats:
-    """Return a kernel from its centre to its radius, in even steps, shape (4097,)."""
+    """Return a kernel sampled evenly from its centre to its radius, shape (4097,)."""
     if kernel == "nn":
         return np.ones(_TABLE_SIZE + 1)
     return evaluate(kernel, np.linspace(0.0, _BASE_RADIUS[kernel], _TABLE_SIZE + 1))
@@ -108,10 +108,10 @@ def table_of(kernel: str) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class AxisWeights:
-    """Which source pixels make each output pixel along one axis, and with what weight.
+    """The source pixels of each output pixel along one axis, and their weights.
 
     Attributes:
-        first: shape (outputs,), index of the first source pixel; may be negative.
+        first: shape (outputs,), index of the first source pixel, possibly negative.
         weights: shape (outputs, taps), float32; each row sums to 1.
     """
 
@@ -126,14 +126,14 @@ class AxisWeights:
 
     @classmethod
     def stretched(cls, kernel: str, positions: Floats, ratios: Floats) -> AxisWeights:
-        """Return the weights where each output pixel has a ratio of its own.
+        """Return the weights where each output pixel has its own ratio.
 
         Weights beyond the taps of a pixel are 0.
         """
         radii = radii_of(kernel, ratios)
         first, count = reach_of(positions, radii)
         taps = int(count.max())
-        # No tap lies behind the last one that takes part, so that no more pixels are needed.
+        # No tap lies beyond the last contributing one, so no further pixels are needed.
         low = np.minimum(first, int((first + count).max()) - taps)
         result = np.empty((positions.size, taps), np.float32)
         block = max(1, _BLOCK_VALUES // taps)
@@ -152,7 +152,7 @@ class AxisWeights:
 
     @property
     def span(self) -> tuple[int, int]:
-        """First source pixel needed, and the one behind the last."""
+        """First source pixel needed, and the one after the last."""
         return int(self.first.min()), int(self.first.max()) + self.weights.shape[1]
 
     def shifted(self, start: int) -> AxisWeights:

@@ -1,4 +1,4 @@
-"""The map of one layer: level, window, resampling, validity; before any style."""
+"""The unstyled map of one layer: level, window, resampling, validity."""
 
 from __future__ import annotations
 
@@ -43,24 +43,24 @@ from mastaba.render.warp import warp
 Float32 = npt.NDArray[np.float32]
 
 _COARSEST: Final = 0.8
-"""A level may be coarser than wanted by 1 / 0.8 (resampling.md section 3)."""
+"""A level may be coarser than wanted by a factor of 1 / 0.8 (resampling.md section 3)."""
 
 _STRIP_PIXELS: Final = 512 * 1024
-"""Pixels of a map that are drawn at a time."""
+"""Pixels of a map drawn at a time."""
 _STRIP_SOURCE: Final = 8 * 1024**2
-"""Bytes of source pixels that they are drawn from, unless a single row takes more."""
+"""Bytes of source pixels read at a time, unless a single row needs more."""
 _CELL: Final = 16
-"""Rows of a cell of the grid of positions: strips of whole cells draw no row twice."""
+"""Rows in a cell of the position grid: strips of whole cells draw no row twice."""
 
 _HALF: Final = 0.5
 
 _OVERVIEW_LOSS: Final = 8
-"""How many times coarser than the longer side of its pixels an overview may be."""
+"""Factor by which an overview may be coarser than the longer side of its pixels."""
 
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """A part of the ground, and the pixels it is drawn in."""
+    """An area on the ground and its size in pixels."""
 
     bbox: BoundingBox
     crs: CRS
@@ -70,12 +70,12 @@ class Extent:
 
 @dataclass(frozen=True, slots=True)
 class DrawingMemory:
-    """Bytes that drawing a layer in strips takes, upper estimates.
+    """Upper estimates of the bytes needed to draw a layer in strips.
 
     Attributes:
-        kept: from one strip to the next.
-        drawing: while a strip is drawn.
-        drawn: of a strip, when it is drawn.
+        kept: held from one strip to the next.
+        drawing: held while a strip is drawn.
+        drawn: size of a drawn strip.
     """
 
     kept: int
@@ -84,14 +84,14 @@ class DrawingMemory:
 
 
 class LayerMap:
-    """How one layer is drawn in one extent: decided at once, drawn later.
+    """One layer in one extent. How to draw it is decided at once; it is drawn later.
 
     Args:
         layer: a raster layer.
         levels: its levels by tile matrix identifier.
-        extent: what is drawn.
-        same_crs: whether the CRS of the extent is, or counts as, that of the layer.
-        resolution_factor: of the wanted resolution, for the choice of the level.
+        extent: the extent to draw.
+        same_crs: whether the CRS of the extent is equal or equivalent to that of the layer.
+        resolution_factor: multiplies the wanted resolution for the choice of the level.
     """
 
     def __init__(
@@ -108,7 +108,7 @@ class LayerMap:
         assert layer.pyramid.raster is not None
         self._raster = layer.pyramid.raster
         self._is_float = layer.pyramid.format.sample == "float32"
-        # Part of the output that may hold data: first row, behind last, first column, behind last.
+        # Part of the output that may hold data: first row, row after the last, same for columns.
         self._part: tuple[int, int, int, int] | None = (0, extent.height, 0, extent.width)
         self._positions: Positions | None = None
         self._windows: dict[tuple[int, int], Window] = {}
@@ -151,7 +151,7 @@ class LayerMap:
 
     @property
     def strip_height(self) -> int:
-        """How many rows can be drawn at a time in bounded memory."""
+        """Number of rows that can be drawn at a time in bounded memory."""
         extent = self._extent
         height = _STRIP_PIXELS // extent.width
         window = self._whole_window()
@@ -163,9 +163,9 @@ class LayerMap:
         return height - height % _CELL if height > _CELL else max(1, height)
 
     def check(self, settings: MapSettings, cuts: Sequence[slice]) -> None:
-        """Refuse what would take too many tiles, or too much memory at a time.
+        """Refuse a map that needs too many tiles, or too much memory at a time.
 
-        Where no coarser level is stored, the map is drawn from an overview if that is enough.
+        If no coarser level is stored and an overview suffices, the map is drawn from it.
 
         Args:
             cuts: the ranges of rows that will be drawn.
@@ -192,7 +192,7 @@ class LayerMap:
         if isinstance(positions, LocalPositions) or (
             isinstance(positions, StraightPositions) and positions.ratios_y is not None
         ):
-            # The wide kernels next to a pole reach far beyond the level, where there are no tiles.
+            # Wide kernels near a pole reach far beyond the level, where there are no tiles.
             limits = self._level.level.limits
             rows = min(rows, limits.max_row - limits.min_row + 1)
         check_window(rows, columns, settings)
@@ -201,7 +201,7 @@ class LayerMap:
             check_source(self._bytes_of(largest), settings)
 
     def _overviews(self) -> Iterator[OverviewPixels]:
-        """Yield what may take the place of the coarsest level, the best one first."""
+        """Yield the overviews that may replace the coarsest level, the best one first."""
         positions = self._positions
         if self._level is not self._coarsest or positions is None:
             return
@@ -213,7 +213,7 @@ class LayerMap:
                 yield OverviewPixels(self._coarsest, 2**power)
 
     def _largest_window(self, cuts: Sequence[slice]) -> Window | None:
-        """Return the source pixels of the strip that takes most of them."""
+        """Return the source pixels of the strip that needs most of them."""
         windows = []
         for rows in map(self._rows_of_part, cuts):
             if rows is not None and self._has_place(self._cells(rows)):
@@ -229,7 +229,7 @@ class LayerMap:
         return True
 
     def memory(self, cuts: Sequence[slice]) -> DrawingMemory:
-        """Return upper estimates of the bytes that drawing some ranges of rows takes."""
+        """Return upper estimates of the bytes needed to draw ranges of rows."""
         channels = self._raster.channels
         pixels = max(rows.stop - rows.start for rows in cuts) * self._extent.width
         drawn = pixels * (channels * (4 if self._is_float else 1) + 1)
@@ -238,15 +238,15 @@ class LayerMap:
             return DrawingMemory(0, drawn, drawn)
         source = self._bytes_of(largest)
         kept = self._level.tile_memory(largest)
-        # As they are stored, the mosaic, and of each of its pixels whether it is data.
+        # Decoded tiles, the mosaic, and the validity of each of its pixels.
         samples = source // (4 if self._is_float else 1)
         drawing = kept + source + 6 * samples // channels
         if self._is_float:
-            # Once more, without nodata.
+            # A copy without nodata.
             drawing += source
         each = 16
         if not isinstance(self._positions, StraightPositions):
-            # Positions of pixels, and where they have a place.
+            # Positions of pixels and their validity.
             each += 48
         return DrawingMemory(kept, drawing + drawn + each * pixels, drawn)
 
@@ -256,7 +256,7 @@ class LayerMap:
 
     @property
     def is_empty(self) -> bool:
-        """Whether no pixel has a place in the CRS of the layer, so that all is nodata."""
+        """Whether all pixels are nodata because none has a position in the CRS of the layer."""
         return self._positions is None or self._part is None
 
     def version(self) -> str | None:
@@ -265,7 +265,7 @@ class LayerMap:
         return "" if window is None else self._level.version(window, self._around)
 
     def modified(self) -> float | None:
-        """Return when the slabs were modified last; see `LevelPixels.modified`."""
+        """Return when the slabs were last modified; see `LevelPixels.modified`."""
         window = self._whole_window()
         return 0.0 if window is None else self._level.modified(window, self._around)
 
@@ -275,9 +275,9 @@ class LayerMap:
         return image
 
     def strips(self, cuts: Sequence[slice]) -> Iterator[MapImage]:
-        """Yield some ranges of rows, uint8 or float32 as the pyramid, without style.
+        """Yield unstyled ranges of rows, uint8 or float32 like the pyramid.
 
-        A row has the same pixels in whatever range it is drawn.
+        A row has the same pixels in every range that contains it.
 
         Raises:
             SlabFormatError, StorageError: the data cannot be read.
@@ -287,7 +287,7 @@ class LayerMap:
             yield self._draw(rows, kept)
 
     def _draw(self, rows: slice, kept: KeptTiles) -> MapImage:
-        """Return some rows of the extent."""
+        """Return rows of the extent."""
         nodata = self._raster.nodata
         height, width = rows.stop - rows.start, self._extent.width
         inside = self._rows_of_part(rows)
@@ -309,7 +309,7 @@ class LayerMap:
         return MapImage(image, found, nodata)
 
     def _rows_of_part(self, rows: slice) -> slice | None:
-        """Return those rows, counted from the first one that may hold data; None without."""
+        """Return the rows that may hold data, counted from the first such row; None without any."""
         if self._positions is None or self._part is None:
             return None
         top, bottom, _, _ = self._part
@@ -317,10 +317,10 @@ class LayerMap:
         return inside if inside.start < inside.stop else None
 
     def _cells(self, rows: slice) -> slice:
-        """Return the rows of the cells of the grid that some rows lie in.
+        """Return the rows of the grid cells that contain some rows.
 
-        Positions inside a cell are interpolated. They come out the same, bit for bit, only from
-        the corners of the whole cell.
+        Positions inside a cell are interpolated. Only the corners of the whole cell give the
+        same positions, bit for bit, in every strip.
         """
         if not isinstance(self._positions, CurvedPositions):
             return rows
@@ -335,14 +335,14 @@ class LayerMap:
         return MapImage(*self._empty(1, 1), self._raster.nodata)
 
     def _empty(self, height: int, width: int) -> tuple[Pixels, Mask]:
-        """Return pixels of nodata, and that none of them is data."""
+        """Return nodata pixels, and a mask without valid pixels."""
         dtype = np.float32 if self._is_float else np.uint8
         pixels = np.empty((height, width, self._raster.channels), dtype)
         pixels[:] = self._raster.nodata
         return pixels, np.zeros((height, width), np.bool_)
 
     def _draw_rows(self, rows: slice, kept: KeptTiles) -> tuple[Pixels, Mask | None]:
-        """Return some rows of the part that may hold data."""
+        """Return rows of the part that may hold data."""
         positions = self._positions
         assert positions is not None
         placed = None
@@ -377,10 +377,10 @@ class LayerMap:
     def _sampled(
         self, mosaic: Mosaic, sample: Callable[[Pixels], Pixels]
     ) -> tuple[Pixels, Mask | None]:
-        """Return pixels at the positions of the map, and where they are data.
+        """Return pixels at the positions of the map, and the mask of valid ones.
 
-        Floats next to nodata are averaged over data alone; 8-bit colours mix with the nodata
-        colour. In both cases a pixel is data when at least half of its weights are.
+        Floats next to nodata are averaged over valid pixels only; 8-bit colours mix with the
+        nodata colour. In both cases a pixel is valid if at least half of its weights are.
         """
         if not self._is_float:
             pixels = sample(mosaic.pixels)
@@ -390,7 +390,7 @@ class LayerMap:
         if mosaic.valid is None:
             return sample(mosaic.pixels), None
         values = np.where(mosaic.valid[:, :, np.newaxis], mosaic.pixels, np.float32(0))
-        # Exactly 1 where no weight is missing, so that these pixels stay as they are.
+        # Exactly 1 where no weight is missing, so these pixels stay unchanged.
         weights = 1 - sample(_as_pixels(~mosaic.valid))
         valid = _valid(weights)
         safe = np.where(valid[:, :, np.newaxis], weights, np.float32(1))
@@ -399,7 +399,7 @@ class LayerMap:
         return result, valid
 
     def _taps(self, positions: Positions) -> tuple[Taps, Taps]:
-        """Return the taps across and down."""
+        """Return the horizontal and vertical taps."""
         if isinstance(positions, StraightPositions) and positions.aligned:
             return Taps.of("nn", 1.0), Taps.of("nn", 1.0)
         return Taps.of(self._kernel, positions.ratio_x), Taps.of(self._kernel, positions.ratio_y)
@@ -422,7 +422,7 @@ class LayerMap:
         return self._window_of(slice(0, self._part[1] - self._part[0]))
 
     def _window_of(self, rows: slice) -> Window:
-        """Return the source pixels that some rows take; computed once."""
+        """Return the source pixels that some rows need, cached."""
         key = rows.start, rows.stop
         window = self._windows.get(key)
         if window is None:
@@ -430,7 +430,7 @@ class LayerMap:
         return window
 
     def _window(self, rows: slice) -> Window:
-        """Return the source pixels that some rows take."""
+        """Return the source pixels that some rows need."""
         positions = self._positions
         assert positions is not None
         if isinstance(positions, LocalPositions):
@@ -441,7 +441,7 @@ class LayerMap:
             cut = positions.cut(rows.start, rows.stop - 1)
             top, bottom = _span(down, cut.rows)
             left, right = _span(across, cut.columns)
-            # Positions are yet to be cut to a fraction, which may move their first tap.
+            # Positions are rounded down later, which may move their first tap.
             return Window(top - 1, bottom + 1, left - 1, right + 1)
         top, bottom = _span(
             down,
@@ -456,7 +456,7 @@ def choose_level(pyramid: Pyramid, resolution: float) -> Level:
     """Return the level to draw from: the coarsest that is at most 1.25 times too coarse.
 
     Args:
-        resolution: wanted, CRS units of the pyramid.
+        resolution: wanted pixel size, CRS units of the pyramid.
     """
     chosen = pyramid.finest
     for level in pyramid.levels.values():
@@ -498,5 +498,5 @@ def _as_pixels(mask: Mask) -> Float32:
 
 
 def _valid(weights: Float32) -> Mask:
-    # Rounding noise must not take away a pixel of which exactly half is data.
+    # Rounding errors must not drop a pixel of which exactly half is data.
     return weights[:, :, 0] >= np.float32(_HALF - 1e-5)

@@ -12,16 +12,16 @@ from mastaba.render.relief import relief_nodata
 from mastaba.render.styled_layer import relief_name
 
 _NEAR: Final = 2e-5
-"""Of the nodata value: how far from it a stop still belongs to it, 2 for -99999."""
+"""Relative distance up to which a stop counts as nodata: 2 for -99999."""
 
 
 def legend_palette(layer: Layer, style: Style) -> Palette | None:
-    """Return the palette of a style without the stops at nodata, None without a palette.
+    """Return the palette of a style without the stops at nodata, or None without a palette.
 
     Palettes of elevations begin with stops at -99999 and just above it, which would stretch the
     legend over values that do not exist. The nodata value of hillshade, slope and aspect may be
-    data as well: there a stop is left out only if it is transparent. All values of 8-bit layers
-    may be data, so their palettes stay as they are.
+    data as well, so a stop there is omitted only if it is transparent. All values of 8-bit layers
+    may be data, so their palettes stay unchanged.
     """
     palette, raster = style.palette, layer.pyramid.raster
     if palette is None or raster is None or layer.pyramid.format.sample == "uint8":

@@ -1,4 +1,4 @@
-"""What one map may cost, checked before any of it is done."""
+"""Limits of one map, checked before any work is done."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from mastaba.model.settings import MapSettings
 from mastaba.render.request import MapRequest
 
 _FURTHEST: Final = 1e10
-"""CRS units; no CRS has a place for larger coordinates, and arithmetic none beyond 1e300."""
+"""CRS units. No CRS has larger coordinates, and arithmetic overflows beyond 1e300."""
 
 _SMALLEST: Final = 1e-12
-"""Part of a coordinate: a shorter side of an extent is lost in rounding."""
+"""Fraction of a coordinate; a shorter side of an extent is lost in rounding."""
 
 
 def check_size(request: MapRequest, settings: MapSettings) -> None:
-    """Refuse too many layers or pixels, and extents that no arithmetic can handle.
+    """Refuse too many layers or pixels, and extents beyond the range of arithmetic.
 
     Raises:
-        InvalidParameterError: naming the parameter at fault.
+        InvalidParameterError: naming the invalid parameter.
     """
     if len(request.layers) > settings.max_layers:
         raise InvalidParameterError(
@@ -34,7 +34,7 @@ def check_size(request: MapRequest, settings: MapSettings) -> None:
     bbox = request.bbox
     reach = max(map(abs, (bbox.xmin, bbox.ymin, bbox.xmax, bbox.ymax)))
     sides = min(bbox.xmax - bbox.xmin, bbox.ymax - bbox.ymin)
-    # Written so that nan is refused as well.
+    # In this form the condition also refuses NaN.
     if not (reach <= _FURTHEST and sides > _SMALLEST * reach):
         raise InvalidParameterError("BBOX is no extent on the ground", "BBOX")
     if request.width * request.height > settings.max_pixels:
@@ -42,10 +42,10 @@ def check_size(request: MapRequest, settings: MapSettings) -> None:
 
 
 def check_window(rows: int, columns: int, settings: MapSettings) -> None:
-    """Refuse a map that takes too many tiles of a layer.
+    """Refuse a map that needs too many tiles of a layer.
 
     Args:
-        rows, columns: of tiles.
+        rows, columns: numbers of tiles.
 
     Raises:
         InvalidParameterError: naming BBOX.
@@ -55,7 +55,7 @@ def check_window(rows: int, columns: int, settings: MapSettings) -> None:
 
 
 def check_source(size: int, settings: MapSettings) -> None:
-    """Refuse a map that holds too many bytes of source pixels of a layer at a time.
+    """Refuse a map that holds too many bytes of source pixels of a layer at once.
 
     Raises:
         InvalidParameterError: naming BBOX.

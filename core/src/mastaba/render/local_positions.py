@@ -1,10 +1,10 @@
-"""Positions and kernel ratios of maps whose scale varies: around the poles, or turned.
+"""Positions and kernel ratios of maps whose scale varies: near the poles, or rotated.
 
-One ratio for a whole map aliases in one part of it and blurs another. Here the ratio is that of
-each place: the length of the gradient of the source column, and of the source row, over the pixels
-of the map. Both positions and ratios are taken on a grid of 8 × 8 pixels that is anchored at the
-origin of the CRS of the map, not at a corner of the map. So they depend on the place on the ground
-and the size of a pixel alone, and maps side by side, or strips of a map, show the same there.
+One ratio for a whole map causes aliasing in one part of it and blur in another. Here each position
+has its own ratios: the lengths of the gradients of the source column and of the source row over the
+pixels of the map. Positions and ratios are computed on a grid of 8 × 8 pixels that is anchored at
+the origin of the CRS of the map, not at a corner of the map. So they depend only on the place on
+the ground and the size of a pixel, and adjacent maps or strips show the same pixels there.
 """
 
 from __future__ import annotations
@@ -20,27 +20,27 @@ from mastaba.render.kernels import radii_of, reach_of
 
 Floats = npt.NDArray[np.float64]
 Place = Callable[[Floats, Floats], tuple[Floats, Floats]]
-"""Gives source columns and rows at map positions x and y, pixels from the corner of the map."""
+"""Returns source columns and rows at map positions x and y, pixels from the corner of the map."""
 
 _PITCH: Final = 8
-# Pixels by which an interpolated position may be off; of the map where it shrinks.
+# Allowed error of an interpolated position in source pixels; in map pixels if the map shrinks.
 _UNEVEN: Final = 1.0 / 8.0
-# Corners of a block whose ratios differ more than this are too far apart for interpolation.
+# A block is not interpolated if the ratios of its corners differ by more than this factor.
 _STEEP: Final = 1.25
-# A step this many times longer than the one to the other side is a leap, not a gradient.
+# A step this many times longer than the one on the other side is a jump, not a gradient.
 _LEAP: Final = 4.0
-# Blocks of which each pixel is transformed, so that a map costs no more than a million points.
+# Most blocks whose pixels are all transformed, so that a map costs at most a million points.
 _MOST_BLOCKS: Final = (1 << 20) // (_PITCH * _PITCH)
 _CHUNK_PIXELS: Final = 1 << 16
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LocalPixels:
-    """Positions and ratios of some pixels, all of one shape (rows, columns).
+    """Positions and ratios of some pixels, all of the same shape (rows, columns).
 
     Attributes:
-        columns, rows: source positions, 0 the centre of the first pixel; not finite where a pixel
-            has no place in the source CRS.
+        columns, rows: source positions, 0 is the centre of the first pixel; not finite where a
+            pixel has no position in the source CRS.
         ratios_x, ratios_y: pixel size of the map in source columns and rows.
     """
 
@@ -55,9 +55,9 @@ class LocalPositions:
     """A rectangle of pixels of a map whose scale varies.
 
     Attributes:
-        top, left: its first row and column in the map.
-        height, width: its size.
-        source_top, source_left: where the source begins.
+        top, left: first row and column in the map.
+        height, width: size in pixels.
+        source_top, source_left: first row and column of the source.
     """
 
     grid: _Grid
@@ -67,7 +67,7 @@ class LocalPositions:
     left: int = 0
     source_top: int = 0
     source_left: int = 0
-    # Of each pixel instead.
+    # Placeholders: each pixel has its own ratios.
     ratio_x = ratio_y = 1.0
 
     def cut(self, first: int, last: int) -> LocalPositions:
@@ -75,20 +75,20 @@ class LocalPositions:
         return replace(self, top=self.top + first, height=last - first + 1)
 
     def only(self, row: int, column: int) -> LocalPositions:
-        """Return one pixel."""
+        """Return the positions of one pixel."""
         return replace(self, top=self.top + row, left=self.left + column, height=1, width=1)
 
     def shifted(self, top: int, left: int) -> LocalPositions:
-        """Return the same positions over a source that begins at a row and column."""
+        """Return the same positions over a source that starts at a row and column."""
         return replace(self, source_top=self.source_top + top, source_left=self.source_left + left)
 
     def chunks(self) -> list[slice]:
-        """Return ranges of rows that are worth computing at a time."""
+        """Return ranges of rows to compute at a time."""
         step = max(1, _CHUNK_PIXELS // self.width)
         return [slice(i, min(i + step, self.height)) for i in range(0, self.height, step)]
 
     def pixels(self, rows: slice) -> LocalPixels:
-        """Return the pixels of some rows."""
+        """Return positions and ratios of the pixels in some rows."""
         found = self.grid.pixels(
             self.top + rows.start, self.top + rows.stop, self.left, self.left + self.width
         )
@@ -99,7 +99,7 @@ class LocalPositions:
         return found
 
     def placed(self) -> npt.NDArray[np.bool_] | None:
-        """Return where pixels have a place in the source CRS; None when all have."""
+        """Return the mask of pixels with a position in the source CRS; None if all have one."""
         if self.grid.is_complete:
             return None
         parts = [self.pixels(rows) for rows in self.chunks()]
@@ -107,10 +107,10 @@ class LocalPositions:
         return None if mask.all() else mask
 
     def window(self, kernel: str) -> tuple[int, int, int, int] | None:
-        """Return the source pixels that are needed; None when no pixel has a place.
+        """Return the source pixels that are needed; None if no pixel has a position.
 
         Returns:
-            first row, row behind the last, first column, column behind the last.
+            first row, row after the last, first column, column after the last.
         """
         bounds = [self.grid.bounds(kernel, *part) for part in self._surveyed()]
         found = np.array([bound for bound in bounds if bound is not None])
@@ -128,7 +128,7 @@ class LocalPositions:
         left, right = self.left, self.left + self.width
         if self.width < self.grid.width:
             return [(self.top, self.top + self.height, left, right)]
-        # Of the whole map first, then of each strip of it: the same ranges of rows serve both.
+        # Asked for the whole map, then for each strip: both use the same cached ranges of rows.
         step = max(1, _CHUNK_PIXELS // self.width)
         start = self.top - self.top % step
         stop = self.top + self.height
@@ -143,9 +143,9 @@ class _Axis:
     """The blocks that the pixels of a map touch along one axis.
 
     Attributes:
-        start: place of the edge of the first pixel, in pixels from the origin of the CRS.
-        first: number of the first block.
-        count: of blocks.
+        start: position of the edge of the first pixel, in pixels from the origin of the CRS.
+        first: index of the first block.
+        count: number of blocks.
     """
 
     start: float
@@ -158,18 +158,18 @@ class _Axis:
         return cls(start, first, last - first + 1)
 
     def nodes(self) -> Floats:
-        """Return the corners of all blocks and one beyond either end, pixels of the map."""
+        """Return the corners of all blocks and one beyond each end, pixels of the map."""
         edges = np.arange(self.first - 1, self.first + self.count + 2, dtype=np.float64)
         return edges * _PITCH - self.start
 
     def parts(self, first: int, last: int) -> tuple[npt.NDArray[np.int64], Floats]:
-        """Return block and part of the block of each pixel."""
+        """Return the block of each pixel, and the position in the block as a fraction."""
         places = (self.start + np.arange(first, last) + 0.5) / _PITCH
         blocks = np.clip(np.floor(places).astype(np.int64) - self.first, 0, self.count - 1)
         return blocks, places - (blocks + self.first)
 
     def pixels_of(self, blocks: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """Return the first pixel of blocks, by their place in this axis."""
+        """Return the first pixel of blocks, given by their index on this axis."""
         edges = (blocks + self.first) * _PITCH - self.start
         first: npt.NDArray[np.int64] = np.ceil(edges - 0.5).astype(np.int64)
         return first
@@ -183,15 +183,15 @@ class _Grid:
     height: int
     across: _Axis
     down: _Axis
-    # Four fields at the corners of blocks: columns, rows, ratios along x and y.
+    # Four fields at the corners of blocks: columns, rows, ratios in x and y.
     nodes: tuple[Floats, Floats, Floats, Floats]
-    # Blocks that are not interpolated: their numbers down and across, and the fields of their
+    # Blocks that are not interpolated: their indices down and across, and the fields of their
     # pixels, shape (4, blocks, 8, 8).
     bent: tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
     details: Floats
     is_complete: bool
-    # Length of a full turn in source columns, after which they begin again, and the middle of the
-    # turn that this map lies in; 0 where they do not begin again.
+    # Length of a full turn in source columns, after which they repeat, and the middle of the turn
+    # that contains this map; both 0 if columns do not repeat.
     wrap: float
     centre: float
     _bounds: dict[tuple[object, ...], tuple[int, int, int, int] | None] = field(
@@ -202,7 +202,7 @@ class _Grid:
         rows, row_parts = self.down.parts(top, bottom)
         columns, column_parts = self.across.parts(left, right)
         row_parts = row_parts[:, np.newaxis]
-        # Blocks without an end to interpolate to are filled in from their details.
+        # Blocks with a corner that is not finite are filled from their details.
         with np.errstate(invalid="ignore"):
             fields = []
             for values in self.nodes:
@@ -248,7 +248,7 @@ class _Grid:
 
 def _span(kernel: str, positions: Floats, ratios: Floats) -> tuple[int, int]:
     first, count = reach_of(positions, radii_of(kernel, ratios))
-    # Positions are yet to be cut to a fraction, which may move their first tap.
+    # Positions are rounded down later, which may move their first tap.
     return int(first.min()) - 1, int((first + count).max())
 
 
@@ -264,16 +264,17 @@ def local_positions(
     """Return the positions of a map.
 
     Args:
-        place: source columns and rows at positions in the map.
+        place: returns source columns and rows at positions in the map.
         size: width and height of the map.
-        start: its left and upper edge, in its pixels from the origin of its CRS (rows downward).
-        turn: length of a full turn of the Earth in source columns; infinite when there is none.
-        wraps: whether columns begin again after a turn.
-        largest: ratio of any pixel. A single pixel, such as that of a pole, may be as large as a
-            good part of the source.
+        start: left and upper edge of the map, in its pixels from the origin of its CRS (rows
+            downward).
+        turn: length of a full turn of the Earth in source columns; infinite if there is none.
+        wraps: whether columns repeat after a turn.
+        largest: upper limit for the ratios. A single pixel, such as one at a pole, may cover a
+            large part of the source.
 
     Returns:
-        None when no pixel has a place in the source CRS.
+        None if no pixel has a position in the source CRS.
     """
     width, height = size
     across, down = _Axis.of(start[0], width), _Axis.of(start[1], height)
@@ -281,7 +282,7 @@ def local_positions(
     with np.errstate(invalid="ignore"):
         ratios, uneven, leap = _node_fields(corners, turn, largest)
         bent = leap | _any_corner(uneven) | (_any_corner_spread(ratios) > _STEEP)
-    # Those worst off first, should there be too many.
+    # If there are too many, take the worst ones.
     order = np.flatnonzero(bent.ravel())
     if order.size > _MOST_BLOCKS:
         badness = np.nan_to_num(_any_corner_spread(ratios), nan=np.inf).ravel()[order]
@@ -310,14 +311,14 @@ def local_positions(
 
 
 def gradients(place: Place, x: Floats, y: Floats, turn: float) -> tuple[Floats, Floats]:
-    """Return the kernel ratios at single positions of a map; not finite where there are none.
+    """Return the kernel ratios at single positions of a map; not finite where undefined.
 
     Args:
         place, turn: as for `local_positions`.
         x, y: positions in the map, any shape.
 
     Returns:
-        along source columns and rows, of that shape.
+        ratios along source columns and rows, of the same shape.
     """
     offsets = ((0.0, 0.0), (-0.5, 0.0), (0.5, 0.0), (0.0, -0.5), (0.0, 0.5))
     found = place(
@@ -335,8 +336,8 @@ def gradients(place: Place, x: Floats, y: Floats, turn: float) -> tuple[Floats, 
 def _node_fields(
     corners: tuple[Floats, Floats], turn: float, largest: float
 ) -> tuple[tuple[Floats, Floats], npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
-    """Return ratios at all nodes but the outer ones, which of them are uneven, and which blocks
-    have a leap between two of their corners."""
+    """Return ratios at all nodes except the outer ones, which of these nodes are uneven, and which
+    blocks have a jump between two corners."""
     ratios = []
     uneven = np.zeros(tuple(side - 2 for side in corners[0].shape), np.bool_)
     for values, period in zip(corners, (turn, np.inf), strict=True):
@@ -346,7 +347,7 @@ def _node_fields(
         above, below = high[:-1, 1:-1], high[1:, 1:-1]
         ratio = np.hypot(_typical(left, right), _typical(above, below)) / _PITCH
         errors = (np.abs(right - left) + np.abs(below - above)) / 8.0
-        # Written so that what is not finite is uneven.
+        # In this form, values that are not finite count as uneven.
         uneven |= ~(errors <= _UNEVEN * np.maximum(1.0, ratio))
         ratios.append(np.clip(ratio, 1.0, largest))
         if values is corners[0]:
@@ -363,7 +364,7 @@ def _details(
     turn: float,
     largest: float,
 ) -> Floats:
-    """Return the fields of each pixel of some blocks, shape (4, blocks, 8, 8)."""
+    """Return the fields of each pixel in some blocks, shape (4, blocks, 8, 8)."""
     steps = np.arange(-1, _PITCH + 1) + 0.5
     shape = (len(first_rows), len(steps), len(steps))
     x = np.broadcast_to((first_columns[:, np.newaxis] + steps)[:, np.newaxis, :], shape)
@@ -382,12 +383,12 @@ def _details(
 
 
 def _step(steps: Floats, period: float) -> Floats:
-    """Return steps, the near way around."""
+    """Return steps, taken the shorter way around the Earth."""
     return steps - period * np.round(steps / period) if np.isfinite(period) else steps
 
 
 def _typical(one: Floats, other: Floats) -> Floats:
-    """Return the mean length of the steps to either side, or the shorter one next to a leap."""
+    """Return the mean length of the steps on both sides, or the shorter one next to a jump."""
     one, other = np.abs(one), np.abs(other)
     short = np.fmin(one, other)
     long = np.fmax(one, other)
@@ -400,7 +401,7 @@ def _any_corner(flags: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
 
 
 def _any_corner_spread(ratios: tuple[Floats, Floats]) -> Floats:
-    """Return by which factor the ratios at the corners of each block differ."""
+    """Return the factor by which the ratios at the corners of each block differ."""
     factors = []
     for values in ratios:
         corners = np.stack([values[:-1, :-1], values[:-1, 1:], values[1:, :-1], values[1:, 1:]])
@@ -410,7 +411,7 @@ def _any_corner_spread(ratios: tuple[Floats, Floats]) -> Floats:
 
 
 def _centre(columns: Floats, turn: float) -> float:
-    """Return the middle of the shortest way around that holds all columns."""
+    """Return the middle of the shortest arc that contains all columns."""
     around = np.sort(columns % turn)
     gaps = np.diff(around, append=around[0] + turn)
     widest = int(np.argmax(gaps))

@@ -1,4 +1,4 @@
-"""Windows of a level, put together of its tiles (resampling.md section 4)."""
+"""Windows of a level, assembled from its tiles (resampling.md section 4)."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from mastaba.slab.codecs import TileDecoder
 from mastaba.slab.plan import locate_tiles, read_located
 from mastaba.slab.reader import LevelReader, StoredTile
 
-# Below this many tiles, handing them to other threads costs more than it saves.
+# With fewer tiles, using other threads costs more than it saves.
 _PARALLEL_FROM: Final = 6
 
 DECODED_AT_A_TIME: Final = 16 * 1024**2
-"""Bytes of decoded tiles that a window is put together of at a time."""
+"""Bytes of decoded tiles held at a time while a window is assembled."""
 
 Place = tuple[int, int]
 """Row and column of a tile."""
 KeptTiles = dict[Place, Pixels | None]
-"""Decoded tiles by place; None where none is stored."""
+"""Decoded tiles by row and column; None where no tile is stored."""
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Pixels of a level, from the first row and column to those behind the last."""
+    """Pixels of a level: the first row and column, and those after the last."""
 
     top: int
     bottom: int
@@ -62,7 +62,7 @@ class Mosaic:
 
     Attributes:
         pixels: shape (rows, columns, channels); nodata where there is no tile.
-        valid: shape (rows, columns), False where there is no data; None when all is data.
+        valid: shape (rows, columns), False where there is no data; None if all is data.
     """
 
     pixels: Pixels
@@ -70,17 +70,17 @@ class Mosaic:
 
 
 class LevelPixels:
-    """Gives the pixels of one level.
+    """The pixels of one level.
 
     Args:
-        pyramid: of the level; not a vector one.
-        reader: of the level.
-        cache: of decoded tiles, shared by all levels.
+        pyramid: raster pyramid of the level.
+        reader: reader of the level.
+        cache: decoded tiles, shared by all levels.
 
     Attributes:
         level: the level.
-        nodata: one value for each channel.
-        is_float: whether pixels are float32, and not uint8.
+        nodata: one value per channel.
+        is_float: whether pixels are float32 rather than uint8.
     """
 
     def __init__(self, pyramid: Pyramid, reader: LevelReader, cache: TileCache) -> None:
@@ -97,13 +97,13 @@ class LevelPixels:
         )
 
     def read(self, window: Window, around: int = 0, kept: KeptTiles | None = None) -> Mosaic:
-        """Return the pixels of a window, of any size and place.
+        """Return the pixels of a window of any size and position.
 
         Args:
-            around: tiles in a full turn of the Earth, after which columns begin again; 0 where
-                they do not.
-            kept: decoded tiles of the window before, in place of which those of this one are
-                put: the strips of a map share their tiles.
+            around: tiles in a full turn of the Earth, after which columns repeat; 0 if they do
+                not.
+            kept: decoded tiles of the previous window, replaced by those of this one: the strips
+                of a map share tiles.
 
         Raises:
             SlabFormatError, StorageError: a tile cannot be read or decoded.
@@ -114,7 +114,7 @@ class LevelPixels:
         all_stored = len(places) == _count(touched)
         if all_stored and len(places) == 1:
             (tile,) = self.tiles(_stored(places, around), kept)
-            # One tile that holds the whole window needs no copy at all.
+            # A window inside one tile needs no copy.
             if tile is not None:
                 return self._mosaic(self._part(tile, places[0], window), None)
         pixels = np.empty((*window.shape, len(self.nodata)), self._dtype)
@@ -142,11 +142,11 @@ class LevelPixels:
 
     @property
     def tiles_at_a_time(self) -> int:
-        """Number of tiles that are read and decoded at a time."""
+        """Number of tiles read and decoded at a time."""
         return max(1, DECODED_AT_A_TIME // self.tile_size)
 
     def tile_memory(self, window: Window) -> int:
-        """Return the most bytes of decoded tiles that reading a window holds."""
+        """Return the maximum bytes of decoded tiles held while a window is read."""
         return min(_count(window.tiles(self.level)), self.tiles_at_a_time) * self.tile_size
 
     @property
@@ -157,26 +157,26 @@ class LevelPixels:
 
     def _mosaic(self, pixels: Pixels, valid: Mask | None) -> Mosaic:
         if self.is_float:
-            # Elevation next to nodata must not become something between the two.
+            # Elevations must not be mixed with adjacent nodata values.
             mask = pixels[:, :, 0] != np.float32(self.nodata[0])
             valid = None if mask.all() else mask
         return Mosaic(pixels, valid)
 
     def count(self, window: Window, around: int = 0) -> tuple[int, int]:
-        """Return how many rows and columns of tiles a window takes."""
+        """Return how many rows and columns of tiles a window needs."""
         touched = window.tiles(self.level)
         return touched.max_row - touched.min_row + 1, touched.max_col - touched.min_col + 1
 
     def version(self, window: Window, around: int = 0) -> str | None:
         """Return a text that changes with the stored tiles of a window.
 
-        Reads nothing but indices of slabs that are not known yet.
+        Reads only slab indices that are not yet known.
 
         Args:
             around: as in `read`.
 
         Returns:
-            None when the storage cannot tell generations of a slab apart.
+            None if the storage cannot distinguish generations of a slab.
 
         Raises:
             SlabFormatError, StorageError: an index cannot be read.
@@ -188,7 +188,7 @@ class LevelPixels:
         """Return a text that changes with some stored tiles; see `version`.
 
         Args:
-            places: their rows and columns.
+            places: rows and columns of the tiles.
         """
         parts = [self.level.matrix.id]
         for stored in locate_tiles(self._reader, places):
@@ -201,13 +201,13 @@ class LevelPixels:
         return " ".join(parts)
 
     def modified(self, window: Window, around: int = 0) -> float | None:
-        """Return when the slabs of a window were modified last, Unix seconds.
+        """Return when the slabs of a window were last modified, Unix seconds.
 
         Args:
             around: as in `read`.
 
         Returns:
-            0 when nothing is stored there, None when the storage does not tell.
+            0 if nothing is stored there, None if the storage does not report it.
 
         Raises:
             SlabFormatError, StorageError: an index cannot be read.
@@ -216,16 +216,16 @@ class LevelPixels:
         return self.modified_of(_stored(places, around))
 
     def modified_of(self, places: Sequence[tuple[int, int]]) -> float | None:
-        """Return when the slabs of some tiles were modified last; see `modified`.
+        """Return when the slabs of some tiles were last modified; see `modified`.
 
         Args:
-            places: their rows and columns.
+            places: rows and columns of the tiles.
         """
         found = locate_tiles(self._reader, places)
         return latest(stored.modified for stored in found if stored is not None)
 
     def _places(self, touched: TileLimits, around: int) -> list[Place]:
-        """Return the rows and columns of those tiles that may be stored."""
+        """Return the rows and columns of the tiles that may be stored."""
         limits = self.level.limits
         if not around:
             common = touched.intersection(limits)
@@ -235,12 +235,12 @@ class LevelPixels:
     def tiles(
         self, places: Sequence[Place], kept: KeptTiles | None = None, *, keep: bool = True
     ) -> list[Pixels | None]:
-        """Return decoded tiles; of those not in memory, all bytes are read in one plan.
+        """Return decoded tiles. All bytes of those not in memory are read in one plan.
 
         Args:
             places: rows and columns, inside the limits.
-            kept: tiles of the strip before; holds these tiles, and no other ones, afterwards.
-            keep: whether the cache takes tiles that it does not hold yet.
+            kept: tiles of the previous strip; afterwards it holds these tiles only.
+            keep: whether new tiles are put into the cache.
 
         Raises:
             SlabFormatError, StorageError: a tile cannot be read or decoded.
@@ -248,7 +248,7 @@ class LevelPixels:
         kept = {} if kept is None else kept
         found = [kept.get(place) for place in places]
         missing = [position for position, place in enumerate(places) if place not in kept]
-        # What is not needed any more is freed before more is decoded.
+        # Free tiles no longer needed before decoding more.
         kept.clear()
         wanted: list[tuple[int, StoredTile]] = []
         located = locate_tiles(self._reader, [places[position] for position in missing])
@@ -270,24 +270,24 @@ class LevelPixels:
         for (position, stored), raw in zip(wanted, decoded, strict=True):
             tile = self._finite(raw) if self.is_float and raw is not None else raw
             found[position] = tile
-            # Where the storage knows no generations, a kept tile could be out of date.
+            # Without generations in the storage, a cached tile could be out of date.
             if keep and tile is not None and stored.version is not None:
-                # The identity after the read: the slab may have been replaced meanwhile.
+                # Use the identity after the read: the slab may have been replaced meanwhile.
                 self._cache.put(stored.identity, tile)
         kept.update(zip(places, found, strict=True))
         return found
 
     def _finite(self, tile: Pixels) -> Pixels:
-        """Return a tile with nodata in place of NaN and infinities, which kernels would spread."""
+        """Return a tile with nodata instead of NaN and infinities, which kernels would spread."""
         finite = np.isfinite(tile)
         if finite.all():
             return tile
-        # Formats of floats have one channel.
+        # Float formats have one channel.
         cleaned: Pixels = np.where(finite, tile, np.float32(self.nodata[0]))
         return cleaned
 
     def _overlap(self, place: Place, window: Window) -> tuple[slice, slice, slice, slice]:
-        """Return rows and columns of the window that a tile covers, and those of the tile."""
+        """Return the rows and columns shared with a tile, counted in the window and in the tile."""
         matrix = self.level.matrix
         top, left = place[0] * matrix.tile_height, place[1] * matrix.tile_width
         first_row, last_row = max(top, window.top), min(top + matrix.tile_height, window.bottom)
@@ -338,7 +338,7 @@ _executors_lock = threading.Lock()
 
 
 def _executor() -> ThreadPoolExecutor:
-    """Return the decoding threads of this process; threads do not outlive a fork."""
+    """Return the decoding threads of this process; threads do not survive a fork."""
     pid = os.getpid()
     with _executors_lock:
         if pid not in _executors:
@@ -350,7 +350,7 @@ def _executor() -> ThreadPoolExecutor:
 
 
 def latest(times: Iterable[float | None]) -> float | None:
-    """Return the latest of some times, 0 without any, None when one of them is unknown."""
+    """Return the latest of some times; 0 without times, None if one of them is unknown."""
     last = 0.0
     for time in times:
         if time is None:

@@ -1,8 +1,8 @@
-"""A level coarser than all that are stored, sampled from the coarsest one.
+"""A level coarser than all stored ones, sampled from the coarsest.
 
-A map of few pixels over a large extent would need every tile of a pyramid that has no coarse
-levels. It is drawn from a sample instead, so that the number of tiles depends on the pixels of
-the map and not on the ground it covers.
+In a pyramid without coarse levels, a map of few pixels over a large extent would need every tile.
+It is drawn from a sample instead, so the number of tiles depends on the pixels of the map, not on
+the ground it covers.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ import numpy.typing as npt
 from mastaba.render.mosaic import KeptTiles, LevelPixels, Mosaic, Window
 
 _BLOCK: Final = 16
-"""Pixels of an overview on each axis that one stored tile may stand for, at most."""
+"""Most pixels of an overview, on each axis, that one stored tile may represent."""
 
 _BATCH: Final = 32
-"""Tiles decoded at a time; of each only a few pixels are kept."""
+"""Tiles decoded at a time; only a few pixels of each are kept."""
 
 Indices = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Axis:
-    """Where the rows, or columns, of a window come from.
+    """The source of the rows, or columns, of a window.
 
     Attributes:
         tiles: row or column of the stored tile, -1 outside the limits.
@@ -37,15 +37,15 @@ class _Axis:
     pixels: Indices
 
     def sampled(self) -> Indices:
-        """Return each stored row or column once, ascending."""
+        """Return each row or column of tiles once, ascending."""
         return np.unique(self.tiles[self.tiles >= 0])
 
 
 class OverviewPixels:
-    """Gives the pixels of a level that is not stored; the counterpart of `LevelPixels`.
+    """The pixels of a level that is not stored; the counterpart of `LevelPixels`.
 
-    A pixel is the one in the middle of those that it stands for. Where a tile would become
-    smaller than 16 pixels, only one tile of each group is read, and stretched over the group.
+    A pixel is taken from the middle of those that it represents. If a tile would become smaller
+    than 16 pixels, only one tile of each group is read, and stretched over the group.
 
     Args:
         source: the coarsest level.
@@ -62,7 +62,7 @@ class OverviewPixels:
         )
 
     def count(self, window: Window, around: int = 0) -> tuple[int, int]:
-        """Return how many rows and columns of stored tiles a window takes."""
+        """Return how many rows and columns of stored tiles a window needs."""
         down, across = self._axes(window, around)
         return down.sampled().size, across.sampled().size
 
@@ -72,11 +72,11 @@ class OverviewPixels:
         return None if version is None else f"{self.level.matrix.id} {version}"
 
     def modified(self, window: Window, around: int = 0) -> float | None:
-        """Return when the slabs were modified last; see `LevelPixels.modified`."""
+        """Return when the slabs were last modified; see `LevelPixels.modified`."""
         return self._source.modified_of(_places(*self._axes(window, around)))
 
     def tile_memory(self, window: Window) -> int:
-        """Return the most bytes of decoded tiles that reading a window holds."""
+        """Return the maximum bytes of decoded tiles held while a window is read."""
         return self._source.tile_size * _BATCH
 
     def read(self, window: Window, around: int = 0, kept: KeptTiles | None = None) -> Mosaic:
@@ -84,7 +84,7 @@ class OverviewPixels:
 
         Args:
             around: stored tiles in a full turn of the Earth, as in `LevelPixels.read`.
-            kept: not used: of each tile only a few pixels are needed.
+            kept: not used, because only a few pixels of each tile are needed.
 
         Raises:
             SlabFormatError, StorageError: a tile cannot be read or decoded.
@@ -98,7 +98,7 @@ class OverviewPixels:
         places = _places(down, across)
         for start in range(0, len(places), _BATCH):
             batch = places[start : start + _BATCH]
-            # Keeping them would push out the tiles of ordinary maps.
+            # Caching them would evict the tiles of ordinary maps.
             for (row, col), tile in zip(batch, source.tiles(batch, keep=False), strict=True):
                 if tile is not None:
                     rows, cols = down.tiles == row, across.tiles == col
@@ -124,13 +124,13 @@ class OverviewPixels:
     def _axis(
         self, first: int, end: int, tile: int, lowest: int, highest: int, around: int = 0
     ) -> _Axis:
-        """Return where the rows or columns from ``first`` to before ``end`` come from.
+        """Return the source of the rows or columns from ``first`` to before ``end``.
 
         Args:
             tile: pixels of a tile along this axis.
             lowest, highest: limits of the tiles along this axis.
         """
-        # Floating point has room for places far outside.
+        # Floats also hold positions far outside.
         stored = np.floor((np.arange(first, end, dtype=np.float64) + 0.5) * self._factor)
         if around:
             stored %= around * tile
@@ -139,7 +139,7 @@ class OverviewPixels:
         inside = (tiles >= lowest) & (tiles <= highest)
         tiles, pixels = tiles[inside], pixels[inside]
         if group > 1:
-            # All tiles of a group show the one in its middle, each its part of it.
+            # Each tile of a group shows its part of the tile in the middle.
             pixels = (tiles % group * tile + pixels) // group
             tiles = np.clip(tiles // group * group + group // 2, lowest, highest)
         found = np.full((2, inside.size), -1, np.int64)
@@ -148,5 +148,5 @@ class OverviewPixels:
 
 
 def _places(down: _Axis, across: _Axis) -> list[tuple[int, int]]:
-    """Return the rows and columns of all tiles that are read."""
+    """Return the rows and columns of all tiles to read."""
     return [(row, col) for row in down.sampled().tolist() for col in across.sampled().tolist()]

@@ -1,4 +1,4 @@
-"""The value of one pixel of a map, as in the whole map but at the price of one pixel."""
+"""The value of one pixel of a map, the same as in the whole map but at the cost of one pixel."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ from mastaba.render.tile_cache import TileCache
 def pixel_value(
     catalogue: Catalogue, tiles: TileCache, request: MapRequest, layer: Layer, row: int, column: int
 ) -> npt.NDArray[Any]:
-    """Return the value that a layer has, without style, in one pixel of a map.
+    """Return the unstyled value of a layer in one pixel of a map.
 
-    Level, kernel and position are those of the whole map, so that the value is the one it shows.
+    Level, kernel and position are those of the whole map, so the value is the one the map shows.
 
     Args:
-        catalogue: that the layer is of.
-        tiles: decoded tiles kept by the renderer.
-        request: the map; its layers are of no account.
+        catalogue: catalogue of the layer.
+        tiles: decoded tiles cached by the renderer.
+        request: the map; its layers are ignored.
         layer: a raster layer.
-        row, column: of the pixel, from the upper left one.
+        row, column: position of the pixel, from the upper left corner.
 
     Returns:
         shape (channels,), uint8 or float32; the nodata value where there is no data.
 
     Raises:
-        InvalidParameterError: the pixel takes more source tiles than a map may.
+        InvalidParameterError: the pixel needs more source tiles than a map may.
         SlabFormatError, StorageError: the data cannot be read.
     """
     native = layer.pyramid.tile_matrix_set.crs
@@ -62,10 +62,10 @@ def _levels(catalogue: Catalogue, tiles: TileCache, layer: Layer) -> Mapping[str
 
 
 class PixelOfMap(LayerMap):
-    """The map of one layer, of which all but one pixel is left out."""
+    """The map of one layer, reduced to one pixel."""
 
     def narrow(self, row: int, column: int) -> None:
-        """Keep one pixel of the map, from then on its only one."""
+        """Reduce the map to one of its pixels."""
         positions, part = self._positions, self._part
         self._extent = replace(self._extent, width=1, height=1)
         self._part = None
@@ -99,7 +99,7 @@ def _one(ratios: Floats | None, place: int) -> Floats | None:
 
 
 def _only(positions: CurvedPositions, row: int, column: int) -> CurvedPositions:
-    """Return the positions of a map of one pixel: a grid of one point."""
+    """Return the positions of one pixel as a grid of one point."""
     line = positions.cut(row, row)
     start = np.zeros(1)
     return replace(

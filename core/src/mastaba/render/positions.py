@@ -1,4 +1,25 @@
-"""Where each pixel of a map lies among the pixels of a level (resampling.md sections 4 to 6)."""
+"""Positions of the pixels of a map among the pixels of a level (resampling.md sections 4 to 6).
+
+Between two CRSs, only the points of a grid over the output are transformed. The pixels of a cell of
+this grid lie in a quadrilateral of source pixels, and are interpolated between its corners:
+
+    output: a cell of the grid        source: a quadrilateral
+
+        c0     c      c1                               _.--B
+    r0  A------p------B                        _.--p--'    |
+        |      :      |                     A--'   :       |
+        |      :      |                    /       :       |
+    r   |......x......|                   /        x       |
+        |      :      |                  /        :   _.---D
+    r1  C------q------D                 /     _.--q---'
+                                       C--.--'
+
+    u = (c - c0) / (c1 - c0)          p = A + u (B - A)
+    v = (r - r0) / (r1 - r0)          q = C + u (D - C)
+                                      x = p + v (q - p)
+
+A cell whose middle would be off by more than an eighth of a pixel is divided.
+"""
 
 from __future__ import annotations
 
@@ -18,41 +39,41 @@ from mastaba.render.local_positions import LocalPositions, gradients, local_posi
 Floats = npt.NDArray[np.float64]
 
 _GRID_STEP: Final = 16
-# Pixels by which an interpolated position may be off.
+# Allowed error of an interpolated position in source pixels; in map pixels if the map shrinks.
 _UNEVEN: Final = 1.0 / 8.0
-# Of a grid, so that a large map around a pole costs no more than other large ones.
+# Limit for a grid, so that a large map around a pole costs no more than other large maps.
 _MOST_POINTS: Final = 1 << 20
 _CHUNK_PIXELS: Final = 1 << 16
 _ALIGNED: Final = 1.0 / 256.0
-# Positions across CRSs are cut to this part of a source pixel, so that weights come of a table.
+# Positions across CRSs are rounded down to 1/1024 of a source pixel, so weights fit in a table.
 FRACTIONS: Final = 1024
-# Part by which the ratio of a pixel may differ from that of the whole map.
+# Fraction by which the ratio of a pixel may differ from that of the whole map.
 _VARIES: Final = 0.1
 _RATIO_SAMPLES: Final = 5
 _LARGEST_RATIO: Final = 256.0
-# Within this part of a source pixel all rows of a grid have the same columns.
+# Columns count as equal in all rows of a grid within this fraction of a source pixel.
 _SEPARABLE: Final = 1.0 / 2048.0
 
 _POINTS_PER_EDGE: Final = 256
-# Part of a tile by which a full turn may miss a whole number of tiles.
+# Fraction of a tile by which a full turn may differ from a whole number of tiles.
 _WHOLE: Final = 1e-6
 
-# How far beyond the area of use of its CRS, in sizes of that area, a map may sensibly reach.
+# How far a map may plausibly extend beyond the area of use of its CRS, in sizes of that area.
 _PLAUSIBLE: Final = 4.0
 _EVERYWHERE: Final = BoundingBox(-np.inf, -np.inf, np.inf, np.inf)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StraightPositions:
-    """Positions whose column does not depend on the row, and the other way round.
+    """Positions whose column does not depend on the row, and vice versa.
 
     Attributes:
         columns, rows: shape (width,) and (height,); 0 is the centre of the first pixel of the
             level, rows count downward.
         ratio_x, ratio_y: output cell size in source pixels.
-        aligned: whether output pixels are source pixels.
-        ratios_x, ratios_y: shape (width,) and (height,), that of each column and row, where it
-            varies over the map.
+        aligned: whether output pixels coincide with source pixels.
+        ratios_x, ratios_y: shape (width,) and (height,), ratios of each column and row; None if
+            they do not vary over the map.
     """
 
     columns: Floats
@@ -70,10 +91,10 @@ class CurvedPositions:
 
     Attributes:
         across, down: shape (grid width,) and (grid height,), output columns and rows of the
-            grid points, ascending, the last one included.
+            grid points, ascending, including the last column and row.
         columns, rows: shape (grid height, grid width), positions as in `StraightPositions`; not
-            finite where a point has no place in the source CRS.
-        ratio_x, ratio_y: output cell size in source pixels, the largest of the map.
+            finite where a point has no position in the source CRS.
+        ratio_x, ratio_y: largest output cell size of the map in source pixels.
     """
 
     across: Floats
@@ -84,18 +105,18 @@ class CurvedPositions:
     ratio_y: float
 
     def placed(self) -> npt.NDArray[np.bool_] | None:
-        """Return where pixels have a place in the source CRS; None when all have."""
+        """Return the mask of pixels with a position in the source CRS; None if all have one."""
         if np.isfinite(self.columns).all():
             return None
         return np.isfinite(self.spread(self.columns + self.rows))
 
     def cut(self, first: int, last: int) -> CurvedPositions:
-        """Return the rows from ``first`` to ``last``, both included, with a grid of their own."""
+        """Return the rows from ``first`` to ``last``, both included, with their own grid."""
         if first == 0 and last == self.down[-1]:
             return self
         down = np.unique(np.concatenate([[first], self.down, [last]]))
         down = down[(down >= first) & (down <= last)]
-        # Lines of the grid stay as they are, even beside lines without a place.
+        # Grid lines stay unchanged, even next to lines without positions.
         is_line = np.isin(down, self.down)
         columns, rows = (
             _interpolated(self.down, values, down) for values in (self.columns, self.rows)
@@ -105,17 +126,17 @@ class CurvedPositions:
         return replace(self, down=down - first, columns=columns, rows=rows)
 
     def chunks(self) -> list[slice]:
-        """Return ranges of rows that are worth spreading at a time."""
+        """Return ranges of rows to interpolate at a time."""
         height = int(self.down[-1]) + 1
         step = max(1, _CHUNK_PIXELS // (int(self.across[-1]) + 1))
         return [slice(i, min(i + step, height)) for i in range(0, height, step)]
 
     def shifted(self, top: int, left: int) -> CurvedPositions:
-        """Return the same positions over a source that begins at a row and column."""
+        """Return the same positions over a source that starts at a row and column."""
         return replace(self, columns=self.columns - left, rows=self.rows - top)
 
     def spread(self, values: Floats) -> Floats:
-        """Return grid values at every pixel; not finite in the cells of points that are not."""
+        """Return grid values at every pixel; finite only in cells whose corners are finite."""
         width, height = int(self.across[-1]) + 1, int(self.down[-1]) + 1
         wide = _interpolated(self.across, values.T, np.arange(width, dtype=np.float64))
         return _interpolated(self.down, wide.T, np.arange(height, dtype=np.float64))
@@ -127,7 +148,7 @@ Positions = StraightPositions | CurvedPositions | LocalPositions
 def same_crs_positions(
     bbox: BoundingBox, width: int, height: int, matrix: TileMatrix
 ) -> StraightPositions:
-    """Return positions for an extent in the CRS of the level."""
+    """Return the positions for an extent in the CRS of the level."""
     left = (bbox.xmin - matrix.origin_x) / matrix.cell_size
     right = (bbox.xmax - matrix.origin_x) / matrix.cell_size
     top = (matrix.origin_y - bbox.ymax) / matrix.cell_size
@@ -154,7 +175,7 @@ def _is_aligned(low: float, high: float, size: int) -> bool:
 def turn_of(crs: CRS) -> float:
     """Return the length of a full turn of the Earth along x, CRS units.
 
-    Infinite where the antimeridian is no edge of the CRS.
+    Infinite if the antimeridian is not an edge of the CRS.
     """
     x, _ = transform_points(WGS84, crs, np.array([-180.0, 180.0]), np.zeros(2))
     turn = float(x[1] - x[0])
@@ -162,7 +183,7 @@ def turn_of(crs: CRS) -> float:
 
 
 def tiles_around(matrix: TileMatrix, crs: CRS) -> int:
-    """Return the tiles in a full turn of the Earth; 0 where columns do not begin again there."""
+    """Return the number of tiles in a full turn of the Earth; 0 if columns do not repeat there."""
     tiles = turn_of(crs) / (matrix.tile_width * matrix.cell_size)
     return round(tiles) if np.isfinite(tiles) and abs(tiles - round(tiles)) < _WHOLE else 0
 
@@ -171,11 +192,11 @@ def reprojected_bbox(bbox: BoundingBox, crs: CRS, source: CRS, *, go_around: boo
     """Return the box around an extent in the source CRS.
 
     Args:
-        go_around: whether the box of an extent across the antimeridian may be the near way
-            around, and so reach beyond the edge of the CRS.
+        go_around: whether the box of an extent across the antimeridian may go the shorter way
+            around, and so extend beyond the edge of the CRS.
 
     Raises:
-        ValueError: the extent, or a part of it, has no finite place there.
+        ValueError: the extent, or a part of it, has no finite position there.
     """
     box = crs.transform_bbox(bbox, source)
     turn = turn_of(source)
@@ -202,20 +223,20 @@ def reprojected_bbox(bbox: BoundingBox, crs: CRS, source: CRS, *, go_around: boo
 def other_crs_positions(
     bbox: BoundingBox, crs: CRS, width: int, height: int, matrix: TileMatrix, source: CRS
 ) -> Positions | None:
-    """Return positions for an extent in another CRS than that of the level.
+    """Return the positions for an extent in a CRS other than that of the level.
 
     The centres of every 16th pixel, and of the last one of each row and column, are transformed;
-    those between are interpolated. More of them are transformed where that would be off by more
-    than an eighth of a pixel, as in maps of the whole world in few pixels.
+    those between are interpolated. More are transformed where interpolation would be off by more
+    than an eighth of a pixel, as in maps of the whole world with few pixels.
 
-    Where the ratio of the kernel varies by more than a tenth, it is that of each pixel
-    (`mastaba.render.local_positions`); else one for the whole map, taken from end to end.
+    If the ratio of the kernel varies by more than a tenth, each pixel has its own
+    (`mastaba.render.local_positions`); otherwise the whole map has one, measured from end to end.
 
-    Where columns of tiles begin again after a full turn (`tiles_around`), positions across the
-    antimeridian go on beyond the last column.
+    If columns of tiles repeat after a full turn (`tiles_around`), positions across the
+    antimeridian continue beyond the last column.
 
     Returns:
-        None when no pixel has a place in the source CRS.
+        None if no pixel has a position in the source CRS.
     """
 
     cell_x, cell_y = (bbox.xmax - bbox.xmin) / width, (bbox.ymax - bbox.ymin) / height
@@ -239,13 +260,13 @@ def other_crs_positions(
     across, down = _grid(width, _GRID_STEP), _grid(height, _GRID_STEP)
     columns, rows = place(across, down)
     if np.isfinite(columns).all() and _is_straight(columns, rows):
-        # One row and one column say all, so that nothing has to be interpolated.
+        # One row and one column define all positions, so nothing is interpolated.
         all_columns = place(_grid(width, 1), down[:1])[0][0]
         all_rows = place(across[:1], _grid(height, 1))[1][:, 0]
         if np.isfinite(all_columns).all() and np.isfinite(all_rows).all():
             ratio_x = _ratio(all_columns[-1:] - all_columns[:1], across)
             ratio_y = _ratio(all_rows[-1:] - all_rows[:1], down)
-            # From edge to edge of each pixel, as far as these have a place.
+            # Measured from edge to edge of each pixel, if the edges have positions.
             edges = place(_grid(width + 1, 1) - 0.5, down[:1])[0][0]
             ratios_x = _varying(edges, all_columns, ratio_x)
             edges = place(across[:1], _grid(height + 1, 1) - 0.5)[1][:, 0]
@@ -292,18 +313,18 @@ def other_crs_positions(
 
 
 def _samples(size: int) -> Floats:
-    """Return centres of pixels all over a side of a map."""
+    """Return pixel centres spread over a side of a map."""
     return np.unique(np.floor(np.linspace(0, size - 1, _RATIO_SAMPLES))) + 0.5
 
 
 def _varies(ratios: Floats, ratio: float) -> bool:
-    """Tell whether ratios of pixels differ from that of the whole map; below 1 they are 1."""
+    """Return whether ratios of pixels differ from that of the map; ratios below 1 count as 1."""
     found = ratios[np.isfinite(ratios)]
     return bool((np.abs(np.maximum(found, 1.0) / max(ratio, 1.0) - 1.0) > _VARIES).any())
 
 
 def _varying(edges: Floats, positions: Floats, ratio: float) -> Floats | None:
-    """Return the ratio of each pixel along one axis, or None where they hardly vary."""
+    """Return the ratio of each pixel along one axis, or None if they hardly vary."""
     ratios = np.abs(np.diff(edges))
     if not np.isfinite(ratios).all():
         if len(positions) == 1:
@@ -314,13 +335,13 @@ def _varying(edges: Floats, positions: Floats, ratio: float) -> Floats | None:
 
 
 def _unrolled(columns: Floats, turn: float) -> Floats:
-    """Return columns without leaps of a full turn inside rows, unless that spreads them."""
+    """Return columns without jumps of a full turn inside rows, unless that widens their range."""
     if not turn or np.ptp(columns) <= turn / 2:
         return columns
     unrolled = np.unwrap(columns, period=turn, axis=1)
     first = unrolled[:, 0]
     unrolled = unrolled + (np.unwrap(first, period=turn) - first)[:, np.newaxis]
-    # Around a pole, a leap remains: better between two rows than across the whole map.
+    # Around a pole a jump remains: better between two rows than across the whole map.
     return unrolled if np.ptp(unrolled) <= max(turn, float(np.ptp(columns))) else columns
 
 
@@ -334,7 +355,7 @@ def _middles(points: Floats) -> Floats:
 
 
 def _refined(points: Floats, intervals: npt.NDArray[np.int64]) -> Floats:
-    """Return grid points with one more in the middle of some intervals, but those of a pixel."""
+    """Return grid points with one more in the middle of some intervals longer than a pixel."""
     if len(points) == 1:
         return points
     halved = np.floor(_middles(points)[intervals])
@@ -342,21 +363,23 @@ def _refined(points: Floats, intervals: npt.NDArray[np.int64]) -> Floats:
 
 
 def _scale(points: Floats, values: Floats, axis: int) -> float:
-    """Return how many source pixels a pixel of the map is."""
+    """Return the size of a map pixel in source pixels."""
     steps = np.abs(np.diff(values, axis=axis))
     steps = (steps.T if axis == 0 else steps) / np.diff(points)
     steps = steps[np.isfinite(steps)]
-    # The median: a leap at the antimeridian is no scale of the map.
+    # The median ignores a jump at the antimeridian.
     return float(np.median(steps)) if steps.size else 0.0
 
 
 def _uneven(
     values: Floats, middles: Floats, allowed: float, turn: float = 0.0
 ) -> npt.NDArray[np.bool_]:
-    """Tell in which cells of the grid the middle is not the mean of the corners.
+    """Return in which cells of the grid the middle differs from the mean of the corners.
 
-    Where the map shrinks, an error counts in pixels of the map. Cells of which a part has no
-    place are uneven.
+    Cells of which only a part has positions are uneven.
+
+    Args:
+        allowed: error in source pixels.
     """
     errors = _averaged(_averaged(values, 0), 1) - middles
     if turn:
@@ -388,14 +411,14 @@ def _is_straight(columns: Floats, rows: Floats) -> bool:
 
 
 def cut_positions(positions: Floats) -> Floats:
-    """Return positions cut to 1/1024 of a source pixel."""
+    """Return positions rounded down to 1/1024 of a source pixel."""
     return np.floor(positions * FRACTIONS) / FRACTIONS
 
 
 def _interpolated(points: Floats, values: Floats, places: Floats) -> Floats:
-    """Return values, given along axis 0 at ``points``, at ``places`` between them.
+    """Return values given along axis 0 at ``points``, interpolated at ``places``.
 
-    Between two points is nothing finite unless both are.
+    Results between two points are finite only if the values at both are.
     """
     if len(points) == 1:
         return np.repeat(values, len(places), axis=0)
@@ -407,10 +430,10 @@ def _interpolated(points: Floats, values: Floats, places: Floats) -> Floats:
 
 @lru_cache(maxsize=1024)
 def areas_to_try(crs: CRS, source: CRS) -> tuple[BoundingBox, ...]:
-    """Return the boxes that a map may be cut to, in units of its CRS, the preferred one first.
+    """Return the boxes to which a map may be clipped, in units of its CRS, the preferred one first.
 
-    A map is cut to the area of use of its own CRS. Where even that has no place in the source
-    CRS (the poles in Mercator), it is cut to that area of use as well.
+    A map is clipped to the area of use of its own CRS. If even that has no position in the source
+    CRS (the poles in Mercator), it is clipped to the area of use of the source CRS as well.
     """
     areas = [crs.area_of_use, crs.area_of_use.intersection(source.area_of_use)]
     boxes: list[BoundingBox] = []
@@ -430,9 +453,9 @@ def _area_box(crs: CRS) -> BoundingBox:
 
 
 def is_plausible(bbox: BoundingBox, crs: CRS) -> bool:
-    """Tell whether a transformed box is not blown up by a singularity, such as a pole.
+    """Return whether a transformed box is not inflated by a singularity, such as a pole.
 
-    PROJ gives the poles a finite place in Mercator; a level chosen for such a box would be
+    PROJ gives the poles a finite position in Mercator. A level chosen for such a box would be
     much too coarse.
     """
     area = _area_box(crs)
@@ -449,11 +472,11 @@ def is_plausible(bbox: BoundingBox, crs: CRS) -> bool:
 def covered_pixels(
     bbox: BoundingBox, width: int, height: int, area: BoundingBox
 ) -> tuple[int, int, int, int] | None:
-    """Return the pixels of an extent whose whole cell lies in an area.
+    """Return the pixels of an extent that lie entirely in an area.
 
     Returns:
-        first row, row behind the last, first column, column behind the last; None when there
-        are none.
+        first row, row after the last, first column, column after the last; None if there are
+        none.
     """
     cell_x, cell_y = (bbox.xmax - bbox.xmin) / width, (bbox.ymax - bbox.ymin) / height
     left = max(0, int(np.ceil((area.xmin - bbox.xmin) / cell_x - _ALIGNED)))

@@ -1,7 +1,7 @@
-"""Hillshade, slope and aspect of elevations (style.md section 6).
+"""Hillshade, slope and aspect from elevations (style.md section 6).
 
-Each pixel is computed of the nine around it, so that the elevations must reach one pixel further
-on each side than the result.
+Each pixel is computed from the 3 × 3 pixels around it, so the elevations must extend one pixel
+beyond the result on each side.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ def apply_relief(
 
     Args:
         name: one of `RELIEF_STYLES`.
-        settings: of the style.
+        settings: settings of the style.
         elevations: shape (height + 2, width + 2).
-        valid: same shape, or None when all is data.
+        valid: same shape, False where there is no data; None if all is data.
         cell_x, cell_y: ground size of a pixel, metres.
 
     Returns:
         values, shape (height, width), with the nodata value of the style where there is no
-        result; and where there is data: a pixel is without as soon as one of its nine is.
+        result; and the mask of pixels whose nine source pixels are all data, None if all are.
     """
     missing = elevations == np.float32(settings.get("image_nodata", -99999.0))
     if valid is not None:
@@ -60,7 +60,7 @@ def apply_relief(
 
 
 def relief_nodata(name: str, settings: Mapping[str, Any]) -> float:
-    """Return the value that a style gives where there is no result."""
+    """Return the value that a style writes where there is no result."""
     key, default = {
         "estompage": ("estompage_nodata", 0.0),
         "pente": ("slope_nodata", 0.0),
@@ -70,13 +70,13 @@ def relief_nodata(name: str, settings: Mapping[str, Any]) -> float:
 
 
 def _neighbours(elevations: Float64) -> list[Float64]:
-    """Return the nine neighbours a … i of each pixel, row by row from the north-west."""
+    """Return the 3 × 3 pixels a … i around each pixel, row by row from the north-west."""
     height, width = elevations.shape[0] - 2, elevations.shape[1] - 2
     return [elevations[i : i + height, j : j + width] for i in range(3) for j in range(3)]
 
 
 def _horn(elevations: Float64, cell_x: float, cell_y: float) -> tuple[Float64, Float64]:
-    """Return the gradient eastward and southward after Horn."""
+    """Return the eastward and southward gradients by Horn's method."""
     a, b, c, d, _, f, g, h, i = _neighbours(elevations)
     east = ((c + 2 * f + i) - (a + 2 * d + g)) / (8 * cell_x)
     south = ((g + 2 * h + i) - (a + 2 * b + c)) / (8 * cell_y)
@@ -87,7 +87,7 @@ def _hillshade(
     settings: Mapping[str, Any], nodata: float, elevations: Float64, cell_x: float, cell_y: float
 ) -> Float64:
     zenith = math.radians(90.0 - settings.get("zenith", 45.0))
-    # The angle of the sun counted from the east, counter-clockwise.
+    # The angle of the sun from the east, counter-clockwise.
     sun = math.radians((360.0 - settings.get("azimuth", 315.0) + 90.0) % 360.0)
     east, south = _horn(elevations, cell_x, cell_y)
     slope = np.arctan(settings.get("z_factor", 1.0) * np.hypot(east, south))

@@ -1,4 +1,4 @@
-"""What is asked of the rendering engine, and what it gives back."""
+"""Requests to the rendering engine, and its results."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ WHITE = (255, 255, 255)
 
 @dataclass(frozen=True, slots=True)
 class MapLayer:
-    """One layer of a map, in one style. Without style: the values of the pyramid."""
+    """One layer of a map in one style; without a style, the values of the pyramid."""
 
     layer: Layer
     style: Style | None
@@ -33,11 +33,11 @@ class MapRequest:
     """A map.
 
     Attributes:
-        layers: the bottom one first; raster layers only.
+        layers: raster layers, the bottom one first.
         bbox: outer edges of the border pixels, x before y, in units of ``crs``.
         width, height: pixels.
-        resolution_factor: the wanted resolution is multiplied by it for the choice of the level
-            (DPI / 90.7 in WMS).
+        resolution_factor: multiplies the wanted resolution for the choice of the level (DPI / 90.7
+            in WMS).
     """
 
     layers: tuple[MapLayer, ...]
@@ -50,12 +50,12 @@ class MapRequest:
 
 @dataclass(frozen=True, slots=True)
 class Background:
-    """What shows where a picture has no data.
+    """What a map shows where it has no data.
 
     Attributes:
-        colour: red, green, blue; None when the request gives none, which is white in pictures
-            and nodata in data formats.
-        transparent: whether a picture keeps an alpha channel, 0 where there is no data.
+        colour: red, green, blue; None if the request gives none, which means white in picture
+            formats and nodata in data formats.
+        transparent: whether picture formats keep an alpha channel, 0 where there is no data.
     """
 
     colour: tuple[int, int, int] | None = None
@@ -69,11 +69,11 @@ class MapImage:
     Attributes:
         pixels: shape (height, width, channels), dtype uint8 or float32. uint8: 1 grey, 2 grey
             and alpha, 3 RGB, 4 RGBA, colours not premultiplied. float32: values.
-        valid: shape (height, width), False where there is no data; None when all is data.
+        valid: shape (height, width), False where there is no data; None if all is data.
             Pixels without data hold the nodata value.
-        nodata: one value for each channel.
-        encodes_numbers: whether colours stand for numbers (terrain-RGB), which must not be
-            mixed with a background that nobody asked for.
+        nodata: one value per channel.
+        encodes_numbers: whether colours encode numbers (terrain-RGB), which must not be mixed
+            with a background that was not requested.
     """
 
     pixels: Pixels

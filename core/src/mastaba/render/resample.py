@@ -18,7 +18,7 @@ def resample(pixels: Pixels, rows: AxisWeights, columns: AxisWeights) -> Pixels:
     Args:
         pixels: uint8 or float32, shape (height, width, channels); the weights count from its
             first row and column, and stay inside.
-        rows, columns: weights for each output row and column.
+        rows, columns: weights of each output row and column.
 
     Returns:
         sample type of ``pixels``, shape (output rows, output columns, channels). Bytes are
@@ -31,7 +31,7 @@ def resample(pixels: Pixels, rows: AxisWeights, columns: AxisWeights) -> Pixels:
 
 
 def to_bytes(values: Float32) -> npt.NDArray[np.uint8]:
-    """Return values rounded half up and cut to 0 to 255. The values given are used up."""
+    """Return values rounded half up and clipped to 0 to 255. Modifies ``values``."""
     np.add(values, np.float32(0.5), out=values)
     np.clip(values, 0.0, 255.0, out=values)
     return values.astype(np.uint8)

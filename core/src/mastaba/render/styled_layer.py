@@ -1,4 +1,4 @@
-"""One layer of a map in its style, prepared to be drawn."""
+"""One layer of a map in its style, ready to draw."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ _STYLING: Final = dict.fromkeys(RELIEF_STYLES, 160) | {
     "colorize": 48,
     "palette": 16,
 }
-"""Bytes that a style takes for each pixel while it is applied, an upper estimate."""
+"""Upper estimate of the bytes per pixel that applying a style takes."""
 
 
 class StyledLayer:
-    """Decides at once how a layer is drawn, and draws it when asked to.
+    """Decides at once how to draw a layer, and draws it on request.
 
-    Hillshade, slope and aspect are drawn of a map one pixel larger on each side, so that
+    Hillshade, slope and aspect are computed from a map one pixel larger on each side, so
     neighbouring maps fit together.
     """
 
@@ -56,15 +56,15 @@ class StyledLayer:
 
     @property
     def strip_height(self) -> int:
-        """How many rows can be drawn at a time; see `LayerMap.strip_height`."""
+        """Number of rows that can be drawn at a time; see `LayerMap.strip_height`."""
         return self._map.strip_height
 
     def check(self, settings: MapSettings, cuts: Sequence[slice]) -> None:
-        """Refuse what would take too much; see `LayerMap.check`."""
+        """Refuse a map beyond the limits; see `LayerMap.check`."""
         self._map.check(settings, self._with_margin(cuts))
 
     def memory(self, cuts: Sequence[slice]) -> DrawingMemory:
-        """Return upper estimates of the bytes that drawing some ranges of rows takes."""
+        """Return upper estimates of the bytes needed to draw ranges of rows."""
         memory = self._map.memory(self._with_margin(cuts))
         blank = self.blank.pixels
         pixels = max(rows.stop - rows.start for rows in cuts) * self._extent.width
@@ -80,20 +80,20 @@ class StyledLayer:
 
     @property
     def is_empty(self) -> bool:
-        """Whether all is nodata; see `LayerMap.is_empty`."""
+        """Whether all pixels are nodata; see `LayerMap.is_empty`."""
         return self._map.is_empty
 
     def version(self) -> str | None:
-        """Return what changes with the stored tiles; see `LayerMap.version`."""
+        """Return a text that changes with the stored tiles; see `LayerMap.version`."""
         return self._map.version()
 
     def modified(self) -> float | None:
-        """Return when the slabs were modified last; see `LevelPixels.modified`."""
+        """Return when the slabs were last modified; see `LevelPixels.modified`."""
         return self._map.modified()
 
     @property
     def blank(self) -> MapImage:
-        """A pixel without data, in the style: it has the channels, sample type and nodata value."""
+        """A pixel without data, with the channels, sample type and nodata value of the style."""
         image = self._map.blank
         if self._style is None:
             return image
@@ -103,7 +103,7 @@ class StyledLayer:
         return _coloured(self._style, image)
 
     def strips(self, cuts: Sequence[slice]) -> Iterator[MapImage]:
-        """Yield some ranges of rows in the style; see `LayerMap.strips`."""
+        """Yield ranges of rows in the style; see `LayerMap.strips`."""
         style = self._style
         for image in self._map.strips(self._with_margin(cuts)):
             if style is None:
@@ -114,10 +114,10 @@ class StyledLayer:
                 yield _coloured(style, self._relieved(image, style, self._relief))
 
     def _with_margin(self, cuts: Sequence[slice]) -> Sequence[slice]:
-        """Return the rows of the map before any style that some rows are made of."""
+        """Return the rows of the unstyled map from which some rows are computed."""
         if self._relief is None:
             return cuts
-        # Row 0 of the larger map is the one above that of the map itself.
+        # Row 0 of the larger map is one row above row 0 of the map itself.
         return [slice(rows.start, rows.stop + 2) for rows in cuts]
 
     def _relieved(self, image: MapImage, style: Style, name: str) -> MapImage:
@@ -136,7 +136,7 @@ class StyledLayer:
 
 
 def is_bytes(layer: Layer, style: Style | None) -> bool:
-    """Tell whether the pixels of a layer in a style are 8-bit, and not floats."""
+    """Return whether the pixels of a layer in a style are 8-bit rather than floats."""
     if style is not None and (style.palette or any(n in style.processing for n in _BYTES_OUT)):
         return True
     return layer.pyramid.format.sample == "uint8" and relief_name(style) is None

@@ -1,4 +1,4 @@
-"""What styles make of pixels (style.md sections 3 to 5)."""
+"""Styles applied to pixels (style.md sections 3 to 5)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Floats = npt.NDArray[np.float64]
 def apply_palette(palette: Palette, pixels: Pixels) -> Bytes:
     """Return the colours of one-channel pixels.
 
-    8-bit values are looked up in a table of 256 colours; floats are looked up as they are.
+    8-bit values are looked up in a table of 256 colours, floats in the palette itself.
 
     Args:
         pixels: shape (height, width, 1).
@@ -42,7 +42,7 @@ def _table(palette: Palette) -> Bytes:
 
 @lru_cache(maxsize=256)
 def _entries(palette: Palette) -> tuple[Floats, Floats]:
-    """Return the values, and the colours clipped to what a byte holds, one row each."""
+    """Return values, and colours with negative components set to 0, one row per entry."""
     values = np.array([entry.value for entry in palette.entries], dtype=np.float64)
     colours = np.array(
         [(e.red, e.green, e.blue, e.alpha) for e in palette.entries], dtype=np.float64
@@ -60,10 +60,10 @@ def _colours(palette: Palette, values: npt.NDArray[Any]) -> Bytes:
 
 
 def apply_terrain_rgb(settings: Mapping[str, Any], pixels: Pixels) -> Bytes:
-    """Return values coded in three channels: height above a minimum, in steps.
+    """Return values encoded in three channels: height above a minimum, in steps.
 
     Args:
-        settings: ``min_elevation`` (-10000) and ``step`` (0.1), in units of the values.
+        settings: ``min_elevation`` (default -10000) and ``step`` (0.1), in units of the values.
         pixels: shape (height, width, 1).
 
     Returns:

@@ -1,4 +1,4 @@
-"""Decoded tiles that neighbouring maps share."""
+"""Cache of decoded tiles, shared by neighbouring maps."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import numpy.typing as npt
 
 
 class TileCache:
-    """Keeps the decoded tiles used last, up to a number of bytes.
+    """Keeps the most recently used decoded tiles, up to a number of bytes.
 
-    Keys name the generation of the slab, so a tile is never out of date.
+    Keys include the generation of the slab, so a tile is never out of date.
 
     Args:
         size: bytes; 0 keeps nothing.
@@ -30,11 +30,11 @@ class TileCache:
 
     @property
     def used(self) -> int:
-        """Bytes of the tiles kept."""
+        """Bytes of the cached tiles."""
         return self._used
 
     def get(self, key: Hashable) -> npt.NDArray[Any] | None:
-        """Return a tile, read-only, or None."""
+        """Return a read-only tile, or None."""
         with self._lock:
             tile = self._tiles.get(key)
             if tile is None:
@@ -45,7 +45,7 @@ class TileCache:
             return tile
 
     def put(self, key: Hashable, tile: npt.NDArray[np.generic]) -> None:
-        """Keep a tile, in place of those not used for longest."""
+        """Cache a tile, replacing the least recently used ones."""
         if tile.nbytes > self._size:
             return
         with self._lock:

@@ -1,4 +1,4 @@
-"""Resampling at positions of any transformation (resampling.md section 6)."""
+"""Resampling at the positions of any transformation (resampling.md section 6)."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ Floats = npt.NDArray[np.float64]
 Float32 = npt.NDArray[np.float32]
 
 LARGEST_STENCIL: Final = 32
-"""Taps; a stencil then has 132 KB. Where more take part, their weights are computed for each pixel,
-which is little beside the taps themselves."""
+"""Taps; a stencil of this size takes 132 KB. Weights of more taps are computed for each pixel,
+which costs little compared with the taps themselves."""
 
 _KEPT: Final = 64
 
@@ -41,7 +41,7 @@ class Stencil:
 
 @lru_cache(maxsize=_KEPT)
 def stencil(taps: Taps) -> Stencil:
-    """Return the stencil of some taps, at most `LARGEST_STENCIL`; the same one each time."""
+    """Return the cached stencil of at most `LARGEST_STENCIL` taps."""
     return Stencil(taps)
 
 
@@ -56,8 +56,8 @@ def warp(
     Args:
         pixels: uint8 or float32, shape (height, width, channels); the positions count from its
             first row and column, and all taps lie inside.
-        positions: of the output; rounded down to 1/1024 of a source pixel.
-        vertical, horizontal: taps; of `LocalPositions` the kernel alone counts.
+        positions: of the output pixels; rounded down to 1/1024 of a source pixel.
+        vertical, horizontal: taps; with `LocalPositions` only their kernel is used.
 
     Returns:
         sample type of ``pixels``, shape (output rows, output columns, channels); 0 where a pixel
@@ -89,7 +89,7 @@ def warp(
 def _local(
     positions: CurvedPositions | LocalPositions, rows: slice, vertical: Taps, horizontal: Taps
 ) -> tuple[Floats, Floats, Floats, Floats]:
-    """Return columns, rows and both radii of the pixels of some rows."""
+    """Return columns, rows, and both radii, for the pixels of some rows."""
     if isinstance(positions, LocalPositions):
         found = positions.pixels(rows)
         kernel = vertical.kernel
@@ -104,10 +104,10 @@ def _local(
 def _warp_locally(
     pixels: Pixels, kernel: str, columns: Floats, rows: Floats, radii_x: Floats, radii_y: Floats
 ) -> Pixels:
-    """Return the image at other positions, each with radii of its own.
+    """Return the image at other positions, each with its own radii.
 
     Args:
-        columns, rows: positions; shape (output rows, output columns), as the radii.
+        columns, rows: positions, shape (output rows, output columns), like the radii.
         radii_x, radii_y: where the kernel ends, source pixels.
     """
     columns, rows = cut_positions(columns), cut_positions(rows)
