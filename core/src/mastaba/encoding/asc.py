@@ -13,14 +13,14 @@ from mastaba.encoding.base import Strip, StripEncoder, StripRaster
 
 _SQUARE: Final = 1e-9
 _COLOURS: Final = 3
-# Weights of ITU-R BT.709, as wherever colours become grey.
+# Weights of ITU-R BT.709, as in all conversions to grey.
 _LUMINANCE: Final = np.array([0.2125, 0.7154, 0.0721], np.float32)
 _BLOCK: Final = 1 << 17
 """Samples written as text at a time."""
 
 
 class AscEncoder(StripEncoder):
-    """Writes one value for each pixel: of colours the luminance, else the first channel.
+    """Writes one value per pixel: the luminance of colours, otherwise the first channel.
 
     Numbers are the shortest decimals that read back as the same float32.
     """
@@ -42,8 +42,7 @@ class AscEncoder(StripEncoder):
 def _lines(values: Strip) -> bytes:
     """Return rows as text.
 
-    A JSON array holds the same numbers: orjson writes those of an array of numpy 50 times faster
-    than numpy does.
+    A JSON array holds the same numbers, and orjson writes them 50 times faster than numpy does.
     """
     text = orjson.dumps(np.ascontiguousarray(values), option=orjson.OPT_SERIALIZE_NUMPY)
     text = text[2:-2].replace(b"],[", b"\n").replace(b",", b" ") + b"\n"
@@ -52,7 +51,7 @@ def _lines(values: Strip) -> bytes:
 
 
 def _values(pixels: Strip) -> Strip:
-    """Return one value for each pixel, shape (rows, columns) and the same dtype."""
+    """Return one value per pixel, shape (rows, columns), same dtype."""
     if pixels.dtype != np.uint8 or pixels.shape[2] < _COLOURS:
         return pixels[:, :, 0]
     return (pixels[:, :, :_COLOURS] @ _LUMINANCE + np.float32(0.5)).astype(np.uint8)
@@ -71,7 +70,7 @@ def _header(raster: StripRaster) -> str:
     fields |= {"cellsize": dx} if math.isclose(dx, dy, rel_tol=_SQUARE) else {"dx": dx, "dy": dy}
     lines = "".join(f"{name} {_text(value)}\n" for name, value in fields.items())
     if raster.nodata:
-        # Written as the samples are, so that a reader finds them equal.
+        # Written like the samples, so that readers find equal values.
         nodata = _values(np.array([[raster.nodata]]).astype(raster.dtype))
         lines += f"NODATA_value {_lines(nodata).decode()}"
     return lines

@@ -1,4 +1,4 @@
-"""What an image encoder is."""
+"""Interface of image encoders."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ Strip = npt.NDArray[Any]
 """Some rows of a raster: shape (rows, columns, channels), dtype uint8 or float32."""
 
 _WHOLE: Final = 4
-"""Rasters held by an encoder that needs it whole: ours, two of the codec, and the result."""
+"""Copies of a raster held by an encoder that needs it whole: ours, two of the codec, the result."""
 _BY_STRIPS: Final = 16 * 1024**2
-"""Bytes of an encoder that works in strips: the strip at hand and what is made of it."""
+"""Bytes held by an encoder that works in strips: the current strip and its encoded form."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Raster:
-    """Pixels of a map, with their place on the ground.
+    """Pixels of a map, with their position on the ground.
 
     Attributes:
         pixels: shape (rows, columns, channels), dtype uint8 or float32, top row first.
         bbox: outer edges of the border pixels, x before y, CRS units.
-        crs: of ``bbox``.
+        crs: CRS of ``bbox``.
         nodata: one value per channel, or None.
     """
 
@@ -42,13 +42,13 @@ class Raster:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StripRaster:
-    """A raster that comes in strips of rows, so that it is never held as a whole.
+    """A raster in strips of rows, so that it is never held whole.
 
     Attributes:
         shape: rows, columns, channels.
         dtype: uint8 or float32.
         bbox, crs, nodata: as in `Raster`.
-        strips: from the top, of any heights, which add up to all rows. To be consumed once.
+        strips: from the top, of any heights that add up to all rows; can be consumed once.
     """
 
     shape: tuple[int, int, int]
@@ -65,7 +65,7 @@ class StripRaster:
         return cls(pixels.shape, pixels.dtype, raster.bbox, raster.crs, raster.nodata, [pixels])
 
     def regrouped(self, height: int) -> Iterator[Strip]:
-        """Yield all rows in strips of one height; the last one may be lower."""
+        """Yield all rows in strips of equal height; the last one may be lower."""
         waiting: list[Strip] = []
         missing = height
         for strip in self.strips:
@@ -98,54 +98,54 @@ class Encoder(ABC):
     """Short name, such as ``png``."""
 
     media_type: ClassVar[str]
-    """Content-Type of what it writes, and the FORMAT that asks for it."""
+    """Content-Type of the output, and the FORMAT that requests it."""
 
     extension: ClassVar[str]
-    """Of file names, without dot."""
+    """File extension, without dot."""
 
     is_picture: ClassVar[bool] = True
-    """Whether it is made for the eye: flattened on a background or transparent where there is no
-    data. Data formats keep their channels, and hold the nodata value there."""
+    """Whether the format is meant for viewing: flattened onto a background, or transparent, where
+    there is no data. Data formats keep their channels and hold the nodata value there."""
 
     holds_alpha: ClassVar[bool] = False
-    """Whether a picture in it can have an alpha channel."""
+    """Whether a picture format can hold an alpha channel."""
 
     @abstractmethod
     def accepts(self, dtype: np.dtype[np.generic], channels: int) -> bool:
-        """Tell whether rasters of this sample type and channel count can be written."""
+        """Return whether rasters of this sample type and channel count can be written."""
 
     def check_options(self, options: Mapping[str, str]) -> None:  # noqa: B027 - most take any
         """Refuse options that `encode` would refuse, before there is anything to encode.
 
         Raises:
-            InvalidParameterError: an option has a value that is not allowed.
+            InvalidParameterError: an option has an invalid value.
         """
 
     @abstractmethod
     def encode(self, raster: Raster, options: Mapping[str, str]) -> bytes:
-        """Return the encoded picture.
+        """Return the encoded image.
 
         Args:
-            raster: one that `accepts` allows.
+            raster: a raster that `accepts` allows.
             options: ``FORMAT_OPTIONS`` of the request, names in lower case; unknown ones are
                 ignored.
 
         Raises:
-            InvalidParameterError: an option has a value that is not allowed, or the format
-                cannot hold a picture of this size.
+            InvalidParameterError: an option has an invalid value, or the format cannot hold an
+                image of this size.
         """
 
     def encode_strips(self, raster: StripRaster, options: Mapping[str, str]) -> Iterator[bytes]:
-        """Yield the encoded picture in pieces.
+        """Yield the encoded image in pieces.
 
-        An encoder that does not override this gets the raster as a whole.
+        An encoder that does not override this gets the whole raster.
 
         Args:
             raster: as for `encode`; its strips are consumed.
             options: as for `encode`.
 
         Raises:
-            InvalidParameterError: as `encode`, before the first piece.
+            InvalidParameterError: as for `encode`, before the first piece.
         """
         yield self.encode(raster.whole(), options)
 
@@ -159,7 +159,7 @@ class StripEncoder(Encoder):
 
     @abstractmethod
     def encode_strips(self, raster: StripRaster, options: Mapping[str, str]) -> Iterator[bytes]:
-        """Yield the encoded picture in pieces; the bytes do not depend on the strips."""
+        """Yield the encoded image in pieces; the bytes do not depend on the strips."""
 
     def encode(self, raster: Raster, options: Mapping[str, str]) -> bytes:
         return b"".join(self.encode_strips(StripRaster.of(raster), options))

@@ -11,9 +11,9 @@ from mastaba.encoding.base import StripEncoder, StripRaster
 
 
 class BilEncoder(StripEncoder):
-    """Writes little-endian float32 without any header; uint8 samples become floats.
+    """Writes little-endian float32 without a header; uint8 samples become floats.
 
-    Rows come from the top; inside a row, all samples of the first channel, then of the second.
+    Rows start at the top. A row holds all samples of the first channel, then of the second.
     """
 
     name: ClassVar[str] = "bil"

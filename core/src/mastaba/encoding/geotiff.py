@@ -1,4 +1,4 @@
-"""GeoTIFF (OGC 19-008r4): TIFF with its place on the ground (resampling.md section 10, item 8)."""
+"""GeoTIFF (OGC 19-008r4): TIFF with georeferencing (resampling.md section 10, item 8)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _LARGEST_CODE: Final = 65535
 
 
 class GeotiffEncoder(TiffEncoder):
-    """Writes what `TiffEncoder` does, with position, CRS and the nodata value for GDAL."""
+    """Writes the same as `TiffEncoder`, with position, CRS and the nodata value for GDAL."""
 
     name: ClassVar[str] = "geotiff"
     media_type: ClassVar[str] = "image/geotiff"
@@ -59,7 +59,7 @@ def _geo_keys(crs: CRS) -> list[Field]:
     number = _epsg_number(crs.code)
     if number is not None:
         return [_key_directory([*keys, (type_key, 0, 1, number)])]
-    # Some readers show the general citation, some that of the CRS: both refer to one text.
+    # Some readers show the general citation, some that of the CRS: both refer to the same text.
     citation = f"{crs.code}|\0".encode("ascii")
     reference = (_ASCII_PARAMETERS, len(citation) - 1, 0)
     keys += [
@@ -77,10 +77,10 @@ def _key_directory(keys: Sequence[tuple[int, int, int, int]]) -> Field:
 
 @lru_cache(maxsize=1024)
 def _epsg_number(code: str) -> int | None:
-    """Return the EPSG code of the same CRS, or None when there is none that fits into a key."""
+    """Return the EPSG code of a CRS, or None if it has none that fits into a key."""
     authority, _, number = code.partition(":")
     if code == "CRS:84":
-        # Axis order does not matter here: GeoTIFF is x, y in any case.
+        # Axis order does not matter here: GeoTIFF is always x, y.
         found: int | None = 4326
     elif authority == "EPSG" and number.isdigit():
         found = int(number)

@@ -18,7 +18,7 @@ _MODES: Final = {1: ("GRAY", "Gray", 8), 3: ("RGB", "420", 16)}
 _MAX_SIDE: Final = 65500
 """Pixels; the limit of libjpeg, a little below that of the format."""
 _BLOCK: Final = 1 << 21
-"""Bytes of pixels that are encoded at a time."""
+"""Bytes of pixels encoded at a time."""
 _LONGEST_INTERVAL: Final = 0xFFFF
 """MCUs between two restart markers."""
 
@@ -30,9 +30,9 @@ _END: Final = b"\xff\xd9"
 class JpegEncoder(StripEncoder):
     """Writes uint8 rasters of 1 or 3 channels. Option ``quality``: 1 to 100, default 75.
 
-    The library takes whole pictures only. A tall picture is encoded in blocks of rows that become
-    the restart intervals of one scan (ISO/IEC 10918-1, E.1.4): coding begins anew behind a restart
-    marker, exactly as in a picture of its own.
+    The library takes whole images only. A tall image is encoded in blocks of rows that become the
+    restart intervals of one scan (ISO/IEC 10918-1, E.1.4): after a restart marker, coding starts
+    again as in a separate image.
     """
 
     name: ClassVar[str] = "jpeg"
@@ -60,7 +60,7 @@ class JpegEncoder(StripEncoder):
             if number:
                 yield bytes((0xFF, _FIRST_RESTART + (number - 1) % 8))
             else:
-                # Behind marker, length and precision of the frame header stands its height.
+                # The height follows the marker, length and precision of the frame header.
                 yield encoded[: frame + 5] + struct.pack(">H", rows) + encoded[frame + 7 : scan]
                 yield struct.pack(">HHH", 0xFFDD, 4, units * across) + encoded[scan:data]
             yield encoded[data : -len(_END)]
@@ -68,7 +68,7 @@ class JpegEncoder(StripEncoder):
 
 
 def _places(encoded: bytes) -> tuple[int, int, int]:
-    """Return where the frame header, the scan header and the data of the scan begin."""
+    """Return the offsets of the frame header, the scan header and the data of the scan."""
     frame = 0
     place = 2
     while (marker := encoded[place + 1]) != _SCAN:

@@ -1,4 +1,4 @@
-"""Values of FORMAT_OPTIONS that several encoders share (wms.md section 3.1)."""
+"""FORMAT_OPTIONS shared by several encoders (wms.md section 3.1)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _BEST: Final = 100
 
 
 def quality(options: Mapping[str, str]) -> int:
-    """Return the option ``quality``, 1 to 100; 75 when it is absent or not such a number."""
+    """Return the option ``quality``, 1 to 100; 75 if it is absent or invalid."""
     text = options.get("quality", "")
     if not (text.isascii() and text.isdigit() and len(text) <= len(str(_BEST))):
         return DEFAULT_QUALITY

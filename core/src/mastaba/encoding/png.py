@@ -1,4 +1,4 @@
-"""PNG (ISO/IEC 15948): compression tuned for speed, at about the size of common encoders."""
+"""PNG (ISO/IEC 15948), tuned for speed, with about the file size of common encoders."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NO_FILTER: Final = 0
 _UP: Final = 2
 _LEVEL: Final = 1
 _BLOCK: Final = 1 << 20
-"""Bytes that are filtered at a time."""
+"""Bytes filtered at a time."""
 
 
 class PngEncoder(StripEncoder):
@@ -61,7 +61,7 @@ def encode_indexed(indices: Bytes, palette: Sequence[tuple[int, int, int, int]])
     chunks = _chunk(b"PLTE", colours)
     if alphas:
         chunks += _chunk(b"tRNS", alphas)
-    # Differences of indices mean nothing, so filters only make the picture larger.
+    # Differences of indices have no meaning, so filters only make the file larger.
     return b"".join(_png(indices.shape, [indices], _INDEXED, _NO_FILTER, chunks))
 
 
@@ -76,12 +76,12 @@ def _png(
     filter_type: int,
     chunks: bytes = b"",
 ) -> Iterator[bytes]:
-    """Yield a picture in pieces.
+    """Yield an image in pieces.
 
     Args:
         shape: rows and columns.
-        blocks: its rows, in arrays whose first axis they are.
-        chunks: what stands between the header and the pixels.
+        blocks: arrays of consecutive rows, along the first axis.
+        chunks: chunks between the header and the pixels.
     """
     rows, columns = shape
     header = struct.pack(">IIBBBBB", columns, rows, 8, colour_type, 0, 0, 0)
@@ -102,13 +102,13 @@ def _png(
 
 
 def _filtered(samples: Bytes, above: Bytes | None, filter_type: int) -> Bytes:
-    """Return rows with their filter in front; ``above`` is the row before the first one."""
+    """Return filtered rows, each after its filter type; ``above`` is the row before the first."""
     result = np.empty((len(samples), samples.shape[1] + 1), np.uint8)
     result[:, 0] = filter_type
     if filter_type == _NO_FILTER:
         result[:, 1:] = samples
     else:
-        # The row above the first one of a picture counts as zeros.
+        # The row above the first one of an image counts as zeros.
         result[0, 1:] = samples[0] if above is None else samples[0] - above
         np.subtract(samples[1:], samples[:-1], out=result[1:, 1:])
     return result

@@ -1,4 +1,4 @@
-"""Compression of the rows of a picture in the ways of TIFF 6.0 (sections 9, 13, Adobe deflate)."""
+"""Compression of image rows as in TIFF 6.0 (sections 9, 13, Adobe deflate)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ COMPRESSIONS: Final = {"raw": 1, "lzw": 5, "deflate": 8, "packbits": 32773}
 
 
 def encode_strips(rows: npt.NDArray[np.uint8], compression: str, height: int) -> list[bytes]:
-    """Return some rows of a picture in strips.
+    """Return rows of an image as compressed strips.
 
     Args:
         rows: shape (rows, bytes of a row), contiguous.
@@ -33,7 +33,7 @@ def encode_strips(rows: npt.NDArray[np.uint8], compression: str, height: int) ->
 
 
 def _by_libtiff(rows: npt.NDArray[np.uint8], compression: str, height: int) -> list[bytes]:
-    # Both compressions see bytes only: a grey picture of the same bytes gives the same strips.
+    # Both compressions see bytes only: a grey image of the same bytes gives the same strips.
     from PIL import Image, TiffImagePlugin
 
     stream = io.BytesIO()

@@ -1,4 +1,4 @@
-"""TIFF 6.0: little-endian, strips, any of four compressions."""
+"""TIFF 6.0: little-endian, in strips, with one of four compressions."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _INLINE: Final = 4
 """Bytes of values that fit into the directory entry itself."""
 _UNASSOCIATED_ALPHA: Final = 2
 _STRIP: Final = 1 << 16
-"""Bytes of a strip of the file before compression: readers take one at a time."""
+"""Bytes of a strip in the file before compression: readers load one at a time."""
 _BLOCK: Final = 1 << 20
-"""Bytes that are compressed at a time."""
+"""Bytes compressed at a time."""
 _LARGEST: Final = (1 << 32) - (1 << 24)
-"""Bytes of pixels: offsets have 32 bits, and the directory and poor compression need room."""
+"""Bytes of pixels. Offsets have 32 bits; the directory and poor compression need extra room."""
 _IN_MEMORY: Final = 1 << 22
-"""Bytes of compressed strips that wait in memory for the directory; more wait in a file."""
+"""Bytes of compressed strips buffered in memory until the directory is sent; more go to a file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +35,8 @@ class Field:
     """One entry of the directory.
 
     Attributes:
-        tag: its number.
-        kind: letter of `struct`: ``s`` text, ``H`` short, ``I`` long, ``d`` double.
+        tag: tag number.
+        kind: letter as in `struct`: ``s`` text, ``H`` short, ``I`` long, ``d`` double.
         values: at least one.
     """
 
@@ -47,7 +47,7 @@ class Field:
     _TYPES: ClassVar[Mapping[str, int]] = {"s": 2, "H": 3, "I": 4, "d": 12}
 
     def packed(self) -> tuple[int, int, bytes]:
-        """Return type number, count and bytes of the values."""
+        """Return the type number, count and bytes of the values."""
         number = self._TYPES[self.kind]
         if isinstance(self.values, bytes):
             return number, len(self.values), self.values
@@ -59,7 +59,7 @@ class Field:
 
 
 class TiffEncoder(StripEncoder):
-    """Writes uint8 rasters of 1 to 4 channels and float32 ones of any.
+    """Writes uint8 rasters of 1 to 4 channels, and float32 rasters of any number of channels.
 
     Option ``compression``: ``raw`` (default), ``lzw``, ``deflate``, ``packbits``.
     """
@@ -94,7 +94,7 @@ class TiffEncoder(StripEncoder):
             for strip in raster.strips:
                 yield _samples(strip).tobytes()
             return
-        # The directory, which comes first, tells the sizes of all strips.
+        # The directory comes first and contains the sizes of all strips.
         sizes: list[int] = []
         with SpooledTemporaryFile(_IN_MEMORY) as waiting:
             for block in raster.regrouped(height * max(1, _BLOCK // (height * row_size))):
@@ -145,7 +145,7 @@ def _layout(shape: Sequence[int], is_float: bool) -> list[Field]:
 
 
 def _directory(fields: Sequence[Field], sizes: Sequence[int]) -> bytes:
-    """Return all that stands before the strips: header, directory, values that do not fit into it.
+    """Return everything before the strips: header, directory, values that do not fit into it.
 
     Args:
         sizes: bytes of each strip.
@@ -165,7 +165,7 @@ def _directory(fields: Sequence[Field], sizes: Sequence[int]) -> bytes:
             directory.append(packed.ljust(_INLINE, b"\0"))
         else:
             directory.append(struct.pack("<I", position))
-            packed += b"\0" * (len(packed) % 2)  # values begin at even places
+            packed += b"\0" * (len(packed) % 2)  # values start at even offsets
             values.append(packed)
             position += len(packed)
     return b"".join([*directory, struct.pack("<I", 0), *values])

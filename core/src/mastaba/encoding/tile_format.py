@@ -1,4 +1,4 @@
-"""Pixels in the formats that pyramids store, as tile services send them."""
+"""Encoders for the tile formats of pyramids, as sent by tile services."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _COMPRESSIONS: Final = {
 def tile_encoder(tile_format: TileFormat) -> tuple[Encoder, Mapping[str, str]]:
     """Return the encoder for tiles of a raster format, and its options (slab.md section 4.4).
 
-    What it writes needs no Content-Encoding.
+    The output needs no Content-Encoding.
     """
     if tile_format.codec is Codec.JPEG:
         return JpegEncoder(), MappingProxyType({"quality": _QUALITIES[tile_format.name]})

@@ -1,4 +1,4 @@
-"""WebP, where Pillow was built with it."""
+"""WebP, if Pillow was built with it."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from mastaba.encoding.options import quality
 from mastaba.errors import InvalidParameterError
 
 _MAX_SIDE: Final = 16383
-"""Pixels; what the format has bits for."""
+"""Pixels; the limit of the format."""
 _METHOD: Final = 2
-"""Effort, 0 to 6: more costs much time and saves little."""
+"""Effort, 0 to 6: more takes much time and saves little."""
 _BYTES_OF_A_PIXEL: Final = 16
-"""Held for each pixel: our picture, that of Pillow, that of the codec, and the result."""
+"""Held per pixel: our image, those of Pillow and the codec, and the result."""
 
 
 def is_available() -> bool:
-    """Tell whether WebP can be written here."""
+    """Return whether WebP can be written here."""
     return find_spec("PIL._webp") is not None
 
 
@@ -38,7 +38,7 @@ class WebpEncoder(Encoder):
         return dtype == np.uint8 and 1 <= channels <= 4
 
     def encode_strips(self, raster: StripRaster, options: Mapping[str, str]) -> Iterator[bytes]:
-        # Refused before the strips are drawn. The library takes whole pictures only.
+        # Checked before the strips are drawn. The library takes whole images only.
         _check_size(raster.shape)
         yield from super().encode_strips(raster, options)
 
@@ -53,7 +53,7 @@ class WebpEncoder(Encoder):
         _check_size(pixels.shape)
         channels = pixels.shape[2]
         if channels < 3:
-            # The format has no grey.
+            # WebP has no grey.
             pixels = pixels[:, :, [0, 0, 0, 1] if channels == 2 else [0, 0, 0]]
         stream = io.BytesIO()
         image = Image.fromarray(np.ascontiguousarray(pixels))
