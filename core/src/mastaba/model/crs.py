@@ -54,8 +54,8 @@ class CRS:
             before x. Only EPSG codes can; ``CRS:84`` and IGNF are always x, y.
         metres_per_unit: of the CRS axes, for scale denominators: as in existing servers, degrees
             on the equator of WGS 84 for geographic CRSs and 1 for all others.
-        area_of_use: degrees; the whole world where PROJ knows none. One that crosses the
-            antimeridian reaches around the whole Earth here.
+        area_of_use: degrees; the whole world if PROJ has none. An area across the antimeridian
+            spans the whole Earth here.
         areas_of_use: the same as one box, or as two on both sides of the antimeridian.
     """
 
@@ -144,11 +144,11 @@ def geographic_bbox(bbox: BoundingBox, crs: CRS) -> BoundingBox:
 
 
 def _with_poles(geographic: BoundingBox, bbox: BoundingBox, crs: CRS) -> BoundingBox:
-    """Return a geographic box with the poles that lie inside, which no edge comes near to."""
+    """Return a geographic box extended to the poles inside ``bbox``, which its edges miss."""
     if crs.is_geographic:
         return geographic
     for latitude in (-90.0, 90.0):
-        # Where a pole is no point, as in Mercator, its longitudes have places of their own.
+        # If a pole is not a point, as in Mercator, each longitude has its own position there.
         x, y = transform_points(
             WGS84, crs, np.array([0.0, 120.0, 240.0]), np.full(3, latitude, np.float64)
         )
@@ -184,7 +184,7 @@ def transform_points(source: CRS, target: CRS, x: Floats, y: Floats) -> tuple[Fl
 
 
 _TRANSFORMERS: Final = 32
-"""For each thread; with the grids of its datum shifts, one may take a megabyte."""
+"""Per thread. A transformer with the grids of its datum shifts may take a megabyte."""
 
 _threads = threading.local()
 
@@ -194,7 +194,7 @@ def _transformer(source: str, target: str) -> pyproj.Transformer:
     cache: dict[tuple[str, str], pyproj.Transformer] | None = getattr(_threads, "cache", None)
     if cache is None:
         cache = _threads.cache = {}
-    # Taken out and put in again, so that the one not used for longest comes first.
+    # Removed and added again, so the least recently used one comes first.
     found = cache.pop((source, target), None) or pyproj.Transformer.from_crs(
         _proj_name(source), _proj_name(target), always_xy=True
     )

@@ -1,4 +1,4 @@
-"""Where a layer lies: the boxes that every document announces (layer.md section 4)."""
+"""Extents of layers: the boxes that all documents contain (layer.md section 4)."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from mastaba.model.layer import Layer
 from mastaba.model.pyramid import Level, Pyramid
 
 _SCREEN: Final = 1024
-"""Pixels on each side; a map of the web shows about so many."""
+"""Pixels on each side, about the size of a web map."""
 
-# Codes whose box is the geographic one, digit for digit (conformance.md W-19).
+# Codes whose box is exactly the geographic one (conformance.md W-19).
 _GEOGRAPHIC: Final = ("CRS:84", "EPSG:4326")
 
 
 def pyramid_bbox(pyramid: Pyramid) -> BoundingBox:
     """Return the box around the data of all levels, CRS of the tile matrix set.
 
-    The tiles of a coarse level reach beyond the data that it shares with finer levels, up to the
-    whole world. So a coarser level counts only where it has more tiles than the finer ones need.
+    The tiles of a coarse level extend beyond the data that it shares with finer levels, up to the
+    whole world. So a coarser level counts only if it has more tiles than the finer ones need.
     """
     finest = pyramid.finest
     box = finest.matrix.bbox_of(finest.limits)
@@ -37,14 +37,14 @@ def pyramid_bbox(pyramid: Pyramid) -> BoundingBox:
 def bbox_in(layer: Layer, crs: CRS, equivalences: Equivalences | None = None) -> BoundingBox | None:
     """Return the box of a layer in a CRS, x before y.
 
-    A layer that reaches beyond the area of use of the CRS is cut to it: beyond, coordinates have
-    no sense, and at some places no end.
+    A layer that extends beyond the area of use of the CRS is clipped to it: outside, coordinates
+    are meaningless and may be infinite.
 
     Args:
-        equivalences: CRSs that count as the same.
+        equivalences: CRSs that count as equal.
 
     Returns:
-        None when nothing of the layer lies in the area of use of the CRS.
+        None if no part of the layer is in the area of use of the CRS.
     """
     native = layer.pyramid.tile_matrix_set.crs
     if crs.code in _GEOGRAPHIC:
@@ -54,7 +54,7 @@ def bbox_in(layer: Layer, crs: CRS, equivalences: Equivalences | None = None) ->
     return _cut(layer.geographic_bbox, crs)
 
 
-# Many layers lie in one place, and a transformation takes a while.
+# Many layers have the same extent, and transformations are slow.
 @lru_cache(maxsize=1024)
 def _cut(geographic: BoundingBox, crs: CRS) -> BoundingBox | None:
     boxes = []
@@ -67,7 +67,7 @@ def _cut(geographic: BoundingBox, crs: CRS) -> BoundingBox | None:
 
 
 def geographic_extent(layers: Iterable[Layer]) -> BoundingBox | None:
-    """Return the box around layers, WGS 84 degrees; None without any."""
+    """Return the box around layers, WGS 84 degrees; None for no layers."""
     boxes = [layer.geographic_bbox for layer in layers]
     return reduce(BoundingBox.union, boxes) if boxes else None
 

@@ -59,11 +59,11 @@ class Layer:
     Attributes:
         pyramid: composed of the level ranges of one or more pyramids.
         styles: at least one for raster layers, the first is the default; none for vector ones.
-        native_bbox: around the data of all levels, or as the operator says; in the CRS of the
-            tile matrix set.
+        native_bbox: around the data of all levels, or as configured; in the CRS of the tile
+            matrix set.
         geographic_bbox: the same in WGS 84 degrees, longitude is x.
         resampling: kernel name, ``nn`` to ``lanczos_4``.
-        extra_crs: codes offered for maps besides the native and the global ones.
+        extra_crs: codes offered for maps in addition to the native and the global ones.
         extra_tile_matrix_sets: offered by tile services when tiles may be reprojected.
         hidden_from: names of the services that do not publish the layer.
         cache_control: Cache-Control header of tiles, or None for no header.

@@ -32,7 +32,7 @@ class MapSettings:
     """``global.map``: limits and choices of WMS and OGC API Maps (services-config.md 2.1).
 
     Attributes:
-        overviews: whether a map that would take too many tiles of the coarsest level may be
+        overviews: whether a map that would need too many tiles of the coarsest level may be
             drawn from a sample of them.
     """
 
@@ -57,12 +57,12 @@ class MapSettings:
 
 @dataclass(frozen=True, slots=True)
 class MapLimits:
-    """What the maps of one process may take, all of them together.
+    """Limits for all maps of one process together.
 
     Attributes:
-        memory: bytes. A map that needs more is drawn when no other one is.
-        concurrent: maps drawn at a time; heavy ones take half of these places at most.
-        waiting: maps that wait for their turn; further ones are refused.
+        memory: bytes. A map that needs more is drawn alone.
+        concurrent: maps drawn at a time; heavy ones take at most half of these places.
+        waiting: maps that may wait for their turn; further ones are refused.
     """
 
     memory: int = 256 * 1024**2
@@ -77,7 +77,8 @@ class Settings:
     Attributes:
         enabled: whether services are turned on (health and admin always are).
         tile_reprojection: whether layers are offered in their extra tile matrix sets.
-        cors: whose pages may read answers: False for none, True for every origin, or origins.
+        cors: origins whose pages may read responses: False for none, True for all, or the allowed
+            ones.
         default_style: file id of the style for raster layers that have no usable one.
     """
 
