@@ -1,1 +1,1 @@
-"""Measures what a request costs, from the outside: ``python -m benchmarks --help``."""
+"""Measures the cost of requests from outside the server: ``python -m benchmarks --help``."""

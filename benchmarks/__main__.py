@@ -1,4 +1,4 @@
-"""The command line of the benchmarks."""
+"""Command line of the benchmarks."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _SERVERS = {"fastcgi": fastcgi_behind_nginx, "http": plain_http}
 
 
 def main() -> int:
-    """Measure and print; 1 when nothing could be measured or an answer was wrong."""
+    """Measure and print; return 1 if nothing could be measured or a response was wrong."""
     arguments = _parser().parse_args()
     try:
         require_programs()

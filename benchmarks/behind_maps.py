@@ -1,7 +1,7 @@
-"""The latency of a stored tile while clients ask for large maps: ``-m benchmarks.behind_maps``.
+"""Latency of a stored tile while clients request large maps: ``-m benchmarks.behind_maps``.
 
-Each round starts anew: some connections ask for one large map after the other, and one more
-connection asks for a stored tile every few milliseconds.
+In each round, some connections request one large map after another, and one more connection
+requests a stored tile every few milliseconds.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _SERVERS = {"fastcgi": fastcgi_behind_nginx, "http": plain_http}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Measure and print; 1 when an answer was wrong."""
+    """Measure and print; return 1 if a response was wrong."""
     options = _parser().parse_args(argv)
     try:
         require_programs()
@@ -101,12 +101,12 @@ def _round(target: Target, connections: int, options: argparse.Namespace) -> int
 
 
 def _paths(kind: str) -> Iterator[str]:
-    # Each of its own extent, so that none is answered from what another one left behind.
+    # Each map has its own extent, so that no cache of another one helps.
     return (_WMS + _MAPS[kind].format(1_000_000 + number) for number in itertools.count())
 
 
 def _tiles(target: Target, seconds: float) -> Answers:
-    """Ask for a tile every 20 ms, on one kept connection."""
+    """Request a tile every 20 ms, on one keep-alive connection."""
     answers = Answers()
     connection = http.client.HTTPConnection(urlsplit(target.address).netloc, timeout=60)
     end = time.monotonic() + seconds

@@ -1,4 +1,4 @@
-"""The requests that are measured: classes of paths, chosen at random from an installation."""
+"""The measured requests: classes of paths, chosen at random from an installation."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _ATTEMPTS = 20
 
 
 class Tile(NamedTuple):
-    """A stored tile, as protocols name it."""
+    """A stored tile, with its names in protocols."""
 
     layer: str
     style: str
@@ -39,14 +39,14 @@ class RequestClass:
     """Requests of one kind.
 
     Attributes:
-        title: in the table.
-        paths: with the query, percent-encoded.
-        tiles: what the paths ask for, when they ask for tiles.
-        status: of a right answer.
-        conditional: whether the ETag of the first answer is sent along.
-        layer: what maps are asked of; empty when the requests are no maps.
-        media_type: what the Content-Type of a right answer starts with: some servers report
-            errors with the status 200.
+        title: name in the table.
+        paths: paths with query, percent-encoded.
+        tiles: the requested tiles, if the paths request tiles.
+        status: status of a correct response.
+        conditional: whether requests send the ETag of the first response.
+        layer: the requested layer; empty if the requests are not maps.
+        media_type: prefix of the Content-Type of a correct response, because some servers report
+            errors with status 200.
     """
 
     title: str
@@ -59,7 +59,7 @@ class RequestClass:
 
 
 def from_file(file: Path) -> RequestClass:
-    """Return the class of the paths in a file, one a line."""
+    """Return the class of the paths in a file, one per line."""
     paths = [line.strip() for line in file.read_text(encoding="utf-8").splitlines()]
     paths = [path for path in paths if path and not path.startswith("#")]
     if not paths:
@@ -70,7 +70,7 @@ def from_file(file: Path) -> RequestClass:
 def from_installation(
     server_json: Path, *, names: Sequence[str], media_type: str, count: int, seed: int
 ) -> list[RequestClass]:
-    """Return the classes of these names, with tiles chosen at random.
+    """Return the classes with these names, with tiles chosen at random.
 
     Raises:
         Missing: the installation has no tile of this media type.
@@ -84,7 +84,7 @@ def from_installation(
 
 
 def load(server_json: Path) -> Catalogue:
-    """Return what an installation publishes.
+    """Return the catalogue of an installation.
 
     Raises:
         Missing: it cannot be loaded.
@@ -141,7 +141,7 @@ def _tms(tile: Tile) -> str:
 def _tiles(
     catalogue: Catalogue, media_type: str, count: int, generator: random.Random
 ) -> Iterator[Tile]:
-    """Yield tiles that are stored. Levels are chosen by the number of tiles in their limits."""
+    """Yield stored tiles. Levels are weighted by the number of tiles in their limits."""
     levels = [
         (layer, level, reader)
         for layer in catalogue.layers.values()

@@ -1,7 +1,7 @@
-"""A client for answers that take milliseconds: every request that it begins, it also ends.
+"""A client for slow responses, which completes every request that it starts.
 
-wrk hangs up on what is under way when its time is over. The server has worked for it all the
-same, which with slow answers is a good part of the processor time of a run.
+wrk drops unfinished requests when its time is over. The server has worked on them all the same,
+which takes a large part of the CPU time of a run if responses are slow.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ _PATIENCE = 600.0
 
 @dataclass
 class Answers:
-    """What came back.
+    """Results of some requests.
 
     Attributes:
-        latencies: seconds, of right answers.
-        errors: answers of a status from 400 on or of another media type, broken connections.
-        first_error: what the first of them was.
-        elapsed: seconds from the first request to the last answer.
+        latencies: seconds, of correct responses.
+        errors: responses with status 400 or higher or another media type, broken connections.
+        first_error: description of the first error.
+        elapsed: seconds from the first request to the last response.
     """
 
     latencies: list[float] = field(default_factory=list)
@@ -33,7 +33,7 @@ class Answers:
     elapsed: float = 0.0
 
     def percentile(self, part: float) -> float:
-        """Return the latency, seconds, below which this part of the answers is."""
+        """Return the latency in seconds that this fraction of the responses does not exceed."""
         ordered = sorted(self.latencies)
         return ordered[min(len(ordered) - 1, int(part * len(ordered)))] if ordered else 0.0
 
@@ -46,7 +46,7 @@ def ask(
     go_on: Callable[[], bool] = lambda: True,
     media_type: str = "",
 ) -> Answers:
-    """Ask for paths over kept connections until there are no more, or `go_on` says no."""
+    """Request paths over keep-alive connections until none are left or `go_on` returns False."""
     answers = Answers()
     lock = threading.Lock()
     host = urlsplit(address).netloc
@@ -80,7 +80,7 @@ def ask(
 
 
 def _fault(connection: http.client.HTTPConnection, path: str, media_type: str) -> str:
-    """Ask, and return what is wrong with the answer; an empty text when nothing is."""
+    """Send a request; return the error in the response, or an empty text."""
     try:
         connection.request("GET", path)
         response = connection.getresponse()

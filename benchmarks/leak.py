@@ -1,8 +1,8 @@
 """Memory over many different maps: ``python -m benchmarks.leak --requests 20000``.
 
-1. Every map has layers, styles, a CRS, a format, an extent and a size of its own, chosen at random:
-   from 1 to 10,000 pixels on a side. After every so many of them the table shows what all processes
-   of the server occupy, and the most that they occupied meanwhile.
+1. Every map has its own layers, styles, CRS, format, extent and size, chosen at random: from 1 to
+   10,000 pixels on a side. At regular intervals, the table shows the memory of all processes of the
+   server, and its peak since the previous row.
 2. Five maps of 5000 by 5000 pixels and three layers at once.
 """
 
@@ -39,7 +39,7 @@ _DATA = ("image/tiff", "image/geotiff", "image/x-bil;bits=32")
 _GRID = "text/asc"
 _SMALL = 400
 _LARGE = 10_000
-"""Pixels on a side, at most; small sides are as frequent as large ones on a logarithmic scale."""
+"""Maximum pixels on a side; sides are distributed evenly on a logarithmic scale."""
 _LARGE_PART = 0.05
 _LIMITS = {
     "layers_count": 3,
@@ -51,13 +51,13 @@ _LIMITS = {
 _HEAVY = 5
 _HEAVY_SIDE = 5000
 _INTERVAL = 0.1
-"""Seconds between two looks at the memory."""
+"""Seconds between two measurements of the memory."""
 _STRETCH = (0.7, 2.0)
-"""Ground size of a pixel of the map, in pixels of some level."""
+"""Ground size of a pixel of the map, in pixels of a level."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Print the table; 1 when an answer was wrong."""
+    """Print the table; return 1 if a response was wrong."""
     options = _parser().parse_args(argv)
     try:
         require_programs()
@@ -121,7 +121,7 @@ def _watch(target: Target, paths: Iterator[str], options: argparse.Namespace) ->
 
 
 def _heavy_maps(target: Target, server_json: Path, root: str) -> int:
-    """Ask for some large maps at once; return how many of the answers were wrong."""
+    """Request several large maps at once; return the number of wrong responses."""
     pid = target.pid
     assert pid is not None
     errors = 0
@@ -150,7 +150,7 @@ def _told(answers: Answers) -> int:
 
 @dataclass
 class _Peak:
-    """The most memory that was seen."""
+    """The highest memory measured."""
 
     divided: int = 0
     resident: int = 0
@@ -162,7 +162,7 @@ class _Peak:
 
 @contextmanager
 def _watched(pid: int) -> Iterator[_Peak]:
-    """Look at the memory of a process and its descendants again and again."""
+    """Measure the memory of a process and its descendants repeatedly."""
     peak, over = _Peak(), threading.Event()
 
     def look() -> None:
@@ -180,7 +180,7 @@ def _watched(pid: int) -> Iterator[_Peak]:
 
 
 def _without_limits(server_json: Path, folder: Path) -> Path:
-    """Return an installation that gives maps of any of our sizes, in all of our formats."""
+    """Return an installation that allows all sizes and formats of this benchmark."""
     server = json.loads(server_json.read_text(encoding="utf-8"))
     places = server["configurations"]
     services = json.loads(Path(places["services"]).read_text(encoding="utf-8"))
@@ -192,7 +192,7 @@ def _without_limits(server_json: Path, folder: Path) -> Path:
 
 
 def _requests(server_json: Path, root: str, generator: random.Random) -> Iterator[str]:
-    """Yield paths without end."""
+    """Yield paths endlessly."""
     catalogue = load(server_json)
     layers = [layer for layer in catalogue.layers.values() if not layer.is_vector]
     everywhere = catalogue.settings.map.crs
@@ -205,7 +205,7 @@ def _requests(server_json: Path, root: str, generator: random.Random) -> Iterato
 def _request(
     layers: Sequence[Layer], everywhere: Sequence[str], generator: random.Random
 ) -> str | None:
-    """Return the query of a map; None when the place chosen has no position in the CRS chosen."""
+    """Return the query of a map; None if the chosen place has no position in the chosen CRS."""
     layer = generator.choice(layers)
     own = layer.pyramid.tile_matrix_set.crs
     codes = [own.code, *layer.extra_crs, *everywhere]
@@ -238,7 +238,7 @@ def _request(
 
 
 def _heavy_requests(server_json: Path, root: str, media_type: str) -> Iterator[str]:
-    """Yield as many large maps as are asked for at once, in places of their own."""
+    """Yield the paths of the large maps that are requested at once, each with its own extent."""
     layers = [
         layer
         for layer in load(server_json).layers.values()

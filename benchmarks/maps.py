@@ -1,4 +1,4 @@
-"""Requests for maps: extents chosen at random in the finest level of a layer."""
+"""Requests for maps, with random extents in the finest level of a layer."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _UTM = "UTM"
 _STRETCH = 1.3
 """Ground size of a pixel of the map, in pixels of the finest level."""
 _REGION = 16
-"""Tiles on a side of what all maps of a class lie in, so that they meet the same tiles again."""
+"""Tiles on a side of the region of all maps in a class, so that maps share tiles."""
 
 
 @dataclass(frozen=True)
@@ -63,11 +63,11 @@ MAP_CLASSES = (*_KINDS, _CAPABILITIES)
 
 @dataclass(frozen=True)
 class Source:
-    """The pixels that maps are made of, at the finest level.
+    """Source pixels of maps, at the finest level.
 
     Attributes:
         layers: identifier of the layer added for each resampling.
-        style: of the requests.
+        style: requested style.
         limits: tiles of the region.
     """
 
@@ -92,11 +92,11 @@ class Source:
 
 @dataclass(frozen=True)
 class MapInstallation:
-    """An installation with layers for maps added.
+    """An installation with added layers for maps.
 
     Attributes:
         root: path of the WMS.
-        utm: code of the UTM zone of the pictures.
+        utm: CRS code of the UTM zone of the region.
     """
 
     server_json: Path
@@ -112,7 +112,7 @@ class MapInstallation:
 
 
 def with_map_layers(server_json: Path, folder: Path) -> MapInstallation:
-    """Write an installation with more layers over the same pyramids, one for each resampling.
+    """Write an installation with additional layers over the same pyramids, one per resampling.
 
     Raises:
         Missing: there is no WMS, or no layer of JPEG tiles in Web Mercator.
@@ -147,7 +147,7 @@ def with_map_layers(server_json: Path, folder: Path) -> MapInstallation:
 def map_classes(
     installation: MapInstallation, *, names: Sequence[str], count: int, seed: int
 ) -> list[RequestClass]:
-    """Return the classes of these names, each kind of map once for each resampling."""
+    """Return the classes with these names, each kind of map once per resampling."""
     classes: list[RequestClass] = []
     for name in names:
         if name == _CAPABILITIES:
@@ -162,7 +162,7 @@ def map_classes(
         crs = CRS.from_code(installation.utm if kind.crs == _UTM else kind.crs)
         for resampling in RESAMPLINGS:
             layer = source.layers[resampling]
-            # The same extents for each resampling.
+            # Each resampling gets the same extents.
             boxes = _extents(source, crs, kind, count, random.Random(seed))
             paths = [
                 f"{installation.root}?"
@@ -191,21 +191,21 @@ def get_map(
 def box_around(
     source: CRS, x: float, y: float, crs: CRS, width: float, height: float
 ) -> BoundingBox:
-    """Return a box of this size in one CRS around a point given in another."""
+    """Return a box of the given size in ``crs`` around a point in ``source``."""
     tx, ty = transform_points(source, crs, np.array([x]), np.array([y]))
     cx, cy = float(tx[0]), float(ty[0])
     return BoundingBox(cx - width / 2, cy - height / 2, cx + width / 2, cy + height / 2)
 
 
 def units_of(source: CRS, target: CRS) -> float:
-    """Return how many units of one CRS are one unit of another, on the equator."""
+    """Return the length of one unit of ``source`` in units of ``target``, on the equator."""
     return source.metres_per_unit / target.metres_per_unit
 
 
 def _extents(
     source: Source, crs: CRS, kind: _Kind, count: int, generator: random.Random
 ) -> Iterator[BoundingBox]:
-    # Degrees are those of the equator, as a client that draws square degrees asks for them: away
+    # Degrees are measured on the equator, like those of a client that draws square degrees. Away
     # from it, such pixels are higher than wide in Web Mercator.
     size = _STRETCH * source.cell_size * units_of(source.crs, crs)
     if not crs.is_geographic and crs != source.crs:
@@ -213,7 +213,7 @@ def _extents(
     width, height = kind.width * size, kind.height * size
     region = source.region
     middle_x, middle_y = (region.xmin + region.xmax) / 2, (region.ymin + region.ymax) / 2
-    # What a map covers of the pyramid, to keep all of it inside.
+    # The area of the pyramid that a map covers, to keep maps inside the region.
     footprint = box_around(source.crs, middle_x, middle_y, crs, width, height)
     footprint = crs.transform_bbox(footprint, source.crs)
     room_x = max(0.0, region.xmax - region.xmin - (footprint.xmax - footprint.xmin)) / 2
@@ -225,7 +225,7 @@ def _extents(
 
 
 def _first(catalogue: Catalogue, *, codec: Codec | None, sample: str) -> Layer | None:
-    """Return the layer of this kind with most tiles in its finest level, three or one channels."""
+    """Return the layer of this kind (three channels or one) with most tiles at its finest level."""
     found = [
         layer
         for layer in catalogue.layers.values()
@@ -258,7 +258,7 @@ def _source(catalogue: Catalogue, layer: Layer, style: str) -> Source:
 
 
 def _middle(source: Source) -> tuple[float, float]:
-    """Return longitude and latitude of the middle of the region."""
+    """Return the longitude and latitude of the middle of the region."""
     region = source.region
     middle = (region.xmin + region.xmax) / 2, (region.ymin + region.ymax) / 2
     box = box_around(source.crs, *middle, CRS.from_code("CRS:84"), 0, 0)
@@ -272,7 +272,7 @@ def _utm_of(source: Source) -> str:
 
 
 def _add(folder: Path, listed: Sequence[str], source: Source, **fields: Any) -> list[str]:
-    """Write a layer for each resampling; return the paths."""
+    """Write a layer for each resampling; return their paths."""
     original = next((line for line in listed if Path(line.strip()).stem == source.layer.id), None)
     if original is None:
         raise Missing(f"the layer {source.layer.id} is not in the list of layers")

@@ -1,8 +1,8 @@
-"""MapServer on the same pixels, to compare maps with: FastCGI processes behind nginx.
+"""MapServer on the same pixels, for comparison: FastCGI processes behind nginx.
 
-The tiles of the region that maps are asked of become a GeoTIFF with tiles and overviews: JPEG for
-pictures, deflate for elevation. MapServer knows no Lanczos kernel, so it serves the layers with
-linear interpolation only; its own is not anti-aliased, and has less to compute.
+The tiles of the requested region become a GeoTIFF with tiles and overviews: JPEG for images,
+deflate for elevation. MapServer has no Lanczos kernel, so it serves only the layers with linear
+interpolation. Its interpolation is not anti-aliased, and has less to compute.
 """
 
 from __future__ import annotations
@@ -64,9 +64,9 @@ _LAYER = """
 {more}
   END
 """
-# A FastCGI process takes its connections from a socket that it finds as its standard input. The
-# shell waits for the processes, so that they are its descendants; and ends them with itself: they
-# put off SIGTERM until the next request.
+# A FastCGI process accepts connections on the socket at its standard input. The shell waits for the
+# processes, so they stay its descendants. It kills them when it exits, because they delay SIGTERM
+# until the next request.
 _LAUNCH = "exec 3<&0; trap 'kill -KILL 0' TERM; {starts} wait"
 
 
@@ -74,7 +74,7 @@ def mapserver(installation: MapInstallation, folder: Path, *, workers: int) -> T
     """Export the pixels, and start MapServer and nginx.
 
     Raises:
-        Missing: it is not installed, or does not start.
+        Missing: MapServer is not installed or does not start.
     """
     program = find_program("mapserv")
     missing = [
@@ -107,7 +107,7 @@ def mapserver(installation: MapInstallation, folder: Path, *, workers: int) -> T
             listening.listen(_BACKLOG)
             log = folder / "mapserver.log"
             target.pid = start_process(target, command, log, stdin=listening.fileno()).pid
-        # Each process answers one connection after the other.
+        # Each process serves one connection after another.
         nginx_before(target, path, folder, "nginx-mapserver", keep=False)
     except BaseException:
         target.stop()
@@ -128,7 +128,7 @@ def _layer(source: Source, folder: Path, codes: str) -> str:
 
 
 def _classes(style: str, palette: Palette) -> str:
-    """Return a class for each interval of a palette that is interpolated."""
+    """Return a mapfile class for each interval of an interpolated palette."""
     entries = palette.entries
     lowest, highest = entries[1].value, entries[-1].value
     lines = [
@@ -156,7 +156,7 @@ def _exported(source: Source, folder: Path) -> Path:
     pixels = _stitched(source)
     pixels.tofile(raw)
     height, width, channels = pixels.shape
-    # Of ENVI's data types, 1 is uint8 and 4 float32.
+    # ENVI data type 1 is uint8, 4 is float32.
     raw.with_suffix(".hdr").write_text(
         f"ENVI\nsamples = {width}\nlines = {height}\nbands = {channels}\nheader offset = 0\n"
         f"data type = {1 if pixels.dtype == np.uint8 else 4}\ninterleave = bip\nbyte order = 0\n"

@@ -1,4 +1,4 @@
-"""Drives servers and counts the CPU time that they spend meanwhile."""
+"""Sends requests to servers and measures the CPU time that they use."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _WARM_UP = 1.0
 
 @dataclass(frozen=True)
 class Result:
-    """Medians over the rounds; None where it could not be measured.
+    """Medians over the rounds; None if not measurable.
 
     Attributes:
-        body: mean size of an answer's body in bytes.
-        cpu: microseconds of the server's processes for each request.
+        body: mean size of a response body in bytes.
+        cpu: microseconds per request, of all processes of the server.
         memory: bytes after the last round, proportional share of each process.
         resident: the same, with shared pages counted in each process.
-        errors: answers of a status from 400 on, broken connections, and time-outs.
+        errors: responses with status 400 or higher, broken connections, and timeouts.
     """
 
     request_class: str
@@ -77,7 +77,7 @@ def measure(
 ) -> list[Result]:
     """Run every class on every target, ``rounds`` times.
 
-    The targets take turns within a round, so that a change of the machine's speed meets all.
+    The targets take turns within a round, so a change of the machine's speed affects all.
     """
     results: list[Result] = []
     for number, request_class in enumerate(classes):
@@ -109,7 +109,7 @@ def _serves(target: Target, request_class: RequestClass) -> bool:
 
 
 def _prepare(target: Target, request_class: RequestClass, file: Path) -> _Plan:
-    """Ask for every path once, check the answers, and write the list for wrk."""
+    """Request every path once, check the responses, and write the list for wrk."""
     paths: Sequence[str] = request_class.paths
     if target.template is not None:
         paths = [tile_path(target.template, tile._asdict()) for tile in request_class.tiles]
@@ -165,7 +165,7 @@ def _wrk(plan: _Plan, connections: int, seconds: float) -> _Run:
 
 
 def _maps(plan: _Plan, connections: int, seconds: float) -> _Run:
-    """Ask for maps until the time is over, and wait for those under way."""
+    """Request maps until the time is over, and wait for the pending ones."""
     pid = plan.target.pid
     before = cpu_seconds(pid) if pid is not None else None
     deadline = time.monotonic() + seconds

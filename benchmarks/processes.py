@@ -13,19 +13,20 @@ _SIZES = ("Pss", "Rss", "Pss_Anon")
 
 
 def cpu_seconds(pid: int) -> float:
-    """Return user and system time of a process, its descendants, and its waited-for children."""
+    """Return the user and system time of a process, its descendants, and its reaped children."""
     return sum(sum(map(int, fields[11:15])) for _, fields in _family(pid)) / _TICKS
 
 
 @dataclass(frozen=True)
 class Memory:
-    """What some processes occupy, bytes.
+    """Memory of some processes, bytes.
 
     Attributes:
-        divided: each page divided by the processes that share it, other programs included.
+        divided: each page divided by the number of processes that share it, other programs
+            included.
         resident: shared pages counted in each process.
-        own: pages that belong to no file, divided: what the processes wrote themselves. Other
-            programs that run meanwhile do not change it.
+        own: anonymous pages, divided: written by the processes themselves. Other running programs
+            do not change it.
     """
 
     divided: int
@@ -34,7 +35,7 @@ class Memory:
 
 
 def memory_of(pid: int) -> Memory:
-    """Return what a process and its descendants occupy."""
+    """Return the memory of a process and its descendants."""
     sums = Counter[str]()
     for member, _ in _family(pid):
         try:
@@ -49,7 +50,7 @@ def memory_of(pid: int) -> Memory:
 
 
 def _family(pid: int) -> Iterator[tuple[int, list[str]]]:
-    """Yield the identifier of each process, and its fields of ``stat`` from the state on."""
+    """Yield the pid of each process, and its fields of ``stat`` from the state on."""
     facts = {int(path.name): _stat(path) for path in Path("/proc").iterdir() if path.name.isdigit()}
     wanted = {pid}
     grown = True
@@ -67,5 +68,5 @@ def _stat(folder: Path) -> list[str]:
         text = (folder / "stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return []
-    # The name of the program stands in brackets, and may contain anything.
+    # The program name is in parentheses and may contain any character.
     return text.rpartition(")")[2].split()

@@ -1,4 +1,4 @@
-"""The figures as text."""
+"""The results as text."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _HEAD = (
 
 
 def table(results: Sequence[Result]) -> str:
-    """Return one line for each result; the ratio is that of the CPU to the first server's."""
+    """Return one line per result; the ratio is its CPU time to that of the first server."""
     first: dict[str, Result] = {}
     rows: list[tuple[str, ...]] = [_HEAD]
     for result in results:
@@ -67,7 +67,7 @@ def _row(result: Result, base: Result) -> tuple[str, ...]:
 
 
 def machine(workers: int, connections: int, seconds: float, rounds: int) -> str:
-    """Return what the figures depend on."""
+    """Return a description of the machine, the versions and the parameters."""
     cores = len(os.sched_getaffinity(0))
     packages = ("mastaba", "flup", "granian")
     return "\n".join(

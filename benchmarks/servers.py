@@ -1,4 +1,4 @@
-"""The servers that are measured: ours with and without nginx before it, and others."""
+"""The measured servers: Mastaba with and without nginx in front, and others."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ _KEEPALIVE = "keepalive 16; keepalive_requests 100000000;"
 
 
 class Missing(Exception):  # noqa: N818 - not an error of the program
-    """Something that the measurement needs is not there."""
+    """Something required for the measurement is missing."""
 
 
 @dataclass
@@ -66,11 +66,11 @@ class Target:
     """A running server.
 
     Attributes:
-        name: in the table.
+        name: name in the table.
         address: ``http://host:port``.
-        template: form of its tile requests, when it is not that of ours.
-        layers: those that it serves maps of, when it serves nothing else.
-        pid: process whose CPU time, with that of its descendants, is counted; None for none.
+        template: form of its tile requests, if it differs from that of Mastaba.
+        layers: layers whose maps it serves, if it serves nothing else.
+        pid: process whose CPU time, with that of its descendants, is measured, or None.
     """
 
     name: str
@@ -81,7 +81,7 @@ class Target:
     processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
     def stop(self) -> None:
-        """End what was started for it."""
+        """Stop the processes of the target."""
         for process in reversed(self.processes):
             process.send_signal(signal.SIGTERM)
             with suppress(subprocess.TimeoutExpired):
@@ -92,14 +92,14 @@ class Target:
 
 
 def require_programs() -> None:
-    """Raise `Missing` unless wrk and nginx are there."""
+    """Raise `Missing` unless wrk and nginx are installed."""
     missing = [name for name in ("wrk", "nginx") if find_program(name) is None]
     if missing:
         raise Missing(f"install {' and '.join(missing)} (scripts/install-debian-packages)")
 
 
 def fastcgi_behind_nginx(server_json: Path, folder: Path, *, workers: int, threads: int) -> Target:
-    """Start the server on a Unix socket, and nginx with kept connections before it."""
+    """Start the server on a Unix socket, behind nginx with keep-alive connections."""
     path = folder / "mastaba.sock"
     target = Target("nginx + FastCGI", f"http://127.0.0.1:{free_port()}")
     changed = _changed(server_json, folder / "fastcgi.json", str(path), workers, threads)
@@ -115,12 +115,12 @@ def fastcgi_behind_nginx(server_json: Path, folder: Path, *, workers: int, threa
 
 
 def nginx_before(target: Target, path: Path, folder: Path, name: str, *, keep: bool) -> None:
-    """Start nginx at the address of a target, before the FastCGI server on a Unix socket.
+    """Start nginx at the address of a target, in front of a FastCGI server on a Unix socket.
 
     Args:
-        name: of the files in the folder.
-        keep: whether connections to the server are kept. A server that answers one connection at
-            a time leaves the others waiting for ever behind one that is kept.
+        name: stem of the file names in the folder.
+        keep: whether connections to the server stay open. With a server that handles one
+            connection at a time, the others would wait forever behind an open one.
     """
     log = folder / f"{name}.log"
     conf = folder / f"{name}.conf"
@@ -141,7 +141,7 @@ def nginx_before(target: Target, path: Path, folder: Path, name: str, *, keep: b
 
 
 def plain_http(server_json: Path, folder: Path, *, workers: int, threads: int) -> Target:
-    """Start the server with HTTP, without a front server."""
+    """Start the server with HTTP, without a front-end server."""
     port = free_port()
     target = Target("HTTP", f"http://127.0.0.1:{port}")
     changed = _changed(server_json, folder / "http.json", "127.0.0.1:0", workers, threads)
@@ -157,10 +157,10 @@ def plain_http(server_json: Path, folder: Path, *, workers: int, threads: int) -
 
 
 def peer(name: str, url: str, pid: int | None) -> Target:
-    """Return a target for a server that runs already.
+    """Return a target for a running server.
 
     Raises:
-        Missing: it does not answer.
+        Missing: it does not respond.
     """
     parts = urlsplit(url)
     address = f"{parts.scheme}://{parts.netloc}"
@@ -171,7 +171,7 @@ def peer(name: str, url: str, pid: int | None) -> Target:
 
 
 def tile_path(template: str, fields: dict[str, object]) -> str:
-    """Return the path of a tile at a server whose requests have another form."""
+    """Return the path of a tile on a server whose requests have another form."""
     values = {name: quote(str(value), safe="/;") for name, value in fields.items()}
     try:
         return template.format(**values)
@@ -180,7 +180,7 @@ def tile_path(template: str, fields: dict[str, object]) -> str:
 
 
 def free_port() -> int:
-    """Return a port of the loopback that nobody uses now."""
+    """Return a free port of the loopback interface."""
     with socket.socket() as sock:
         sock.bind(("127.0.0.1", 0))
         port: int = sock.getsockname()[1]
@@ -192,7 +192,7 @@ def _mastaba(server_json: Path) -> list[str]:
 
 
 def _changed(original: Path, copy: Path, port: str, workers: int, threads: int) -> Path:
-    """Write a server.json with another port. Its relative paths are those of this process."""
+    """Write a server.json with another port. Relative paths start at the working directory."""
     document = json.loads(original.read_text(encoding="utf-8"))
     level = document.get("logger", {}).get("level", "error")
     document.update(
@@ -208,7 +208,7 @@ def _changed(original: Path, copy: Path, port: str, workers: int, threads: int) 
 def start_process(
     target: Target, command: list[str], log: Path, stdin: int = subprocess.DEVNULL
 ) -> subprocess.Popen[bytes]:
-    """Start what belongs to a target, in a process group of its own."""
+    """Start a process of a target, in its own process group."""
     stream: IO[bytes]
     with log.open("ab") as stream:
         process = subprocess.Popen(
@@ -222,7 +222,7 @@ def wait_for(ready: Callable[[], bool], process: subprocess.Popen[bytes], log: P
     """Wait until a process is ready.
 
     Raises:
-        Missing: it ends, or takes too long; with its log.
+        Missing: it exits or takes too long; the message contains its log.
     """
     deadline = time.monotonic() + _START_TIMEOUT
     while not ready():
@@ -245,5 +245,5 @@ def _answers(address: str) -> bool:
 
 
 def find_program(name: str) -> str | None:
-    """Return the path of a program, which may be one of those for administrators."""
+    """Return the path of a program; administration programs are found as well."""
     return shutil.which(name) or shutil.which(name, path="/usr/sbin:/sbin")

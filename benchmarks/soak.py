@@ -1,13 +1,13 @@
-"""Reloads, accidents and memory, through nginx while clients ask: ``python -m benchmarks.soak``.
+"""Reloads, failures and memory, through nginx under load: ``python -m benchmarks.soak``.
 
-1. Reloads: each configuration writes its number in several places of a document. Every answer has
-   to be complete, and of one configuration; a faulty configuration must not be noticed at all.
-2. Killed workers: only the requests that the victim was at may fail.
-3. Stopped workers (SIGSTOP), while clients ask for large maps and hang up: they are replaced, and
-   again only the requests that the victim was at may fail.
-4. Memory: of all processes, each shared page counted once (Pss), which many reloads and requests
-   must not change; beside it what they have written themselves (own), and shared pages counted in
-   each (Rss). Other programs that use the same libraries meanwhile take a part of Pss.
+1. Reloads: each configuration writes its number in several places of a document. Every response
+   must be complete and from one configuration; clients must not notice an invalid configuration.
+2. Killed workers: only requests that the killed worker was handling may fail.
+3. Stopped workers (SIGSTOP), while clients request large maps and disconnect: the workers are
+   replaced, and again only requests that they were handling may fail.
+4. Memory of all processes, with each shared page counted once (Pss): many reloads and requests must
+   not change it. Also shown: pages written by the processes themselves (own), and shared pages
+   counted in each process (Rss). Other programs that use the same libraries lower Pss.
 """
 
 from __future__ import annotations
@@ -53,16 +53,16 @@ _MIB = 1024**2
 
 _STEPS = 5
 _FLAT = 0.05
-"""Part by which memory may differ from the middle between its lowest and highest."""
+"""Fraction by which memory may differ from the middle between its minimum and maximum."""
 
 
 class Stuck(Exception):  # noqa: N818 - a finding, not an error of the program
-    """Something did not happen in due time."""
+    """Something did not happen in time."""
 
 
 @dataclass
 class Tally:
-    """What clients got."""
+    """Results of the clients."""
 
     statuses: Counter[int] = field(default_factory=Counter)
     broken: int = 0
@@ -82,7 +82,7 @@ class Tally:
 
 
 class Installation:
-    """Files of a server that are written anew for each reload."""
+    """Files of a server, rewritten for each reload."""
 
     def __init__(self, folder: Path) -> None:
         self.server_json = tiny_installation(
@@ -105,7 +105,7 @@ class Installation:
         self._services.write_text(json.dumps(self._document), "utf-8")
 
     def spoil(self, number: int) -> None:
-        """Write a configuration that cannot be used, in one of several ways."""
+        """Write an invalid configuration, of one of several kinds."""
         kinds: tuple[Callable[[], object], ...] = (
             lambda: self._services.write_text("{", "utf-8"),
             lambda: self._services.write_text('{"enabled": "perhaps"}', "utf-8"),
@@ -116,7 +116,7 @@ class Installation:
 
 
 class Clients:
-    """Clients that never stop asking, on kept connections."""
+    """Clients that send requests without pause, on keep-alive connections."""
 
     def __init__(self, address: str, count: int, tile: bytes) -> None:
         self.tally = Tally()
@@ -193,14 +193,14 @@ class Server:
         return {int(word) for word in path.read_text("ascii").split()}
 
     def reload(self, number: int) -> None:
-        """Reload a good configuration, and wait until its workers are the only ones."""
+        """Reload a valid configuration, and wait until all old workers are gone."""
         before = self.children()
         self.installation.write(number)
         os.kill(self.pid, signal.SIGHUP)
         wait_until(lambda: not before & self.children(), f"reload {number} does not end")
 
     def reload_faulty(self, number: int) -> None:
-        """Reload a faulty configuration, and wait until it is refused."""
+        """Reload an invalid configuration, and wait until it is refused."""
         refused = self._refusals()
         self.installation.spoil(number)
         os.kill(self.pid, signal.SIGHUP)
@@ -219,7 +219,7 @@ def wait_until(condition: Callable[[], bool], otherwise: str) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the phases and print what came of them; 1 when a request failed that must not."""
+    """Run the phases and print the results; return 1 if a phase did not pass."""
     options = _parser().parse_args(argv)
     try:
         require_programs()
@@ -247,7 +247,7 @@ def _run(folder: Path, options: argparse.Namespace) -> int:
         is_flat = _memory(server, options)
     finally:
         target.stop()
-    # What the victim of a kill was at is lost: nginx says so with 502.
+    # nginx answers requests of a killed or stopped worker with 502.
     lost = sum(tally.failures - tally.statuses[502] for tally in (kills, hangs))
     passed = is_flat and not reloads.failures and not lost
     print(f"\n{'passed' if passed else 'failed'}")
@@ -286,7 +286,7 @@ def _kills(server: Server, options: argparse.Namespace) -> Tally:
 
 
 def _hangs(server: Server, options: argparse.Namespace) -> Tally:
-    """Stop workers; as many requests as there are clients may fail with each of them."""
+    """Stop workers; with each, as many requests may fail as there are clients."""
     chance = random.Random(options.seed)
     clients = Clients(server.target.address, options.clients, server.get(_TILE))
     over = threading.Event()
@@ -318,7 +318,7 @@ def _hangs(server: Server, options: argparse.Namespace) -> Tally:
 
 
 def _leave(address: str, number: int, over: threading.Event) -> None:
-    """Ask for one large map after the other, and hang up before any of them can be there."""
+    """Request one large map after another, and disconnect before any of them is ready."""
     parts = urlsplit(address)
     chance = random.Random(number)
     while not over.is_set():
@@ -329,7 +329,7 @@ def _leave(address: str, number: int, over: threading.Event) -> None:
 
 
 def _memory(server: Server, options: argparse.Namespace) -> bool:
-    """Print the memory after each step; tell whether it was flat and all answers were right."""
+    """Print the memory after each step; return whether it was flat and all responses correct."""
     server.reload(options.reloads + 2)
     print(f"\nMemory over {options.memory_reloads} reloads and {options.requests} requests")
     print(f"{'reloads':>10}{'requests':>10}{'own MiB':>10}{'Pss MiB':>10}{'Rss MiB':>10}")

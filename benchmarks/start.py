@@ -1,4 +1,4 @@
-"""Start and first answers with many layers: ``python -m benchmarks.start --layers 40 1000``."""
+"""Start and first responses with many layers: ``python -m benchmarks.start --layers 40 1000``."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _installation(folder: Path, count: int) -> Path:
-    """Write an installation of so many raster layers, each with a pyramid descriptor of its own."""
+    """Write an installation with ``count`` raster layers, each with its own pyramid descriptor."""
     tiny_installation(folder / "tiny")
     pyramids = folder / "tiny" / "pyramids"
     originals = sorted(path for path in pyramids.glob("*.json") if path.stem != "VECTOR")
@@ -64,7 +64,7 @@ def _installation(folder: Path, count: int) -> Path:
 
 
 def _measure(server_json: Path, folder: Path) -> list[float]:
-    """Return seconds to the first answer; milliseconds of documents, first and again; MiB."""
+    """Return seconds to the first response; milliseconds of documents, first and repeated; MiB."""
     started = time.perf_counter()
     target = plain_http(server_json, folder, workers=1, threads=1)
     try:

@@ -1,7 +1,7 @@
-"""What tiles and maps of an object storage cost: round trips, time, CPU.
+"""The cost of tiles and maps from object storage: round trips, time, CPU.
 
-``python -m benchmarks.storage`` asks a store in another process, over real HTTP, that waits a
-while before each answer as one at the other end of a network does.
+``python -m benchmarks.storage`` sends real HTTP requests to a store in another process, which
+delays each response like a store across a network.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from mastaba.testing.slab_writer import build_slab
 SIDE = 16
 TILE = 20 * 1024
 WINDOW = [(row, col) for row in range(13, 19) for col in range(13, 19)]
-"""36 tiles around the corner where four slabs meet."""
+"""36 tiles around the common corner of four slabs."""
 
 
 def main() -> int:
@@ -76,7 +76,7 @@ def _cases(make_reader: Callable[[], LevelReader]) -> dict[str, Callable[[], obj
 def _measure(
     store: _Store, function: Callable[[], object], rounds: int
 ) -> tuple[float, float, float]:
-    """Return requests, seconds and CPU seconds of one call, each the median."""
+    """Return the median requests, seconds and CPU seconds of one call."""
     function()
     requests, walls, cpus = [], [], []
     for _ in range(rounds):
@@ -89,7 +89,7 @@ def _measure(
 
 
 class _Store:
-    """An object server in a process of its own, so that its CPU time is not ours."""
+    """An object server in its own process, so that its CPU time is not counted."""
 
     def __init__(self, latency: float) -> None:
         context = multiprocessing.get_context("spawn")
@@ -125,7 +125,7 @@ class _Store:
         return count
 
     def reader_maker(self, name: str) -> Callable[[], LevelReader]:
-        """Return what makes readers that know no index yet."""
+        """Return a function that creates readers without cached indices."""
         level = cast(Level, SimpleNamespace(tiles_per_width=SIDE, tiles_per_height=SIDE))
         storage = self._pool.open(name, "maps")
         return lambda: LevelReader(level, PrefixLayout("P"), storage, IndexCache(100, 300))
