@@ -18,7 +18,7 @@ this grid lie in a quadrilateral of source pixels, and are interpolated between 
     v = (r - r0) / (r1 - r0)          q = C + u (D - C)
                                       x = p + v (q - p)
 
-A cell whose middle would be off by more than an eighth of a pixel is divided.
+A cell whose middle would be off by more than an eighth of a pixel is divided, within a limit.
 """
 
 from __future__ import annotations
