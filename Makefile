@@ -1,11 +1,11 @@
-# Everything a developer or a CI machine runs; `make help` lists it.
+# Targets for developers and CI machines; `make help` lists them.
 
 PYTHON ?= python3
 DEMO_HTTP ?= 127.0.0.1:8080
 
 VENV := .venv
 BIN := $(VENV)/bin
-# The stamps lie inside the environment, so that removing it removes them as well.
+# The stamps are inside the environment, so removing it also removes them.
 RUNTIME := $(VENV)/.stamp-runtime
 TOOLS := $(VENV)/.stamp-tools
 KERNELS := core/hatch_build.py $(wildcard core/src/mastaba/render/native/*.[ch])
@@ -20,15 +20,15 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
 
-install: $(TOOLS) ## make .venv with the whole workspace and the tools of its developers
+install: $(TOOLS) ## create .venv with the whole workspace and the developer tools
 
-demo: $(RUNTIME) ## generate a world and show it in the browser (DEMO_HTTP=127.0.0.1:8080)
+demo: $(RUNTIME) ## generate a world and serve it (DEMO_HTTP=127.0.0.1:8080)
 	$(BIN)/mastaba demo demo-data --http $(DEMO_HTTP)
 
-test: $(TOOLS) ## run the quick tests on all processors: no other server is needed
+test: $(TOOLS) ## run the quick tests on all processors; they need no other server
 	$(BIN)/python -m pytest -m "not live" -n auto --dist worksteal $(ARGS)
 
-# Without the packages the tests that need them are skipped; with CI set they fail.
+# Tests whose packages are missing are skipped; with CI set they fail.
 live: $(TOOLS) ## run the tests against nginx, Apache, GDAL and others (Debian)
 	@scripts/install-live $(BIN)/python || test -z "$$CI"
 	$(BIN)/python -m pytest -m live $(ARGS)
@@ -36,37 +36,37 @@ live: $(TOOLS) ## run the tests against nginx, Apache, GDAL and others (Debian)
 install-live: $(TOOLS) ## install what the live tests need (Debian)
 	scripts/install-live $(BIN)/python
 
-mutate: $(TOOLS) ## change the code in small ways and count the changes that no test notices
+mutate: $(TOOLS) ## make small changes to the code and count those that no test detects
 	@$(BIN)/python -m pip install -q --group mutate
 	$(BIN)/python -m scripts.mutate $(ARGS)
 
-bench: $(TOOLS) ## measure requests per second, latency and CPU (ARGS="--help" tells more)
+bench: $(TOOLS) ## measure requests per second, latency and CPU (more: ARGS="--help")
 	$(BIN)/python -m benchmarks $(ARGS)
 
-bench-storage: $(TOOLS) ## measure what tiles and maps of an object storage cost
+bench-storage: $(TOOLS) ## measure the cost of tiles and maps from an object storage
 	$(BIN)/python -m benchmarks.storage $(ARGS)
 
-bench-memory: $(TOOLS) ## watch memory over thousands of different maps
+bench-memory: $(TOOLS) ## measure memory over thousands of different maps
 	$(BIN)/python -m benchmarks.leak $(ARGS)
 
 bench-start: $(TOOLS) ## measure the start and the first documents with many layers
 	$(BIN)/python -m benchmarks.start $(ARGS)
 
-soak: $(TOOLS) ## reload, kill and hammer a server for a while; watch its memory
+soak: $(TOOLS) ## run a server under load, reloads and kills; measure its memory
 	$(BIN)/python -m benchmarks.soak $(ARGS)
 
 docs: $(TOOLS) ## build the documentation site into build/docs/html
 	$(BIN)/python -m scripts.docs_site $(ARGS)
 
-gallery: $(TOOLS) ## draw the pictures of docs/gallery.md anew
+gallery: $(TOOLS) ## redraw the images of docs/gallery.md
 	$(BIN)/python scripts/contact-sheet
 
-check: $(TOOLS) ## lint, formatting and types
+check: $(TOOLS) ## check lint, formatting and types
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 
-schemas: $(RUNTIME) ## write config/*.schema.json anew
+schemas: $(RUNTIME) ## regenerate config/*.schema.json
 	@mkdir -p config
 	@set -e; for name in $$($(BIN)/python -c \
 	  "from mastaba.config.schema import SCHEMA_NAMES; print(*SCHEMA_NAMES)"); do \
@@ -75,12 +75,12 @@ schemas: $(RUNTIME) ## write config/*.schema.json anew
 	  echo config/$$name.schema.json; \
 	done
 
-clean: ## remove everything that the other targets made, .venv and the demo included
+clean: ## remove everything that the other targets created, also .venv and the demo
 	rm -rf $(VENV) .run build dist demo-data .mypy_cache .ruff_cache .pytest_cache
 	find core plugins tests benchmarks -name __pycache__ -prune -exec rm -rf {} +
 
-# The core brings its compiler into a build environment of its own. The plugins share one build
-# backend, since an environment for each takes most of the time.
+# The core is built in an isolated environment that contains its compiler. The plugins share one
+# build backend, because separate environments would take most of the time.
 $(RUNTIME): core/pyproject.toml $(KERNELS) $(PLUGINS:%=%/pyproject.toml)
 	@PYTHON="$(PYTHON)" scripts/make-venv $(VENV)
 	@echo "Installing the workspace into $(VENV)"
@@ -90,6 +90,6 @@ $(RUNTIME): core/pyproject.toml $(KERNELS) $(PLUGINS:%=%/pyproject.toml)
 	@touch $@
 
 $(TOOLS): $(RUNTIME) pyproject.toml
-	@echo "Installing the developers' tools into $(VENV)"
+	@echo "Installing the developer tools into $(VENV)"
 	@$(BIN)/python -m pip install -q --group dev
 	@touch $@

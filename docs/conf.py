@@ -8,11 +8,11 @@ extensions = ["myst_parser"]
 source_suffix = {".md": "markdown"}
 exclude_patterns = ["conf.py"]
 
-# Anchors as forges make them, so that the same links work in a forge and on the site.
+# The same anchors as on forges, so links work both there and on the site.
 myst_heading_anchors = 4
 myst_enable_extensions = ["deflist"]
 
-# They would make one dash of the two before an option.
+# Smart quotes would turn the two dashes of an option into one.
 smartquotes = False
 
 html_theme = "furo"
@@ -20,5 +20,5 @@ html_title = "Mastaba"
 html_copy_source = False
 html_show_sourcelink = False
 
-# A link that leads nowhere is an error (-W), of whatever kind it is.
+# Any broken link is an error (-W).
 nitpicky = True

@@ -1,8 +1,8 @@
-"""Changes the code in small ways, one at a time, and counts the changes that no test notices.
+"""Make small changes to the code, one at a time, and count those that no test detects.
 
-The changes are those of cosmic-ray. Each is made in a copy of the sources and tried with the tests
-of its part, then with those of the parts that use it. Which changes make the sample follows from
-their text and the seed alone, so that it stays the same while other code changes.
+cosmic-ray makes the changes. Each is made in a copy of the sources and tried with the tests of its
+part, then with those of the parts that use it. The sample depends only on the text of the changed
+lines and on the seed, so it stays the same while other code changes.
 
     python -m scripts.mutate                        # a sample of all parts
     python -m scripts.mutate --parts slab --count 40 --seed 7
@@ -38,12 +38,12 @@ COPIES = REPOSITORY / "build" / "mutate"
 EQUIVALENT = REPOSITORY / "scripts" / "mutate-equivalent.toml"
 CORE = "core/src/mastaba"
 SECONDS = 600
-"""For one run of pytest; a change that takes longer has been noticed."""
+"""Time limit for one run of pytest; a change that takes longer counts as detected."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """Code, its own tests, and those of what is built on it."""
+    """Code, its own tests, and the tests of code that uses it."""
 
     sources: str
     tests: tuple[str, ...]
@@ -56,7 +56,7 @@ PARTS = {
     "http": [Part(f"{CORE}/http", ("tests/core/http",), ("tests/core", "tests/wmts", "tests/tms"))],
     "transport": [Part(f"{CORE}/transport", ("tests/core/transport",), ("tests/core",))],
     "storage": [Part(f"{CORE}/storage", ("tests/core/storage",), ("tests/core",))],
-    # Ceph needs a cluster (make live), and the demo is no part of a server.
+    # Ceph needs a cluster (make live), and the demo is not part of a server.
     "plugins": [
         Part(f"plugins/{name}/src", (f"tests/{name}",))
         for name in sorted(path.name for path in REPOSITORY.glob("plugins/*"))
@@ -67,12 +67,12 @@ PARTS = {
 
 @dataclass(frozen=True)
 class Mutation:
-    """One change of one line.
+    """A change to one line.
 
     Attributes:
         file: relative to the repository.
         before, after: the line, without its indentation.
-        code: of the whole file, changed.
+        code: the whole file, with the change.
     """
 
     part: Part
@@ -87,7 +87,7 @@ class Mutation:
 
 
 def _without_effect(code: str) -> list[tuple[tuple[int, int], tuple[int, int]]]:
-    """Return where annotations stand, which nothing evaluates, and code for type checkers."""
+    """Return the positions of annotations (never evaluated) and of code for type checkers."""
     found: list[ast.AST | None] = []
     for node in ast.walk(ast.parse(code)):
         if isinstance(node, ast.arg | ast.AnnAssign):
@@ -103,7 +103,7 @@ def _without_effect(code: str) -> list[tuple[tuple[int, int], tuple[int, int]]]:
 
 @cache
 def _changes(file: str) -> dict[int, list[tuple[str, int]]]:
-    """Return by line which operators change something there, and which occurrence that is."""
+    """Return the operators that change something on each line, with their occurrence numbers."""
     code = (REPOSITORY / file).read_text("utf-8")
     ignored = _without_effect(code)
     nodes = list(ast_nodes(get_ast(code)))
@@ -124,7 +124,7 @@ def _hash(*words: object) -> str:
 
 
 def mutations(part: Part, seed: int) -> Iterator[Mutation]:
-    """Yield changes of the lines of a part, one for each line, in the order of their hashes."""
+    """Yield one change per line of a part, in the order of their hashes."""
     lines = [
         (str(path.relative_to(REPOSITORY)), number, line.strip())
         for path in sorted((REPOSITORY / part.sources).rglob("*.py"))
@@ -151,13 +151,13 @@ def _in_turns(sources: Iterable[Iterator[Mutation]]) -> Iterator[Mutation]:
 
 
 def sample(names: Sequence[str], count: int, seed: int) -> list[Mutation]:
-    """Return ``count`` changes, equally many of each part as far as it has them."""
+    """Return ``count`` changes, evenly distributed over the parts if they have enough."""
     parts = (_in_turns(mutations(part, seed) for part in PARTS[name]) for name in names)
     return list(islice(_in_turns(parts), count))
 
 
 class Copy:
-    """A copy of all sources, which the tests import in place of those of the repository."""
+    """A copy of all sources, which the tests import instead of the repository."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -165,12 +165,12 @@ class Copy:
         self._paths = []
         for source in (REPOSITORY / "core/src", *sorted(REPOSITORY.glob("plugins/*/src"))):
             target = folder / source.relative_to(REPOSITORY)
-            # With what is compiled: compiling it anew takes longer than most tests.
+            # Includes the compiled libraries: compiling them takes longer than most tests.
             shutil.copytree(source, target)
             self._paths.append(str(target))
 
     def is_noticed(self, mutation: Mutation, *, wider: bool) -> bool:
-        """Tell whether a test fails with a change."""
+        """Return whether a test fails with a change."""
         path = self._folder / mutation.file
         code, facts = path.read_bytes(), path.stat()
         path.write_text(mutation.code, "utf-8")
@@ -181,7 +181,7 @@ class Copy:
             os.utime(path, ns=(facts.st_atime_ns, facts.st_mtime_ns))
 
     def fails(self, tests: Sequence[str], stem: str = "") -> bool:
-        """Run tests up to the first failure, those first that are named after a module."""
+        """Run tests up to the first failure; start with those named after the changed module."""
         files = [path for test in tests for path in (REPOSITORY / test).rglob("test_*.py")]
         files.sort(key=lambda path: (stem not in path.stem, path))
         arguments = ["-m", "not live", "-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist"]
@@ -199,7 +199,7 @@ class Copy:
         except subprocess.TimeoutExpired:
             status = 1
         finally:
-            # Whatever the tests have started, too.
+            # Also kills processes that the tests have started.
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
@@ -251,7 +251,7 @@ def main() -> int:
             noticed = copy.is_noticed(mutation, wider=False)
             if not noticed and mutation.part.wider:
                 noticed = copy.is_noticed(mutation, wider=True)
-        print("noticed " if noticed else "SURVIVED", mutation, flush=True)
+        print("detected" if noticed else "SURVIVED", mutation, flush=True)
         return noticed
 
     with ThreadPoolExecutor(arguments.jobs) as threads:
@@ -259,15 +259,15 @@ def main() -> int:
         broken = [part for part, bad in zip(parts, threads.map(fails, parts), strict=True) if bad]
         if broken:
             names = ", ".join(part.sources for part in broken)
-            print(f"Tests fail without any change: those of {names}", file=sys.stderr)
+            print(f"Tests fail without any change: {names}", file=sys.stderr)
             return 1
         end = time.monotonic() + arguments.minutes * 60
         results = list(threads.map(try_it, tried))
     noticed, survived = results.count(True), results.count(False)
     print(
-        f"{noticed} of {noticed + survived} changes were noticed"
-        f" ({noticed / max(1, noticed + survived):.0%}); {len(chosen) - len(tried)} more of the"
-        f" sample change nothing (scripts/mutate-equivalent.toml), {results.count(None)} were not"
+        f"{noticed} of {noticed + survived} changes were detected"
+        f" ({noticed / max(1, noticed + survived):.0%}); {len(chosen) - len(tried)} others in the"
+        f" sample have no effect (scripts/mutate-equivalent.toml), {results.count(None)} were not"
         " tried for lack of time"
     )
     return 0

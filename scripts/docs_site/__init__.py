@@ -1,1 +1,1 @@
-"""Builds the documentation site from the pages of the repository, without a network."""
+"""Build of the documentation site from the pages of the repository, without a network."""

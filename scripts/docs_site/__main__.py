@@ -15,7 +15,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 
 
 def main(arguments: list[str]) -> int:
-    """Build the site; returns 1 when a link is broken, or Sphinx has a word to say."""
+    """Build the site; return 1 if a link is broken or Sphinx reports a problem."""
     folder = Path(arguments[0]) if arguments else REPOSITORY / "build" / "docs"
     source, site = folder / "source", folder / "html"
     for old in (source, site):
@@ -26,7 +26,7 @@ def main(arguments: list[str]) -> int:
     except BrokenLinkError as error:
         sys.stderr.write(f"{error}\n")
         return 1
-    # Every warning is an error, and all of them are told.
+    # Every warning is an error, and all of them are reported.
     command = [sys.executable, "-m", "sphinx", "-b", "html", "-W", "--keep-going", "-q", "-E"]
     status = subprocess.run([*command, "-d", folder / "doctrees", source, site]).returncode
     if status == 0:

@@ -1,4 +1,4 @@
-"""A page on the command line, made of what ``--help`` says."""
+"""A page on the command line, generated from the output of ``--help``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def commands_page() -> str:
     general = _help()
     parts = [
         "# Commands\n",
-        "Without a command, `mastaba` serves. What the commands say of themselves:\n",
+        "Without a command, `mastaba` starts the server. This is the output of `--help`:\n",
         _block(general),
     ]
     for name in _COMMAND.findall(general):

@@ -1,4 +1,4 @@
-"""Pages on the configuration files, made of their JSON schemas."""
+"""Pages on the configuration files, generated from their JSON schemas."""
 
 from __future__ import annotations
 
@@ -54,13 +54,13 @@ def _page(name: str, document: dict[str, Any], samples: Path) -> str:
 
 def _introduction(name: str) -> str:
     return (
-        f"The JSON schema of this page is printed by `mastaba schema {name}`. A key that is not "
-        "listed is ignored with a warning; `null` counts as absent. JSON may be written as YAML.\n"
+        f"`mastaba schema {name}` prints the JSON schema of this page. A key that is not listed is "
+        "ignored with a warning; `null` counts as absent. JSON may be written as YAML.\n"
     )
 
 
 def _objects(path: str, node: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Give every object that has members, with its path; those of lists as ``levels[]``."""
+    """Yield every object that has members, with its path; list items as ``levels[]``."""
     if "properties" not in node:
         return
     yield path, node

@@ -1,4 +1,4 @@
-"""Puts all pages into one folder: those of docs/, the READMEs, and the generated ones."""
+"""Collection of all pages in one folder: docs/, the READMEs and the generated pages."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ _EXTERNAL = re.compile(r"[a-z][a-z0-9+.-]*:|#|//", re.I)
 
 
 class BrokenLinkError(Exception):
-    """Links that lead to nothing in the repository; one line for each."""
+    """Broken links in the repository, one per line."""
 
 
 def stage(repository: Path, folder: Path, generated: Mapping[str, str]) -> None:
-    """Copy the pages of the repository, with links that fit their new places.
+    """Copy the pages of the repository, and adapt links to their new places.
 
-    A link to a file that is no page becomes its text: the site does not hold the sources.
+    A link to a file that is not a page becomes plain text: the site does not contain the sources.
 
     Args:
-        generated: further pages by their path on the site.
+        generated: additional pages, by path on the site.
 
     Raises:
-        BrokenLinkError: a link leads to a file that does not exist.
+        BrokenLinkError: a link names a file that does not exist.
     """
     pages = _pages(repository)
     places = {repository / source: place for source, place in pages.items()}
     for path in (repository / "docs" / "images").iterdir():
         places[path] = f"images/{path.name}"
-    # Links lead to files of the repository, which is read without the site as well: for a page
-    # that is made of a schema they name the schema.
+    # Links name files in the repository, because it is also read without the site. A link to a page
+    # generated from a schema names the schema.
     for place in generated:
         if place.startswith("configuration/"):
             places[repository / "config" / f"{Path(place).stem}.schema.json"] = place
-    # What other pages call the project is its front page here.
+    # Links to the project itself become links to the front page.
     for name in ("README.md", "core", "core/README.md"):
         places[repository / name] = "index.md"
     broken: list[str] = []
@@ -54,7 +54,7 @@ def stage(repository: Path, folder: Path, generated: Mapping[str, str]) -> None:
 
 
 def _pages(repository: Path) -> dict[str, str]:
-    """Return the place on the site of each page of the repository."""
+    """Return the path on the site for each page of the repository."""
     docs = repository / "docs"
     pages = {
         str(path.relative_to(repository)): str(path.relative_to(docs))

@@ -1,7 +1,7 @@
-"""What the scripts beside this file share: folders, ports, processes and packages.
+"""Shared code of the scripts in this folder: folders, ports, processes and packages.
 
-A service lives in one folder (``.run/NAME`` of the repository unless told otherwise) with its
-configuration, data, logs and a file that says which processes it has. Ports are free ones.
+A service uses one folder (by default ``.run/NAME`` in the repository) for its configuration, data,
+logs and a file that lists its processes. It listens on free ports.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ RUN = REPOSITORY / ".run"
 
 
 class ServiceError(Exception):
-    """Told to the user in one line."""
+    """An error that is reported to the user in one line."""
 
 
 class Service:
-    """A folder, and what runs in it."""
+    """A folder and the processes that run in it."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder.resolve()
@@ -43,7 +43,7 @@ class Service:
 
     @property
     def variables(self) -> dict[str, str]:
-        """What a client has to know."""
+        """The environment variables for clients."""
         return self._state["variables"]
 
     def create(self) -> None:
@@ -53,7 +53,7 @@ class Service:
         self._save()
 
     def tell(self, variables: Mapping[str, object]) -> None:
-        """Add to what `env` prints."""
+        """Add variables to the output of `env`."""
         self.variables.update({name: str(value) for name, value in variables.items()})
         self._save()
 
@@ -78,7 +78,7 @@ class Service:
         """Wait until a process is ready.
 
         Raises:
-            ServiceError: it ended, or is not ready in time; with the end of its log.
+            ServiceError: it exited or is not ready in time; with the end of its log.
         """
         end = time.monotonic() + seconds
         while not condition():
@@ -87,7 +87,7 @@ class Service:
             time.sleep(0.05)
 
     def down(self) -> None:
-        """Kill the processes, whose data is of no value, and remove the folder."""
+        """Kill the processes and remove the folder; the data is not needed."""
         for name in reversed(self._state["processes"]):
             if self._alive(name):
                 os.kill(self._state["processes"][name][0], signal.SIGKILL)
@@ -102,7 +102,7 @@ class Service:
             os.kill(self._state["processes"][name][0], signal.SIGKILL)
 
     def _alive(self, name: str) -> bool:
-        # The start time tells whether the number has been given to another process since.
+        # If the start time differs, the pid now belongs to another process.
         pid, started = self._state["processes"].get(name, (0, None))
         return pid > 0 and started is not None and _started(pid) == started
 
@@ -123,7 +123,7 @@ def _started(pid: int) -> str | None:
 
 
 def run(*command: object, stdin: str | None = None, environment: Mapping[str, str] = {}) -> str:
-    """Run a command to its end and return its output.
+    """Run a command and return its output.
 
     Raises:
         ServiceError: it fails; with its output.
@@ -159,7 +159,7 @@ def listens(port: int) -> bool:
 
 
 def answers(url: str) -> bool:
-    """Tell whether a server answers, whatever it answers."""
+    """Return whether a server answers, with any status."""
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
         opener.open(url, timeout=3).close()
@@ -171,12 +171,12 @@ def answers(url: str) -> bool:
 
 
 def install_packages(*packages: str) -> None:
-    """Install Debian packages that scripts/install-debian-packages knows, unless they are there."""
+    """Install missing Debian packages from the list in scripts/install-debian-packages."""
     run(REPOSITORY / "scripts/install-debian-packages", *packages)
 
 
 def install_environment(folder: Path, requirements: Iterable[str]) -> None:
-    """Make a virtual environment with some distributions, unless it is there already."""
+    """Create a virtual environment with some distributions, unless it exists."""
     wanted = list(requirements)
     stamp = folder / "installed"
     folder.parent.mkdir(parents=True, exist_ok=True)
