@@ -1,4 +1,4 @@
-"""Text and colours as pixels, for what is drawn without any data: legends and reports."""
+"""Text and colours as pixels, for images drawn without layer data: legends and reports."""
 
 from __future__ import annotations
 
@@ -26,23 +26,23 @@ _LUMINANCE = np.array([0.2125, 0.7154, 0.0721])
 
 @cache
 def font() -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
-    """Return the font of all texts; it comes with Pillow."""
+    """Return the font for all text; Pillow includes it."""
     return ImageFont.load_default(TEXT_SIZE)
 
 
 def text_width(text: str) -> int:
-    """Return the width of a line of text, pixels."""
+    """Return the width of a line of text in pixels."""
     return int(np.ceil(font().getlength(text)))
 
 
 def canvas(width: int, height: int, colour: Colour) -> tuple[Image.Image, ImageDraw.ImageDraw]:
-    """Return an empty picture and what draws on it."""
+    """Return an empty RGBA image and the object that draws on it."""
     image = Image.new("RGBA", (width, height), colour)
     return image, ImageDraw.Draw(image)
 
 
 def wrapped(text: str, width: int) -> list[str]:
-    """Return a text as lines that fit into a width; a word that does not is not broken."""
+    """Return a text as lines that fit a width in pixels; words that are too long are not broken."""
     lines: list[str] = []
     for word in text.split():
         longer = f"{lines[-1]} {word}" if lines else word
@@ -54,7 +54,11 @@ def wrapped(text: str, width: int) -> list[str]:
 
 
 def encoded(image: Image.Image, encoder: Encoder, *, transparent: bool) -> bytes:
-    """Return a picture in any format: with alpha, in colours or in grey, as the format allows."""
+    """Return an encoded RGBA image: with alpha, in colour or in grey, as the format allows.
+
+    Raises:
+        ValueError: the format can hold none of these.
+    """
     pixels = np.asarray(image)
     keep_alpha = transparent and encoder.holds_alpha
     colours = pixels if keep_alpha else pixels[:, :, :3]
@@ -71,6 +75,6 @@ def _grey(colours: Bytes) -> Bytes:
 
 
 def opaque(colour: Sequence[int] | None) -> Colour:
-    """Return a colour without transparency; white for None."""
+    """Return an RGB colour as opaque RGBA; white for None."""
     red, green, blue = colour or (255, 255, 255)
     return red, green, blue, 255

@@ -1,6 +1,6 @@
-"""From errors to WMS exception reports (OGC 06-042 clause 6.11 and annex E.2; wms.md section 5).
+"""WMS exception reports for errors (OGC 06-042 clause 6.11 and annex E.2; wms.md section 5).
 
-One table holds HTTP status and exception code of each error.
+One table holds the HTTP status and exception code for each error.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ class LayerNotDefinedError(UnknownNameError):
 
 
 class StyleNotDefinedError(UnknownNameError):
-    """A style that is not one of its layer."""
+    """A style that the layer does not have."""
 
 
 class UnsupportedCRSError(InvalidParameterError):
-    """A CRS that a layer is not offered in."""
+    """A CRS in which a layer is not offered."""
 
 
 class LayerNotQueryableError(RequestError):
@@ -51,10 +51,10 @@ class InvalidPointError(InvalidParameterError):
 
 
 class BindingError(RequestError):
-    """A body of a kind that requests are not made of."""
+    """A request body of an unsupported media type."""
 
 
-# The first class that an error is an instance of counts, so special ones come first.
+# The first matching class is used, so subclasses come first.
 _TABLE: Final[tuple[tuple[type[Exception], int, str], ...]] = (
     (LayerNotDefinedError, 400, "LayerNotDefined"),
     (StyleNotDefinedError, 400, "StyleNotDefined"),
@@ -76,7 +76,7 @@ _TABLE: Final[tuple[tuple[type[Exception], int, str], ...]] = (
 
 
 def error_response(error: Exception, version: Version) -> Response:
-    """Return the exception report of an error; of an unexpected one only general words are said."""
+    """Return the exception report for an error; unexpected errors get a general message."""
     status, code = next((status, code) for kind, status, code in _TABLE if isinstance(error, kind))
     locator = error.parameter if isinstance(error, RequestError) else None
     write = _report_130 if version is Version.V1_3_0 else _report_111
@@ -100,7 +100,7 @@ def _report_130(code: str, words: str, locator: str | None) -> str:
 
 
 def _report_111(code: str, words: str, locator: str | None) -> str:
-    del locator  # the document type has no place for it
+    del locator  # the DTD has no such attribute
     code = "InvalidSRS" if code == "InvalidCRS" else code
     doctype = (
         "<!DOCTYPE ServiceExceptionReport SYSTEM "

@@ -1,4 +1,4 @@
-"""GetCapabilities: the document of 1.3.0, plain or for INSPIRE, and that of 1.1.1 (wms.md 2)."""
+"""GetCapabilities: documents in 1.3.0, plain or for INSPIRE, and in 1.1.1 (wms.md 2)."""
 
 from __future__ import annotations
 
@@ -57,10 +57,10 @@ _EXCEPTIONS_111: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """What the service has to offer.
+    """What the service offers.
 
     Attributes:
-        layers: in the order of the document.
+        layers: in document order.
         map_formats, legend_formats: media types.
     """
 
@@ -71,11 +71,11 @@ class Offer:
 
 
 class GetCapabilities:
-    """Answers GetCapabilities for one configuration; documents are made when first asked for.
+    """Answers GetCapabilities for one configuration; builds each document on first request.
 
     Args:
         settings: of the service.
-        general: of all services.
+        general: settings common to all services.
         offer: of the service.
     """
 
@@ -93,7 +93,7 @@ class GetCapabilities:
         key = version, is_inspire and version is Version.V1_3_0
         document = self._documents.get(key)
         if document is None:
-            # Two threads may make it at a time; the second replaces an equal one.
+            # Two threads may build it at the same time; both results are equal.
             document = self._documents[key] = self._document(*key)
         return document.respond(request)
 
@@ -123,11 +123,11 @@ class GetCapabilities:
         )
 
     def service_element(self, writer: LayerWriter, name: str, *, limits: bool) -> str:
-        """Return ``Service``.
+        """Return the ``Service`` element.
 
         Args:
-            name: the name that the version wants.
-            limits: whether the version has a place for limits.
+            name: service name required by the version.
+            limits: whether the version has elements for limits.
         """
         settings, general = self._settings, self._general
         maps = general.map
@@ -155,17 +155,17 @@ class GetCapabilities:
         posted: bool = False,
         is_inspire: bool = False,
     ) -> str:
-        """Return the element of an operation.
+        """Return the element for an operation.
 
         Args:
-            posted: whether it can be asked for with POST as well.
+            posted: whether POST is also supported.
         """
         query = "INSPIRE=1&SERVICE=WMS&" if is_inspire else "SERVICE=WMS&"
         endpoint = self._settings.endpoint_uri
         prefix = f"{endpoint}&" if "?" in endpoint else f"{endpoint}?"
         methods = element("Get", writer.online_resource(prefix + query))
         if posted:
-            # The question mark is for clients that take every address for a prefix.
+            # The question mark is for clients that treat every address as a prefix.
             methods += element("Post", writer.online_resource(prefix))
         return element(
             name,
@@ -176,7 +176,7 @@ class GetCapabilities:
     def operations(
         self, writer: LayerWriter, *, capabilities_type: str, is_inspire: bool, is_queryable: bool
     ) -> list[str]:
-        """Return the elements of the operations that both versions have."""
+        """Return the elements for the operations that both versions have."""
         found = [
             self.operation(
                 writer, "GetCapabilities", [capabilities_type], posted=True, is_inspire=is_inspire
@@ -192,12 +192,12 @@ class GetCapabilities:
         return found
 
     def legend_operation(self, writer: LayerWriter) -> str:
-        """Return the element of GetLegendGraphic, nothing when no format fits a legend."""
+        """Return the element for GetLegendGraphic, or an empty string without a legend format."""
         formats = self._offer.legend_formats
         return self.operation(writer, "GetLegendGraphic", formats) if formats else ""
 
     def extended(self) -> str:
-        """Return what INSPIRE adds."""
+        """Return the extended capabilities for INSPIRE."""
         return inspire.extended_capabilities(self._settings.metadata)
 
 
@@ -246,7 +246,7 @@ def _document_111(
 
 
 def _contact(contact: Contact, provider: str) -> str:
-    """Return ``ContactInformation`` without its empty parts, or nothing when all are empty."""
+    """Return ``ContactInformation`` without empty parts, or an empty string when all are empty."""
     person = ""
     if contact.name or provider:
         person = element(
@@ -264,7 +264,7 @@ def _contact(contact: Contact, provider: str) -> str:
     )
     address = ""
     if any(value for _, value in parts):
-        # The schemas want all of it or nothing.
+        # The schemas require all parts or none.
         address = element("ContactAddress", *(leaf(name, value) for name, value in parts))
     information = (
         person

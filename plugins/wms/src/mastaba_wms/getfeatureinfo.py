@@ -27,7 +27,7 @@ from mastaba_wms.versions import Version
 if TYPE_CHECKING:
     from mastaba.service import Site
 
-# What another server wrote is shown as ours: its scripts and forms must not run as ours.
+# Answers from another server come from our origin; their scripts and forms must not run there.
 _FOREIGN: Final = [
     ("Content-Security-Policy", "sandbox"),
     ("X-Content-Type-Options", "nosniff"),
@@ -36,13 +36,13 @@ _FOREIGN: Final = [
 
 @dataclass(frozen=True, slots=True)
 class FeatureInfoQuery:
-    """A question about one pixel of a map.
+    """A query for one pixel of a map.
 
     Attributes:
         layers: in the order of QUERY_LAYERS.
         info_format: one of `INFO_FORMATS`.
-        i, j: column and row of the pixel.
-        bbox: to be passed on, in the axis order of WMS 1.3.0.
+        i, j: column and row of the pixel, from 0.
+        bbox: to forward to another server, in the axis order of WMS 1.3.0.
     """
 
     map: MapQuery
@@ -55,11 +55,11 @@ class FeatureInfoQuery:
 
 
 class GetFeatureInfo:
-    """Answers GetFeatureInfo: values of pyramids, or what another WMS says.
+    """Answers GetFeatureInfo with pixel values from pyramids or answers from another WMS.
 
     Args:
-        site: with the renderer.
-        queries: reads the part that is a map request.
+        site: gives the renderer.
+        queries: reads the map request part.
         external: asks other servers.
     """
 
@@ -69,10 +69,10 @@ class GetFeatureInfo:
         self._external = external
 
     def respond(self, parameters: Mapping[str, str]) -> Response:
-        """Return what there is in one pixel of a map.
+        """Return the feature information for one pixel of a map.
 
         Raises:
-            RequestError: the request is not valid, or another server gives no answer.
+            RequestError: the request is invalid, or another server does not answer.
             SlabFormatError, StorageError: the data cannot be read.
         """
         query = self._read(parameters)
@@ -119,7 +119,7 @@ class GetFeatureInfo:
         layer, image = published.layer, query.map.map
         assert layer.feature_info is not None
         if layer.feature_info.url is None:
-            # Loaded on first use, as the renderer.
+            # Loaded on first use, like the renderer.
             from mastaba.render.pixel import pixel_value
 
             site = self._site
@@ -144,7 +144,7 @@ class GetFeatureInfo:
 
 
 def _info_format(parameters: Mapping[str, str]) -> str:
-    # Mandatory in 1.3.0, optional in 1.1.1. Clients of both leave it out.
+    # Mandatory in 1.3.0, optional in 1.1.1; clients omit it in both.
     value = parameters.get("info_format") or INFO_FORMATS[0]
     name = value.strip().lower()
     if name not in INFO_FORMATS:
@@ -160,7 +160,7 @@ def _index(parameters: Mapping[str, str], name: str, size: int) -> int:
 
 
 def _forwarded_bbox(parameters: Mapping[str, str], query: MapQuery) -> str:
-    """Return the client's own text, or for WMS 1.1.1 the same box in the order of 1.3.0."""
+    """Return the client's own text, or for WMS 1.1.1 the same box in the axis order of 1.3.0."""
     if query.version is Version.V1_3_0:
         return parameters["bbox"].rstrip().replace(" ", "+")
     corners = _corners(query.map.bbox, northing_first=query.map.crs.northing_first)

@@ -1,4 +1,4 @@
-"""GetLegendGraphic (OGC 05-078r4 clause 8; optional operation of the profile for styles)."""
+"""GetLegendGraphic (OGC 05-078r4 clause 8; optional operation of the SLD profile)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mastaba_wms.published import PublishedLayer, find
 
 DEFAULT_FORMAT: Final = "image/png"
 _MAX_SYMBOL: Final = 200
-"""Pixels; WIDTH and HEIGHT are hints for one symbol, not for the whole picture."""
+"""Pixels; WIDTH and HEIGHT are hints for one symbol, not for the whole image."""
 
 
 class GetLegendGraphic:
@@ -24,8 +24,8 @@ class GetLegendGraphic:
 
     Args:
         layers: of the service, by identifier.
-        encoders: of the formats offered for maps, by media type in lower case; those that are
-            pictures are offered here.
+        encoders: of the formats offered for maps, by media type in lower case; legends use only
+            picture formats.
     """
 
     def __init__(
@@ -40,12 +40,12 @@ class GetLegendGraphic:
         return [encoder.media_type for encoder in self._encoders.values()]
 
     def respond(self, parameters: Mapping[str, str]) -> Response:
-        """Return the legend of a style of one layer, the default one unless STYLE names it.
+        """Return the legend for the layer's style that STYLE names, by default its default style.
 
         Raises:
-            RequestError: a parameter is missing or not valid.
+            RequestError: a parameter is missing or invalid.
         """
-        # Loaded on first use: drawing takes a library that maps do without.
+        # Loaded on first use: drawing needs a library that maps do not need.
         from mastaba_wms.drawing import encoded
         from mastaba_wms.legend import Symbol, draw_legend, style_of_legend
 
@@ -69,7 +69,7 @@ class GetLegendGraphic:
 
 
 def legend_url(endpoint_uri: str, layer: str, style: Style, media_type: str) -> str:
-    """Return the URL of the legend of a style, as `GetLegendGraphic` draws it by default."""
+    """Return the URL of a style's legend, as `GetLegendGraphic` draws it by default."""
     joint = "&" if "?" in endpoint_uri else "?"
     return (
         f"{endpoint_uri}{joint}SERVICE=WMS&VERSION=1.3.0&REQUEST=GetLegendGraphic"

@@ -1,4 +1,4 @@
-"""GetMap: a map of layers, in a picture or as data (OGC 06-042 clause 7.3; wms.md section 3)."""
+"""GetMap: a map of layers, as an image or as data (OGC 06-042 clause 7.3; wms.md section 3)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from mastaba.render.request import MapImage, Pixels
     from mastaba.service import Site
 
-# Clients such as GDAL expect three channels of a JPEG, whatever the layer (wms.md section 3.4).
+# Clients such as GDAL expect a JPEG to have three channels for any layer (wms.md section 3.4).
 _ALWAYS_RGB: Final = "jpeg"
 
 
@@ -29,7 +29,7 @@ class GetMap:
     """Answers GetMap.
 
     Args:
-        site: with the renderer.
+        site: gives the renderer.
         queries: reads requests.
     """
 
@@ -41,7 +41,7 @@ class GetMap:
         """Return a map, or 304 when the client has it already.
 
         Raises:
-            RequestError: the request is not valid, or asks too much.
+            RequestError: the request is invalid or exceeds a limit.
             SlabFormatError, StorageError: the data cannot be read.
         """
         version = params.version(parameters)
@@ -49,7 +49,7 @@ class GetMap:
         query.encoder.check_options(query.options)
         query = self._drawable(query)
         prepared = self._site.renderer.prepare(query.map)
-        # Loaded on first use, as the renderer.
+        # Loaded on first use, like the renderer.
         from mastaba.http.map_response import cache_control, drawn_response, identity_of
 
         encoded = _encoded_map(query, prepared)
@@ -72,10 +72,10 @@ class GetMap:
         )
 
     def _drawable(self, query: MapQuery) -> MapQuery:
-        """Return a query with styles that a picture format can hold."""
+        """Return the query with styles that a picture format can hold."""
         if not query.encoder.is_picture:
             return query
-        # Loaded on first use, as the renderer: a server that only describes itself needs neither.
+        # Loaded on first use, like the renderer: capabilities need neither.
         from mastaba.render.float_pictures import in_picture
 
         site, wanted = self._site, query.map

@@ -1,4 +1,4 @@
-"""The Layer elements of capabilities, of both versions (wms.md 2.1)."""
+"""Layer elements for the capabilities of both versions (wms.md 2.1)."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ class LayerWriter:
     Args:
         version: of the document.
         endpoint_uri: public URL of the service.
-        legends: whether legends that we draw are announced for styles with a palette.
-        equivalences: CRSs that count as the same.
+        legends: whether to announce generated legends for styles with a palette.
+        equivalences: CRSs treated as the same.
     """
 
     def __init__(
@@ -44,11 +44,11 @@ class LayerWriter:
     def root(
         self, title: str, abstract: str, shared: Sequence[str], layers: Iterable[PublishedLayer]
     ) -> str:
-        """Return the layer without name that holds all others.
+        """Return the unnamed layer that contains all others.
 
         Args:
-            shared: codes of the CRSs that all layers are offered in.
-            layers: in the order of the document.
+            shared: codes of the CRSs in which all layers are offered.
+            layers: in document order.
         """
         codes = self._codes(shared)
         layers = list(layers)
@@ -67,7 +67,7 @@ class LayerWriter:
     def _layer(self, published: PublishedLayer, shared: Sequence[str]) -> str:
         layer = published.layer
         own = self._codes(published.crs.own)
-        # Boxes are not inherited: that of the root is no box of the layer.
+        # A layer does not inherit the bounding boxes of the root.
         boxed = dict.fromkeys([*own, *shared])
         return element(
             "Layer",
@@ -86,7 +86,7 @@ class LayerWriter:
         )
 
     def _codes(self, codes: Iterable[str]) -> list[str]:
-        # The authority CRS came with 1.3.0; its only code of use has a twin.
+        # 1.1.1 has no authority CRS; EPSG:4326 replaces CRS:84, the only code used here.
         known = (code if self._is_130 or code != "CRS:84" else "EPSG:4326" for code in codes)
         return list(dict.fromkeys(known))
 
@@ -104,7 +104,7 @@ class LayerWriter:
         )
 
     def _box_in(self, code: str, layer: Layer) -> str:
-        """Return the box of a layer in a CRS, or nothing where it has none."""
+        """Return a layer's ``BoundingBox`` in a CRS, or an empty string without one."""
         bbox = bbox_in(layer, CRS.from_code(code), self._equivalences)
         return "" if bbox is None else self._bounding_box(code, bbox)
 
@@ -135,7 +135,7 @@ class LayerWriter:
         elif "FGDC" in metadata.type:
             kind = "FGDC"
         else:
-            return ""  # the document type of 1.1.1 knows those two only
+            return ""  # the DTD of 1.1.1 allows only these two
         return element(
             "MetadataURL",
             leaf("Format", metadata.media_type),
@@ -191,8 +191,8 @@ class LayerWriter:
         return element("ScaleHint", attributes={"min": finest, "max": coarsest})
 
     def online_resource(self, url: str) -> str:
-        """Return ``OnlineResource``."""
-        # The document type of 1.1.1 has no place for the prefix but here.
+        """Return the ``OnlineResource`` element."""
+        # The DTD of 1.1.1 allows the prefix declaration only here.
         declared = {} if self._is_130 else {"xmlns:xlink": _XLINK}
         return element(
             "OnlineResource", attributes=declared | {"xlink:type": "simple", "xlink:href": url}
@@ -200,6 +200,6 @@ class LayerWriter:
 
 
 def keyword_list(words: Iterable[str]) -> str:
-    """Return ``KeywordList``, or nothing without any."""
+    """Return ``KeywordList``, or an empty string without keywords."""
     leaves = [leaf("Keyword", word) for word in words]
     return element("KeywordList", *leaves) if leaves else ""

@@ -15,20 +15,20 @@ from mastaba_wms.drawing import LINE_HEIGHT, Colour, canvas, font, text_width
 _MARGIN = 4
 _GAP = 6
 _MAX_STEPS = 24
-"""More colours than this are drawn as a ramp, with a few labels."""
+"""A palette with more colours is drawn as a ramp with a few labels."""
 _LABELS = 9
 _LABEL_DISTANCE = 2 * LINE_HEIGHT
 _INK = (0, 0, 0, 255)
 _PAPER = (255, 255, 255, 255)
 _CLEAR = (255, 255, 255, 0)
 _FRAME = (96, 96, 96, 255)
-# A style without palette changes nothing of what is stored: any picture stands for it.
+# A style without a palette does not change the stored pixels, so any swatch can represent it.
 _SWATCH = ((176, 200, 160, 255), (150, 178, 206, 255))
 
 
 @dataclass(frozen=True, slots=True)
 class Symbol:
-    """Size of the symbols of a legend, pixels."""
+    """Size of a legend symbol in pixels."""
 
     width: int = 20
     height: int = 16
@@ -36,12 +36,12 @@ class Symbol:
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """What a legend looks like.
+    """Layout of a legend; width and height in pixels.
 
     Attributes:
-        labels: text, and its middle in pixels from the top.
+        labels: text, and the position of its middle in pixels from the top.
         steps: one colour for each symbol; empty for a ramp.
-        ramp: height of the ramp, pixels; 0 without one.
+        ramp: height of the ramp in pixels; 0 without one.
     """
 
     width: int
@@ -52,21 +52,21 @@ class _Plan:
 
 
 def style_of_legend(layer: Layer, style: Style) -> Style:
-    """Return a style with the palette that its legend shows."""
+    """Return the style with the palette that its legend shows."""
     return replace(style, palette=legend_palette(layer, style))
 
 
 def legend_size(style: Style, symbol: Symbol = Symbol()) -> tuple[int, int]:
-    """Return width and height of the legend of a style, pixels."""
+    """Return the width and height of a style's legend in pixels."""
     plan = _plan(style, symbol)
     return plan.width, plan.height
 
 
 def draw_legend(style: Style, symbol: Symbol, *, transparent: bool) -> Image.Image:
-    """Return the legend of a style, RGBA: colour steps, a ramp, or a swatch without palette.
+    """Return a style's legend as RGBA: colour steps, a ramp, or a swatch without a palette.
 
     Args:
-        transparent: whether there is no paper behind it.
+        transparent: whether the background is transparent instead of white.
     """
     plan = _plan(style, symbol)
     image, draw = canvas(plan.width, plan.height, _CLEAR if transparent else _PAPER)
@@ -101,13 +101,13 @@ def _plan(style: Style, symbol: Symbol) -> _Plan:
         ramp = max(symbol.height, (count - 1) * _LABEL_DISTANCE)
         low, high = entries[0].value, entries[-1].value
         chosen = [entries[round(i * (len(entries) - 1) / max(1, count - 1))] for i in range(count)]
-        # Halves, since the difference of two large numbers may be infinite.
+        # Halved, because the difference of two large numbers may be infinite.
         span = high / 2 - low / 2 or 1.0
         spread = [_MARGIN + ramp * ((high / 2 - entry.value / 2) / span) for entry in chosen]
         labels = tuple(_apart([(_number(e.value), y) for e, y in zip(chosen, spread, strict=True)]))
         return _Plan(_wide(symbol, labels), ramp + 2 * _MARGIN, labels, ramp=ramp)
     height = symbol.height + 2
-    # The highest values on top, as in a ramp.
+    # Highest values first, as in a ramp.
     ordered = list(reversed(entries))
     labels = tuple(
         (f"≥ {_number(entry.value)}", _MARGIN + number * height + symbol.height / 2)
@@ -120,7 +120,7 @@ def _plan(style: Style, symbol: Symbol) -> _Plan:
 
 
 def _apart(labels: Sequence[tuple[str, float]]) -> list[tuple[str, float]]:
-    """Return the labels without those that would be written over others; they go upward."""
+    """Return the labels without those that would overlap others; labels are in upward order."""
     kept = [labels[0]]
     for label in labels[1:-1]:
         if kept[-1][1] - label[1] >= LINE_HEIGHT and label[1] - labels[-1][1] >= LINE_HEIGHT:

@@ -1,4 +1,4 @@
-"""What a GetMap request asks for, checked in the order of wms.md section 3.2."""
+"""GetMap requests, read and checked in the order of wms.md section 3.2."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class MapQuery:
 
 @dataclass(frozen=True, slots=True)
 class Sheet:
-    """The paper that a map, or a report in its place, is drawn on."""
+    """The blank image for a map or for an error report; width and height in pixels."""
 
     width: int
     height: int
@@ -54,12 +54,12 @@ class Sheet:
 
 
 class MapQueries:
-    """Reads GetMap requests, and the part of GetFeatureInfo requests that is one.
+    """Reads GetMap requests and the GetMap part of GetFeatureInfo requests.
 
     Args:
         layers: of the service, by identifier.
         settings: limits and formats.
-        encoders: of the formats offered, by media type in lower case.
+        encoders: of the offered formats, by media type in lower case.
     """
 
     def __init__(
@@ -76,22 +76,22 @@ class MapQueries:
         """Return the layers that LAYERS or QUERY_LAYERS names.
 
         Raises:
-            MissingParameterError: it is absent.
-            InvalidParameterError: it names too many.
-            LayerNotDefinedError: one does not exist.
+            MissingParameterError: it is absent or empty.
+            InvalidParameterError: it names too many layers.
+            LayerNotDefinedError: a layer does not exist.
         """
         value = params.required(parameters, name)
         limit = self._settings.max_layers
-        # Counted before it is split: the text may be as long as a request can be.
+        # Counted before the split: the text may be as long as a request can be.
         if value.count(",") >= limit:
             raise InvalidParameterError(f"{name} may name at most {limit} layers", name)
         return [find(self._layers, identifier, name) for identifier in value.split(",")]
 
     def sheet(self, parameters: Mapping[str, str]) -> Sheet:
-        """Return the paper, read before all else to report errors on it.
+        """Return the sheet for an error report, without checking other parameters.
 
         Raises:
-            RequestError: one of its parameters is not valid.
+            RequestError: one of its parameters is missing or invalid.
         """
         width, height = self._size(parameters)
         if width * height > self._settings.max_pixels:
@@ -111,14 +111,14 @@ class MapQueries:
         *,
         is_drawn: bool = True,
     ) -> MapQuery:
-        """Return the map asked for.
+        """Return the requested map.
 
         Args:
-            layers: as `layers` returns them.
-            is_drawn: whether what concerns only the drawing is checked too.
+            layers: as returned by `layers`.
+            is_drawn: whether to read TRANSPARENT and BGCOLOR too.
 
         Raises:
-            RequestError: of the kind of the first fault found.
+            RequestError: the request is invalid; the type is that of the first error found.
         """
         width, height = self._size(parameters)
         crs = _crs(version, parameters, layers)
@@ -165,7 +165,7 @@ def _crs(version: Version, parameters: Mapping[str, str], layers: Sequence[Publi
     value = params.required(parameters, name)
     code = value.upper()
     for published in layers:
-        # Only codes that are offered reach the projection library.
+        # Only offered codes reach the projection library.
         if code not in published.crs.offered:
             raise UnsupportedCRSError(
                 f"the layer {published.layer.id} is not offered in {printable(value)}", name

@@ -1,6 +1,6 @@
-"""Parameters of requests: from text to values (wms.md sections 1 and 3.1).
+"""Request parameters, parsed from text (wms.md sections 1 and 3.1).
 
-Parameters come by lower-case name, whichever binding brought them.
+Parameter names are in lower case for every binding.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from mastaba_wms.versions import OF_REQUESTS, Version, named
 
 
 class Operation(StrEnum):
-    """Operations of the standard and of its profile for styles, as in REQUEST."""
+    """Operations of the standard and its SLD profile, as in REQUEST."""
 
     GET_CAPABILITIES = "GetCapabilities"
     GET_MAP = "GetMap"
@@ -37,7 +37,7 @@ class Exceptions(StrEnum):
     BLANK = "BLANK"
 
 
-# The second group are the names of WMS 1.0.0, which 1.1.1 still accepts (OGC 01-068r3 annex A).
+# The last three are names from WMS 1.0.0, which 1.1.1 still accepts (OGC 01-068r3 annex A).
 OPERATIONS: Final = {
     **{operation.lower(): operation for operation in Operation},
     "capabilities": Operation.GET_CAPABILITIES,
@@ -45,7 +45,7 @@ OPERATIONS: Final = {
     "feature_info": Operation.GET_FEATURE_INFO,
 }
 """Operations by the value of REQUEST in lower case."""
-# Media types are the values of WMS 1.1.1; clients send them with 1.3.0 as well.
+# The media types are from WMS 1.1.1; clients also send them with 1.3.0.
 _EXCEPTIONS: Final = {
     "xml": Exceptions.XML,
     "inimage": Exceptions.INIMAGE,
@@ -58,33 +58,33 @@ _FLAGS: Final = {"true": True, "false": False}
 _INSPIRE: Final = {"true": True, "1": True, "false": False, "0": False}
 _NUMBER: Final = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _COLOUR: Final = re.compile(r"(?:0[xX]|#)?([0-9A-Fa-f]{6})")
-# Longer texts are no numbers that anybody means.
+# No meaningful number is longer.
 _MAX_DIGITS: Final = 9
 _MAX_BBOX: Final = 1000
 _MAX_OPTIONS: Final = 1000
 _CORNERS: Final = 4
-# CRS units. Beyond these, positions of pixels are no longer numbers that can be computed with.
+# CRS units. Beyond these limits, pixel positions cannot be computed.
 _FARTHEST: Final = 1e10
 _SMALLEST: Final = 1e-12
 _STANDARD_DPI: Final = 90.7
-"""Pixels per inch at 0.28 mm a pixel, rounded as in existing servers."""
+"""Pixels per inch at 0.28 mm per pixel, rounded as in existing servers."""
 
 
 def operation(parameters: Mapping[str, str]) -> Operation:
-    """Return the operation asked for, after checking SERVICE and REQUEST in this order.
+    """Return the requested operation after checking SERVICE and REQUEST in this order.
 
     Raises:
-        MissingParameterError: REQUEST is absent, or SERVICE is where it must not be.
+        MissingParameterError: REQUEST is absent, or SERVICE is absent where it is required.
         InvalidParameterError: SERVICE is not WMS.
-        UnsupportedOperationError: there is no such operation.
+        UnsupportedOperationError: the operation does not exist.
     """
     service = parameters.get("service")
     request = parameters.get("request")
     if service and service.upper() != "WMS":
         raise InvalidParameterError(f"SERVICE is not WMS but {printable(service)}", "SERVICE")
     found = OPERATIONS.get((request or "").lower())
-    # The standard asks for SERVICE in GetCapabilities only; where REQUEST is missing as well,
-    # the request may have been meant for another service. WMTVER belongs to WMS alone.
+    # The standard requires SERVICE only in GetCapabilities. If REQUEST is also missing, the
+    # request may be meant for another service. Only WMS has WMTVER.
     is_ambiguous = not service and "wmtver" not in parameters
     if is_ambiguous and (not request or found is Operation.GET_CAPABILITIES):
         raise MissingParameterError("the parameter SERVICE is missing", "SERVICE")
@@ -100,7 +100,7 @@ def version(parameters: Mapping[str, str]) -> Version:
 
     Raises:
         MissingParameterError: it is absent or empty.
-        InvalidParameterError: it is none that we speak.
+        InvalidParameterError: it is not supported.
     """
     value = named(parameters)
     if not value:
@@ -112,13 +112,13 @@ def version(parameters: Mapping[str, str]) -> Version:
 
 
 def required(parameters: Mapping[str, str], name: str) -> str:
-    """Return a parameter that must be there and not be empty.
+    """Return a mandatory parameter.
 
     Args:
         name: as the protocol spells it, in upper case.
 
     Raises:
-        MissingParameterError: it is not.
+        MissingParameterError: it is absent or empty.
     """
     value = parameters.get(name.lower())
     if not value:
@@ -127,12 +127,12 @@ def required(parameters: Mapping[str, str], name: str) -> str:
 
 
 def inspire(parameters: Mapping[str, str]) -> bool | None:
-    """Return the client's choice of the INSPIRE form; None when there is no valid choice."""
+    """Return the value of INSPIRE; None when it is absent or invalid."""
     return _INSPIRE.get(parameters.get("inspire", "").lower())
 
 
 def whole_number(value: str) -> int | None:
-    """Return a number written in decimal digits only, or None; far too long ones are none."""
+    """Return a number written in decimal digits only; None for other or too long texts."""
     if not (value.isascii() and value.isdigit()):
         return None
     digits = value.lstrip("0") or "0"
@@ -140,10 +140,10 @@ def whole_number(value: str) -> int | None:
 
 
 def size(parameters: Mapping[str, str], name: str, limit: int) -> int:
-    """Return WIDTH or HEIGHT.
+    """Return WIDTH or HEIGHT, in pixels.
 
     Raises:
-        MissingParameterError: it is absent.
+        MissingParameterError: it is absent or empty.
         InvalidParameterError: it is not a whole number from 1 to the limit.
     """
     number = whole_number(required(parameters, name))
@@ -159,11 +159,11 @@ def bbox(parameters: Mapping[str, str], *, northing_first: bool) -> BoundingBox:
         northing_first: whether the client gives y before x.
 
     Raises:
-        MissingParameterError: it is absent.
-        InvalidParameterError: not four decimal numbers, without area, or beyond all CRSs.
+        MissingParameterError: it is absent or empty.
+        InvalidParameterError: not four decimal numbers, without area, or outside all CRSs.
     """
     value = required(parameters, "BBOX")
-    # A plus sign that the client did not encode has become a blank.
+    # A plus sign that the client did not encode is decoded as a space.
     texts = value.rstrip().replace(" ", "+").split(",") if len(value) <= _MAX_BBOX else []
     if len(texts) != _CORNERS or not all(_NUMBER.fullmatch(text) for text in texts):
         raise InvalidParameterError(
@@ -183,12 +183,12 @@ def bbox(parameters: Mapping[str, str], *, northing_first: bool) -> BoundingBox:
 
 
 def exceptions(parameters: Mapping[str, str]) -> Exceptions:
-    """Return how errors are to be reported.
+    """Return how to report errors.
 
     Raises:
-        InvalidParameterError: in no way that we know.
+        InvalidParameterError: the value is unknown.
     """
-    # Existing servers read the misspelt name.
+    # Existing servers also read the misspelt name.
     value = parameters.get("exceptions") or parameters.get("exception") or Exceptions.XML
     found = _EXCEPTIONS.get(value.lower())
     if found is None:
@@ -197,7 +197,7 @@ def exceptions(parameters: Mapping[str, str]) -> Exceptions:
 
 
 def transparent(parameters: Mapping[str, str]) -> bool:
-    """Return TRANSPARENT, FALSE when it is absent.
+    """Return TRANSPARENT; False when it is absent.
 
     Raises:
         InvalidParameterError: neither TRUE nor FALSE.
@@ -209,7 +209,7 @@ def transparent(parameters: Mapping[str, str]) -> bool:
 
 
 def background_colour(parameters: Mapping[str, str]) -> tuple[int, int, int] | None:
-    """Return BGCOLOR as red, green, blue; None when it is absent.
+    """Return BGCOLOR as red, green, blue (0 to 255); None when it is absent.
 
     Raises:
         InvalidParameterError: not of the form 0xRRGGBB.
@@ -225,12 +225,12 @@ def background_colour(parameters: Mapping[str, str]) -> tuple[int, int, int] | N
 
 
 def resolution_factor(parameters: Mapping[str, str]) -> float:
-    """Return what DPI multiplies the wanted resolution by; 1 when it is absent.
+    """Return the factor by which DPI multiplies the resolution; 1 when it is absent.
 
     Raises:
         InvalidParameterError: not a whole number from 1.
     """
-    # Existing servers read it under the second name.
+    # Existing servers read the second name.
     value = parameters.get("dpi") or parameters.get("str_dpi")
     if not value:
         return 1.0
@@ -244,7 +244,7 @@ def format_options(parameters: Mapping[str, str]) -> dict[str, str]:
     """Return FORMAT_OPTIONS, ``key:value;key:value``, by key in lower case.
 
     Raises:
-        InvalidParameterError: far longer than any options.
+        InvalidParameterError: the text is too long.
     """
     value = parameters.get("format_options", "")
     if len(value) > _MAX_OPTIONS:

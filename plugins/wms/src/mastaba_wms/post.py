@@ -1,4 +1,4 @@
-"""The POST bindings (wms.md section 6): a form or an XML document becomes KVP parameters."""
+"""POST bindings (wms.md section 6): KVP parameters from a form or an XML document."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _FORM: Final = "application/x-www-form-urlencoded"
 _XML: Final = ("", "text/xml", "application/xml")
 _LAYER: Final = ("StyledLayerDescriptor", "NamedLayer")
 _FLAGS: Final = {"true": "TRUE", "1": "TRUE", "false": "FALSE", "0": "FALSE"}
-# Elements with one text, and the parameter that it is.
+# Paths of text elements, and the parameter for each.
 _TEXTS: Final = (
     (("CRS",), "crs"),
     (("Output", "Size", "Width"), "width"),
@@ -27,20 +27,20 @@ _TEXTS: Final = (
 
 
 def parameters(request: Request) -> dict[str, str]:
-    """Return the parameters, by lower-case name, of a POST request; the body comes before the URL.
+    """Return the parameters of a POST request by lower-case name; the body overrides the URL.
 
     Raises:
         RequestTooLargeError: the body is larger than 1 MiB.
         BindingError: the body is neither a form nor XML.
-        InvalidParameterError: the XML cannot be read.
-        UnsupportedOperationError: the XML asks for what we do not do.
+        InvalidParameterError: the XML cannot be read or contradicts itself.
+        UnsupportedOperationError: the XML requests something unsupported.
     """
     body = request.body()
     if not body:
         return request.query
     media_type = request.media_type
     if media_type == _FORM:
-        # Of WSGI's kind, one character for each byte, as the query string of a GET request is.
+        # One character per byte, as in WSGI and the query string of a GET request.
         given = parse_query(body.decode("latin-1"))
     elif media_type in _XML or media_type.endswith("+xml"):
         given = xml_parameters(body)
@@ -50,10 +50,10 @@ def parameters(request: Request) -> dict[str, str]:
 
 
 def xml_parameters(body: bytes) -> dict[str, str]:
-    """Return the parameters of a request in XML; those absent in it are absent.
+    """Return the parameters present in an XML request, by lower-case name.
 
     Raises:
-        InvalidParameterError: it cannot be read, or contradicts itself.
+        InvalidParameterError: it cannot be read or contradicts itself.
         UnsupportedOperationError: neither GetCapabilities nor GetMap, or with styles or layers
             that the client defines.
     """
@@ -97,7 +97,7 @@ def _texts(elements: Sequence[Element], path: tuple[str, ...]) -> list[str]:
 
 
 def _layers(elements: Sequence[Element]) -> dict[str, str]:
-    """Return LAYERS and STYLES. Elements come in order, so names belong to the layer before."""
+    """Return LAYERS and STYLES. In document order, a name belongs to the layer before it."""
     names: list[str] = []
     styles: list[str] = []
     for element in elements:
@@ -118,7 +118,7 @@ def _layers(elements: Sequence[Element]) -> dict[str, str]:
 
 
 def _box(elements: Sequence[Element], crs: str | None) -> dict[str, str]:
-    """Return BBOX, and CRS where only the box has it."""
+    """Return BBOX, and CRS if only the box contains it."""
     box = next((element for element in elements if element.path == ("BoundingBox",)), None)
     if box is None:
         return {}

@@ -1,4 +1,4 @@
-"""The layers of the service, with what requests and documents need of them."""
+"""The layers of the service, with the data that requests and documents need."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class PublishedLayer:
         return self.layer.feature_info is not None
 
     def style(self, identifier: str) -> Style:
-        """Return a style by its public name, the default one for an empty name.
+        """Return a style by its public identifier; an empty one means the default style.
 
         Raises:
             StyleNotDefinedError: the layer has no such style.
@@ -38,7 +38,7 @@ class PublishedLayer:
 
 
 def published(layers: Iterable[Layer], offer: CRSOffer) -> dict[str, PublishedLayer]:
-    """Return layers by identifier, in their order."""
+    """Return layers by identifier, in the same order."""
     return {layer.id: PublishedLayer(layer, offer.of(layer)) for layer in layers}
 
 
@@ -47,8 +47,11 @@ def find(
 ) -> PublishedLayer:
     """Return a layer.
 
+    Args:
+        parameter: to report in the error.
+
     Raises:
-        LayerNotDefinedError: there is none of this name.
+        LayerNotDefinedError: there is no such layer.
     """
     found = layers.get(identifier)
     if found is None:

@@ -1,4 +1,4 @@
-"""Errors reported as pictures: EXCEPTIONS=INIMAGE and BLANK (OGC 06-042 clause 7.3.3.11)."""
+"""Errors reported as images: EXCEPTIONS=INIMAGE and BLANK (OGC 06-042 clause 7.3.3.11)."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _INK = (180, 0, 0, 255)
 
 
 def drawn_report(words: str, sheet: Sheet) -> Response:
-    """Return a picture in place of a map: with the words on it, or blank.
+    """Return an image in place of a map: with the message on it, or blank.
 
     Args:
-        words: fit to be shown to a client.
+        words: the message, suitable for clients.
         sheet: size, format and background; its ``exceptions`` is not XML.
     """
     transparent = sheet.background.transparent
@@ -31,7 +31,7 @@ def drawn_report(words: str, sheet: Sheet) -> Response:
     headers = [
         ("Content-Type", media_type),
         ("Content-Disposition", content_disposition(media_type)),
-        # Status 200 is what the standard wants; nobody should keep it as if it were the map.
+        # The standard requires status 200, but caches must not keep the report as the map.
         ("Cache-Control", "no-store"),
     ]
     return Response(200, headers, encoded(image, sheet.encoder, transparent=transparent))

@@ -1,4 +1,4 @@
-"""The WMS service: which operation answers which request."""
+"""The WMS service, which dispatches requests to operations."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from mastaba_wms.versions import Version, negotiated
 
 logger = logging.getLogger("mastaba.wms")
 
-# Where a request leaves the parameters of its body for the report of an error in it.
+# Keeps the parameters of a request body for error reports.
 _PARAMETERS = "mastaba_wms.parameters"
 
 
@@ -122,7 +122,7 @@ class WMSService(Service):
         return error_response(error, negotiated(parameters))
 
     def _sheet(self, parameters: Mapping[str, str]) -> Sheet | None:
-        """Return the paper for a report, or None when it has to be XML."""
+        """Return the sheet for an error report, or None when the report must be XML."""
         if params.OPERATIONS.get(parameters.get("request", "").lower()) is not Operation.GET_MAP:
             return None
         try:

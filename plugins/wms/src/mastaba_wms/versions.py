@@ -1,4 +1,4 @@
-"""The versions of WMS, and what of their requests is spelt differently."""
+"""WMS versions and how their requests differ."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ class Version(Enum):
 
     @property
     def crs_parameter(self) -> str:
-        """Name of the parameter with the CRS."""
+        """Name of the CRS parameter."""
         return "CRS" if self is Version.V1_3_0 else "SRS"
 
     @property
     def point_parameters(self) -> tuple[str, str]:
-        """Names of the parameters with column and row of a pixel."""
+        """Names of the parameters for a pixel's column and row."""
         return ("I", "J") if self is Version.V1_3_0 else ("X", "Y")
 
     @property
     def follows_axis_order(self) -> bool:
-        """Whether coordinates are in the axis order of the CRS, and not always x before y."""
+        """Whether coordinates are in the axis order of the CRS instead of always x before y."""
         return self is Version.V1_3_0
 
 
-# 1.1.0 asks for the same as 1.1.1 and is answered with it.
+# 1.1.0 has the same requests as 1.1.1 and is answered as 1.1.1.
 OF_REQUESTS: Final = {
     "1.3.0": Version.V1_3_0,
     "1.1.1": Version.V1_1_1,
@@ -42,19 +42,18 @@ _NUMBER: Final = re.compile("[0-9]{1,9}")
 
 
 def named(parameters: Mapping[str, str]) -> str:
-    """Return the version that a request names, empty without one.
+    """Return the version named in a request, or an empty string without one.
 
-    WMTVER is the name of the parameter before 1.1.0 (OGC 01-068r3 clause 6.2.4 and annex A).
+    Before 1.1.0 the parameter is WMTVER (OGC 01-068r3 clause 6.2.4 and annex A).
     """
     return parameters.get("version") or parameters.get("wmtver") or ""
 
 
 def negotiated(parameters: Mapping[str, str]) -> Version:
-    """Return the version of capabilities and error reports (OGC 06-042 clause 6.2.4).
+    """Return the version for capabilities and error reports (OGC 06-042 clause 6.2.4).
 
-    It is the version that the request names. For an unknown number it is the highest version
-    below that number, or the lowest version of all. Without a valid number it is the highest
-    version.
+    This is the version named in the request. For an unknown number it is the next lower version,
+    or the lowest one. Without a valid number it is the highest one.
     """
     parts = named(parameters).split(".")
     if len(parts) > _PARTS or not all(_NUMBER.fullmatch(part) for part in parts):
