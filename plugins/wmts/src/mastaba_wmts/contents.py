@@ -25,12 +25,12 @@ CRSName = Callable[[CRS], str]
 
 
 def contents(layers: Iterable[Layer], restful_uri: str = "", *, crs_names: str = "urn") -> str:
-    """Return the section.
+    """Return the ``Contents`` element.
 
     Args:
-        layers: in the order of the document.
-        restful_uri: public URL below which the RESTful paths are announced; empty for none.
-        crs_names: how CRSs are named, ``urn`` or ``code``.
+        layers: in document order.
+        restful_uri: public base URL of the announced RESTful paths; empty to announce none.
+        crs_names: form of CRS names, ``urn`` or ``code``.
     """
     crs_name: CRSName = attrgetter(crs_names)
     written = []
@@ -59,7 +59,7 @@ def contents(layers: Iterable[Layer], restful_uri: str = "", *, crs_names: str =
 
 
 def keywords(words: Iterable[str]) -> str:
-    """Return ``ows:Keywords``, or nothing without any."""
+    """Return ``ows:Keywords``, or an empty string without keywords."""
     leaves = [leaf("ows:Keyword", word) for word in words]
     return element("ows:Keywords", *leaves) if leaves else ""
 
@@ -181,8 +181,8 @@ def _legend(legend: Legend, denominators: set[float]) -> str:
         ("minScaleDenominator", legend.min_scale_denominator),
         ("maxScaleDenominator", legend.max_scale_denominator),
     ):
-        # Only a scale of a linked tile matrix is allowed (07-057r7 table 6), to the last digit;
-        # descriptors hold it rounded.
+        # Only the exact scale of a linked tile matrix is allowed (07-057r7 table 6); descriptors
+        # contain it rounded.
         for denominator in denominators:
             if math.isclose(value, denominator, rel_tol=_SAME_SCALE):
                 attributes[name] = decimal(denominator)
@@ -194,8 +194,8 @@ def _link(identifier: str, matrices: Iterable[tuple[TileMatrix, TileLimits]]) ->
 
 
 def _limits(matrices: Sequence[tuple[TileMatrix, TileLimits]]) -> str:
-    # Limits that say nothing are left out. Index 0, which the standard allows, breaks the type
-    # that the schema gives these elements, so they must not be written needlessly.
+    # Limits that cover the whole matrix are omitted. The standard allows index 0 but the schema
+    # does not, so limits are written only when needed.
     if all(limits == matrix.all_tiles for matrix, limits in matrices):
         return ""
     return element(

@@ -1,7 +1,7 @@
-"""From errors to WMTS exception reports (OGC 07-057r7 clause 8, OWS Common 06-121r3 clause 8).
+"""WMTS exception reports for errors (OGC 07-057r7 clause 8, OWS Common 06-121r3 clause 8).
 
-One table holds HTTP status and exception code of each error of the core; a second one the
-statuses of RESTful paths, where a fault in the request is a resource that does not exist.
+One table holds the HTTP status and exception code for each error. A second one holds the statuses
+for RESTful paths, where an invalid path is a resource that does not exist.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ REPORT_MEDIA_TYPE: Final = "text/xml"
 
 
 class VersionNegotiationError(RequestError):
-    """The client takes no version that the service speaks."""
+    """The client accepts no version that the service supports."""
 
 
 class NotAcceptableError(RequestError):
-    """The client takes none of the media types of the resource (RESTful only)."""
+    """The client accepts none of the resource's media types (RESTful only)."""
 
 
 class UpstreamError(RequestError):
-    """The server that a request was passed on to gave no usable answer."""
+    """Another server gave no usable answer to a forwarded request."""
 
 
 class PointOutOfRangeError(RequestError):
@@ -54,10 +54,10 @@ class PointOutOfRangeError(RequestError):
 
 
 class BindingError(RequestError):
-    """The method is not the one by which this resource is had (RESTful only)."""
+    """The resource does not support the method (RESTful only)."""
 
 
-# The first class that an error is an instance of counts, so special ones come first.
+# The first matching class is used, so subclasses come first.
 _KVP: Final[tuple[tuple[type[Exception], int, str], ...]] = (
     (MissingParameterError, 400, "MissingParameterValue"),
     (InvalidParameterError, 400, "InvalidParameterValue"),
@@ -83,21 +83,21 @@ _RESTFUL_STATUS: Final[tuple[tuple[type[Exception], int], ...]] = (
     (PointOutOfRangeError, 404),
 )
 
-# The core names tile indices as they are; the protocol spells them its own way.
+# Names of tile indices in the core, and in the protocol.
 _LOCATORS: Final = {"row": "TileRow", "col": "TileCol"}
 
 
 def error_response(error: Exception, *, restful: bool) -> Response:
-    """Return the exception report of an error.
+    """Return the exception report for an error.
 
     Args:
-        error: any error; of those that are no `RequestError` only general words are said.
-        restful: whether the request named a resource by its path.
+        error: any error; unexpected errors get a general message.
+        restful: whether the request used a RESTful path.
     """
     status, code = next((status, code) for kind, status, code in _KVP if isinstance(error, kind))
     if restful:
         status = next((s for kind, s in _RESTFUL_STATUS if isinstance(error, kind)), status)
-    # The standard has a code of its own for pixels; its conformance suite wants that of tiles.
+    # The standard has a separate code for pixels; its conformance suite expects the tile code.
     codes = (code, "TileOutOfRange") if isinstance(error, PointOutOfRangeError) else (code,)
     response = message(
         status, report(codes, public_message(error), locators(error)), REPORT_MEDIA_TYPE
@@ -108,7 +108,7 @@ def error_response(error: Exception, *, restful: bool) -> Response:
 
 
 def locators(error: Exception) -> tuple[str, ...]:
-    """Return the parameters at fault as the protocol spells them; rows come before columns."""
+    """Return the invalid parameters as the protocol spells them; rows come before columns."""
     if isinstance(error, TileOutOfRangeError):
         return tuple(_LOCATORS.get(name, name) for name in error.parameters)
     if isinstance(error, PointOutOfRangeError):
@@ -119,7 +119,7 @@ def locators(error: Exception) -> tuple[str, ...]:
 
 
 def report(codes: Iterable[str], words: str, locators: tuple[str, ...] = ()) -> str:
-    """Return an exception report: one exception for each code and locator, or without locator."""
+    """Return an exception report with one exception per code and locator, or per code."""
     exceptions = [
         element(
             "ows:Exception",

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from mastaba.model.layer import Layer
     from mastaba.model.settings import Contact, ServiceSettings
 
-# Sections and INSPIRE make 34 different documents, of which clients ask for two or three. Those
-# asked for last are kept; the parts they are made of always are.
+# Sections and INSPIRE allow 34 different documents, but clients request two or three. The most
+# recently used documents are cached; their parts are always cached.
 _KEPT_DOCUMENTS: Final = 4
 _WRITTEN: Final = ("ServiceIdentification", "ServiceProvider", "OperationsMetadata", "Contents")
 _KVP: Final = "KVP"
@@ -52,12 +52,12 @@ _INSPIRE_SCHEMAS: Final = (
 
 
 class GetCapabilities:
-    """Answers GetCapabilities for one configuration; documents are made when first asked for.
+    """Answers GetCapabilities for one configuration; builds each document on first request.
 
     Args:
         settings: of the service.
-        catalogue: what is published.
-        layers: those of the service, in the order of the document.
+        catalogue: gives the settings common to all services.
+        layers: of the service, in document order.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class GetCapabilities:
     def respond(self, request: Request, wanted: CapabilitiesRequest) -> Response:
         """Return the document, or 304 when the client has it already."""
         inspire = self._general.inspire if wanted.inspire is None else wanted.inspire
-        # Sections that are never written must not make another document.
+        # Sections that are never written must not cause another document.
         sections = None if wanted.sections is None else wanted.sections.intersection(_WRITTEN)
         return self._document(sections, inspire).respond(request, wanted.media_type)
 
@@ -134,7 +134,7 @@ class GetCapabilities:
         encodings = [_KVP, _RESTFUL] if self._restful else [_KVP]
         query = "?INSPIRE=1&SERVICE=WMTS&" if inspire else "?"
         get = _binding("Get", self._settings.endpoint_uri + query, "GetEncoding", encodings)
-        # The question mark is for clients that take every advertised address for a prefix.
+        # The question mark is for clients that treat every announced address as a prefix.
         address = f"{self._settings.endpoint_uri}?"
         post = _binding("Post", address, "PostEncoding", [_KVP, _XML])
         operations = {"GetCapabilities": post, "GetTile": post}
@@ -155,7 +155,7 @@ class GetCapabilities:
 
 
 def in_inspire(layer: Layer) -> bool:
-    """Tell whether the layer is in INSPIRE capabilities: with keywords, metadata and PNG tiles."""
+    """Return whether INSPIRE capabilities list the layer: with keywords, metadata and PNG tiles."""
     return bool(layer.keywords and layer.metadata) and layer.pyramid.format.codec is Codec.PNG
 
 

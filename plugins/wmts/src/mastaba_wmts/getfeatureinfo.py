@@ -1,4 +1,4 @@
-"""GetFeatureInfo: what is at one pixel of a tile (OGC 07-057r7 clause 7.3, wmts.md section 4)."""
+"""GetFeatureInfo for one pixel of a tile (OGC 07-057r7 clause 7.3, wmts.md section 4)."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 
 class GetFeatureInfo:
-    """Answers GetFeatureInfo: pixel values of the pyramid, or what another WMS answers.
+    """Answers GetFeatureInfo with pixel values from the pyramid or the answer of another WMS.
 
     Args:
-        tiles: finds the tile that a request names.
+        tiles: finds the requested tile.
         site: of the service.
     """
 
@@ -35,19 +35,19 @@ class GetFeatureInfo:
         self._site = site
 
     def respond(self, wanted: FeatureInfoRequest) -> Response:
-        """Return what is at a pixel.
+        """Return the feature information for a pixel.
 
-        Faults are found in the order LAYER, queryable, those of GetTile, INFOFORMAT, I, J.
+        Checks are made in the order LAYER, queryable, as in GetTile, INFOFORMAT, I, J.
 
         Raises:
             UnsupportedOperationError: the layer is not queryable.
             PointOutOfRangeError: I or J is not inside the tile.
             UpstreamError: the other WMS gives no usable answer.
-            TileNotFoundError: no tile is stored there, or none can be made.
-            RequestError: the request names no tile, as `GetTile.find`.
+            TileNotFoundError: no tile is stored there, or none can be computed.
+            RequestError: the request is invalid, as in `GetTile.find`.
             SlabFormatError, StorageError: the tile cannot be read.
         """
-        # What goes into answers is not needed by a server that is never asked.
+        # Loaded on first use: other requests do not need it.
         from mastaba.featureinfo.answers import PixelAnswer, position_of, written
 
         layer = self._tiles.layer(wanted.tile.layer)
@@ -85,14 +85,14 @@ class GetFeatureInfo:
             ("X-Content-Type-Options", "nosniff"),
         ]
         if answer.foreign:
-            # A page of another server must not act in the name of this one.
+            # Pages from another server must not run scripts in this server's origin.
             headers.append(("Content-Security-Policy", "sandbox"))
         return Response(200, headers, answer.body)
 
     def _values(
         self, publisher: Publisher, tile_row: int, tile_col: int, i: int, j: int
     ) -> tuple[str, ...]:
-        """Return the texts of one pixel's values: floats with six significant digits."""
+        """Return one pixel's values as texts with six significant digits."""
         from mastaba.render.mosaic import LevelPixels, Window
         from mastaba.render.pixel import pixel_value
 
@@ -128,7 +128,7 @@ class GetFeatureInfo:
         j: int,
         media_type: str,
     ) -> ExternalAnswer:
-        """Return the answer of another WMS, for which the tile is a map."""
+        """Return the answer of another WMS, which receives the tile as a map."""
         from mastaba.featureinfo import external
 
         bbox = matrix.bbox_of(TileLimits(tile_row, tile_row, tile_col, tile_col))

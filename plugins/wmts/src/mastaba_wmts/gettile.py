@@ -1,7 +1,7 @@
-"""GetTile: from the names in a request to a tile.
+"""GetTile: find and return the requested tile.
 
-This is the hot path: a few dictionary look-ups lead to the publisher of the tile. What goes
-wrong is sorted out apart, where time does not count.
+This is the hot path: a few dictionary look-ups find the publisher of the tile. Separate
+functions, where speed does not matter, work out errors.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class _MatrixTiles(NamedTuple):
     """The tiles of one tile matrix.
 
     Attributes:
-        publishers: by style identifier; the empty one is the default style.
+        publishers: by style identifier; an empty one means the default style.
     """
 
     limits: TileLimits
@@ -56,8 +56,8 @@ class _LayerTiles:
 
     Attributes:
         media_type: of all its tiles, in lower case.
-        extensions: those of its RESTful paths.
-        sets: by plain and by published identifier.
+        extensions: for its RESTful paths.
+        sets: by own and by published identifier.
     """
 
     __slots__ = ("extensions", "layer", "media_type", "sets")
@@ -88,38 +88,38 @@ class GetTile:
     """Answers GetTile for the layers of one service.
 
     Args:
-        layers: those published.
+        layers: the published layers.
         site: of the service.
     """
 
     def __init__(self, layers: Iterable[Layer], site: Site) -> None:
         self._layers = {layer.id: layer for layer in layers}
         self._site = site
-        # Filled layer by layer at the first request: a start must not wait for the palettes and
-        # headers of a thousand layers that are not looked at.
+        # Filled for each layer on its first request, so startup does not prepare the palettes
+        # and headers of a thousand unused layers.
         self._tiles: dict[str, _LayerTiles] = {}
 
     def respond(self, request: Request, wanted: TileRequest) -> Response:
-        """Return the tile that a request names.
+        """Return the requested tile.
 
         Raises:
             TileNotFoundError: no tile is stored there.
             SlabFormatError, StorageError: it cannot be read.
-            RequestError: as `find`.
+            RequestError: as in `find`.
         """
         publisher, tile_row, tile_col = self.find(wanted)
         return publisher.respond(request, tile_row, tile_col)
 
     def find(self, wanted: TileRequest) -> tuple[Publisher, int, int]:
-        """Return what answers a tile, with the row and column of the tile.
+        """Return the publisher, row and column of the requested tile.
 
-        Of a request that is right in all else, the limits are left to be checked by what answers.
+        If the request is otherwise valid, the publisher checks the limits.
 
-        Faults are found in the order LAYER, TILEMATRIXSET, TILEMATRIX, TILECOL, TILEROW, limits,
+        Checks are made in the order LAYER, TILEMATRIXSET, TILEMATRIX, TILECOL, TILEROW, limits,
         FORMAT, STYLE (wmts.md section 3).
 
         Raises:
-            MissingParameterError: a parameter is absent, or (but for STYLE) empty.
+            MissingParameterError: a parameter is absent or (except STYLE) empty.
             UnknownNameError: layer, tile matrix set, tile matrix or style is not offered.
             InvalidParameterError: an index is not an integer.
             TileOutOfRangeError: the indices are outside the limits, or the layer has no tiles in
@@ -139,7 +139,7 @@ class GetTile:
         if publisher is None or (
             wanted.format != tiles.media_type and wanted.extension not in tiles.extensions
         ):
-            # An index out of the limits is reported rather than a wrong format or style.
+            # An index outside the limits is reported before an invalid format or style.
             check_limits(in_matrix.limits, tile_row, tile_col)
             tiles.check_format(wanted)
             if publisher is None:
@@ -167,7 +167,7 @@ class GetTile:
 
 
 def _stored_tiles(layer: Layer, site: Site) -> _SetTiles:
-    """Return the tiles of the set that a layer is stored in."""
+    """Return the tiles of the set in which a layer is stored."""
     default = _default_style(layer)
     matrices = {
         name: _MatrixTiles(
@@ -180,8 +180,8 @@ def _stored_tiles(layer: Layer, site: Site) -> _SetTiles:
 
 
 def _derived_tiles(layer: Layer, site: Site) -> dict[str, _SetTiles]:
-    """Return the tiles of the extra sets of a layer, by plain and by published identifier."""
-    # A server of stored tiles alone needs nothing of what maps are made with.
+    """Return the tiles of a layer's extra sets, by own and by published identifier."""
+    # Loaded on first use: stored tiles need no rendering.
     from mastaba.http.derived_tile import DerivedTilePublisher
 
     default = _default_style(layer)

@@ -1,6 +1,6 @@
-"""Parameters of requests: from text to values (wmts.md sections 1 to 3).
+"""Request parameters, parsed from text (wmts.md sections 1 to 3).
 
-Parameters come by lower-case name, whichever binding brought them.
+Parameter names are in lower case for every binding.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ SECTIONS: Final = (
     "Contents",
     "Themes",
 )
-"""Names that SECTIONS may list, besides ``All``. A server without themes may leave them out."""
+"""Names that SECTIONS may list, in addition to ``All``. Themes are never written."""
 
 # Clients write the names in any letter case.
 _SECTION_NAMES: Final = {name.lower(): name for name in (*SECTIONS, "All")}
 
 MEDIA_TYPES: Final = ("text/xml", "application/xml")
-"""Of the capabilities document, the default first."""
+"""Media types of the capabilities document, the default first."""
 
 INFO_EXTENSIONS: Final = {
     "txt": "text/plain",
@@ -41,8 +41,8 @@ INFO_EXTENSIONS: Final = {
 INFO_FORMATS: Final = tuple(INFO_EXTENSIONS.values())
 
 _FLAGS: Final = {"true": True, "1": True, "false": False, "0": False}
-# Longer numbers are outside every matrix, whatever their last digits; int() is not asked, since
-# its cost grows with the square of the length.
+# Longer numbers are outside every matrix. They are not passed to int(), whose cost grows with
+# the square of the length.
 _DIGITS: Final = 18
 
 
@@ -59,11 +59,11 @@ _OPERATIONS: Final = {operation.lower(): operation for operation in Operation}
 
 @dataclass(frozen=True, slots=True)
 class CapabilitiesRequest:
-    """What a GetCapabilities request asks for.
+    """A GetCapabilities request.
 
     Attributes:
-        sections: names out of `SECTIONS`; None for the complete document.
-        inspire: the client's choice of the INSPIRE form; None leaves it to the settings.
+        sections: names from `SECTIONS`; None for the complete document.
+        inspire: whether to answer in the INSPIRE form; None means as in the settings.
         media_type: of the answer.
     """
 
@@ -73,10 +73,10 @@ class CapabilitiesRequest:
 
 
 class TileRequest(NamedTuple):
-    """One tile as the client names it. Texts are unchecked; None is an absent parameter.
+    """One tile as requested by the client: unchecked texts, None for absent parameters.
 
     Attributes:
-        format: media type; of no account when there is an extension.
+        format: media type; ignored with an extension.
         extension: of a RESTful path.
     """
 
@@ -91,11 +91,11 @@ class TileRequest(NamedTuple):
 
 
 class FeatureInfoRequest(NamedTuple):
-    """One pixel of a tile as the client names it, unchecked as in `TileRequest`.
+    """One pixel of a tile as requested by the client, unchecked as in `TileRequest`.
 
     Attributes:
         i, j: column and row of the pixel in the tile.
-        with_format: whether the request has to give the format of the tile too; paths do not.
+        with_format: whether the tile format is required; it is not in paths.
     """
 
     tile: TileRequest
@@ -106,14 +106,14 @@ class FeatureInfoRequest(NamedTuple):
 
 
 def operation(parameters: Mapping[str, str]) -> Operation:
-    """Return the operation asked for, after checking SERVICE, REQUEST and VERSION in this order.
+    """Return the requested operation after checking SERVICE, REQUEST and VERSION in this order.
 
     Raises:
         MissingParameterError: SERVICE or REQUEST is absent or empty.
         InvalidParameterError: SERVICE is not WMTS, REQUEST is not an operation, or VERSION is
             not 1.0.0; it may be absent.
-        VersionNegotiationError: VERSION of GetCapabilities, where the standard has none, is
-            another than 1.0.0.
+        VersionNegotiationError: VERSION is not 1.0.0 in GetCapabilities, where the standard does
+            not define it.
     """
     service = parameters.get("service")
     if not service:
@@ -136,12 +136,12 @@ def operation(parameters: Mapping[str, str]) -> Operation:
 
 
 def capabilities_request(parameters: Mapping[str, str]) -> CapabilitiesRequest:
-    """Return what a GetCapabilities request asks for. UPDATESEQUENCE is ignored, as we give none.
+    """Read a GetCapabilities request. UPDATESEQUENCE is ignored because documents have none.
 
     Raises:
-        VersionNegotiationError: ACCEPTVERSIONS is given without 1.0.0.
+        VersionNegotiationError: ACCEPTVERSIONS does not contain 1.0.0.
         MissingParameterError: SECTIONS is empty.
-        InvalidParameterError: SECTIONS names something else than sections.
+        InvalidParameterError: SECTIONS names an unknown section.
     """
     versions = _items(parameters.get("acceptversions", ""))
     if versions and VERSION not in versions:
@@ -155,7 +155,7 @@ def capabilities_request(parameters: Mapping[str, str]) -> CapabilitiesRequest:
 
 
 def inspire(parameters: Mapping[str, str]) -> bool | None:
-    """Return the client's choice of the INSPIRE form; None when there is no valid choice."""
+    """Return the value of INSPIRE; None when it is absent or invalid."""
     return _FLAGS.get(parameters.get("inspire", "").lower())
 
 
@@ -173,7 +173,7 @@ def _sections(value: str | None) -> frozenset[str] | None:
 
 
 def tile_request(parameters: Mapping[str, str]) -> TileRequest:
-    """Return the tile that a GetTile request names, still unchecked."""
+    """Return the requested tile from GetTile parameters, still unchecked."""
     get = parameters.get
     return TileRequest(
         get("layer"),
@@ -187,18 +187,18 @@ def tile_request(parameters: Mapping[str, str]) -> TileRequest:
 
 
 def feature_info_request(parameters: Mapping[str, str]) -> FeatureInfoRequest:
-    """Return the pixel that a GetFeatureInfo request names, still unchecked."""
+    """Return the requested pixel from GetFeatureInfo parameters, still unchecked."""
     get = parameters.get
     info_format = get("infoformat") or get("info_format")  # the second is the name in WMS
     return FeatureInfoRequest(tile_request(parameters), info_format, get("i"), get("j"))
 
 
 def info_format(value: str | None) -> str:
-    """Return the media type of the answer.
+    """Return the media type of the answer, in lower case.
 
     Raises:
         MissingParameterError: absent or empty.
-        InvalidParameterError: none of `INFO_FORMATS`, in any letter case.
+        InvalidParameterError: not one of `INFO_FORMATS`, in any letter case.
     """
     if not value:
         raise MissingParameterError("the parameter INFOFORMAT is missing", "InfoFormat")
@@ -208,12 +208,15 @@ def info_format(value: str | None) -> str:
 
 
 def tile_index(value: str | None, name: str) -> int:
-    """Return an index of a tile or pixel: decimal digits, with at most a minus sign before them.
+    """Return a tile or pixel index: decimal digits with an optional minus sign.
 
-    Negative indices and those of any length are numbers, though outside every matrix.
+    Negative indices and indices of any length are valid numbers, but outside every matrix.
+
+    Args:
+        name: the parameter to report.
 
     Raises:
-        MissingParameterError: absent or empty; ``name`` is the parameter reported.
+        MissingParameterError: absent or empty.
         InvalidParameterError: not an integer.
     """
     if not value:

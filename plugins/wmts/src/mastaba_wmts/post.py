@@ -1,4 +1,4 @@
-"""The POST bindings (wmts.md section 6): a form or an XML document becomes a KVP request."""
+"""POST bindings (wmts.md section 6): KVP requests from a form or an XML document."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _TILE_PARAMETERS: Final = (
     "TileRow",
     "TileCol",
 )
-# Children of GetCapabilities, what they list, and the parameter that takes the list.
+# Children of GetCapabilities, their list items, and the parameter for each list.
 _LISTS: Final = (
     ("AcceptVersions", "Version", "acceptversions"),
     ("Sections", "Section", "sections"),
@@ -32,19 +32,19 @@ _LISTS: Final = (
 
 
 def as_kvp(request: Request) -> Request:
-    """Return the GET request that asks for the same as a POST request.
+    """Return the GET request that is equivalent to a POST request.
 
-    Parameters in the URL stand behind those of the body.
+    Parameters in the body override those in the URL.
 
     Raises:
         RequestTooLargeError: the body is larger than 1 MiB.
-        MissingParameterError: the body is neither a form nor well-formed XML (as the conformance
-            suite wants it, REQUEST is reported as missing).
-        UnsupportedOperationError: the XML asks for something else than GetCapabilities or GetTile.
+        MissingParameterError: the body is neither a form nor well-formed XML (REQUEST is reported
+            as missing, as the conformance suite requires).
+        UnsupportedOperationError: the XML requests neither GetCapabilities nor GetTile.
     """
     body = request.body()
     if request.media_type == FORM or not (body or request.media_type):
-        # Of WSGI's kind, one character for each byte, as the query string of a GET request is.
+        # One character per byte, as in WSGI and the query string of a GET request.
         given = parse_query(body.decode("latin-1"))
     else:
         given = xml_parameters(body)
@@ -52,11 +52,11 @@ def as_kvp(request: Request) -> Request:
 
 
 def xml_parameters(body: bytes) -> dict[str, str]:
-    """Return the KVP parameters, by lower-case name, of a request in XML.
+    """Return the KVP parameters of an XML request, by lower-case name.
 
     Raises:
-        MissingParameterError: not well-formed, with a DOCTYPE, or far too many elements.
-        UnsupportedOperationError: not a request for GetCapabilities or GetTile.
+        MissingParameterError: not well-formed, with a DOCTYPE, or with too many elements.
+        UnsupportedOperationError: not a GetCapabilities or GetTile request.
     """
     try:
         elements = read_elements(body)

@@ -11,12 +11,12 @@ CAPABILITIES_PATH: Final = f"/{VERSION}/WMTSCapabilities.xml"
 _TILE: Final = 8
 _FEATURE_INFO: Final = 10
 
-# What the schema of ResourceURL/@template allows as it is, without what has a meaning in a path.
+# Characters that the schema of ResourceURL/@template allows unescaped, except path delimiters.
 _LITERAL: Final = "-_.!~*'();:@+$,="
 
 
 def tile_request(path: str) -> TileRequest | None:
-    """Return the tile that a path names, still unchecked, or None when it is not of this form.
+    """Return the tile named by a path, still unchecked, or None for a path of another form.
 
     The form is ``/1.0.0/{Layer}/{style}/{TileMatrixSet}/{TileMatrix}/{TileRow}/{TileCol}.{ext}``.
     """
@@ -33,9 +33,9 @@ def tile_request(path: str) -> TileRequest | None:
 
 
 def feature_info_request(path: str) -> FeatureInfoRequest | None:
-    """Return the point that a path names, still unchecked, or None when it is not of this form.
+    """Return the pixel named by a path, still unchecked, or None for a path of another form.
 
-    The form is that of a tile without extension, and ``/{J}/{I}.{ext}`` behind.
+    The form is that of a tile without extension, followed by ``/{J}/{I}.{ext}``.
     """
     parts = path.split("/")
     if len(parts) != _FEATURE_INFO or parts[1] != VERSION or "" in parts[2:]:
@@ -54,12 +54,12 @@ def feature_info_request(path: str) -> FeatureInfoRequest | None:
 
 
 def tile_template(endpoint_uri: str, layer: str, extension: str) -> str:
-    """Return the template of ResourceURL for the tiles of a layer."""
+    """Return the ResourceURL template for the tiles of a layer."""
     return f"{_tile_path(endpoint_uri, layer)}.{extension}"
 
 
 def feature_info_template(endpoint_uri: str, layer: str, extension: str) -> str:
-    """Return the template of ResourceURL for what is at a point of a layer."""
+    """Return the ResourceURL template for the feature information of a layer."""
     return f"{_tile_path(endpoint_uri, layer)}/{{J}}/{{I}}.{extension}"
 
 

@@ -1,4 +1,4 @@
-"""The WMTS service: which operation answers which request."""
+"""The WMTS service, which dispatches requests to operations."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class WMTSService(Service):
         )
 
     def published_layers(self) -> list[Layer]:
-        """Return the layers of this service: WMTS knows no vector tiles (layer.md section 9)."""
+        """Return the layers of this service: WMTS has no vector tiles (layer.md section 9)."""
         return [layer for layer in super().published_layers() if not layer.is_vector]
 
     def respond(self, request: Request) -> Response:
