@@ -1,7 +1,7 @@
-"""Tile Map Service for Mastaba: stored tiles at simple addresses, and documents about them.
+"""Tile Map Service for Mastaba: stored tiles at simple addresses, with descriptions.
 
-Implements the OSGeo Tile Map Service Specification 1.0.0 as existing installations know it,
-with TileJSON 3.0.0 and descriptions for GDAL beside.
+Implements the OSGeo Tile Map Service Specification 1.0.0, compatible with existing installations.
+Adds TileJSON 3.0.0 and descriptions for GDAL.
 """
 
 from __future__ import annotations

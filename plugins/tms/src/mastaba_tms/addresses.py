@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 VERSION: Final = "1.0.0"
 
 FROM_BOTTOM: Final = "bottom"
-"""Part of the addresses of tiles whose rows are counted from the bottom in any case."""
+"""Path segment in addresses whose tile rows are always counted from the bottom."""
 
 
 def service_href(endpoint_uri: str) -> str:
@@ -25,10 +25,10 @@ def layer_href(endpoint_uri: str, layer: Layer) -> str:
 
 
 def level_href(endpoint_uri: str, layer: Layer, level: str, *, mirrored: bool) -> str:
-    """Return the address that the tiles of a level lie below.
+    """Return the base address for the tiles of a level.
 
     Args:
-        mirrored: whether that of the tiles whose rows are counted from the bottom.
+        mirrored: whether to use addresses that always count rows from the bottom.
     """
     middle = f"/{FROM_BOTTOM}" if mirrored else ""
     return f"{layer_href(endpoint_uri, layer)}{middle}/{quote(level, safe='')}"
@@ -37,7 +37,7 @@ def level_href(endpoint_uri: str, layer: Layer, level: str, *, mirrored: bool) -
 def tile_template(
     endpoint_uri: str, layer: Layer, placeholders: tuple[str, str, str] = ("{z}", "{x}", "{y}")
 ) -> str:
-    """Return the address of tiles, with placeholders for level, column and row."""
+    """Return the tile address template with placeholders for level, column and row."""
     level, column, row = placeholders
     extension = layer.pyramid.format.extension
     return f"{layer_href(endpoint_uri, layer)}/{level}/{column}/{row}.{extension}"

@@ -1,4 +1,4 @@
-"""From errors to the report of the protocol (TMS 1.0.0, "Errors"; tms.md section 2)."""
+"""TMS error reports (TMS 1.0.0, "Errors"; tms.md section 2)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mastaba.errors import (
 from mastaba.http.response import Response, message
 from mastaba_tms.xml import printable_xml
 
-# The first class that fits counts.
+# The first matching class is used.
 _STATUS: Final[tuple[tuple[type[Exception], int], ...]] = (
     (TileOutOfRangeError, 404),
     (TileNotFoundError, 404),
@@ -29,7 +29,7 @@ _STATUS: Final[tuple[tuple[type[Exception], int], ...]] = (
 
 
 def error_report(error: Exception) -> Response:
-    """Return a ``TileMapServerError`` document; it tells nothing of the server's insides."""
+    """Return a ``TileMapServerError`` document without internal details."""
     status = next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
     text = escape(printable_xml(public_message(error)))
     return message(

@@ -1,4 +1,4 @@
-"""gdal.xml: a layer for GDAL's WMS driver, TMS mini-driver (tms.md section 8)."""
+"""gdal.xml: layer description for the TMS mini-driver of GDAL's WMS driver (tms.md section 8)."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ def gdal_description(layer: Layer, endpoint_uri: str, *, from_bottom: bool) -> D
         from_bottom: whether clients count rows from the bottom.
 
     Raises:
-        UnsupportedOperationError: GDAL has no way to describe this layer.
+        UnsupportedOperationError: GDAL cannot describe this layer.
     """
     _check(layer, from_bottom)
     pyramid = layer.pyramid
     assert pyramid.raster is not None
     matrix = pyramid.finest.matrix
-    # GDAL takes for granted that a matrix has 2^level rows and columns, though a matrix may end
-    # before: the window is that of the whole square.
+    # GDAL assumes that a matrix has 2^level rows and columns. A matrix may have fewer, but the
+    # window covers the whole square.
     span = 2 ** int(matrix.id)
     root = etree.Element("GDAL_WMS")
     service = add(root, "Service", name="TMS")
@@ -55,7 +55,7 @@ def gdal_description(layer: Layer, endpoint_uri: str, *, from_bottom: bool) -> D
     add(root, "BandsCount", str(pyramid.raster.channels))
     if pyramid.format.sample == "float32":
         add(root, "DataType", "Float32")
-    # GDAL knows such a file by its first bytes, which must be those of the root element.
+    # GDAL recognises the file by its first bytes, which must be the root element.
     return document(root, declared=False)
 
 

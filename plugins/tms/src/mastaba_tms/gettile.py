@@ -1,6 +1,6 @@
 """Tiles: the address ``/{layer}/{level}/{column}/{row}.{extension}`` (tms.md section 6).
 
-The hot path of this service: one look-up per part of the address, made ready at construction.
+This is the hot path: one look-up for each part of the address, in tables built at construction.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from mastaba.slab.reader import LevelReader
 
 _MAX_DIGITS: Final = 10
-"""No matrix has more rows or columns than this many digits can tell."""
+"""Row and column numbers in any matrix have at most this many digits."""
 
 
 class _LevelTiles(NamedTuple):
     publisher: TilePublisher
     last_row: int | None  # None when rows are counted from the top
-    last_row_above_origin: int  # for the addresses that count from the bottom in any case
+    last_row_above_origin: int  # for addresses that always count from the bottom
 
 
 class _LayerTiles(NamedTuple):
@@ -44,8 +44,8 @@ class GetTile:
     """Answers tile requests for all layers of the service.
 
     Args:
-        layers: the published ones.
-        readers: for each layer, the reader of each level.
+        layers: the published layers.
+        readers: level readers by layer and level identifier.
         from_bottom: whether clients count rows from the bottom.
     """
 
@@ -73,17 +73,17 @@ class GetTile:
         """Return a stored tile.
 
         Args:
-            request: the request; only its headers and its query are looked at.
+            request: only its headers and query are used.
             layer_id: layer identifier.
             level: tile matrix identifier.
-            column: tile column, text of the client.
-            file_name: tile row and extension, text of the client.
-            mirrored: whether the address is one whose rows are counted from the bottom.
+            column: tile column as sent by the client.
+            file_name: tile row and extension as sent by the client.
+            mirrored: whether the address always counts rows from the bottom.
 
         Raises:
-            InvalidParameterError: a part of the address is none, or names nothing that exists.
+            InvalidParameterError: a part of the address is invalid or unknown.
             TileOutOfRangeError: the layer has no such tile.
-            TileNotFoundError, SlabFormatError, StorageError: as `TilePublisher.respond`.
+            TileNotFoundError, SlabFormatError, StorageError: as in `TilePublisher.respond`.
         """
         row, _, extension = file_name.rpartition(".")
         try:
@@ -124,11 +124,11 @@ def _layer_tiles(
 
 
 def _index(text: str, name: str) -> int:
-    """Return a row or column number: ASCII digits and nothing else."""
+    """Return a row or column number from ASCII digits only."""
     if not (text.isdigit() and text.isascii()):
         raise InvalidParameterError(f"The {name} is not an integer", name)
     if len(text) > _MAX_DIGITS:
-        # Not handed to int(), whose cost grows with the square of the length.
+        # Not passed to int(), whose cost grows with the square of the length.
         raise TileOutOfRangeError("There is no such tile in this layer", [name])
     return int(text)
 

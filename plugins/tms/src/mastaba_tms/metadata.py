@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from mastaba.model.pyramid import Attribute, Table
 
 _ZOOMS: Final = frozenset(map(str, range(31)))
-"""Zooms of TileJSON 3.0.0, written in the one way that a client writes them again."""
+"""Zooms of TileJSON 3.0.0, written as clients write them in addresses."""
 
 
 def metadata(layer: Layer, endpoint_uri: str, *, from_bottom: bool) -> Document:
@@ -43,7 +43,7 @@ def metadata(layer: Layer, endpoint_uri: str, *, from_bottom: bool) -> Document:
         "maxzoom": max_zoom,
         "bounds": [_rounded(edge) for edge in (box.xmin, box.ymin, box.xmax, box.ymax)],
         "center": [*map(_rounded, centre), zooms[whole_view(layer).matrix.id]],
-        # Demanded by the schema of TileJSON 3.0.0 for raster layers too.
+        # The TileJSON 3.0.0 schema requires it for raster layers too.
         "vector_layers": _vector_layers(layer, zooms),
     }
     if any(level != str(zoom) for level, zoom in zooms.items()):
@@ -56,8 +56,8 @@ def metadata(layer: Layer, endpoint_uri: str, *, from_bottom: bool) -> Document:
 def _zooms(layer: Layer) -> dict[str, int]:
     """Return the zoom of each level of the layer, coarse to fine.
 
-    It is the level's identifier where this is a number for all of them, otherwise the rank in
-    the tile matrix set, 0 being the coarsest.
+    If all level identifiers are zooms in ascending order, they are used. Otherwise the zoom is
+    the level's rank in the tile matrix set, with 0 for the coarsest.
     """
     levels = list(layer.pyramid.levels)
     if _ZOOMS.issuperset(levels):
@@ -77,7 +77,7 @@ def _vector_layers(layer: Layer, zooms: dict[str, int]) -> list[dict[str, Any]]:
 
 
 def _vector_layer(name: str, places: list[tuple[int, Table]]) -> dict[str, Any]:
-    """Describe a table that appears at some zooms, coarse to fine; the finest counts most."""
+    """Describe a table found at some zooms, coarse to fine; the finest zoom has precedence."""
     attributes: dict[str, Attribute] = {}
     for _, table in places:
         attributes.update((attribute.name, attribute) for attribute in table.attributes)
@@ -110,5 +110,5 @@ def _plain(number: float) -> float | int:
 
 
 def _rounded(value: float) -> float:
-    """Keep the 15 significant digits that every document gives."""
+    """Round to 15 significant digits, as in all documents."""
     return float(f"{value:.15g}")

@@ -1,7 +1,7 @@
-"""The ways to count rows (tms.md section 5).
+"""Row numbering (tms.md section 5).
 
-From the top, as stored; or from the bottom, either of each matrix (the setting ``y_origin``) or
-from the one origin that a TileMap has for all its levels.
+Rows are counted from the top, as stored, or from the bottom. The bottom is that of each matrix
+(the setting ``y_origin``) or the single origin of a TileMap for all levels.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 class YOrigin(Enum):
     """Where rows are counted from: the setting ``y_origin``.
 
-    Without it, addresses count from the top, as in existing servers, and the TileMap leads to
-    other addresses that count from the bottom.
+    Without it, addresses count from the top, as in existing servers, and the TileMap gives other
+    addresses, which count from the bottom.
     """
 
     TOP = "top"
@@ -29,7 +29,7 @@ class YOrigin(Enum):
 def last_row(level: Level) -> int:
     """Return the index of the lowest row of the matrix, counted from the top.
 
-    Subtracting a row number from it changes from one way of counting to the other.
+    Subtracting a row number from it converts between counting from the top and from the bottom.
     """
     return level.matrix.matrix_height - 1
 
@@ -37,8 +37,8 @@ def last_row(level: Level) -> int:
 def last_row_above_origin(tile_matrix_set: TileMatrixSet, matrix: TileMatrix) -> int:
     """Return the index of the row next to the origin of the TileMap, counted from the top.
 
-    The matrices of a quadtree may end at different heights; the coarsest one, which is the
-    lowest, gives the origin. Other sets have no common origin.
+    The matrices of a quadtree may end at different heights. The coarsest one reaches lowest and
+    gives the origin. Other sets have no common origin.
     """
     if not tile_matrix_set.is_quadtree:
         return matrix.matrix_height - 1
@@ -47,5 +47,9 @@ def last_row_above_origin(tile_matrix_set: TileMatrixSet, matrix: TileMatrix) ->
 
 
 def mirrored(limits: TileLimits, last: int) -> tuple[int, int]:
-    """Return the first and the last row, counted from the bottom."""
+    """Return the first and last row, counted from the bottom.
+
+    Args:
+        last: index of the bottom row, counted from the top.
+    """
     return last - limits.max_row, last - limits.min_row

@@ -1,4 +1,4 @@
-"""The service: what lies at which path (tms.md section 1)."""
+"""The TMS service, which dispatches paths to tiles and documents (tms.md section 1)."""
 
 from __future__ import annotations
 
@@ -60,8 +60,8 @@ class TileMapServer(Service):
         """Answer a request for a tile or a document.
 
         Raises:
-            UnknownPathError: nothing is at this path.
-            MastabaError: as the operations.
+            UnknownPathError: the path is unknown.
+            MastabaError: as in the operations.
         """
         parts = request.path.split("/")
         if len(parts) > 1 and parts[1] != VERSION:
@@ -73,7 +73,7 @@ class TileMapServer(Service):
         key = tuple(parts[1:])
         document = self._documents.get(key)
         if document is None:
-            # Two threads may build the same document at once; either one will do.
+            # Two threads may build it at the same time; both results are equal.
             document = self._documents[key] = self._build(key)
         return document.respond(request)
 

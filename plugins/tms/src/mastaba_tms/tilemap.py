@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 def tile_map(layer: Layer, endpoint_uri: str, y_origin: YOrigin) -> Document:
     """Return the document.
 
-    Coordinates are easting or longitude before northing or latitude, whatever the CRS. Rows are
-    counted upward from the origin, as the standard has it, unless ``y_origin`` is the top.
+    Coordinates are easting or longitude before northing or latitude in every CRS. Rows are
+    counted upward from the origin, as in the standard, unless ``y_origin`` is the top.
 
     Args:
         layer: the layer.
         endpoint_uri: public address of the service.
-        y_origin: as the settings say.
+        y_origin: from the settings.
     """
     root = etree.Element("TileMap", version=VERSION, tilemapservice=service_href(endpoint_uri))
     add(root, "Title", layer.title)
@@ -76,7 +76,7 @@ def tile_map(layer: Layer, endpoint_uri: str, y_origin: YOrigin) -> Document:
 
 
 def _grid_bbox(layer: Layer, y_origin: YOrigin) -> BoundingBox:
-    """Return the box that rows and columns are counted in, the same for all levels."""
+    """Return the box of the tile grid, the same for all levels."""
     tile_matrix_set, finest = layer.pyramid.tile_matrix_set, layer.pyramid.finest.matrix
     limits = finest.all_tiles
     if y_origin is YOrigin.BY_ADDRESS:
@@ -87,8 +87,8 @@ def _grid_bbox(layer: Layer, y_origin: YOrigin) -> BoundingBox:
 def _matrices(layer: Layer, y_origin: YOrigin) -> list[TileMatrix]:
     """Return the matrices to list, coarse to fine.
 
-    GDAL takes the place in the list for the level, so a list that it can follow begins with the
-    coarsest matrix of the set, even where the layer has no tiles in it.
+    GDAL uses the position in the list as the level. So the list begins with the coarsest matrix
+    of a quadtree, even if the layer has no tiles in it.
     """
     pyramid = layer.pyramid
     stored = [level.matrix for level in pyramid.levels.values()]
@@ -100,7 +100,7 @@ def _matrices(layer: Layer, y_origin: YOrigin) -> list[TileMatrix]:
 
 
 def _limits(layer: Layer, matrix: TileMatrix, y_origin: YOrigin) -> dict[str, str]:
-    """Return attributes that are not in the standard; existing clients read them."""
+    """Return tile limit attributes, which are not in the standard but used by existing clients."""
     level = layer.pyramid.levels.get(matrix.id)
     if level is None:
         return {}

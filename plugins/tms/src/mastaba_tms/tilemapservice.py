@@ -22,9 +22,9 @@ def tile_map_service(
     """Return the document.
 
     Args:
-        service: title, address and so on of this service.
-        settings: who provides it.
-        layers: the published ones, in order.
+        service: gives the title, address and other settings of this service.
+        settings: give the provider and contact.
+        layers: the published layers, in order.
     """
     root = etree.Element("TileMapService", version=VERSION, services=service.endpoint_uri)
     add(root, "Title", service.title)
@@ -48,7 +48,7 @@ def tile_map_service(
 
 
 def _add_contact(root: etree._Element, settings: Settings) -> None:
-    """Append ``ContactInformation`` as in WMS 1.1.1 and later, empty parts left out."""
+    """Append ``ContactInformation`` as in WMS 1.1.1 and later, without empty parts."""
     contact = settings.contact
     information = etree.Element("ContactInformation")
     person = etree.Element("ContactPersonPrimary")

@@ -17,14 +17,14 @@ MEDIA_TYPE: Final = "text/xml"
 
 
 def printable_xml(text: str) -> str:
-    """Return text with each character that XML 1.0 forbids replaced by ``_``."""
+    """Return a text with each character that XML 1.0 forbids replaced with ``_``."""
     return legal(text, "_")
 
 
 def add(
     parent: etree._Element, name: str, text: str | None = None, /, **attributes: str
 ) -> etree._Element:
-    """Append an element. In attribute names ``_`` stands for ``-``."""
+    """Append an element. In attribute names, ``_`` is replaced with ``-``."""
     element = etree.SubElement(
         parent,
         name,
@@ -36,7 +36,7 @@ def add(
 
 
 def add_text(parent: etree._Element, name: str, text: str) -> None:
-    """Append an element with a text, unless the text is empty."""
+    """Append an element with a text unless the text is empty."""
     if text:
         add(parent, name, text)
 
@@ -58,11 +58,11 @@ def add_metadata(parent: etree._Element, metadata: Metadata) -> None:
 
 
 def document(root: etree._Element, *, declared: bool = True) -> Document:
-    """Return a whole document, ready to be sent.
+    """Return a complete document, ready to send.
 
     Args:
         root: the root element.
-        declared: whether it begins with an XML declaration.
+        declared: whether to begin with an XML declaration.
     """
     text = etree.tostring(root, xml_declaration=declared, encoding="UTF-8", pretty_print=True)
     return Document(text, MEDIA_TYPE)
