@@ -1,4 +1,4 @@
-"""Administration API as a plugin of Mastaba: layers and services changed while they are served."""
+"""Administration API plugin for Mastaba: changes layers and services while the server runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From errors to the JSON reports of the administration API (admin.md section 2)."""
+"""JSON error reports of the administration API (admin.md section 2)."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from mastaba.http.response import Response, message
 
 
 class NotAuthorizedError(RequestError):
-    """The request does not show the secret."""
+    """The request does not contain the secret."""
 
 
 class MethodNotAllowedError(RequestError):
-    """The path is known, the method is not one of those that it answers.
+    """The path does not support the method.
 
     Args:
-        allowed: the methods that it answers.
+        allowed: the methods that the path supports.
     """
 
     def __init__(self, allowed: tuple[str, ...]) -> None:
@@ -38,7 +38,7 @@ _REFUSALS: Final = {
     "unavailable": (503, "Service unavailable"),
 }
 _FAILURE: Final = (500, "Internal issue")
-# The first class that an error is an instance of counts, so special ones come first.
+# The first matching class is used, so subclasses come first.
 _STATUS: Final[tuple[tuple[type[Exception], int, str], ...]] = (
     (NotAuthorizedError, 403, "Operation forbidden"),
     (MethodNotAllowedError, 405, "Operation not supported"),
@@ -49,9 +49,9 @@ _STATUS: Final[tuple[tuple[type[Exception], int, str], ...]] = (
 
 
 def error_response(error: Exception) -> Response:
-    """Return the report of an error; of unexpected ones only general words are said.
+    """Return the report for an error; unexpected errors get a general message.
 
-    Those who see it have shown the secret, so a refused change is reported with its reason.
+    A refused change is reported with its reason, because the client has sent the secret.
     """
     if isinstance(error, ChangeRefusedError):
         status, name = _REFUSALS.get(error.reason, _FAILURE)

@@ -1,4 +1,4 @@
-"""From method and path to what is asked for (admin.md section 2)."""
+"""Operations by method and path (admin.md section 2)."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from mastaba_admin.errors import MethodNotAllowedError
 
 
 class Operation(StrEnum):
-    """What a request asks for."""
+    """An operation of the API."""
 
     STATUS = "status"
     REWRITE = "rewrite"
-    """Of older servers, which had to be told to renew their capabilities: nothing to do."""
+    """Made older servers update their capabilities; does nothing here."""
     CREATE = "create"
     REPLACE = "replace"
     DELETE = "delete"
@@ -37,11 +37,11 @@ _LAYER: Final = {
 
 
 def route(method: str, path: str) -> tuple[Operation, str]:
-    """Return the operation, and the identifier of the layer where it is about one.
+    """Return the operation and the layer identifier, empty for operations without a layer.
 
     Raises:
-        UnknownPathError: nothing is at this path.
-        MethodNotAllowedError: the path is known, but not with this method.
+        UnknownPathError: the path is unknown.
+        MethodNotAllowedError: the path does not support the method.
     """
     operations, layer = _FIXED.get(path), ""
     if operations is None and path.startswith(f"{_LAYERS}/"):

@@ -1,4 +1,4 @@
-"""The shared secret that every administrative request has to show."""
+"""The shared secret that every administration request must contain."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from typing import Final
 from mastaba.http.request import Request
 
 HEADERS: Final = ("X-Mastaba-Secret", "X-Rok4-Secret")
-"""Either of them carries the secret."""
+"""Either header may contain the secret."""
 
 
 class Secret:
-    """Compares in a time that tells nothing of the secret.
+    """Compares in constant time, to reveal nothing about the secret.
 
     Args:
-        text: the secret; empty when requests need none.
+        text: the secret; empty if requests need none.
     """
 
     def __init__(self, text: str) -> None:
         self._expected = text.encode()
 
     def is_shown_by(self, request: Request) -> bool:
-        """Tell whether a request may be carried out."""
+        """Return whether a request is authorised."""
         if not self._expected:
             return True
-        # Both are looked at in any case.
+        # Always compare both headers.
         matches = [
             hmac.compare_digest(
                 self._expected, (request.header(name) or "").encode("latin-1", "replace")

@@ -1,4 +1,4 @@
-"""The administration service: changes what the server publishes, in all its processes."""
+"""The administration service: changes what all processes of the server publish."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class AdminService(Service):
     """Creates, replaces and deletes layers, and turns services on and off.
 
     Raises:
-        ConfigurationError: there is no secret, and the settings do not say that none is needed.
+        ConfigurationError: there is no secret, and the settings do not allow that.
     """
 
     name = "admin"
@@ -82,11 +82,11 @@ class AdminService(Service):
         return directory if directory is None else directory.rstrip("/") or "/"
 
     def respond(self, request: Request) -> Response:
-        """Carry out one request.
+        """Execute a request.
 
         Raises:
-            NotAuthorizedError: it does not show the secret.
-            UnknownPathError, MethodNotAllowedError: it asks for nothing that there is.
+            NotAuthorizedError: it does not contain the secret.
+            UnknownPathError, MethodNotAllowedError: the path or method is not supported.
             RequestTooLargeError: the body is larger than 1 MiB.
         """
         if not self._secret.is_shown_by(request):
@@ -101,7 +101,7 @@ class AdminService(Service):
                 document = _descriptor(body) if has_body else None
                 self.site.submit(Change(_ACTIONS[operation], layer, document))
             except ChangeRefusedError as error:
-                # An answer like others, not a failure of this server to be logged as one.
+                # A normal answer; raising would log it as a server error.
                 return error_response(error)
         return Response(204, [])
 
@@ -133,7 +133,7 @@ def _descriptor(body: bytes) -> Any:
     """Parse a layer descriptor.
 
     Raises:
-        ChangeRefusedError: it is not JSON.
+        ChangeRefusedError: it is not UTF-8, not JSON, or null.
     """
     try:
         text = body.decode("utf-8-sig")
