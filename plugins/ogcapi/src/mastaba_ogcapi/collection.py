@@ -77,7 +77,7 @@ def _links(dataset: Dataset, collection: Collection) -> list[Link]:
     if viewer is not None:
         page = f"{viewer.settings.endpoint_uri}/{quote(layer.id, safe='')}"
         links.append(link(page, "preview", HTML, "On a map"))
-    # Links as existing servers write them, for clients that look for no others.
+    # Links as in existing servers, for clients that use only these.
     if tilesets:
         links.append(link(tilesets["href"], "describedby", JSON, tilesets["title"]))
     if collection.has_map:

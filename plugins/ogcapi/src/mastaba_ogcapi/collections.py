@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def collections_document(dataset: Dataset, collections: Iterable[Collection]) -> dict[str, Any]:
-    """Return the list of some collections of the dataset, or of all of them."""
+    """Return a list of collections of the dataset."""
     listed = [collection_document(dataset, item) for item in collections]
     metadata = dataset.settings.metadata
     return {
@@ -30,7 +30,7 @@ def collections_document(dataset: Dataset, collections: Iterable[Collection]) ->
 def meeting(
     collections: Iterable[Collection], edges: tuple[float, float, float, float]
 ) -> list[Collection]:
-    """Return the collections whose geographic extent meets a box, edges included.
+    """Return the collections whose geographic extent touches or intersects a box.
 
     Args:
         edges: west, south, east, north in degrees.

@@ -1,4 +1,4 @@
-"""The conformance declaration (OGC API Common, 19-072 clause 7.4): only what works."""
+"""The conformance declaration (OGC API Common, 19-072 clause 7.4)."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ _MAPS: Final = (
 )
 _DATASET_MAPS: Final = ("dataset-map", "collections-selection")
 _FORMATS: Final = {"png": "png", "jpeg": "jpg", "tiff": "tiff"}
-"""Names of classes, and of formats."""
+"""Format names by conformance class."""
 
 
 def conformance(dataset: Dataset) -> dict[str, Any]:
-    """Return the classes of the standards that this installation conforms to."""
+    """Return the conformance classes that this installation supports."""
     classes = [f"http://{_SPEC}/ogcapi-common-1/1.0/conf/{name}" for name in _CORE]
     classes.append(f"http://{_SPEC}/ogcapi-common-2/1.0/conf/collections")
     formats = {item.name for item in dataset.formats.all}
@@ -43,7 +43,7 @@ def conformance(dataset: Dataset) -> dict[str, Any]:
         names = [*_MAPS, *(_DATASET_MAPS if dataset.has_dataset_map else ()), *_classes(formats)]
         names += ["tilesets"] if dataset.tiles else []
         names += ["cors"] if dataset.cors else []
-        # Both spellings are looked for.
+        # Clients look for either spelling.
         classes += [
             f"{scheme}://{_SPEC}/ogcapi-maps-1/1.0/conf/{name}"
             for name in names

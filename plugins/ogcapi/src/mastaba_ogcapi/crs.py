@@ -1,6 +1,6 @@
 """CRSs in requests and documents (ogcapi.md section 2).
 
-Codes are ``AUTHORITY:CODE`` in upper case, ``CRS:84`` for longitude and latitude on WGS 84.
+Codes are ``AUTHORITY:CODE`` in upper case; ``CRS:84`` is longitude and latitude on WGS 84.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _MAX_LENGTH: Final = 200
 
 
 def crs_uri(code: str) -> str:
-    """Return the identifier of a CRS in documents and headers: a URI, or else a safe CURIE.
+    """Return a CRS identifier for documents and headers: a URI, or a safe CURIE without one.
 
-    URIs of OGC begin with ``http:``, as registered; clients compare them as text.
+    OGC URIs begin with ``http:``, as registered; clients compare them as text.
     """
     authority, _, number = code.partition(":")
     if code == CRS84:
@@ -39,16 +39,16 @@ def crs_uri(code: str) -> str:
 
 
 def resolvable_crs(code: str) -> str:
-    """Return the identifier of a CRS that most libraries understand, without any network."""
+    """Return a CRS identifier that most libraries resolve without a network."""
     uri = crs_uri(code)
     return uri if uri.startswith(f"http://{_OPENGIS}") else code
 
 
 def crs_code(text: str) -> str | None:
-    """Return the code that a CRS identifier of a request means, None when it is of no known form.
+    """Return the code for a CRS identifier in a request; None for an unknown form.
 
-    Forms are ``AUTHORITY:CODE``, the same in brackets, URIs of the OGC register of definitions
-    and of the IGNF register, and OGC URNs.
+    Forms are ``AUTHORITY:CODE``, the same in brackets, URIs from the OGC definitions register
+    and the IGNF register, and OGC URNs.
     """
     text = text.strip()
     if len(text) > _MAX_LENGTH:
@@ -82,9 +82,9 @@ def _joined(authority: str, number: str) -> str | None:
 
 
 def offered_crs(text: str, offered: Iterable[str], parameter: str) -> CRS:
-    """Return the CRS that a parameter names.
+    """Return the CRS named by a parameter.
 
-    Only codes that are offered reach the projection library.
+    Only offered codes reach the projection library.
 
     Raises:
         InvalidParameterError: it is not offered.
@@ -96,7 +96,7 @@ def offered_crs(text: str, offered: Iterable[str], parameter: str) -> CRS:
 
 
 def in_axis_order(bbox: BoundingBox, crs: CRS) -> list[float]:
-    """Return both corners of a box as documents write them: in the axis order of the CRS."""
+    """Return the lower and upper corner of a box, in the axis order of the CRS."""
     if crs.northing_first:
         corners = (bbox.ymin, bbox.xmin, bbox.ymax, bbox.xmax)
     else:
@@ -105,11 +105,11 @@ def in_axis_order(bbox: BoundingBox, crs: CRS) -> list[float]:
 
 
 def rounded(value: float) -> float:
-    """Keep the 15 significant digits that every document gives."""
+    """Round to 15 significant digits, as in all documents."""
     return float(f"{value:.15g}")
 
 
 def ordered_axes(crs: CRS) -> list[str]:
-    """Return the names of the axes in the order of the CRS."""
+    """Return the axis names in the order of the CRS."""
     axes = ["Lon", "Lat"] if crs.is_geographic else ["E", "N"]
     return axes[::-1] if crs.northing_first else axes

@@ -1,4 +1,4 @@
-"""What this API publishes: its collections, and what each of them is offered in."""
+"""The published collections, with their CRSs, tile matrix sets and formats."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class OfferedSet:
-    """A tile matrix set that a collection is offered in.
+    """A tile matrix set in which a collection is offered.
 
     Attributes:
-        limits: of each matrix offered, coarse to fine.
-        link: where tiles are made on demand; None for the set that they are stored in.
-        names: every identifier that paths may give it, its own first.
+        limits: of each offered matrix, coarse to fine.
+        link: for tiles computed on demand; None for the set in which they are stored.
+        names: all identifiers accepted in paths, its own first.
     """
 
     tile_matrix_set: TileMatrixSet
@@ -64,12 +64,12 @@ class Collection:
 
     @cached_property
     def crs(self) -> tuple[str, ...]:
-        """Codes of the CRSs that maps are offered in, the native one first."""
+        """Codes of the CRSs in which maps are offered, the native one first."""
         return self._dataset.crs_of(self.layer)
 
     @cached_property
     def sets(self) -> tuple[OfferedSet, ...]:
-        """The tile matrix sets that tiles are offered in, the one they are stored in first."""
+        """The tile matrix sets in which tiles are offered, the one with the stored tiles first."""
         layer, native = self.layer, self.layer.pyramid.tile_matrix_set
         limits = {name: level.limits for name, level in layer.pyramid.levels.items()}
         names = self._dataset.names_of(native, layer.levels_id)
@@ -86,7 +86,7 @@ class Collection:
         Raises:
             UnknownPathError: the collection is not offered in it.
         """
-        # What is the own name of a set is not taken for the alias of another.
+        # A set's own name takes precedence over another set's alias.
         own = (offered for offered in self.sets if offered.tile_matrix_set.id == name)
         others = (offered for offered in self.sets if name in offered.names)
         found = next(own, None) or next(others, None)
@@ -97,7 +97,7 @@ class Collection:
         )
 
     def style(self, identifier: str) -> Style:
-        """Return a style by its public name.
+        """Return a style by its public identifier.
 
         Raises:
             UnknownPathError: the collection has no such style.
@@ -108,7 +108,7 @@ class Collection:
         return style
 
     def natural_format(self, style: Style | None) -> MapFormat | None:
-        """Return the format of maps that nobody asked for in another one."""
+        """Return the default format of maps; None without any format."""
         return self._dataset.formats.natural(self.layer, style)
 
 
@@ -117,10 +117,10 @@ class Dataset:
 
     Attributes:
         uri: public URL of the API.
-        tiles, maps: which of the two families are offered.
-        shared_crs: codes that all collections are offered in, ``CRS:84`` first; empty without
+        tiles, maps: whether tiles or maps are offered.
+        shared_crs: codes in which all collections are offered, ``CRS:84`` first; empty without
             reprojection.
-        collections: by identifier, in their order.
+        collections: by identifier, in the same order as the layers.
     """
 
     def __init__(self, settings: ServiceSettings, site: Site, layers: Iterable[Layer]) -> None:
@@ -137,7 +137,7 @@ class Dataset:
         self.collections = {layer.id: Collection(layer, self) for layer in layers}
 
     def crs_of(self, layer: Layer) -> tuple[str, ...]:
-        """Return the codes that maps of a layer are offered in: native, CRS:84, further ones."""
+        """Return the CRS codes in which maps of a layer are offered: native, CRS:84, others."""
         own = self._crs_offer.of(layer).own
         return tuple(dict.fromkeys((own[0], *self.shared_crs[:1], *own, *self.shared_crs)))
 
@@ -145,7 +145,7 @@ class Dataset:
         """Return a collection.
 
         Raises:
-            UnknownPathError: there is none of this name.
+            UnknownPathError: there is no such collection.
         """
         found = self.collections.get(identifier)
         if found is None:
@@ -153,11 +153,11 @@ class Dataset:
         return found
 
     def raster_collection(self, identifier: str) -> Collection:
-        """Return a collection that maps can be had of.
+        """Return a collection of maps.
 
         Raises:
-            UnknownPathError: there is none of this name.
-            InvalidParameterError: it is one of vector tiles.
+            UnknownPathError: there is no such collection.
+            InvalidParameterError: it has vector tiles.
         """
         found = self.collection(identifier)
         if found.layer.is_vector:
@@ -168,8 +168,8 @@ class Dataset:
         """Return a collection of vector tiles.
 
         Raises:
-            UnknownPathError: there is none of this name.
-            InvalidParameterError: it is one of maps.
+            UnknownPathError: there is no such collection.
+            InvalidParameterError: it has maps.
         """
         found = self.collection(identifier)
         if not found.layer.is_vector:
@@ -190,16 +190,16 @@ class Dataset:
 
     @cached_property
     def pictures(self) -> tuple[Collection, ...]:
-        """The collections that are 8-bit pictures in their default style."""
+        """The collections that are 8-bit images in their default style."""
         from mastaba.render.styled_layer import is_bytes
 
         return tuple(item for item in self.raster if is_bytes(item.layer, item.layer.default_style))
 
     @cached_property
     def default_collections(self) -> tuple[Collection, ...]:
-        """What the map of the dataset shows when the request does not say it.
+        """The collections in the dataset map when the request names none.
 
-        Without reprojection only those that share a CRS with the first one can be drawn together.
+        Without reprojection, only collections that share a CRS with the first one can be combined.
         """
         chosen = list(self.pictures)
         if chosen and not self.shared_crs:
@@ -209,14 +209,14 @@ class Dataset:
 
     @cached_property
     def dataset_crs(self) -> tuple[str, ...]:
-        """Codes of the CRSs of the map of the dataset, the default first."""
+        """CRS codes for the dataset map, the default first."""
         if self.shared_crs:
             return self.shared_crs
         return self.default_collections[0].crs if self.default_collections else ()
 
     @cached_property
     def tile_matrix_sets(self) -> Mapping[str, TileMatrixSet]:
-        """All sets in use, by identifier, sorted."""
+        """All loaded sets, sorted by identifier."""
         loaded = dict(self.site.catalogue.tile_matrix_sets)
         for collection in self.collections.values():
             native = collection.layer.pyramid.tile_matrix_set
@@ -225,15 +225,15 @@ class Dataset:
 
     @cached_property
     def registered_names(self) -> Mapping[str, str]:
-        """Registered name of each set that is one of the register, by identifier."""
+        """Registered names of the sets in the OGC register, by identifier."""
         named = {key: registered_name(item) for key, item in self.tile_matrix_sets.items()}
         return {key: name for key, name in named.items() if name is not None}
 
     def tile_matrix_set(self, name: str) -> TileMatrixSet:
-        """Return a set by its identifier or its registered name.
+        """Return a set by its identifier or registered name.
 
         Raises:
-            UnknownPathError: there is none.
+            UnknownPathError: there is no such set.
         """
         found = self.tile_matrix_sets.get(name)
         if found is None:
@@ -244,7 +244,7 @@ class Dataset:
         return found
 
     def names_of(self, tile_matrix_set: TileMatrixSet, levels_id: str) -> tuple[str, ...]:
-        """Return the names that paths may give a set."""
+        """Return the names accepted for a set in paths."""
         alias = self.registered_names.get(tile_matrix_set.id)
         names = (tile_matrix_set.id, levels_id, *([alias] if alias else []))
         return tuple(dict.fromkeys(names))

@@ -1,4 +1,4 @@
-"""From the areas and layers of a map to its bytes (ogcapi.md section 9.4)."""
+"""Drawing and encoding of maps (ogcapi.md section 9.4)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 Bytes = npt.NDArray[np.uint8]
 
 _OPAQUE: Final = 255
-# What the engine calls parameters, for the reports of this protocol.
+# The engine's parameter names, and those of this protocol for error reports.
 _PARAMETERS: Final = {"BBOX": "bbox", "WIDTH": "width", "HEIGHT": "height", "LAYERS": "collections"}
 
 
@@ -42,10 +42,10 @@ def layers_of(site: Site, query: MapQuery) -> tuple[MapLayer, ...]:
 
 
 def prepared_maps(site: Site, query: MapQuery, layers: tuple[MapLayer, ...]) -> list[PreparedMap]:
-    """Return what is to be drawn: one map, or two side by side across the antimeridian.
+    """Return the maps to draw: one, or two side by side across the antimeridian.
 
     Raises:
-        InvalidParameterError: it asks for more than the limits allow.
+        InvalidParameterError: the request exceeds a limit.
     """
     try:
         return [
@@ -62,10 +62,10 @@ def prepared_maps(site: Site, query: MapQuery, layers: tuple[MapLayer, ...]) -> 
 
 
 def encoded_map(parts: Sequence[PreparedMap], query: MapQuery) -> EncodedMap:
-    """Return the map in its format; nothing is read yet.
+    """Return the map in its format, without reading any data yet.
 
     Args:
-        parts: as `prepared_maps` returns them.
+        parts: as returned by `prepared_maps`.
 
     Raises:
         UnsupportedFormatError: the format cannot hold the pixels.
@@ -82,7 +82,7 @@ def encoded_map(parts: Sequence[PreparedMap], query: MapQuery) -> EncodedMap:
 
 
 class SideBySide:
-    """The halves of a map across the antimeridian, as one."""
+    """The two parts of a map across the antimeridian, combined."""
 
     def __init__(self, parts: Sequence[PreparedMap]) -> None:
         self._parts = parts
@@ -101,13 +101,13 @@ class SideBySide:
 
 
 def _picture(query: MapQuery, image: MapImage, row: int) -> Pixels:
-    """Return the pixels of a picture: with an alpha channel wherever the format can hold one."""
+    """Return the pixels for a picture format, with an alpha channel if the format can hold one."""
     ground, holds_alpha = query.ground, query.format.encoder.holds_alpha
     pixels = _on_background(image, ground.background, holds_alpha=holds_alpha)
     if not ground.void_is_asked:
         return pixels
     other = _on_background(image, ground.void, holds_alpha=holds_alpha)
-    # The channels must not depend on whether there is any void: a map is drawn in strips.
+    # A map is drawn in strips, so the channels must not depend on whether a strip has void pixels.
     if other.shape[2] != pixels.shape[2]:
         pixels, other = coloured(pixels), coloured(other)
     void = _void(query, image, row)
@@ -121,7 +121,7 @@ def _on_background(image: MapImage, background: Background, *, holds_alpha: bool
     pixels = as_picture(image, background, alpha_possible=True)
     if background.colour is None:
         return pixels
-    # Whoever ignores alpha sees the background colour there.
+    # Clients that ignore alpha show the background colour there.
     red, green, blue = background.colour
     empty = pixels[:, :, -1] == 0
     if not empty.any():
@@ -134,7 +134,7 @@ def _on_background(image: MapImage, background: Background, *, holds_alpha: bool
 
 
 def _data(query: MapQuery, image: MapImage, row: int) -> Pixels:
-    """Return the pixels of a data format: nodata stays unless a colour is given for it."""
+    """Return the pixels for a data format; nodata stays unless a colour replaces it."""
     ground = query.ground
     pixels = as_data(image, ground.background)
     if not ground.void_is_asked or ground.void.colour is None:
@@ -146,10 +146,10 @@ def _data(query: MapQuery, image: MapImage, row: int) -> Pixels:
 
 
 def _void(query: MapQuery, image: MapImage, row: int) -> Mask | None:
-    """Return the pixels without data that lie outside the valid area of the CRS; None without.
+    """Return a mask of pixels without data outside the valid area of the CRS; None if empty.
 
     Args:
-        row: of the map, that the image begins at.
+        row: first row of the image in the map.
     """
     if image.valid is None:
         return None

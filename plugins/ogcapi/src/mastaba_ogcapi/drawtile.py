@@ -1,4 +1,4 @@
-"""Tiles that are drawn as maps: in another format, style or size than the stored ones."""
+"""Tiles drawn as maps, in a format, style or size that differs from the stored tiles."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ class DrawTile:
         """Return a tile inside the limits as a map of its area.
 
         Raises:
-            RequestError: the request is not valid, or asks too much.
-            NotAcceptableError: the client takes no format that is offered.
+            RequestError: the request is invalid or exceeds a limit.
+            NotAcceptableError: the client accepts none of the offered formats.
             SlabFormatError, StorageError: the data cannot be read.
         """
-        # Loaded on first use, as the renderer.
+        # Loaded on first use, like the renderer.
         from mastaba_ogcapi.maparea import Area, level_factor, size_of
         from mastaba_ogcapi.mapplace import wanted_size
         from mastaba_ogcapi.mapquery import MapQueries, MapQuery, ground

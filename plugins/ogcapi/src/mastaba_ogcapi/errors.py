@@ -1,6 +1,6 @@
-"""From errors to problem details (RFC 9457; ogcapi.md section 2).
+"""Problem details for errors (RFC 9457; ogcapi.md section 2).
 
-One table holds HTTP status and type of each error of the core.
+One table holds the HTTP status and type for each error.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ PROBLEM: Final = "application/problem+json"
 
 
 class NotAcceptableError(RequestError):
-    """The client takes none of the media types of the resource."""
+    """The client accepts none of the resource's media types."""
 
 
-# The first class that an error is an instance of counts, so special ones come first.
+# The first matching class is used, so subclasses come first.
 _TABLE: Final[tuple[tuple[type[Exception], int, str, str], ...]] = (
     (UnknownPathError, 404, "ResourceNotFound", "There is no such resource"),
     (TileOutOfRangeError, 404, "ResourceNotFound", "There is no such tile"),
@@ -44,10 +44,10 @@ _TABLE: Final[tuple[tuple[type[Exception], int, str, str], ...]] = (
 
 
 def error_response(error: Exception, request: Request) -> Response:
-    """Return the report of an error; of an unexpected one only general words are said.
+    """Return the report for an error; unexpected errors get a general message.
 
-    Existing clients read it as ``application/json``; one that names the media type of
-    RFC 9457 gets that.
+    The media type is ``application/json`` for existing clients, or that of RFC 9457 if the
+    request names it.
     """
     status, name, title = next(
         (status, name, title) for kind, status, name, title in _TABLE if isinstance(error, kind)

@@ -1,4 +1,4 @@
-"""The formats that maps, and tiles that are drawn as maps, can be had in."""
+"""Formats for maps and for tiles drawn as maps."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ class MapFormat:
     """One format of maps.
 
     Attributes:
-        name: the short one, for ``f``.
+        name: short name, for ``f``.
         media_type: Content-Type.
-        encoder: writes it.
-        names: every value of ``f`` that asks for it, as `negotiation.normalized` gives them.
-        accepted: every media type of an Accept header that asks for it.
+        encoder: writes the format.
+        names: all values of ``f`` for this format, as returned by `negotiation.normalized`.
+        accepted: all media types for this format in an Accept header.
     """
 
     name: str
@@ -43,12 +43,12 @@ class MapFormat:
 
     @property
     def file_type(self) -> str:
-        """The media type that names of files go by."""
+        """The media type that determines file names."""
         return self.media_type.partition(";")[0] if self.media_type == GEOTIFF else self.media_type
 
 
 class MapFormats:
-    """The formats of ``global.map.formats`` that can be written, in their order."""
+    """The formats of ``global.map.formats`` that can be written, in the same order."""
 
     def __init__(self, site: Site) -> None:
         self._site = site
@@ -58,7 +58,7 @@ class MapFormats:
         found: dict[str, MapFormat] = {}
         for media_type in self._site.catalogue.settings.map.formats:
             lowered = media_type.lower()
-            # A TIFF that lost its place on the ground would be of no use here.
+            # A TIFF without georeferencing would be useless here.
             encoder = self._site.encoders.get("image/geotiff" if lowered in _TIFFS else lowered)
             if encoder is not None:
                 map_format = _map_format(encoder)
@@ -70,10 +70,10 @@ class MapFormats:
         return {name: map_format for map_format in self.all for name in map_format.names}
 
     def named(self, name: str) -> MapFormat:
-        """Return the format that ``f`` asks for.
+        """Return the format that ``f`` requests.
 
         Raises:
-            UnsupportedFormatError: none that is offered.
+            UnsupportedFormatError: the format is not offered.
         """
         found = self._by_name.get(normalized(name))
         if found is None:
@@ -81,13 +81,13 @@ class MapFormats:
         return found
 
     def negotiated(self, header: str | None, natural: MapFormat) -> MapFormat:
-        """Return the format that an Accept header asks for.
+        """Return the format that an Accept header requests.
 
         Args:
-            natural: for a client that takes anything, or says nothing.
+            natural: the format for clients that accept anything or send no header.
 
         Raises:
-            NotAcceptableError: the client takes none that is offered.
+            NotAcceptableError: the client accepts none of the offered formats.
         """
         if not header or header == ANYTHING:
             return natural
@@ -99,12 +99,12 @@ class MapFormats:
         return choices[position]
 
     def natural(self, layer: Layer, style: Style | None) -> MapFormat | None:
-        """Return the format of a map that nobody asked for in another one.
+        """Return the default format of a map.
 
-        It is that of the stored tiles where it can hold the pixels, otherwise PNG for pictures
-        and TIFF for values, otherwise any that is offered; None without any.
+        This is the format of the stored tiles if it can hold the pixels. Otherwise it is PNG for
+        8-bit images or TIFF for values, otherwise any offered format; None without any.
         """
-        # Loaded on first use, as the renderer.
+        # Loaded on first use, like the renderer.
         from mastaba.render.styled_layer import is_bytes
 
         pictures = is_bytes(layer, style)

@@ -20,8 +20,8 @@ class GetMap:
     """Answers map requests.
 
     Args:
-        dataset: with the collections.
-        default_size: pixels of the larger dimension of a map whose size is not given.
+        dataset: gives the collections.
+        default_size: larger dimension, in pixels, of maps without a requested size.
     """
 
     def __init__(self, dataset: Dataset, default_size: int) -> None:
@@ -32,11 +32,11 @@ class GetMap:
         """Return the map of one collection.
 
         Args:
-            style: identifier, None for the default one.
+            style: identifier; None for the default style.
 
         Raises:
-            UnknownPathError: there is no such collection.
-            RequestError: the request is not valid, or asks too much.
+            UnknownPathError: there is no such collection or style.
+            RequestError: the request is invalid or exceeds a limit.
             SlabFormatError, StorageError: the data cannot be read.
         """
         found = self._dataset.raster_collection(identifier)
@@ -54,7 +54,7 @@ class GetMap:
 
         Raises:
             UnknownPathError: there is nothing to draw.
-            RequestError: the request is not valid, or asks too much.
+            RequestError: the request is invalid or exceeds a limit.
             SlabFormatError, StorageError: the data cannot be read.
         """
         if not self._dataset.has_dataset_map:
@@ -68,20 +68,19 @@ class GetMap:
         return map_response(self._dataset, request, query)
 
     def _queries(self) -> MapQueries:
-        # Loaded on first use, as the renderer: a server of tiles alone needs none of it.
+        # Loaded on first use, like the renderer: stored tiles need neither.
         from mastaba_ogcapi.mapquery import MapQueries
 
         return MapQueries(self._dataset, self._default_size)
 
 
 def map_response(dataset: Dataset, request: Request, query: MapQuery) -> Response:
-    """Return a map with the headers that tell its place (20-058 requirement core/map-response).
+    """Return a map with headers for its location (20-058 requirement core/map-response).
 
     A client that has it already gets 304.
 
     Raises:
-        InvalidParameterError: it asks for more than the limits allow, or the format cannot hold
-            its pixels.
+        InvalidParameterError: the request exceeds a limit, or the format cannot hold the pixels.
         SlabFormatError, StorageError: the data cannot be read.
     """
     from mastaba.http.map_response import cache_control, drawn_response, identity_of

@@ -1,7 +1,7 @@
-"""Tiles: from the names in a path to a stored tile, or to one drawn on demand.
+"""Tiles: find the stored tile for a path, or draw one on demand.
 
-This is the hot path: a few dictionary look-ups lead to the publisher of the tile. What goes
-wrong, or asks for more than a stored tile, is sorted out apart, where time does not count.
+This is the hot path: a few dictionary look-ups find the publisher of the tile. Separate
+functions, where speed does not matter, handle errors and drawn tiles.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     Publisher = TilePublisher | DerivedTilePublisher
 
 MISSING: Final = 204
-"""Status of a tile inside the limits that nobody stored (OGC API Tiles, requirement tc-error)."""
+"""Status for a tile inside the limits that is not stored (OGC API Tiles, requirement tc-error)."""
 
 RENDERING: Final = frozenset(
     (
@@ -45,7 +45,7 @@ RENDERING: Final = frozenset(
         "void-transparent",
     )
 )
-"""Parameters that ask for a drawn tile (OGC API Maps, 20-058 clause 14)."""
+"""Parameters that require a drawn tile (OGC API Maps, 20-058 clause 14)."""
 
 _PROTOBUF: Final = "application/x-protobuf"
 _VECTOR_NAMES: Final = frozenset(("mvt", "pbf", VECTOR_TILES, _PROTOBUF))
@@ -56,7 +56,7 @@ class MatrixTiles(NamedTuple):
     """The tiles of one tile matrix.
 
     Attributes:
-        publishers: by style identifier; the empty one is the default style.
+        publishers: by style identifier; an empty one means the default style.
     """
 
     offered: OfferedSet
@@ -69,9 +69,9 @@ class _CollectionTiles:
     """The tiles of one collection.
 
     Attributes:
-        names: values of ``f`` that ask for the stored format.
-        accepted: media types of an Accept header that ask for it.
-        sets: by every identifier, tiles by tile matrix identifier.
+        names: values of ``f`` that request the stored format.
+        accepted: media types in an Accept header that request it.
+        sets: tiles by any tile matrix set identifier, then by tile matrix identifier.
     """
 
     __slots__ = ("accepted", "collection", "is_vector", "names", "sets")
@@ -101,15 +101,15 @@ class GetTile:
     """Answers tile requests.
 
     Args:
-        dataset: with the collections.
-        draw: makes the tiles that are not stored as they are asked for.
+        dataset: gives the collections.
+        draw: draws tiles that are not stored in the requested form.
     """
 
     def __init__(self, dataset: Dataset, draw: DrawTile) -> None:
         self._dataset = dataset
         self._draw = draw
-        # Filled collection by collection at the first request: a start must not wait for the
-        # palettes and headers of a thousand that are not looked at.
+        # Filled for each collection on its first request, so startup does not prepare the
+        # palettes and headers of a thousand unused collections.
         self._tiles: dict[str, _CollectionTiles] = {}
 
     def vector(self, request: Request, identifier: str, address: list[str]) -> Response:
@@ -117,14 +117,14 @@ class GetTile:
 
         Args:
             identifier: of the collection.
-            address: tile matrix set, tile matrix, row and column as the path names them.
+            address: tile matrix set, tile matrix, row and column from the path.
 
         Raises:
-            UnknownPathError: there is no such collection.
-            InvalidParameterError: it has no vector tiles, or a part of the address or the
-                format is none.
+            UnknownPathError: there is no such collection, tile matrix set or tile matrix.
+            InvalidParameterError: it has no vector tiles, or the row, column or format is invalid.
+            NotAcceptableError: the client accepts no vector tiles.
             TileOutOfRangeError: the collection has no such tile.
-            TileNotFoundError, SlabFormatError, StorageError: as `TilePublisher.respond`.
+            TileNotFoundError, SlabFormatError, StorageError: as in `TilePublisher.respond`.
         """
         tiles = self._tiles.get(identifier) or self._open(identifier)
         if not tiles.is_vector:
@@ -146,16 +146,16 @@ class GetTile:
 
         Args:
             identifier: of the collection.
-            style: None for the default one.
-            address: tile matrix set, tile matrix, row and column as the path names them.
+            style: identifier; None for the default style.
+            address: tile matrix set, tile matrix, row and column from the path.
 
         Raises:
-            UnknownPathError: there is no such collection.
-            InvalidParameterError: it is one of vector tiles, or a part of the address or a
-                parameter is not valid.
-            NotAcceptableError: the client takes no format that is offered.
+            UnknownPathError: there is no such collection, tile matrix set, tile matrix or style.
+            InvalidParameterError: it has vector tiles, or the row, column or a parameter is
+                invalid.
+            NotAcceptableError: the client accepts none of the offered formats.
             TileOutOfRangeError: the collection has no such tile.
-            TileNotFoundError, SlabFormatError, StorageError: as `TilePublisher.respond`.
+            TileNotFoundError, SlabFormatError, StorageError: as in `TilePublisher.respond`.
         """
         tiles = self._tiles.get(identifier) or self._open(identifier)
         if tiles.is_vector:
@@ -172,7 +172,7 @@ class GetTile:
         return self._draw.respond(request, collection, wanted, in_matrix, tile_row, tile_col)
 
     def _is_stored(self, request: Request, tiles: _CollectionTiles) -> bool:
-        """Tell whether a request asks for a tile as it is stored."""
+        """Return whether a request asks for a tile as stored."""
         if request.query_string:
             parameters = request.query
             if not RENDERING.isdisjoint(parameters):
@@ -219,7 +219,7 @@ def _unknown_matrix(name: str, offered: OfferedSet) -> Exception:
 def _vector_media_type(
     request: Request, in_matrix: MatrixTiles, tile_row: int, tile_col: int
 ) -> str:
-    """Return the name under which a vector tile is sent: the registered one, or the older one."""
+    """Return the media type for a vector tile: the registered one or the older one."""
     wanted = request.query.get("f") if request.query_string else None
     if wanted is not None:
         wanted = normalized(wanted)
@@ -227,7 +227,7 @@ def _vector_media_type(
             return _PROTOBUF
         if wanted in _VECTOR_NAMES:
             return VECTOR_TILES
-        # An index out of the limits is reported rather than a wrong format.
+        # An index outside the limits is reported before an invalid format.
         check_limits(in_matrix.limits, tile_row, tile_col)
         raise UnknownNameError(f"there is no format {printable(wanted)}", "f")
     header = request.environ.get("HTTP_ACCEPT")
@@ -248,7 +248,7 @@ def _matrices(layer: Layer, offered: OfferedSet, dataset: Dataset) -> dict[str, 
             reader = site.catalogue.readers[layer.id][name]
             publisher = partial(TilePublisher, layer, reader, missing_status=MISSING)
         else:
-            # A server of stored tiles alone needs nothing of what maps are made with.
+            # Loaded on first use: stored tiles need no rendering.
             from mastaba.http.derived_tile import DerivedTilePublisher
 
             publisher = partial(

@@ -1,4 +1,4 @@
-"""HTML pages, written piece by piece: every text that comes from outside is escaped here."""
+"""HTML building blocks for pages, with escaping of all external text."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ POLICY: Final = (
     ("X-Content-Type-Options", "nosniff"),
     ("Referrer-Policy", "same-origin"),
 )
-"""Headers of every page: no scripts, nothing from elsewhere."""
+"""Headers for every page: no scripts and no content from other origins."""
 
 Crumb = tuple[str, str]
 """Text and path below the API."""
@@ -34,20 +34,20 @@ Crumb = tuple[str, str]
 
 @cache
 def style_sheet() -> Document:
-    """Return the one file that pages refer to."""
+    """Return the style sheet, the only file that pages load."""
     content = files("mastaba_ogcapi").joinpath("static", "ogcapi.css").read_bytes()
     return Document(content, "text/css; charset=utf-8")
 
 
 def base_path(uri: str) -> str:
-    """Return the path of the API. Pages name no host, so they work under any of its names."""
+    """Return the path of the API. Links in pages have no host, so they work for any host name."""
     return quote(urlsplit(uri).path.rstrip("/"), safe="/%:@!$&'()*+,;=~-._")
 
 
 def local(dataset: Dataset, href: str) -> str:
-    """Return the address of a resource of the API for a page to link to; others as they are.
+    """Return a link address for a page: local for resources of the API, others unchanged.
 
-    The browser asks for pages by its Accept header, so the format is left out.
+    The browser requests pages by its Accept header, so the format is omitted.
     """
     if href == dataset.uri or href.startswith((f"{dataset.uri}/", f"{dataset.uri}?")):
         rest = href[len(dataset.uri) :].removesuffix("?f=json").removesuffix("?f=html")
@@ -65,7 +65,8 @@ def page(
     """Return a page.
 
     Args:
-        crumbs: what lies above it, below the landing page; None for the landing page itself.
+        title: plain text.
+        crumbs: parent pages below the landing page; None for the landing page itself.
         body: markup.
         others: other representations of the same resource.
     """
@@ -88,7 +89,7 @@ def page(
 
 
 def paragraph(text: str, css_class: str = "") -> str:
-    """Return a paragraph, or nothing for an empty text."""
+    """Return a paragraph, or an empty string for an empty string."""
     attribute = f' class="{css_class}"' if css_class else ""
     return f"<p{attribute}>{escape(text)}</p>\n" if text else ""
 
@@ -98,13 +99,13 @@ def heading(text: str) -> str:
 
 
 def facts(pairs: Iterable[tuple[str, str]]) -> str:
-    """Return a list of facts: plain names, and markup of what they are."""
+    """Return a description list of plain names and markup; empty values are omitted."""
     items = "".join(f"<dt>{escape(name)}</dt><dd>{markup}</dd>" for name, markup in pairs if markup)
     return f"<dl>{items}</dl>\n" if items else ""
 
 
 def table(names: Sequence[str], rows: Iterable[Sequence[str | int | float]]) -> str:
-    """Return a table; texts are markup, numbers are not."""
+    """Return a table; text cells are markup, and number cells are formatted."""
     head = "".join(f'<th scope="col">{escape(name)}</th>' for name in names)
     body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>\n" for row in rows)
     return (
@@ -114,7 +115,7 @@ def table(names: Sequence[str], rows: Iterable[Sequence[str | int | float]]) -> 
 
 
 def links(items: Iterable[tuple[str, str]]) -> str:
-    """Return a list of links: addresses and texts."""
+    """Return a list of links from pairs of address and text."""
     lines = "".join(f"<li>{anchor(href, text)}</li>\n" for href, text in items)
     return f'<ul class="links">\n{lines}</ul>\n' if lines else ""
 

@@ -33,7 +33,7 @@ def landing_page(dataset: Dataset) -> dict[str, Any]:
 
 
 def spatial_extent(bbox: BoundingBox) -> dict[str, Any]:
-    """Return the extent of a box in degrees."""
+    """Return the ``extent`` member for a box in degrees."""
     edges = [rounded(edge) for edge in (bbox.xmin, bbox.ymin, bbox.xmax, bbox.ymax)]
     return {"spatial": {"bbox": [edges], "crs": CRS84_URI}}
 

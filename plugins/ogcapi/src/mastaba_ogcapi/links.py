@@ -1,4 +1,4 @@
-"""Links in documents (RFC 8288; OGC API Common, 19-072 clause 5.2), and the addresses in them."""
+"""Links and addresses in documents (RFC 8288; OGC API Common, 19-072 clause 5.2)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Link = dict[str, Any]
 
 REL: Final = "http://www.opengis.net/def/rel/ogc/1.0"
 RELS: Final = "https://www.opengis.net/def/rel/ogc/1.0"
-"""Relations are found in both spellings."""
+"""Both spellings of relations are in use."""
 
 
 def address(uri: str, *segments: str) -> str:
@@ -39,7 +39,7 @@ def template(href: str, rel: str, media_type: str, title: str) -> Link:
 
 
 def self_links(href: str, title: str) -> list[Link]:
-    """Return the links of a resource to itself, and to the page that shows it."""
+    """Return the links of a resource to itself and to its HTML page."""
     return [
         link(f"{href}?f=json", "self", JSON, title),
         link(f"{href}?f=html", "alternate", HTML, f"{title} as a page"),

@@ -1,7 +1,6 @@
-"""The part of the ground that a map shows, and its size in pixels (ogcapi.md section 9.3).
+"""The area and size in pixels of a map (ogcapi.md section 9.3).
 
-Nothing here is larger than the limits allow: every size is checked before it is anything but
-a number.
+Every size is checked against the limits before anything is allocated.
 """
 
 from __future__ import annotations
@@ -31,17 +30,17 @@ _NORTHINGS: Final = ("n", "y", "northing")
 
 
 class OutsideError(Exception):
-    """What is asked for lies outside what there is: an empty answer, no fault."""
+    """The requested area is outside the data: an empty answer, not an error."""
 
 
 @dataclass(frozen=True, slots=True)
 class Area:
-    """A part of the ground.
+    """The area of a map.
 
     Attributes:
-        bbox: x before y. Where it crosses the antimeridian, its east lies beyond ``seam``.
+        bbox: x before y. If it crosses the antimeridian, its east is beyond ``seam``.
         seam: x of the antimeridian inside the box, or None.
-        period: width of the world in the CRS, where there is a seam.
+        period: width of the world in CRS units, used with a seam.
     """
 
     bbox: BoundingBox
@@ -59,14 +58,14 @@ class Area:
 
     @property
     def written(self) -> BoundingBox:
-        """The box as it is told: west is larger than east across the antimeridian."""
+        """The box for response headers; across the antimeridian, west is larger than east."""
         if self.seam is None:
             return self.bbox
         box = self.bbox
         return BoundingBox(box.xmin, box.ymin, box.xmax - self.period, box.ymax)
 
     def parts(self, columns: int) -> list[tuple[BoundingBox, int]]:
-        """Return the boxes to be drawn side by side, each with its number of columns."""
+        """Return the boxes to draw side by side, each with its number of columns."""
         if self.seam is None:
             return [(self.bbox, columns)]
         box, cell = self.bbox, self.width / columns
@@ -83,17 +82,17 @@ class Area:
 
 
 def area_of(bbox: BoundingBox, source: CRS, target: CRS, *, same: bool, parameter: str) -> Area:
-    """Return the area around a box given in some CRS.
+    """Return the area in the target CRS that contains a box in the source CRS.
 
-    A box that reaches to where the target CRS has no place, or far beyond any sense, is cut to
-    the area of use of that CRS.
+    If the transformed box is not finite or not plausible, it is cut to the target CRS's area of
+    use.
 
     Args:
-        same: whether both CRSs count as the same.
-        parameter: the one at fault.
+        same: whether both CRSs are treated as the same.
+        parameter: the parameter to report in errors.
 
     Raises:
-        InvalidParameterError: the box has no place in the target CRS, or no extent.
+        InvalidParameterError: the box cannot be transformed to the target CRS or has no extent.
     """
     found = bbox if same else _transformed(bbox, source, target)
     if found is None:
@@ -105,10 +104,10 @@ def extent_in(layers: Iterable[Layer], target: CRS, *, same: Iterable[bool]) -> 
     """Return the box around layers in a CRS.
 
     Args:
-        same: for each layer, whether its own CRS counts as the same.
+        same: for each layer, whether its own CRS is treated as the same.
 
     Raises:
-        InvalidParameterError: none of them has a place in the CRS.
+        InvalidParameterError: no layer can be transformed to the CRS.
     """
     found: BoundingBox | None = None
     for layer, is_same in zip(layers, same, strict=True):
@@ -131,18 +130,18 @@ def subset_area(
     *,
     same: bool,
 ) -> Area:
-    """Return the area that ``subset`` asks for.
+    """Return the area that ``subset`` requests.
 
     Args:
         intervals: by axis name in lower case.
         source: CRS of the axes.
-        extent: of what is drawn, in the source CRS; open ends take its edges.
-        same: whether both CRSs count as the same.
+        extent: of the drawn data, in the source CRS; open ends use its edges.
+        same: whether both CRSs are treated as the same.
 
     Raises:
-        InvalidParameterError: an axis that the CRS does not have, an interval without extent,
-            or one that has no place in the target CRS.
-        OutsideError: it does not meet the extent.
+        InvalidParameterError: the CRS has no such axis, or an interval has no extent or cannot be
+            transformed to the target CRS.
+        OutsideError: it does not intersect the extent.
     """
     x, y = _by_axis(intervals, source)
     if _is_backward(y) or (_is_backward(x) and (x.low == x.high or not source.is_geographic)):
@@ -157,7 +156,7 @@ def subset_area(
     if across:
         east += _TURN
     if not (west < east and south < north):
-        # An open end makes an interval run backwards that lies beyond the extent.
+        # An interval with an open end runs backwards if it is outside the extent.
         raise OutsideError
     box = BoundingBox(west, south, east, north)
     turned = BoundingBox(west - _TURN, south, east - _TURN, north)
@@ -173,10 +172,11 @@ def centred_area(x: float, y: float, crs: CRS, columns: int, rows: int, pixel: f
 
     Args:
         x, y: in the CRS.
+        columns, rows: size of the map in pixels.
         pixel: size of a pixel in metres.
 
     Raises:
-        InvalidParameterError: it is not finite.
+        InvalidParameterError: the area is not finite or has no extent.
     """
     half_x = columns * pixel / crs.metres_per_unit / 2
     half_y = rows * pixel / crs.metres_per_unit / 2
@@ -191,14 +191,15 @@ def size_of(
     default: int,
     limits: MapSettings,
 ) -> tuple[int, int]:
-    """Return columns and rows of a map of an area; what is not given is computed.
+    """Return the columns and rows of a map of an area; missing values are computed.
 
     Args:
-        pixel: size of a pixel in metres, where the scale is given.
-        default: the larger dimension, where nothing is.
+        width, height: pixels, or None.
+        pixel: size of a pixel in metres if the scale is given, or None.
+        default: larger dimension in pixels if no other value is given.
 
     Raises:
-        InvalidParameterError: beyond the limits.
+        InvalidParameterError: the size exceeds a limit.
     """
     ratio = area.width / area.height
     wide: float
@@ -213,7 +214,7 @@ def size_of(
         wide, high = height * ratio, height
     else:
         wide, high = default * min(1.0, ratio), default * min(1.0, 1.0 / ratio)
-    # A ratio beyond all measure can be 0 or infinite; both fail here or count as one pixel.
+    # An extreme ratio can be 0 or infinite; both fail here or become one pixel.
     columns = _pixels(wide, "width", limits.max_width)
     rows = _pixels(high, "height", limits.max_height)
     check_pixels(columns, rows, limits)
@@ -221,22 +222,22 @@ def size_of(
 
 
 def check_pixels(columns: int, rows: int, limits: MapSettings) -> None:
-    """Refuse a map that is too large in all.
+    """Check the total number of pixels of a map.
 
     Raises:
-        InvalidParameterError: it is.
+        InvalidParameterError: it exceeds the limit.
     """
     if columns * rows > limits.max_pixels:
         raise InvalidParameterError(f"the map has more than {limits.max_pixels} pixels", "width")
 
 
 def pixel_size(scale_denominator: float, mm_per_pixel: float) -> float:
-    """Return the size of a pixel on the ground, metres."""
+    """Return the size of a pixel on the ground in metres."""
     return scale_denominator * mm_per_pixel / 1000.0
 
 
 def finest_scale(layers: Iterable[Layer]) -> float:
-    """Return the scale denominator of the finest level."""
+    """Return the scale denominator of the finest level of all layers."""
     return min(
         layer.pyramid.finest.matrix.scale_denominator(layer.pyramid.tile_matrix_set.crs)
         for layer in layers
@@ -244,15 +245,18 @@ def finest_scale(layers: Iterable[Layer]) -> float:
 
 
 def level_factor(mm_per_pixel: float) -> float:
-    """Return what the wanted resolution is multiplied by for the choice of the level."""
+    """Return the factor applied to the requested resolution when a level is selected."""
     return PIXEL_SIZE * 1000.0 / mm_per_pixel
 
 
 def point_in(x: float, y: float, source: CRS, target: CRS, *, same: bool) -> tuple[float, float]:
     """Return a point in another CRS.
 
+    Args:
+        same: whether both CRSs are treated as the same.
+
     Raises:
-        InvalidParameterError: it has no place there.
+        InvalidParameterError: it cannot be transformed.
     """
     if same:
         return x, y
@@ -290,16 +294,16 @@ def _transformed(bbox: BoundingBox, source: CRS, target: CRS) -> BoundingBox | N
         area = source.transform_bbox(bbox, WGS84).intersection(target.area_of_use)
         return None if area is None else WGS84.transform_bbox(area, target)
     except ValueError:
-        # At least where it lies is known.
+        # The implausible box, if any, is the best available.
         return found
 
 
 def _across(bbox: BoundingBox, source: CRS, target: CRS, *, same: bool) -> Area:
-    """Return the area of a box of degrees whose east lies beyond the antimeridian."""
+    """Return the area for a box in degrees whose east is beyond the antimeridian."""
     cut = bbox.intersection(BoundingBox(-_TURN, -90.0, 2 * _TURN, 90.0)) or bbox
     if same or target.is_geographic:
         return Area(_sound(cut, "subset"), target, 180.0, _TURN)
-    # Where east and west of the map meet at the antimeridian, as in Mercator, there is a seam.
+    # There is a seam if the map's east and west edges meet at the antimeridian, as in Mercator.
     western = _transformed(BoundingBox(cut.xmin, cut.ymin, 180.0, cut.ymax), source, target)
     eastern = _transformed(
         BoundingBox(-180.0, cut.ymin, cut.xmax - _TURN, cut.ymax), source, target

@@ -1,4 +1,4 @@
-"""Where a map is, and how large: from the parameters of a request (ogcapi.md 9.2 and 9.3)."""
+"""The area and size of a map, from request parameters (ogcapi.md 9.2 and 9.3)."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ if TYPE_CHECKING:
     from mastaba_ogcapi.dataset import Collection, Dataset
 
 STANDARD_PIXEL: Final = 0.28
-"""Millimetres; the pixel of scale denominators."""
+"""Pixel size for scale denominators, in millimetres."""
 
 
 @dataclass(frozen=True, slots=True)
 class WantedSize:
-    """What a request says of the size of a map; None where it says nothing.
+    """The size of a map in a request; None for absent values.
 
     Attributes:
         width, height: pixels, within the limits.
-        scale: denominator.
-        millimetres: of a pixel on the display.
+        scale: scale denominator.
+        millimetres: size of a pixel on the display.
     """
 
     width: int | None
@@ -50,11 +50,11 @@ class WantedSize:
 
     @property
     def pixel(self) -> float | None:
-        """Metres of a pixel on the ground, where the scale is given."""
+        """Size of a pixel on the ground in metres; None without a scale."""
         return None if self.scale is None else pixel_size(self.scale, self.millimetres)
 
     def check_alone(self) -> None:
-        """Refuse a scale together with a size, where the extent is given as well.
+        """Check that a scale and a size are not both given, when the extent is given too.
 
         Raises:
             InvalidParameterError: both are given.
@@ -67,10 +67,10 @@ class WantedSize:
 
 
 def wanted_size(parameters: Mapping[str, str], limits: MapSettings) -> WantedSize:
-    """Return what a request says of the size of a map.
+    """Return the size of a map from a request.
 
     Raises:
-        InvalidParameterError: a parameter is not valid.
+        InvalidParameterError: a parameter is invalid.
     """
     millimetres = params.positive_number(parameters, "mm-per-pixel")
     return WantedSize(
@@ -82,12 +82,12 @@ def wanted_size(parameters: Mapping[str, str], limits: MapSettings) -> WantedSiz
 
 
 class MapPlace:
-    """Finds the area and the size of a map.
+    """Finds the area and size of a map.
 
     Args:
-        collections: that are drawn.
+        collections: to draw.
         crs: of the map.
-        offered: codes of the CRSs that coordinates may be given in.
+        offered: codes of the CRSs accepted for coordinates; CRS:84 always is.
     """
 
     def __init__(
@@ -100,20 +100,20 @@ class MapPlace:
         self._equal = dataset.site.catalogue.settings.equivalences.equal
         self._layers = [item.layer for item in collections]
         self._crs = crs
-        # Coordinates may be given in degrees even where maps cannot be had in them.
+        # Coordinates may be in degrees even if maps are not offered in degrees.
         self._offered = {*offered, CRS84}
 
     def find(
         self, request: Request, size: WantedSize, default: int, limits: MapSettings
     ) -> tuple[Area, int, int]:
-        """Return the area of a map, its columns and rows.
+        """Return the area, columns and rows of a map.
 
         Args:
-            default: pixels of the larger dimension, where the request says nothing of it.
+            default: larger dimension in pixels if the request gives no size.
 
         Raises:
-            InvalidParameterError: a parameter is not valid, or the map would be too large.
-            OutsideError: ``subset`` lies outside the collections.
+            InvalidParameterError: a parameter is invalid, or the map is too large.
+            OutsideError: ``subset`` is outside the collections.
         """
         parameters = request.query
         intervals = params.subsets(request) if "subset" in parameters else None
@@ -122,7 +122,7 @@ class MapPlace:
             raise InvalidParameterError(f"{given[1]} and {given[0]} exclude each other", given[1])
         if intervals is None and "bbox" not in parameters:
             has_size = size.width is not None or size.height is not None
-            # A scale and a size, without an extent, decide how much is seen around the middle.
+            # A scale and a size without an extent define the area around the centre.
             if "center" in parameters or (size.scale is not None and has_size):
                 return self._around(parameters, size, default, limits)
             area = Area(self._extent_in(self._crs), self._crs)
@@ -170,7 +170,7 @@ class MapPlace:
         return point_in(x, y, source, self._crs, same=self._same(source))
 
     def _source(self, parameters: Mapping[str, str], name: str) -> CRS:
-        """Return the CRS of coordinates; longitude and latitude where nothing is said."""
+        """Return the CRS of coordinates; CRS:84 if the parameter is absent."""
         text = parameters.get(name)
         return CRS.from_code(CRS84) if text is None else offered_crs(text, self._offered, name)
 

@@ -1,4 +1,4 @@
-"""What a map request asks for: its parameters, checked (ogcapi.md sections 9.1 to 9.3)."""
+"""Map requests, read and checked (ogcapi.md sections 9.1 to 9.3)."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ _MAX_COLLECTIONS_TEXT: Final = 10000
 
 @dataclass(frozen=True, slots=True)
 class Ground:
-    """What shows where a map has no data.
+    """The background where a map has no data.
 
     Attributes:
         background: inside the valid area of the CRS.
-        void: outside of it.
-        void_is_asked: whether the request says anything of the void, so that it may differ.
+        void: outside this area.
+        void_is_asked: whether the request has a void parameter, so the two may differ.
     """
 
     background: Background
@@ -45,10 +45,10 @@ class MapQuery:
     """A map to draw, and how to send it.
 
     Attributes:
-        layers: the bottom one first, each in a style.
+        layers: bottom layer first, each with its style.
         columns, rows: pixels, within the limits.
-        resolution_factor: of the wanted resolution, for the choice of the level.
-        negotiated: whether the format was left to the Accept header.
+        resolution_factor: applied to the requested resolution when a level is selected.
+        negotiated: whether the format depends on the Accept header.
     """
 
     layers: tuple[tuple[Collection, Style | None], ...]
@@ -66,8 +66,8 @@ class MapQueries:
     """Reads map requests.
 
     Args:
-        dataset: with the collections.
-        default_size: the larger dimension of a map whose size is not given.
+        dataset: gives the collections.
+        default_size: larger dimension, in pixels, of maps without a requested size.
     """
 
     def __init__(self, dataset: Dataset, default_size: int) -> None:
@@ -81,22 +81,22 @@ class MapQueries:
     def of_collection(
         self, request: Request, collection: Collection, style: Style | None
     ) -> MapQuery:
-        """Return the map of one collection that a request asks for.
+        """Return the requested map of one collection.
 
         Raises:
-            RequestError: the request is not valid.
-            OutsideError: ``subset`` lies outside the collection.
+            RequestError: the request is invalid.
+            OutsideError: ``subset`` is outside the collection.
         """
         natural = collection.natural_format(style)
         return self._read(request, ((collection, style),), collection.crs, natural)
 
     def of_dataset(self, request: Request) -> MapQuery:
-        """Return the map of several collections that a request asks for.
+        """Return the requested map of several collections.
 
         Raises:
-            RequestError: the request is not valid.
+            RequestError: the request is invalid.
             UnknownPathError: there is nothing to draw.
-            OutsideError: ``subset`` lies outside the collections.
+            OutsideError: ``subset`` is outside the collections.
         """
         chosen = self._collections(request.query.get("collections"))
         shared = [
@@ -114,11 +114,12 @@ class MapQueries:
         return self._read(request, layers, shared, natural)
 
     def format(self, request: Request, natural: MapFormat | None) -> tuple[MapFormat, bool]:
-        """Return the format that a request asks for, and whether by its Accept header.
+        """Return the requested format, and whether it depends on the Accept header.
 
         Raises:
-            UnsupportedFormatError: ``f`` names none that is offered.
-            NotAcceptableError: the client takes none that is offered.
+            UnsupportedFormatError: ``f`` names a format that is not offered.
+            UnknownPathError: no format is offered.
+            NotAcceptableError: the client accepts none of the offered formats.
         """
         wanted = request.query.get("f")
         if wanted is not None:
@@ -135,7 +136,7 @@ class MapQueries:
                 raise UnknownPathError("there is no collection of pictures to draw")
             return dataset.default_collections
         limit = self._settings.max_layers
-        # Counted before it is split: the text may be as long as a request can be.
+        # Counted before the split: the text may be as long as a request can be.
         if len(text) > _MAX_COLLECTIONS_TEXT or text.count(",") >= limit:
             raise InvalidParameterError(
                 f"collections may name at most {limit} collections", "collections"
@@ -183,10 +184,10 @@ class MapQueries:
 
 
 def ground(parameters: Mapping[str, str]) -> Ground:
-    """Return what shows where a map has no data.
+    """Return the requested background where a map has no data.
 
     Raises:
-        InvalidParameterError: one of the parameters is not valid.
+        InvalidParameterError: a parameter is invalid.
     """
     colour = params.colour(parameters, "bgcolor")
     transparent = params.flag(parameters, "transparent")

@@ -1,4 +1,4 @@
-"""Which representation of a resource a request asks for, by ``f`` or by Accept."""
+"""Selection of a resource's representation by ``f`` or Accept."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mastaba.http.request import Request, printable
 JSON: Final = "application/json"
 HTML: Final = "text/html"
 
-# What Java sends with every request that says nothing of its own: no person reads the answer.
+# The default header of Java programs: no person reads the answer.
 _JAVA_DEFAULT: Final = "text/html, image/gif, image/jpeg"
 _USUAL_HEADER: Final = 300
 _MAX_NAME: Final = 200
@@ -23,13 +23,13 @@ ANYTHING: Final = "*/*"
 
 
 def document_kind(request: Request, offered: Mapping[str, str]) -> str:
-    """Return the name of the representation of a document that a request asks for.
+    """Return the name of the requested representation of a document.
 
-    A document is never refused for an Accept header: whoever takes none of its media types
-    gets the first one.
+    A document is never refused because of an Accept header: a client that accepts none of its
+    media types gets the first one.
 
     Args:
-        offered: media types by the name that ``f`` gives them, the default first.
+        offered: media types by name in ``f``, the default first.
 
     Raises:
         InvalidParameterError: ``f`` names none of them.
@@ -51,9 +51,10 @@ def document_kind(request: Request, offered: Mapping[str, str]) -> str:
 
 
 def normalized(name: str) -> str:
-    """Return the value of ``f`` as formats are named: lower case, no blanks around ``;``.
+    """Return the value of ``f`` in lower case, without spaces around ``;``.
 
-    A plus sign in a query is a blank; no media type has one, but many have a plus sign.
+    A plus sign in a query is decoded as a space. Media types contain no spaces, but many contain
+    a plus sign.
     """
     parts = name[:_MAX_NAME].lower().split(";")
     return ";".join(part.strip().replace(" ", "+") for part in parts)
@@ -62,18 +63,18 @@ def normalized(name: str) -> str:
 def preferred(
     header: str, offered: tuple[tuple[str, ...], ...], *, anything_is_first: bool = False
 ) -> int | None:
-    """Return which of some representations an Accept header asks for (RFC 9110, 12.5.1).
+    """Return the index of the representation that an Accept header requests (RFC 9110, 12.5.1).
 
     Args:
-        offered: the media types that each goes by; the first one wins among equals.
-        anything_is_first: whether a client that takes anything gets the first one, whatever
-            else it likes. Browsers name some picture formats before they say so; they must not
-            make us encode every tile again.
+        offered: media types of each representation; the first one wins among equals.
+        anything_is_first: whether a client that accepts anything gets the first one, even if it
+            prefers another. Browsers name some picture formats before ``*/*``, which must not
+            cause every tile to be encoded again.
 
     Returns:
-        None when the client takes none of them.
+        None if the client accepts none of them.
     """
-    # A client must not be able to fill memory with headers of its own making.
+    # Long headers are not cached, so clients cannot fill the memory with them.
     choose = _preferred if len(header) <= _USUAL_HEADER else _preferred.__wrapped__
     return choose(header, offered, anything_is_first)
 

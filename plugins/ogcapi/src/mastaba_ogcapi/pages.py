@@ -1,4 +1,4 @@
-"""What a person sees of each resource: pages made of the documents that machines read."""
+"""HTML pages for each resource, built from its JSON document."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _PREVIEW: Final = 512
 
 
 def landing(dataset: Dataset, content: Content) -> str:
-    """Return the page of the landing page."""
+    """Return the HTML landing page."""
     others = [("JSON", "?f=json"), ("OpenAPI", "/api?f=json"), ("OpenAPI in YAML", "/api?f=yaml")]
     base = base_path(dataset.uri)
     resources = [
@@ -54,14 +54,14 @@ def landing(dataset: Dataset, content: Content) -> str:
 
 
 def conformance(dataset: Dataset, content: Content) -> str:
-    """Return the page of the conformance declaration."""
+    """Return the page for the conformance declaration."""
     rows = [[f"<code>{escape(item)}</code>"] for item in content["conformsTo"]]
     body = table(["Class"], rows)
     return page(dataset, "Conformance classes", [], body, [("JSON", "/conformance?f=json")])
 
 
 def collections(dataset: Dataset, content: Content) -> str:
-    """Return the page of the list of collections."""
+    """Return the page for the list of collections."""
     rows = [
         [
             anchor(local(dataset, _own(item["links"])), item["title"])
@@ -77,7 +77,7 @@ def collections(dataset: Dataset, content: Content) -> str:
 
 
 def collection(dataset: Dataset, content: Content) -> str:
-    """Return the page of a collection."""
+    """Return the page for a collection."""
     spatial = content["extent"]["spatial"]
     metadata = [item for item in content["links"] if item["rel"] == "describedby"]
     path = _path(content["id"])
@@ -120,7 +120,7 @@ def collection(dataset: Dataset, content: Content) -> str:
 
 
 def styles(dataset: Dataset, content: Content, identifier: str) -> str:
-    """Return the page of the styles of a collection."""
+    """Return the page for the styles of a collection."""
     rows = []
     for item in content["styles"]:
         targets = " · ".join(
@@ -142,7 +142,7 @@ def styles(dataset: Dataset, content: Content, identifier: str) -> str:
 
 
 def tilesets(dataset: Dataset, content: Content, identifier: str) -> str:
-    """Return the page of a list of tilesets."""
+    """Return the page for a list of tilesets."""
     rows = []
     for item in content["tilesets"]:
         limits = item["tileMatrixSetLimits"]
@@ -158,7 +158,7 @@ def tilesets(dataset: Dataset, content: Content, identifier: str) -> str:
 
 
 def tileset(dataset: Dataset, content: Content, identifier: str) -> str:
-    """Return the page of a tileset."""
+    """Return the page for a tileset."""
     rows = [
         [
             escape(item["tileMatrix"]),
@@ -192,7 +192,7 @@ def tileset(dataset: Dataset, content: Content, identifier: str) -> str:
 
 
 def tile_matrix_sets(dataset: Dataset, content: Content) -> str:
-    """Return the page of the list of tile matrix sets."""
+    """Return the page for the list of tile matrix sets."""
     rows = [
         [
             anchor(local(dataset, _own(item["links"])), item["title"]),
@@ -207,7 +207,7 @@ def tile_matrix_sets(dataset: Dataset, content: Content) -> str:
 
 
 def tile_matrix_set(dataset: Dataset, content: Content) -> str:
-    """Return the page of a tile matrix set."""
+    """Return the page for a tile matrix set."""
     rows = [
         [
             escape(item["id"]),
@@ -234,7 +234,7 @@ def tile_matrix_set(dataset: Dataset, content: Content) -> str:
 
 
 def enumeration(dataset: Dataset, content: Content, name: str) -> str:
-    """Return the page of a list of identifiers."""
+    """Return the page for a list of identifiers."""
     rows = [[f"<code>{escape(item)}</code>"] for item in content["enum"]]
     crumbs = [("API", "/api")]
     others = [("JSON", f"/api/{quote(name)}?f=json")]
@@ -242,7 +242,7 @@ def enumeration(dataset: Dataset, content: Content, name: str) -> str:
 
 
 def api(dataset: Dataset, content: Content) -> str:
-    """Return the page of the operations of the API."""
+    """Return the page for the operations of the API."""
     parts = [paragraph(text) for text in content["info"]["description"].split("\n\n")]
     for path, item in content["paths"].items():
         operation = item["get"]
@@ -305,7 +305,7 @@ def _own(items: Sequence[Mapping[str, str]]) -> str:
 
 
 def _short_crs(uri: str) -> str:
-    """Return a CRS identifier as people write it."""
+    """Return a short, readable CRS identifier."""
     parts = uri.strip("[]").split("/")
     if len(parts) < 4:
         return parts[-1]

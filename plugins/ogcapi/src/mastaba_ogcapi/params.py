@@ -1,4 +1,4 @@
-"""Parameters of requests: from text to values (ogcapi.md sections 8 and 9)."""
+"""Request parameters, parsed from text (ogcapi.md sections 8 and 9)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _FLAGS: Final = {"true": True, "false": False}
 _NUMBER: Final = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _COLOUR: Final = re.compile(r"(?:0[xX]|#)?([0-9A-Fa-f]{6})")
 _AXIS: Final = re.compile(r"\s*([A-Za-z]{1,32})\(([^():,]{1,80})(?::([^():,]{1,80}))?\)\s*")
-# Longer texts are no numbers that anybody means.
+# No meaningful text or number is longer.
 _MAX_TEXT: Final = 1000
 _MAX_NUMBER: Final = 64
 _MAX_DIGITS: Final = 9
@@ -25,7 +25,7 @@ _OPEN: Final = "*"
 
 
 class Interval(NamedTuple):
-    """A part of an axis; None is an end that is left open."""
+    """An interval on an axis; None is an open end."""
 
     low: float | None
     high: float | None
@@ -35,7 +35,7 @@ def number(text: str, name: str) -> float:
     """Return a decimal number.
 
     Raises:
-        InvalidParameterError: not a number, or one that is not finite.
+        InvalidParameterError: not a finite number.
     """
     if len(text) <= _MAX_NUMBER and _NUMBER.fullmatch(text):
         value = float(text)
@@ -60,13 +60,13 @@ def positive_number(parameters: Mapping[str, str], name: str) -> float | None:
 
 
 def numbers(text: str, name: str, counts: Sequence[int]) -> list[float]:
-    """Return numbers with commas between them.
+    """Return comma-separated numbers.
 
     Args:
-        counts: how many there may be.
+        counts: the allowed counts.
 
     Raises:
-        InvalidParameterError: not so many, or not numbers.
+        InvalidParameterError: another count, or not numbers.
     """
     texts = text.split(",") if len(text) <= _MAX_TEXT else []
     if len(texts) not in counts:
@@ -76,9 +76,9 @@ def numbers(text: str, name: str, counts: Sequence[int]) -> list[float]:
 
 
 def box(text: str, name: str) -> tuple[float, float, float, float]:
-    """Return the edges of a box as written: lower corner, upper corner.
+    """Return the edges of a box in the order given: lower corner, upper corner.
 
-    Of six numbers, the vertical ones are dropped.
+    Vertical values are dropped if there are six numbers.
 
     Raises:
         InvalidParameterError: not four or six numbers, or a minimum that is not below its
@@ -126,8 +126,8 @@ def flag(parameters: Mapping[str, str], name: str) -> bool | None:
 def colour(parameters: Mapping[str, str], name: str) -> Colour | None:
     """Return a colour as red, green, blue; None when the parameter is absent.
 
-    It is six hexadecimal digits, with ``0x`` or ``#`` before them or not, or one of the colour
-    names of CSS (CSS Color Module Level 3, 4.3) in any case.
+    Valid colours are six hexadecimal digits, optionally after ``0x`` or ``#``, and CSS colour
+    names in any letter case (CSS Color Module Level 3, 4.3).
 
     Raises:
         InvalidParameterError: another value.
@@ -155,10 +155,10 @@ def _css_colour(name: str) -> str:
 
 
 def subsets(request: Request) -> dict[str, Interval]:
-    """Return the intervals of all ``subset`` parameters by axis name in lower case.
+    """Return the intervals from all ``subset`` parameters by axis name in lower case.
 
     Raises:
-        InvalidParameterError: not of the form ``axis(low:high)``, or an axis named twice.
+        InvalidParameterError: not of the form ``axis(low:high)``, or a duplicate axis.
     """
     found: dict[str, Interval] = {}
     for text in _all_values(request, "subset"):
@@ -170,7 +170,7 @@ def subsets(request: Request) -> dict[str, Interval]:
 
 
 def _all_values(request: Request, name: str) -> list[str]:
-    """Return every value of a parameter that may be repeated."""
+    """Return all values of a repeatable parameter."""
     found = []
     for item in request.query_string.split("&"):
         key, equals, value = item.partition("=")
@@ -189,7 +189,7 @@ def _axes(text: str) -> list[tuple[str, str, str]]:
         if match is None:
             break
         name, low, high = match.groups()
-        # A single value is a cut of no extent.
+        # A single value is an interval without extent.
         found.append((name.lower(), low, low if high is None else high))
         position = match.end()
         if position == len(text):
@@ -206,15 +206,15 @@ def _end(text: str) -> float | None:
 
 
 def tile_index(text: str, name: str) -> int:
-    """Return a tile index: decimal digits, with at most a minus sign before them.
+    """Return a tile index: decimal digits with an optional minus sign.
 
-    Negative indices and those of any length are numbers, though outside every matrix.
+    Negative indices and indices of any length are valid numbers, but outside every matrix.
 
     Raises:
         InvalidParameterError: not an integer.
     """
     if text.isdigit() and text.isascii():
-        # int() is not asked for longer ones, since its cost grows with the square of the length.
+        # Longer ones are not passed to int(), whose cost grows with the square of the length.
         return int(text) if len(text) <= _MAX_DIGITS + 9 else int("9" * (_MAX_DIGITS + 9))
     if text[:1] == "-" and text[1:].isdigit() and text.isascii():
         return -1 if text.strip("-0") else 0

@@ -1,4 +1,4 @@
-"""Tile matrix sets of the register of OGC (OGC 17-083r4 annex D; ogcapi.md section 7)."""
+"""Tile matrix sets from the OGC register (OGC 17-083r4 annex D; ogcapi.md section 7)."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _TILE: Final = 256
 
 
 class _Quadtree(NamedTuple):
-    """A registered set whose matrices, 0 onward, halve the cell size of the one before.
+    """A registered set with matrices numbered from 0, each with half the previous cell size.
 
     Attributes:
-        origin_x, origin_y: upper left corner, easting before northing.
-        cell_size: of matrix 0.
-        width, height: tiles of matrix 0.
+        origin_x, origin_y: upper left corner, easting before northing, in CRS units.
+        cell_size: of matrix 0, in CRS units.
+        width, height: size of matrix 0 in tiles.
         last: number of the finest matrix.
     """
 
@@ -41,7 +41,7 @@ _SETS: Final = {
 
 
 def registered_name(tile_matrix_set: TileMatrixSet) -> str | None:
-    """Return the registered name of a set, or of the set that it is a part of; None without."""
+    """Return the name of the registered set that a set equals or is part of; None without one."""
     return next(
         (name for name, known in _SETS.items() if _is_part_of(tile_matrix_set, known)), None
     )
@@ -59,7 +59,7 @@ def _is_part_of(tile_matrix_set: TileMatrixSet, known: _Quadtree) -> bool:
 
 
 def _is_same(matrix: TileMatrix, known: _Quadtree) -> bool:
-    # Written in the one way that a client of the registered set writes it.
+    # Clients of the registered set write the number without leading zeros.
     if not (matrix.id.isascii() and matrix.id.isdigit() and str(int(matrix.id[:3])) == matrix.id):
         return False
     number = int(matrix.id)

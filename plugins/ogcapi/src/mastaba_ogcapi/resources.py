@@ -1,4 +1,4 @@
-"""The documents of the API, by their paths."""
+"""The documents of the API, by path."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ Content = Mapping[str, Any]
 
 
 class Representation(NamedTuple):
-    """One form of a document.
+    """One representation of a document.
 
     Attributes:
-        text: writes it.
+        text: returns the document.
     """
 
     media_type: str
@@ -43,18 +43,18 @@ class Representation(NamedTuple):
 
 
 Resource = dict[str, Representation]
-"""A document in all its forms, by the names that ``f`` gives them; the default one first."""
+"""All representations of a document by name in ``f``, the default first."""
 
 
 def find_resource(dataset: Dataset, path: list[str]) -> Resource:
     """Return the document at a path below the API.
 
     Args:
-        path: its segments; none for the landing page.
+        path: its segments; empty for the landing page.
 
     Raises:
-        UnknownPathError: there is none.
-        RequestError: a segment names what does not exist, or does not belong to the others.
+        UnknownPathError: the path is unknown.
+        RequestError: a segment is unknown or does not fit the others.
     """
     match path:
         case []:
@@ -95,7 +95,7 @@ def find_resource(dataset: Dataset, path: list[str]) -> Resource:
 
 
 def unknown_path() -> UnknownPathError:
-    """Return the error of a path at which there is nothing."""
+    """Return the error for an unknown path."""
     return UnknownPathError("there is nothing at this path")
 
 
@@ -138,14 +138,14 @@ def _tiles(tiles: Tiles, rest: list[str]) -> Resource:
 
 
 def _api(dataset: Dataset) -> Resource:
-    # Loaded on first use: few clients ask for it.
+    # Loaded on first use: few clients request it.
     from mastaba_ogcapi.openapi import api_document
 
     def yaml_text() -> str:
         import yaml
 
         class Dumper(yaml.SafeDumper):
-            """Writes shared parts anew wherever they occur: few readers know anchors."""
+            """Writes shared parts in full at each occurrence: few clients support anchors."""
 
             def ignore_aliases(self, data: Any) -> bool:
                 return True
@@ -168,7 +168,7 @@ def _enumeration(dataset: Dataset, name: str) -> Resource:
         raise unknown_path()
 
     def build() -> Content:
-        # Existing clients look for this type, which is none of JSON Schema.
+        # Existing clients expect this type, which is not in JSON Schema.
         return {"type": "enum", "enum": identifiers(dataset)}
 
     return _resource(dataset, build, partial(pages.enumeration, name=name))

@@ -1,4 +1,4 @@
-"""The OGC API service: what lies at which path (ogcapi.md section 1)."""
+"""The OGC API service, which dispatches paths (ogcapi.md section 1)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from mastaba_ogcapi.resources import find_resource, json_text
 _DEFAULT_SIZE: Final = 256
 _MAX_DOCUMENTS: Final = 4096
 _ADDRESS: Final = -4
-"""Tile matrix set, tile matrix, row and column are the end of the path of a tile."""
+"""A tile path ends with tile matrix set, tile matrix, row and column."""
 
 
 class OGCAPIService(Service):
@@ -75,8 +75,8 @@ class OGCAPIService(Service):
         """Answer a request for a tile, a map or a document.
 
         Raises:
-            UnknownPathError: nothing is at this path.
-            MastabaError: as the operations.
+            UnknownPathError: the path is unknown.
+            MastabaError: as in the operations.
         """
         if request.method == "OPTIONS":
             return self._options(request)
@@ -95,7 +95,7 @@ class OGCAPIService(Service):
         return response
 
     def _tile(self, request: Request, parts: list[str]) -> Response | None:
-        """Return the answer to a request for a tile; None when the path is not that of one."""
+        """Return the answer to a tile request; None if the path is not for a tile."""
         # The first part is empty: a path begins with a slash.
         count = len(parts)
         if count < 8 or parts[1] != "collections" or not self._dataset.tiles:
@@ -110,7 +110,7 @@ class OGCAPIService(Service):
         return None
 
     def _map(self, request: Request, parts: list[str]) -> Response | None:
-        """Return the answer to a request for a map; None when the path is not that of one."""
+        """Return the answer to a map request; None if the path is not for a map."""
         if not self._dataset.maps:
             return None
         match parts[1:]:
@@ -130,8 +130,7 @@ class OGCAPIService(Service):
             return self._filtered_collections(request)
         kinds = self._kinds.get(request.path)
         if kinds is None:
-            # Paths with nothing behind them are not remembered, so these are bounded by what is
-            # published.
+            # Unknown paths are not cached, so the published resources limit the cache.
             resource = find_resource(self._dataset, path)
             kinds = {name: form.media_type for name, form in resource.items()}
             _remember(self._kinds, request.path, kinds)
@@ -141,7 +140,7 @@ class OGCAPIService(Service):
         if document is None:
             form = find_resource(self._dataset, path)[kind]
             document = Document(form.text(), _content_type(form.media_type))
-            # Two threads may build the same document at once; either one will do.
+            # Two threads may build it at the same time; both results are equal.
             _remember(self._documents, key, document)
         return _secured(document.respond(request), document.media_type)
 
@@ -158,7 +157,7 @@ class OGCAPIService(Service):
     def _options(self, request: Request) -> Response:
         allowed = "GET, HEAD, OPTIONS"
         environ = request.environ
-        # Asked of the setting for all services as well, whose other headers the core adds.
+        # Also covers the setting for all services; the core adds its other headers.
         cors = self._dataset.cors
         headers = [("Allow", allowed), *self._cors.headers(environ)]
         return Response(204, headers + cors.preflight(environ, allowed))
@@ -188,6 +187,6 @@ def _remember(cache: dict[Any, Any], key: object, value: object) -> None:
 
 
 def _cross_origin(settings: ServiceSettings, site: Site) -> CrossOrigin:
-    # The setting for all services adds its headers to every answer; browsers refuse two copies.
+    # The setting for all services adds its headers to every answer; browsers reject duplicates.
     setting = False if site.catalogue.settings.cors else settings.own.get("cors", False)
     return CrossOrigin(setting, "Content-Crs, Content-Bbox, Link")

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def styles_document(dataset: Dataset, collection: Collection) -> dict[str, Any]:
-    """Return the list of styles of a collection of maps; the first one is the default."""
+    """Return the styles of a collection of maps; the first one is the default."""
     href = collection_address(dataset.uri, collection.id, "styles")
     styles = collection.layer.styles
     return {

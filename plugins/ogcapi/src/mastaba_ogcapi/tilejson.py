@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def tilejson(tiles: Tiles, offered: OfferedSet) -> dict[str, Any]:
-    """Return the description of a tileset whose matrices are numbered."""
+    """Return the TileJSON of a tileset whose matrices are numbered."""
     layer = tiles.collection.layer
     zooms = [int(name) for name in offered.limits]
     href = item_links(tiles, offered)[0]["href"]
@@ -25,7 +25,7 @@ def tilejson(tiles: Tiles, offered: OfferedSet) -> dict[str, Any]:
     box = layer.geographic_bbox
     document: dict[str, Any] = {
         "tilejson": "3.0.0",
-        # As in metadata.json of TMS.
+        # As in metadata.json in TMS.
         "name": layer.id,
         "description": layer.abstract,
         "scheme": "xyz",
@@ -39,7 +39,7 @@ def tilejson(tiles: Tiles, offered: OfferedSet) -> dict[str, Any]:
             rounded((box.ymin + box.ymax) / 2),
             _whole_zoom(layer, offered, zooms),
         ],
-        # The schema of TileJSON 3.0.0 demands it for raster tiles too.
+        # The TileJSON 3.0.0 schema requires it for raster tiles too.
         "vector_layers": _vector_layers(tiles),
     }
     if layer.attribution:
@@ -48,7 +48,7 @@ def tilejson(tiles: Tiles, offered: OfferedSet) -> dict[str, Any]:
 
 
 def _whole_zoom(layer: Layer, offered: OfferedSet, zooms: list[int]) -> int:
-    """Return the zoom at which the whole layer is seen."""
+    """Return the zoom that shows the whole layer."""
     if offered.link is not None:
         return min(zooms)
     return int(whole_view(layer).matrix.id)

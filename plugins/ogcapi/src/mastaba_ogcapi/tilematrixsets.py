@@ -38,8 +38,8 @@ def tile_matrix_set_document(dataset: Dataset, tile_matrix_set: TileMatrixSet) -
     if name:
         content["uri"] = registered_uri(name)
     return content | {
-        # Members of the first edition of the standard (OGC 17-083r2), here and in the matrices:
-        # clients written for it, such as GDAL before 3.8, take no other ones.
+        # Members from the first edition of the standard (OGC 17-083r2), here and in the matrices:
+        # clients written for it, such as GDAL before 3.8, read no others.
         "type": "TileMatrixSetType",
         "identifier": tile_matrix_set.id,
         "supportedCRS": resolvable_crs(crs.code),
@@ -53,13 +53,13 @@ def tile_matrix_set_document(dataset: Dataset, tile_matrix_set: TileMatrixSet) -
 
 
 def definition_uri(dataset: Dataset, tile_matrix_set: TileMatrixSet) -> str:
-    """Return ``tileMatrixSetURI``: that of the register, or else that of our definition."""
+    """Return ``tileMatrixSetURI``: the registered URI, or the address of our definition."""
     name = dataset.registered_names.get(tile_matrix_set.id)
     return registered_uri(name) if name else definition_address(dataset, tile_matrix_set)
 
 
 def definition_address(dataset: Dataset, tile_matrix_set: TileMatrixSet) -> str:
-    """Return where our definition of a set is."""
+    """Return the address of our definition of a set."""
     return f"{address(dataset.uri, 'tileMatrixSets', tile_matrix_set.id)}?f=json"
 
 

@@ -1,4 +1,4 @@
-"""Tilesets: which tile matrix sets tiles can be had in (OGC API Tiles, 20-057 clauses 8 to 10)."""
+"""Tilesets: tiles of a collection by tile matrix set (OGC API Tiles, 20-057 clauses 8 to 10)."""
 
 from __future__ import annotations
 
@@ -49,10 +49,10 @@ _PROPERTY_TYPES: Final = (
 
 @dataclass(frozen=True)
 class Tiles:
-    """The tiles of a collection, of maps in one style or of vector data.
+    """The tiles of a collection: maps in one style, or vector data.
 
     Attributes:
-        style: the one that a path names; None in paths without a style.
+        style: from the path; None for paths without a style.
     """
 
     dataset: Dataset
@@ -61,7 +61,7 @@ class Tiles:
 
     @property
     def address(self) -> str:
-        """Return where the list of tilesets is."""
+        """The address of the list of tilesets."""
         segments = ["tiles"]
         if not self.collection.layer.is_vector:
             segments.insert(0, "map")
@@ -80,7 +80,7 @@ class Tiles:
 
 
 def tilesets_document(tiles: Tiles) -> dict[str, Any]:
-    """Return the list of tilesets, that of the stored tiles first."""
+    """Return the list of tilesets, the one with the stored tiles first."""
     return {
         "links": self_links(tiles.address, f"Tilesets of {tiles.title}"),
         "tilesets": [_item(tiles, offered) for offered in tiles.collection.sets],
@@ -103,7 +103,7 @@ def tileset_document(tiles: Tiles, offered: OfferedSet) -> dict[str, Any]:
     }
     if layer.attribution:
         content["attribution"] = layer.attribution.title
-    # A list of layers must not be empty; descriptors need not tell any.
+    # A list of layers must not be empty; descriptors may have none.
     if layers := _vector_layers(tiles.collection):
         content["layers"] = layers
     if tiles.style is not None:
@@ -112,12 +112,12 @@ def tileset_document(tiles: Tiles, offered: OfferedSet) -> dict[str, Any]:
 
 
 def tileset_address(tiles: Tiles, tile_matrix_set: TileMatrixSet) -> str:
-    """Return where the metadata of a tileset is."""
+    """Return the address of a tileset's metadata."""
     return address(tiles.address, tile_matrix_set.id)
 
 
 def item_links(tiles: Tiles, offered: OfferedSet) -> list[Link]:
-    """Return templates of the addresses of tiles, in the stored format first."""
+    """Return tile address templates, the stored format first."""
     href = f"{tileset_address(tiles, offered.tile_matrix_set)}/{TILE}"
     tile_format = tiles.collection.layer.pyramid.format
     if tile_format.is_vector:
@@ -133,7 +133,7 @@ def item_links(tiles: Tiles, offered: OfferedSet) -> list[Link]:
 
 
 def stored_name(media_type: str) -> str:
-    """Return the short name that ``f`` gives a format of stored tiles."""
+    """Return the short name in ``f`` for a format of stored tiles."""
     return {"image/jpeg": "jpg", "image/png": "png", "image/tiff": "tiff"}.get(media_type, "bil")
 
 
@@ -197,7 +197,7 @@ def _links(tiles: Tiles, offered: OfferedSet) -> list[Link]:
     if has_tilejson(offered):
         links.append(link(f"{href}?f=tilejson", "alternate", TILEJSON, "TileJSON"))
     if tiles.style is None:
-        # As existing servers write them.
+        # As in existing servers.
         for style in collection.layer.styles:
             styled = Tiles(tiles.dataset, collection, style)
             links += [
@@ -208,22 +208,22 @@ def _links(tiles: Tiles, offered: OfferedSet) -> list[Link]:
 
 
 def has_tilejson(offered: OfferedSet) -> bool:
-    """Tell whether the matrices of a set are numbered as the zooms of TileJSON are."""
+    """Return whether all matrices of a set are numbered like TileJSON zooms."""
     return all(name.isascii() and name.isdigit() and len(name) < 3 for name in offered.limits)
 
 
 def _bbox(collection: Collection, offered: OfferedSet) -> BoundingBox:
-    """Return the box of a collection in the CRS of a set."""
+    """Return the bounding box of a collection in the CRS of a set."""
     layer = collection.layer
     if offered.link is None:
         return layer.native_bbox
-    # The set is only offered where the layer has a place in its CRS.
+    # The set is only offered if the layer can be transformed to its CRS.
     return bbox_in(layer, offered.tile_matrix_set.crs) or layer.geographic_bbox
 
 
 def _vector_layers(collection: Collection) -> list[dict[str, Any]]:
     levels = collection.layer.pyramid.levels
-    # The finest level tells most of a table.
+    # The finest level describes a table best.
     tables = {table.name: table for level in levels.values() for table in level.tables}
     places: dict[str, list[str]] = {}
     for name, level in levels.items():

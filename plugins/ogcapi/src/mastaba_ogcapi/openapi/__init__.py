@@ -1,4 +1,4 @@
-"""The definition of the API, as OpenAPI 3.0: what this installation serves, and no more."""
+"""The API definition in OpenAPI 3.0, limited to what this installation serves."""
 
 from mastaba_ogcapi.openapi.document import api_document
 

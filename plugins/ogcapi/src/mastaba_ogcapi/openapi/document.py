@@ -1,4 +1,4 @@
-"""The document itself (OGC API Common, 19-072 clause 9; ogcapi.md section 5)."""
+"""The OpenAPI document (OGC API Common, 19-072 clause 9; ogcapi.md section 5)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _TEXTS: Final = {
 
 
 def api_document(dataset: Dataset) -> dict[str, Any]:
-    """Return the definition of the API."""
+    """Return the API definition."""
     limits = dataset.site.catalogue.settings.map
     settings = dataset.settings
     described = f"{settings.abstract}\n\n" if settings.abstract else ""

@@ -1,4 +1,4 @@
-"""Parameters of the operations, with the values that this installation takes."""
+"""Parameters of the operations, with the values that this installation accepts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Schemas of the JSON documents of the API."""
+"""Schemas of the API's JSON documents."""
 
 from __future__ import annotations
 
