@@ -62,9 +62,9 @@ def tiles_read(fine: World, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     found: list[int] = []
     whole: Callable[..., Any] = LevelPixels.tiles
 
-    def counted(self: LevelPixels, places: Any, **options: Any) -> Any:
+    def counted(self: LevelPixels, places: Any, *kept: Any, **options: Any) -> Any:
         found.append(len(places))
-        return whole(self, places, **options)
+        return whole(self, places, *kept, **options)
 
     monkeypatch.setattr(LevelPixels, "tiles", counted)
     return found

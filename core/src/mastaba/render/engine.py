@@ -38,9 +38,12 @@ class PreparedMap:
         self._layers = layers
         self.width = width
         self.height = height
+        for layer in layers:
+            layer.check(limits)
+        # Only now each layer has chosen what it is drawn from.
         self.strip_height = min(layer.strip_height for layer in layers)
         for layer in layers:
-            layer.check(limits, self._cuts(self.strip_height))
+            layer.check_strips(limits, self._cuts(self.strip_height))
 
     @property
     def is_empty(self) -> bool:

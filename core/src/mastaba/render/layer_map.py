@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
@@ -162,10 +162,47 @@ class LayerMap:
             return extent.height
         return height - height % _CELL if height > _CELL else max(1, height)
 
-    def check(self, settings: MapSettings, cuts: Sequence[slice]) -> None:
-        """Refuse a map that needs too many tiles, or too much memory at a time.
+    def check(self, settings: MapSettings) -> None:
+        """Refuse a map that takes too many tiles.
 
         If no coarser level is stored and an overview suffices, the map is drawn from it.
+
+        Raises:
+            InvalidParameterError: naming BBOX.
+        """
+        try:
+            self._check_tiles(settings)
+        except InvalidParameterError:
+            for overview in self._overviews() if settings.overviews else ():
+                self._level, self._positions = overview, self._place(overview.level.matrix)
+                self._windows.clear()
+                with contextlib.suppress(InvalidParameterError):
+                    return self._check_tiles(settings)
+            raise
+
+    def _check_tiles(self, settings: MapSettings) -> None:
+        window = self._whole_window()
+        if window is None:
+            return
+        if self._reaches_beyond and isinstance(self._level, LevelPixels):
+            matrix, limits = self._level.level.matrix, self._level.level.limits
+            top = max(window.top, limits.min_row * matrix.tile_height)
+            bottom = min(window.bottom, (limits.max_row + 1) * matrix.tile_height)
+            if top >= bottom:
+                return
+            window = replace(window, top=top, bottom=bottom)
+        check_window(*self._level.count(window, self._around), settings)
+
+    @property
+    def _reaches_beyond(self) -> bool:
+        """Whether kernels may be so wide, next to a pole, that they reach far beyond the level."""
+        positions = self._positions
+        return isinstance(positions, LocalPositions) or (
+            isinstance(positions, StraightPositions) and positions.ratios_y is not None
+        )
+
+    def check_strips(self, settings: MapSettings, cuts: Sequence[slice]) -> None:
+        """Refuse a map whose strips take too much memory, after `check`.
 
         Args:
             cuts: the ranges of rows that will be drawn.
@@ -173,29 +210,6 @@ class LayerMap:
         Raises:
             InvalidParameterError: naming BBOX.
         """
-        try:
-            self._check_window(settings, cuts)
-        except InvalidParameterError:
-            for overview in self._overviews() if settings.overviews else ():
-                self._level, self._positions = overview, self._place(overview.level.matrix)
-                self._windows.clear()
-                with contextlib.suppress(InvalidParameterError):
-                    return self._check_window(settings, cuts)
-            raise
-
-    def _check_window(self, settings: MapSettings, cuts: Sequence[slice]) -> None:
-        window = self._whole_window()
-        if window is None:
-            return
-        rows, columns = self._level.count(window, self._around)
-        positions = self._positions
-        if isinstance(positions, LocalPositions) or (
-            isinstance(positions, StraightPositions) and positions.ratios_y is not None
-        ):
-            # Wide kernels near a pole reach far beyond the level, where there are no tiles.
-            limits = self._level.level.limits
-            rows = min(rows, limits.max_row - limits.min_row + 1)
-        check_window(rows, columns, settings)
         largest = self._largest_window(cuts)
         if largest is not None:
             check_source(self._bytes_of(largest), settings)

@@ -58,17 +58,18 @@ class LocalPositions:
         top, left: first row and column in the map.
         height, width: size in pixels.
         source_top, source_left: first row and column of the source.
+        ratio_x, ratio_y: medians of the ratios of the whole map.
     """
 
     grid: _Grid
     height: int
     width: int
+    ratio_x: float
+    ratio_y: float
     top: int = 0
     left: int = 0
     source_top: int = 0
     source_left: int = 0
-    # Placeholders: each pixel has its own ratios.
-    ratio_x = ratio_y = 1.0
 
     def cut(self, first: int, last: int) -> LocalPositions:
         """Return the rows from ``first`` to ``last``, both included."""
@@ -126,7 +127,7 @@ class LocalPositions:
 
     def _surveyed(self) -> list[tuple[int, int, int, int]]:
         left, right = self.left, self.left + self.width
-        if self.width < self.grid.width:
+        if self.width < self.grid.width or self.height * self.width <= _CHUNK_PIXELS:
             return [(self.top, self.top + self.height, left, right)]
         # Asked for the whole map, then for each strip: both use the same cached ranges of rows.
         step = max(1, _CHUNK_PIXELS // self.width)
@@ -307,7 +308,12 @@ def local_positions(
         wrap=wrap,
         centre=_centre(known, wrap) if wrap else 0.0,
     )
-    return LocalPositions(grid, height, width)
+    return LocalPositions(grid, height, width, _median(ratios[0]), _median(ratios[1]))
+
+
+def _median(ratios: Floats) -> float:
+    known = ratios[np.isfinite(ratios)]
+    return float(np.median(known)) if known.size else 1.0
 
 
 def gradients(place: Place, x: Floats, y: Floats, turn: float) -> tuple[Floats, Floats]:

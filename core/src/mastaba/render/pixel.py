@@ -49,7 +49,8 @@ def pixel_value(
         resolution_factor=request.resolution_factor,
     )
     part.narrow(row, column)
-    part.check(catalogue.settings.map, [slice(0, 1)])
+    part.check(catalogue.settings.map)
+    part.check_strips(catalogue.settings.map, [slice(0, 1)])
     value: npt.NDArray[Any] = part.draw().pixels[0, 0]
     return value
 

@@ -59,9 +59,13 @@ class StyledLayer:
         """Number of rows that can be drawn at a time; see `LayerMap.strip_height`."""
         return self._map.strip_height
 
-    def check(self, settings: MapSettings, cuts: Sequence[slice]) -> None:
-        """Refuse a map beyond the limits; see `LayerMap.check`."""
-        self._map.check(settings, self._with_margin(cuts))
+    def check(self, settings: MapSettings) -> None:
+        """Refuse a map that takes too many tiles; see `LayerMap.check`."""
+        self._map.check(settings)
+
+    def check_strips(self, settings: MapSettings, cuts: Sequence[slice]) -> None:
+        """Refuse a map whose strips take too much memory; see `LayerMap.check_strips`."""
+        self._map.check_strips(settings, self._with_margin(cuts))
 
     def memory(self, cuts: Sequence[slice]) -> DrawingMemory:
         """Return upper estimates of the bytes needed to draw ranges of rows."""
