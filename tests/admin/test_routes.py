@@ -83,7 +83,7 @@ def test_a_layer_that_does_not_exist_is_not_found(
 @pytest.mark.parametrize(
     ("body", "reason"),
     [
-        (b"", "not valid JSON"),
+        (b"", "empty"),
         (b"{", "not valid JSON"),
         (b"null", "empty"),
         (b"[]", "must be an object"),

@@ -331,7 +331,7 @@ def test_command_of_a_blocked_plugin_is_unknown(
 
     with pytest.raises(SystemExit) as caught:
         main(["--block", "greeter", "greet", "world"])
-    assert caught.value.code == 1
+    assert caught.value.code == 2
     assert "greet" in capsys.readouterr().err
 
 

@@ -60,9 +60,12 @@ def test_addresses_of_the_tile_map_count_from_the_bottom(
         assert client.get(path).data == expected
 
 
-@pytest.mark.parametrize("path", ["top/4/9/9.png", "bottom/4/9/9", "bottom/4/9/9/9.png"])
-def test_no_other_addresses(tiny: Client, path: str) -> None:
-    assert tiny.get(f"/tms/1.0.0/RGB_PNG/{path}").status_code == 400
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [("top/4/9/9.png", 404), ("bottom/4/9/9", 400), ("bottom/4/9/9/9.png", 404)],
+)
+def test_no_other_addresses(tiny: Client, path: str, status: int) -> None:
+    assert tiny.get(f"/tms/1.0.0/RGB_PNG/{path}").status_code == status
 
 
 def test_from_the_top_documents_are_those_of_existing_servers(

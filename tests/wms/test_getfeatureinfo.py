@@ -52,7 +52,7 @@ def test_value_is_that_of_the_map_without_style(
     where = {"LAYERS": layer, "FORMAT": "image/tiff"} | MAPS[number]
     if layer != "ground" and where.get("CRS") in ("EPSG:32637", "EPSG:3035"):
         return  # offered for one layer only
-    whole = image(client.get("/wms", query_string=map_query(**where)))
+    whole = image(client.get("/wms", query_string=map_query(**where), buffered=True))
     height, width, _ = whole.shape
     generator = np.random.default_rng(number)
     points = [(0, 0), (width - 1, height - 1), (width - 1, 0), (width // 2, height // 2)]

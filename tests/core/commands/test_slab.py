@@ -218,7 +218,7 @@ def _in_header(position: int, kind: str, value: int) -> Callable[[bytes], bytes]
 
 DAMAGE: list[tuple[str, Callable[[bytes], bytes], str]] = [
     ("nothing", lambda data: b"", "it is empty"),
-    ("text", lambda data: b"<html>not found</html>", "less than a header (2048)"),
+    ("text", lambda data: b"<html>not found</html>", "a header alone has 2048"),
     ("zeros", lambda data: bytes(len(data)), "begins with 00 00 00 00"),
     ("big-endian", lambda data: b"MM\0*" + data[4:], "little-endian"),
     ("directory elsewhere", _in_header(4, "<I", 2**31), "outside the header"),
