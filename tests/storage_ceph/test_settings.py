@@ -51,5 +51,5 @@ def test_unusable_configuration_file_is_reported_with_its_variable() -> None:
     except StorageError:
         pytest.skip("librados for Python is not installed")
     environment = Environment({"MASTABA_CEPH_CONFFILE": "/nowhere/ceph.conf"})
-    with pytest.raises(StorageError, match=r"/nowhere/ceph\.conf \(MASTABA_CEPH_CONFFILE\)"):
+    with pytest.raises(StorageError, match=r"/nowhere/ceph\.conf .* MASTABA_CEPH_CONFFILE"):
         CephStorage.open("maps", environment)
