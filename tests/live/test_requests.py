@@ -200,4 +200,6 @@ def test_a_request_that_is_too_long_is_the_fault_of_the_client(way: Way, size: i
 @pytest.mark.parametrize("size", [6_000, 30_000, 70_000])
 def test_headers_that_are_too_long_are_the_fault_of_the_client(way: Way, size: int) -> None:
     headers = {f"X-{number}": "x" * 6_000 for number in range(size // 6_000)}
-    assert ask(way.url, TMS_TILE, headers=headers).status in (200, 400, 414, 431)
+    # Above 64 KiB mod_fcgid answers 500 by itself, before the request reaches the server.
+    refused = (500,) if way.name == "apache-fcgid" and size > 65_536 else ()
+    assert ask(way.url, TMS_TILE, headers=headers).status in (200, 400, 414, 431, *refused)
