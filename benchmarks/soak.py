@@ -48,7 +48,8 @@ _LARGE_MAP = (
 )
 _WORKER_TIMEOUT = 3
 _MARK = re.compile(rb"Configuration (\d+)\b")
-_PATIENCE = 60.0
+# Seconds. A worker that is stopped before it is ready is given the time of a start, 60.
+_PATIENCE = 100.0
 _MIB = 1024**2
 
 _STEPS = 5
