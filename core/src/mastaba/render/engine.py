@@ -13,6 +13,7 @@ from mastaba.model.layer import Layer
 from mastaba.model.settings import MapSettings
 from mastaba.render.admission import Admission
 from mastaba.render.compose import joined, merge, merge_memory
+from mastaba.render.float_pictures import FloatPictures
 from mastaba.render.layer_map import Extent
 from mastaba.render.limits import check_size
 from mastaba.render.mosaic import LevelPixels, latest
@@ -130,6 +131,7 @@ class Renderer:
         self.tiles = TileCache(catalogue.decoded_tiles_size) if tiles is None else tiles
         self.admission = Admission(catalogue.map_limits)
         self._levels: dict[str, dict[str, LevelPixels]] = {}
+        self._float_pictures = FloatPictures()
 
     def of(self, catalogue: Catalogue) -> Renderer:
         """Return a renderer of another catalogue with the caches and limits of this one."""
@@ -155,6 +157,10 @@ class Renderer:
             )
         layers = [self._styled_layer(request, entry) for entry in request.layers]
         return PreparedMap(layers, request.width, request.height, limits)
+
+    def in_picture(self, entry: MapLayer) -> MapLayer:
+        """Return a layer in a style that a picture format can hold; see `FloatPictures.styled`."""
+        return self._float_pictures.styled(entry, self._level_pixels(entry.layer))
 
     def render(self, request: MapRequest) -> MapImage:
         """Prepare and draw a map. Raises what `prepare` and `PreparedMap.draw` raise."""

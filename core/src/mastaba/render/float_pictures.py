@@ -6,63 +6,91 @@ range per map instead, adjacent maps would not fit together.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
 import numpy as np
 
-from mastaba.catalogue import Catalogue
 from mastaba.model.layer import Layer
+from mastaba.model.pyramid import Level
 from mastaba.model.style import Palette, PaletteEntry, Style
 from mastaba.render.mosaic import LevelPixels, Window
 from mastaba.render.request import MapLayer
 from mastaba.render.styled_layer import is_bytes, relief_name
-from mastaba.render.tile_cache import TileCache
 
 _TILES: Final = 4
 """Tiles across and down, in the middle of the level, from which the range is taken."""
 
 
-def in_picture(entry: MapLayer, catalogue: Catalogue, tiles: TileCache) -> MapLayer:
-    """Return a layer in a style that a picture format can hold; 8-bit ones stay unchanged.
+Range = tuple[float, float]
 
-    Args:
-        catalogue: catalogue of the layer.
-        tiles: decoded tiles cached by the renderer.
 
-    Raises:
-        SlabFormatError, StorageError: the values cannot be read.
+class FloatPictures:
+    """Gives float layers a style that picture formats can hold. Shared by all threads.
+
+    The range of a layer is read again only when the stored tiles that it comes from change.
     """
-    if is_bytes(entry.layer, entry.style):
-        return entry
-    style = entry.style or Style("", "", "")
-    low, high = _range(entry.layer, style, catalogue, tiles)
-    ramp = (PaletteEntry(low, 0, 0, 0, 255), PaletteEntry(high, 255, 255, 255, 255))
-    return replace(entry, style=replace(style, palette=Palette(ramp, True, no_alpha=True)))
+
+    def __init__(self) -> None:
+        self._ranges: dict[str, tuple[str, Range]] = {}
+
+    def styled(self, entry: MapLayer, levels: Mapping[str, LevelPixels]) -> MapLayer:
+        """Return a layer in a style that a picture format can hold; 8-bit ones stay unchanged.
+
+        Args:
+            levels: levels of the layer by tile matrix identifier.
+
+        Raises:
+            SlabFormatError, StorageError: the values cannot be read.
+        """
+        if is_bytes(entry.layer, entry.style):
+            return entry
+        style = entry.style or Style("", "", "")
+        low, high = _relief_range(style) or self._stored_range(entry.layer, levels)
+        ramp = (PaletteEntry(low, 0, 0, 0, 255), PaletteEntry(high, 255, 255, 255, 255))
+        return replace(entry, style=replace(style, palette=Palette(ramp, True, no_alpha=True)))
+
+    def _stored_range(self, layer: Layer, levels: Mapping[str, LevelPixels]) -> Range:
+        pixels = levels[layer.pyramid.coarsest.matrix.id]
+        window = _middle(layer.pyramid.coarsest)
+        version = pixels.version(window)
+        known = self._ranges.get(layer.id)
+        if known is not None and known[0] == version:
+            return known[1]
+        found = _range(pixels, window)
+        # A slab replaced meanwhile leaves open which version was read.
+        if version is not None and pixels.version(window) == version:
+            self._ranges[layer.id] = version, found
+        return found
 
 
-def _range(
-    layer: Layer, style: Style, catalogue: Catalogue, tiles: TileCache
-) -> tuple[float, float]:
-    """Return the values shown as black and white, the lower one first."""
+def _relief_range(style: Style) -> Range | None:
+    """Return the values that a relief style computes, the lower one first; None without one."""
     relief = relief_name(style)
-    if relief is not None:
-        slope = float(style.processing[relief].get("slope_max", 90))
-        return 0.0, {"estompage": 255.0, "pente": max(slope, 1.0), "exposition": 360.0}[relief]
-    level = layer.pyramid.coarsest
+    if relief is None:
+        return None
+    slope = float(style.processing[relief].get("slope_max", 90))
+    return 0.0, {"estompage": 255.0, "pente": max(slope, 1.0), "exposition": 360.0}[relief]
+
+
+def _middle(level: Level) -> Window:
     limits, matrix = level.limits, level.matrix
     row = max(limits.min_row, (limits.min_row + limits.max_row + 1 - _TILES) // 2)
     col = max(limits.min_col, (limits.min_col + limits.max_col + 1 - _TILES) // 2)
     last_row = min(limits.max_row + 1, row + _TILES)
     last_col = min(limits.max_col + 1, col + _TILES)
-    window = Window(
+    return Window(
         row * matrix.tile_height,
         last_row * matrix.tile_height,
         col * matrix.tile_width,
         last_col * matrix.tile_width,
     )
-    reader = catalogue.readers[layer.id][matrix.id]
-    mosaic = LevelPixels(layer.pyramid, reader, tiles).read(window)
+
+
+def _range(pixels: LevelPixels, window: Window) -> Range:
+    """Return the lowest and the highest value of a window."""
+    mosaic = pixels.read(window)
     values = mosaic.pixels[:, :, 0]
     values = values.ravel() if mosaic.valid is None else values[mosaic.valid]
     values = values[np.isfinite(values)]

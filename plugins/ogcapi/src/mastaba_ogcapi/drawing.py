@@ -14,7 +14,6 @@ from mastaba.model.bbox import BoundingBox
 from mastaba.model.crs import WGS84
 from mastaba.render.compose import as_data, as_picture, joined
 from mastaba.render.encoded_map import EncodedMap, coloured
-from mastaba.render.float_pictures import in_picture
 from mastaba.render.request import Background, MapImage, MapLayer, MapRequest, Mask, Pixels
 
 if TYPE_CHECKING:
@@ -38,7 +37,7 @@ def layers_of(site: Site, query: MapQuery) -> tuple[MapLayer, ...]:
     layers = tuple(MapLayer(item.layer, style) for item, style in query.layers)
     if not query.format.encoder.is_picture:
         return layers
-    return tuple(in_picture(entry, site.catalogue, site.renderer.tiles) for entry in layers)
+    return tuple(site.renderer.in_picture(entry) for entry in layers)
 
 
 def prepared_maps(site: Site, query: MapQuery, layers: tuple[MapLayer, ...]) -> list[PreparedMap]:

@@ -75,12 +75,8 @@ class GetMap:
         """Return the query with styles that a picture format can hold."""
         if not query.encoder.is_picture:
             return query
-        # Loaded on first use, like the renderer: capabilities need neither.
-        from mastaba.render.float_pictures import in_picture
-
-        site, wanted = self._site, query.map
-        tiles = site.renderer.tiles
-        layers = tuple(in_picture(entry, site.catalogue, tiles) for entry in wanted.layers)
+        wanted = query.map
+        layers = tuple(map(self._site.renderer.in_picture, wanted.layers))
         return replace(query, map=replace(wanted, layers=layers))
 
 
