@@ -87,9 +87,8 @@ def _print_slab(reader: LevelReader, row: int, col: int) -> bool:
     """Describe the slab; return whether its size contradicts the descriptor."""
     level = reader.level
     slab, number = reader.place_of(row, col)
-    key = reader.key_of(slab)
     size = level.tiles_per_width, level.tiles_per_height
-    name = f"{reader.storage.full_name}/{key}" if reader.storage.container else key
+    name = reader.name_of(slab)
     _line("slab", name)
     _line("", f"tile {number} of {size[0]} × {size[1]}")
     index = reader.index(slab)

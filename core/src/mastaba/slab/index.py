@@ -68,7 +68,7 @@ class SlabIndex:
     @property
     def name(self) -> str:
         """Full name of the slab, for messages."""
-        return f"{self.storage.full_name}/{self.key}" if self.storage.container else self.key
+        return full_name(self.storage, self.key)
 
     @property
     def nbytes(self) -> int:
@@ -90,3 +90,8 @@ class SlabIndex:
                 f"slab {self.name}: tile {number} has offset {offset} and size {size}"
             )
         return offset, size
+
+
+def full_name(storage: Storage, key: str) -> str:
+    """Return the full name of an object: its key, after the storage where that has containers."""
+    return f"{storage.full_name}/{key}" if storage.container else key

@@ -56,14 +56,13 @@ def look_up(reader: LevelReader, row: int, col: int) -> TileLookup:
         StorageError: the slab cannot be read.
     """
     slab, number = reader.place_of(row, col)
-    storage, key = reader.storage, reader.key_of(slab)
-    name = f"{storage.full_name}/{key}" if storage.container else key
+    name = reader.name_of(slab)
     limits = reader.level.limits
     if not (limits.min_row <= row <= limits.max_row and limits.min_col <= col <= limits.max_col):
         return TileLookup(TileState.OUTSIDE, name, number, reader.level.limits_from)
     index = reader.index(slab)
     if index is None:
-        return TileLookup(_missing(reader, key), name, number, name)
+        return TileLookup(_missing(reader, reader.key_of(slab)), name, number, name)
     place = index.tile(number)
     if place is None:
         return TileLookup(TileState.ABSENT, name, number, index.name)

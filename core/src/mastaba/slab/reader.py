@@ -7,7 +7,7 @@ from typing import Final
 
 from mastaba.errors import ObjectChangedError, ObjectNotFoundError, SlabFormatError
 from mastaba.model.pyramid import Level
-from mastaba.slab.index import SlabIndex, index_length
+from mastaba.slab.index import SlabIndex, full_name, index_length
 from mastaba.slab.index_cache import IndexCache
 from mastaba.slab.layout import SlabLayout
 from mastaba.slab.symbolic import follow, is_symbolic
@@ -231,6 +231,10 @@ class LevelReader:
         """Return the key of a slab in the level's storage, whether or not the slab exists."""
         _, slab_col, slab_row = slab
         return self._layout.key(slab_col, slab_row)
+
+    def name_of(self, slab: SlabKey) -> str:
+        """Return the full name of a slab, for messages."""
+        return full_name(self.storage, self.key_of(slab))
 
     def known_index(self, slab: SlabKey) -> SlabIndex | None:
         """Return the index of a slab if it is cached."""
