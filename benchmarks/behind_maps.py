@@ -25,7 +25,7 @@ from benchmarks.servers import (
     plain_http,
     require_programs,
 )
-from mastaba.testing.tiny_installation import tiny_installation
+from mastaba_conformance.tiny_installation import tiny_installation
 
 _TILE = "/tms/1.0.0/RGB_JPG/4/9/5.jpeg"
 _MAPS = {

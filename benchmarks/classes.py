@@ -14,8 +14,8 @@ from mastaba.catalogue import Catalogue
 from mastaba.config.faults import Faults
 from mastaba.config.load import load_catalogue
 from mastaba.environment import Environment
-from mastaba.plugins import Plugins
-from mastaba.site import read_server_config
+from mastaba.plugins.manager import Plugins
+from mastaba.server.opening import read_server_config
 
 CLASSES = ("kvp", "tms", "rest", "not-modified", "capabilities")
 _ATTEMPTS = 20

@@ -34,7 +34,7 @@ from urllib.parse import urlsplit
 from benchmarks.client import ask
 from benchmarks.processes import memory_of
 from benchmarks.servers import Missing, Target, fastcgi_behind_nginx, require_programs
-from mastaba.testing.tiny_installation import tiny_installation
+from mastaba_conformance.tiny_installation import tiny_installation
 
 _TILE = "/tms/1.0.0/RGB_JPG/4/9/5.jpeg"
 _DOCUMENT = "/tms/1.0.0/"

@@ -17,19 +17,19 @@ from typing import Any, cast
 
 from mastaba.environment import Environment
 from mastaba.model.pyramid import Level
-from mastaba.plugins import Plugins
+from mastaba.plugins.manager import Plugins
 from mastaba.slab.index_cache import IndexCache
 from mastaba.slab.layout import PrefixLayout
 from mastaba.slab.plan import read_tiles
 from mastaba.slab.reader import LevelReader
 from mastaba.storage.pool import StoragePool
-from mastaba.testing.object_server import (
+from mastaba_conformance.object_server import (
     SWIFT_PASSWORD,
     SWIFT_USER,
     Faults,
     ObjectServer,
 )
-from mastaba.testing.slab_writer import build_slab
+from mastaba_conformance.slab_writer import build_slab
 
 SIDE = 16
 TILE = 20 * 1024

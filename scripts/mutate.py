@@ -53,8 +53,8 @@ class Part:
 PARTS = {
     "slab": [Part(f"{CORE}/slab", ("tests/core/slab",), ("tests/core", "tests/wmts"))],
     "render": [Part(f"{CORE}/render", ("tests/core/render",), ("tests/core", "tests/wms"))],
-    "http": [Part(f"{CORE}/http", ("tests/core/http",), ("tests/core", "tests/wmts", "tests/tms"))],
-    "transport": [Part(f"{CORE}/transport", ("tests/core/transport",), ("tests/core",))],
+    "http": [Part(f"{CORE}/http", ("tests/core/web",), ("tests/core", "tests/wmts", "tests/tms"))],
+    "transport": [Part(f"{CORE}/transport", ("tests/core/server",), ("tests/core",))],
     "storage": [Part(f"{CORE}/storage", ("tests/core/storage",), ("tests/core",))],
     # Ceph needs a cluster (make live), and the demo is not part of a server.
     "plugins": [

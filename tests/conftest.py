@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from werkzeug.test import Client
 
-from mastaba.http.app import Application
-from mastaba.testing.serving import serving_installation
-from mastaba.testing.tiny_installation import tiny_installation
+from mastaba.server.app import Application
 from mastaba.wsgi import create_application
+from mastaba_conformance.serving import serving_installation
+from mastaba_conformance.tiny_installation import tiny_installation
 
 REPOSITORY = Path(__file__).parents[1]
 

@@ -8,6 +8,8 @@ import sys
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
+from graphlib import CycleError, TopologicalSorter
 from itertools import chain
 from pathlib import Path
 
@@ -16,44 +18,61 @@ import pytest
 REPOSITORY = Path(__file__).parents[1]
 CORE = REPOSITORY / "core/src"
 PLUGINS = REPOSITORY / "plugins"
+PLUGIN_SOURCES = sorted(PLUGINS.glob("*/src"))
 
-# Each package or module of the core may import those of its own line and of the lines above.
-# What is not named here is bound by the special rules only.
-LAYERS: tuple[frozenset[str], ...] = (
-    frozenset({"errors", "model"}),
-    frozenset({"storage", "encoding", "slab"}),
-    frozenset({"render", "catalogue", "service"}),
-    frozenset({"http"}),
-    frozenset({"services", "featureinfo"}),
-    frozenset({"transport", "site", "wsgi"}),
-    frozenset({"commands"}),
-    frozenset({"cli"}),
-    frozenset({"__main__"}),
+# Not plugins of a server but tools beside it, which know its inside.
+TOOLS = frozenset({"conformance", "demo", "doctor"})
+# Imported by other distributions.
+LIBRARIES_OF_OURS = frozenset({"mastaba_conformance"})
+
+# The rooms of the core, from the innermost to the outermost: each may import those before it,
+# also for types only.
+ROOMS = (
+    "__init__",
+    "model",
+    "errors",
+    "environment",
+    "cancellation",
+    "trace",
+    "storage",
+    "encoding",
+    "slab",
+    "catalogue",
+    "render",
+    "web",
+    "services",
+    "tiles",
+    "plugins",
+    "config",
+    "server",
+    "wsgi",
+    "commands",
+    "__main__",
 )
+MAX_PACKAGES = 12
 
 # library: the modules (or packages) of the core that may know it
 LIBRARIES = {
-    "flup": {"mastaba.transport"},
-    "granian": {"mastaba.transport.http"},
+    "flup": {"mastaba.server"},
+    "granian": {"mastaba.server.http"},
     "jsonschema": {"mastaba.config"},
     "yaml": {"mastaba.config"},
-    "pluggy": {"mastaba.hookspecs", "mastaba.plugins"},
+    "pluggy": {"mastaba", "mastaba.plugins"},
     # GeoTIFF has to write a CRS in the words of EPSG.
     "pyproj": {"mastaba.model.crs", "mastaba.encoding.geotiff"},
-    "werkzeug": {"mastaba.http", "mastaba.doctor"},
+    "werkzeug": {"mastaba.web"},
     "urllib3": {"mastaba.storage.http"},
-    "ctypes": {"mastaba.render.native", "mastaba.memory"},
+    "ctypes": {"mastaba.render.native", "mastaba.server.allocator"},
     "orjson": {"mastaba.encoding.asc"},
     "simplejpeg": {"mastaba.encoding.jpeg", "mastaba.slab.codecs"},
-    "pytest": {"mastaba.testing"},
 }
 
 # Every stored tile passes through these: nothing is decoded, drawn or routed by plugins there.
 TILE_PATH = (
-    "mastaba.http.app",
-    "mastaba.http.request",
-    "mastaba.http.response",
-    "mastaba.http.tile_response",
+    "mastaba.server.app",
+    "mastaba.web.request",
+    "mastaba.web.response",
+    "mastaba.tiles.stored",
     "mastaba.slab.delivery",
     "mastaba.slab.index",
     "mastaba.slab.index_cache",
@@ -93,17 +112,21 @@ def module_name(path: Path, root: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-def imports_of(path: Path, root: Path) -> Iterator[Import]:
-    """Give the imports of a module, those inside functions too, those for types only not."""
+def imports_of(path: Path, root: Path, *, for_types: bool) -> Iterator[Import]:
+    """Yield the imports of a module, including those inside functions.
+
+    Args:
+        for_types: also yield those that only type checkers see.
+    """
     importer = module_name(path, root)
     tree = ast.parse(path.read_text("utf-8"))
-    for_types: set[ast.AST] = set()
+    skipped: set[ast.AST] = set()
     for node in ast.walk(tree):
-        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
+        if not for_types and isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
             for child in node.body:
-                for_types.update(ast.walk(child))
+                skipped.update(ast.walk(child))
     for node in ast.walk(tree):
-        if node in for_types:
+        if node in skipped:
             continue
         if isinstance(node, ast.Import):
             for alias in node.names:
@@ -118,22 +141,23 @@ def imports_of(path: Path, root: Path) -> Iterator[Import]:
                 yield Import(importer, f"{node.module}.{alias.name}" if is_module else node.module)
 
 
-def all_imports(root: Path) -> list[Import]:
-    return [found for path in sorted(root.rglob("*.py")) for found in imports_of(path, root)]
+@cache
+def all_imports(root: Path, *, for_types: bool = False) -> list[Import]:
+    paths = sorted(root.rglob("*.py"))
+    return [found for path in paths for found in imports_of(path, root, for_types=for_types)]
 
 
 def part_of(module: str) -> str:
     """Return ``slab`` for ``mastaba.slab.reader``."""
     names = module.split(".")
-    return names[1] if len(names) > 1 else "mastaba"
-
-
-def layer_of(part: str) -> int | None:
-    return next((rank for rank, parts in enumerate(LAYERS) if part in parts), None)
+    return names[1] if len(names) > 1 else "__init__"
 
 
 def is_within(module: str, packages: set[str]) -> bool:
-    return any(module == name or module.startswith(f"{name}.") for name in packages)
+    """Say whether a module is one of these, or in one; "mastaba" is only the package itself."""
+    return any(
+        module == name or (name != "mastaba" and module.startswith(f"{name}.")) for name in packages
+    )
 
 
 @pytest.fixture(scope="module")
@@ -141,71 +165,42 @@ def core() -> list[Import]:
     return all_imports(CORE)
 
 
-def test_layers_name_modules_that_exist() -> None:
-    for part in frozenset().union(*LAYERS):
-        path = CORE / "mastaba" / part
-        assert path.is_dir() or path.with_suffix(".py").is_file(), part
-
-
-def test_imports_go_from_the_outer_layers_to_the_inner_ones(core: list[Import]) -> None:
-    upward = []
-    for found in core:
-        outer, inner = layer_of(part_of(found.importer)), layer_of(part_of(found.imported))
-        is_own = found.imported.split(".")[0] == "mastaba"
-        if is_own and outer is not None and inner is not None and outer < inner:
-            upward.append(str(found))
-    assert upward == []
-
-
-@pytest.mark.parametrize(
-    ("part", "allowed"),
-    [
-        ("errors", set()),
-        ("model", {"errors", "model"}),
-        ("registry", {"errors"}),
-        ("environment", set()),
-        ("trace", set()),
-        ("storage", {"errors", "environment", "storage", "trace"}),
-        ("slab", {"errors", "model", "storage", "slab", "trace"}),
-        ("encoding", {"errors", "model", "encoding"}),
-        ("cancellation", {"errors"}),
-        ("transport", {"cancellation", "errors", "transport"}),
-    ],
-)
-def test_inner_parts_know_few_others(part: str, allowed: set[str], core: list[Import]) -> None:
-    known = {
-        part_of(found.imported)
-        for found in core
-        if part_of(found.importer) == part and found.imported.split(".")[0] == "mastaba"
+def test_rooms_are_those_of_the_core() -> None:
+    found = {
+        path.stem
+        for path in (CORE / "mastaba").iterdir()
+        if path.suffix == ".py" or (path / "__init__.py").is_file()
     }
-    assert known <= {*allowed, part}
+    assert found == set(ROOMS)
+    packages = [room for room in ROOMS if (CORE / "mastaba" / room).is_dir()]
+    assert len(packages) <= MAX_PACKAGES
 
 
-@pytest.mark.parametrize(
-    ("part", "forbidden"),
-    [
-        ("model", {"config", "http"}),
-        ("config", {"http", "transport", "services", "commands", "cli", "wsgi"}),
-        ("render", {"http", "config", "plugins"}),
-        ("http", {"config", "plugins", "transport", "commands"}),
-        ("services", {"config", "plugins", "transport", "commands"}),
-    ],
-)
-def test_parts_do_not_know_what_uses_them(
-    part: str, forbidden: set[str], core: list[Import]
-) -> None:
-    found = [
-        str(one)
-        for one in core
-        if part_of(one.importer) == part
-        and one.imported.startswith("mastaba.")
-        and part_of(one.imported) in forbidden
+def test_imports_go_from_the_outer_rooms_to_the_inner_ones() -> None:
+    outward = [
+        str(found)
+        for found in all_imports(CORE, for_types=True)
+        if found.imported.split(".")[0] == "mastaba"
+        and ROOMS.index(part_of(found.importer)) < ROOMS.index(part_of(found.imported))
     ]
-    assert found == []
+    assert outward == []
+
+
+def test_no_modules_import_each_other() -> None:
+    sources = [CORE, *PLUGIN_SOURCES]
+    names = {module_name(path, root) for root in sources for path in root.rglob("*.py")}
+    graph: dict[str, set[str]] = {name: set() for name in names}
+    for found in chain.from_iterable(all_imports(root, for_types=True) for root in sources):
+        if found.imported in names:
+            graph[found.importer].add(found.imported)
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        pytest.fail(" -> ".join(reversed(error.args[1])))
 
 
 def test_hook_specifications_import_nothing_of_mastaba(core: list[Import]) -> None:
-    own = [str(found) for found in core if found.importer == "mastaba.hookspecs"]
+    own = [str(found) for found in core if found.importer == "mastaba.plugins.hookspecs"]
     assert [text for text in own if "imports mastaba" in text] == []
 
 
@@ -213,24 +208,18 @@ def test_core_imports_no_plugin(core: list[Import]) -> None:
     assert [str(found) for found in core if found.imported.startswith("mastaba_")] == []
 
 
-def test_core_uses_the_testing_package_nowhere_else(core: list[Import]) -> None:
-    found = [
-        str(one)
-        for one in core
-        if part_of(one.imported) == "testing" and part_of(one.importer) != "testing"
-    ]
-    assert found == []
-
-
 @pytest.mark.parametrize("name", WRITERS)
-def test_writer_of_test_data_shares_nothing_with_the_reader(name: str, core: list[Import]) -> None:
-    imports = [found for found in core if found.importer == f"mastaba.testing.{name}"]
+def test_writer_of_test_data_shares_nothing_with_the_reader(name: str) -> None:
+    source = PLUGINS / "conformance/src"
+    imports = [
+        found for found in all_imports(source) if found.importer == f"mastaba_conformance.{name}"
+    ]
     assert imports
     outside = [
         str(found)
         for found in imports
         if found.imported.split(".")[0] == "mastaba"
-        and not found.imported.startswith("mastaba.testing.")
+        and not found.imported.startswith("mastaba_conformance.")
     ]
     assert outside == []
 
@@ -257,8 +246,6 @@ def test_tile_path_decodes_draws_and_dispatches_nothing(module: str, core: list[
 DISTRIBUTIONS = {"PIL": "pillow", "yaml": "pyyaml"}
 WITH_CORE = {"numpy", "pillow", "werkzeug", "pluggy", "pyproj", "rados"}
 
-PLUGIN_SOURCES = sorted(PLUGINS.glob("*/src"))
-
 
 @pytest.mark.parametrize("source", PLUGIN_SOURCES, ids=lambda path: path.parent.name)
 def test_plugin_imports_no_other_plugin(source: Path) -> None:
@@ -266,17 +253,22 @@ def test_plugin_imports_no_other_plugin(source: Path) -> None:
     foreign = [
         str(found)
         for found in all_imports(source)
-        if found.imported.startswith("mastaba_") and found.imported.split(".")[0] != own
+        if found.imported.startswith("mastaba_")
+        and found.imported.split(".")[0] not in {own, *LIBRARIES_OF_OURS}
     ]
     assert foreign == []
 
 
-@pytest.mark.parametrize("source", PLUGIN_SOURCES, ids=lambda path: path.parent.name)
+@pytest.mark.parametrize(
+    "source",
+    [source for source in PLUGIN_SOURCES if source.parent.name not in TOOLS],
+    ids=lambda path: path.parent.name,
+)
 def test_plugin_does_not_reach_into_transports_or_built_ins(source: Path) -> None:
     found = [
         str(one)
         for one in all_imports(source)
-        if one.imported.startswith(("mastaba.transport", "mastaba.builtin"))
+        if one.imported.startswith(("mastaba.server", "mastaba.plugins.builtin"))
     ]
     assert found == []
 

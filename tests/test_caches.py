@@ -15,23 +15,23 @@ MAPPINGS = {"dict", "OrderedDict", "defaultdict", "WeakKeyDictionary", "WeakValu
 
 # What maps are kept for that is not a cache: it holds what exists at the time, and drops it.
 STATE = {
-    "mastaba.http.app": "services by their paths",
+    "mastaba.server.app": "services by their paths",
     "mastaba.model.crs.Equivalences._equal": "what is declared in a configuration",
-    "mastaba.service.Site.services": "services of the configuration",
+    "mastaba.services.base.Site.services": "services of the configuration",
     "mastaba.storage.measured.StorageCounts.drivers": "counts for each kind of storage",
     "mastaba.trace.Trace.steps": "times of one request",
     "mastaba_demo.terrain._Evaluation.fields": "fields of one tile",
-    "mastaba.registry": "what plugins provide",
+    "mastaba.plugins.registry": "what plugins provide",
     "mastaba.slab.index_cache.IndexCache._entries": "the cache itself, which is in the table",
     "mastaba.slab.index_cache.IndexCache._flights": "loads under way",
     "mastaba.render.tile_cache.TileCache._tiles": "the cache itself, which is in the table",
-    "mastaba.transport": "connections, children and changes under way",
+    "mastaba.server": "connections, children and changes under way",
     "mastaba_metrics.table": "as long as the scoreboard that a table is of",
 }
 
 
 def is_testing(module: str) -> bool:
-    return module.startswith("mastaba.testing")
+    return module.startswith("mastaba_conformance")
 
 
 def modules() -> Iterator[tuple[str, ast.Module]]:
@@ -158,7 +158,7 @@ def is_state(name: str) -> bool:
 
 def test_the_walk_finds_caches_of_every_kind() -> None:
     assert len(CACHES) > 20
-    assert {"mastaba.render.warp.stencil", "mastaba.http.request._decode_short"} <= CACHES.keys()
+    assert {"mastaba.render.warp.stencil", "mastaba.web.request._decode_short"} <= CACHES.keys()
     assert "mastaba_wmts.getcapabilities.GetCapabilities._section" in CACHES
     assert "mastaba_tms.service.TileMapServer._documents" in MAPS
     assert "mastaba_ogcapi.service.OGCAPIService._documents" in MAPS

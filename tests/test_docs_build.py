@@ -14,7 +14,7 @@ from scripts.docs_site.reference import reference_pages
 from scripts.docs_site.stage import BrokenLinkError, stage
 
 from mastaba.config.schema import SCHEMA_NAMES
-from mastaba.plugins import Plugins
+from mastaba.plugins.manager import Plugins
 
 NEEDED = ("sphinx", "furo", "myst_parser")
 

@@ -16,12 +16,12 @@ from typing import Any
 import pytest
 import yaml
 
-from mastaba import hookspecs
 from mastaba.config.documents import parse_document
 from mastaba.config.faults import Faults
 from mastaba.config.schema import SCHEMA_NAMES, SchemaValidator, schema
 from mastaba.model.settings import MapSettings
-from mastaba.plugins import Plugins
+from mastaba.plugins import hookspecs
+from mastaba.plugins.manager import Plugins
 
 REPOSITORY = Path(__file__).parents[1]
 MANUAL = REPOSITORY / "docs/plugin-authors.md"

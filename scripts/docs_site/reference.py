@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from mastaba.config.schema import SCHEMA_NAMES, schema
-from mastaba.plugins import Plugins
+from mastaba.plugins.manager import Plugins
 
 _TITLES = {
     "server": "server.json",

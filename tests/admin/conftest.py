@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from werkzeug.test import Client
 
-from mastaba.testing.tiny_installation import tiny_installation
+from mastaba_conformance.tiny_installation import tiny_installation
 
 SECRET = "swordfish"
 HEADERS = {"X-Mastaba-Secret": SECRET}

@@ -13,7 +13,7 @@ import pytest
 from werkzeug.test import Client
 
 from mastaba.errors import ConfigurationError
-from mastaba.plugins import Plugins
+from mastaba.plugins.manager import Plugins
 from mastaba.wsgi import create_application
 
 OpenClient = Callable[[Path], Client]

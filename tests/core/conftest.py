@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import pytest
 from werkzeug.test import Client
 
+from mastaba import hookimpl
 from mastaba.errors import (
     RequestError,
     TileNotFoundError,
@@ -17,16 +18,15 @@ from mastaba.errors import (
     UnknownNameError,
     public_message,
 )
-from mastaba.hookspecs import hookimpl
-from mastaba.http.app import Application
-from mastaba.http.request import Request
-from mastaba.http.response import Response, message
-from mastaba.http.tile_response import TilePublisher
-from mastaba.plugins import Plugins
-from mastaba.service import Service
-from mastaba.testing.installation import write_installation
-from mastaba.testing.tiny_installation import tiny_installation
+from mastaba.plugins.manager import Plugins
+from mastaba.server.app import Application
+from mastaba.services.base import Service
+from mastaba.tiles.stored import TilePublisher
+from mastaba.web.request import Request
+from mastaba.web.response import Response, message
 from mastaba.wsgi import create_application
+from mastaba_conformance.installation import write_installation
+from mastaba_conformance.tiny_installation import tiny_installation
 
 
 class TileService(Service):

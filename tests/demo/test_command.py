@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-import mastaba.cli
+import mastaba.commands.main
 import mastaba_demo.settings
 from mastaba_demo.progress import ProgressBar
 from mastaba_demo.settings import Settings
@@ -30,7 +30,7 @@ def test_no_serve_writes_a_complete_installation(
 ) -> None:
     directory = tmp_path / "new" / "demo"
     arguments = ["demo", str(directory), "--no-serve", "--http", "127.0.0.1:9999"]
-    assert mastaba.cli.main(arguments) == 0
+    assert mastaba.commands.main.main(arguments) == 0
     output = capsys.readouterr()
     assert output.out == f"{directory / 'server.json'}\n"
     assert output.err.splitlines()[-1].startswith("Generating the world: 100 % after ")
@@ -45,9 +45,9 @@ def test_no_serve_writes_a_complete_installation(
 def test_mastaba_check_reports_no_error_for_the_installation(
     tiny_world: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert mastaba.cli.main(["demo", str(tmp_path), "--no-serve"]) == 0
+    assert mastaba.commands.main.main(["demo", str(tmp_path), "--no-serve"]) == 0
     capsys.readouterr()
-    assert mastaba.cli.main(["check", "-f", str(tmp_path / "server.json")]) == 0
+    assert mastaba.commands.main.main(["check", "-f", str(tmp_path / "server.json")]) == 0
     assert "0 errors, " in capsys.readouterr().out
 
 
@@ -60,8 +60,8 @@ def test_serving_is_left_to_the_command_line(
         calls.append(arguments)
         return 0
 
-    main = mastaba.cli.main
-    monkeypatch.setattr(mastaba.cli, "main", served)
+    main = mastaba.commands.main.main
+    monkeypatch.setattr(mastaba.commands.main, "main", served)
     assert main(["--block", "nothing", "demo", str(tmp_path), "--http", address]) == 0
     server_json = str(tmp_path / "server.json")
     assert calls == [["-f", server_json, "--http", address, "--block", "nothing"]]
@@ -72,7 +72,7 @@ def test_a_directory_that_cannot_be_made_is_reported(
 ) -> None:
     (tmp_path / "file").touch()
     directory = str(tmp_path / "file" / "demo")
-    assert mastaba.cli.main(["demo", directory, "--http", address]) == 1
+    assert mastaba.commands.main.main(["demo", directory, "--http", address]) == 1
     assert f"mastaba demo: cannot write {tmp_path / 'file' / 'demo'}: " in capsys.readouterr().err
 
 
@@ -81,7 +81,7 @@ def test_an_address_in_use_is_reported_before_generating(
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
-        assert mastaba.cli.main(["demo", str(tmp_path / "demo"), "--http", address]) == 1
+        assert mastaba.commands.main.main(["demo", str(tmp_path / "demo"), "--http", address]) == 1
     assert f"cannot listen on '{address}'" in capsys.readouterr().err
     assert not (tmp_path / "demo").exists()
 
@@ -97,7 +97,7 @@ def test_an_interrupt_stops_the_command(
         raise KeyboardInterrupt
 
     monkeypatch.setattr(ProgressBar, "__call__", interrupt)
-    assert mastaba.cli.main(["demo", str(tmp_path), "--http", address]) == 130
+    assert mastaba.commands.main.main(["demo", str(tmp_path), "--http", address]) == 130
     assert "Interrupted" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
 

@@ -13,7 +13,7 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
-from mastaba.testing.slab_names import slab_path
+from mastaba_conformance.slab_names import slab_path
 from mastaba_demo.generation import generate
 from mastaba_demo.render import FORMATS
 from mastaba_demo.settings import Settings

@@ -29,7 +29,7 @@ from tests.live.processes import (
     public_folder,
 )
 
-from mastaba.cli import main
+from mastaba.commands.main import main
 
 pytestmark = pytest.mark.live
 

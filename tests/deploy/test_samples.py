@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 import yaml
 
-from mastaba.cli import main
+from mastaba.commands.main import main
 from mastaba.config.faults import Faults
 from mastaba.config.schema import SchemaValidator
-from mastaba.doctor.answer import ask_inside
-from mastaba.plugins import Plugins
-from mastaba.testing.tiny_installation import tiny_installation
+from mastaba.plugins.manager import Plugins
 from mastaba.wsgi import create_application
+from mastaba_conformance.tiny_installation import tiny_installation
+from mastaba_doctor.answer import ask_inside
 
 Resource = dict[str, Any]
 PREFIX = "/maps"

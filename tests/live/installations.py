@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from tests.live.processes import REPOSITORY, is_root
 
-from mastaba.testing.tiny_installation import tiny_installation
+from mastaba_conformance.tiny_installation import tiny_installation
 
 ACCENTED_LAYER = "Été à 1 m"
 _SYSTEM_PYTHON = Path("/usr/bin/python3")

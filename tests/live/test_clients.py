@@ -17,7 +17,7 @@ from tests.live import fronts
 from tests.live.installations import ACCENTED_LAYER, TILE, make_installation
 from tests.live.processes import Mastaba, changed, free_port, program, public_folder
 
-from mastaba.testing.tiny_installation import tiny_integer_tile
+from mastaba_conformance.tiny_installation import tiny_integer_tile
 
 pytestmark = pytest.mark.live
 

@@ -10,7 +10,7 @@ import pytest
 from tests.live_storage.conftest import CephWriter, Store, s3_writer, swift_writer
 
 from mastaba.storage.base import Storage
-from mastaba.testing.storage import ObjectWriter, StorageTests
+from mastaba_conformance.storage import ObjectWriter, StorageTests
 from mastaba_storage_ceph.storage import CephStorage
 from mastaba_storage_s3.storage import S3Storage
 from mastaba_storage_swift.storage import SwiftStorage

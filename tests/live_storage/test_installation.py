@@ -20,13 +20,13 @@ from tests.live_storage.conftest import CephWriter, Store, s3_writer, swift_writ
 from urllib3.util import Retry
 from werkzeug.test import Client
 
-from mastaba.http.app import Application
-from mastaba.testing.installation import write_installation
-from mastaba.testing.pyramids import LevelPlan, object_pyramid, write_pyramid
-from mastaba.testing.slab_writer import build_slab
-from mastaba.testing.storage import ObjectWriter
-from mastaba.testing.tile_matrix_sets import web_mercator
+from mastaba.server.app import Application
 from mastaba.wsgi import create_application
+from mastaba_conformance.installation import write_installation
+from mastaba_conformance.pyramids import LevelPlan, object_pyramid, write_pyramid
+from mastaba_conformance.slab_writer import build_slab
+from mastaba_conformance.storage import ObjectWriter
+from mastaba_conformance.tile_matrix_sets import web_mercator
 
 LEVELS = [LevelPlan("6", 16, 31, 32, 47)]
 SIDE = 8

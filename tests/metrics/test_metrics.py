@@ -19,9 +19,9 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from werkzeug.test import Client
 
-from mastaba.plugins import Plugins
+from mastaba.plugins.manager import Plugins
 from mastaba.storage.file import FileStorage
-from mastaba.testing.tiny_installation import tiny_installation
+from mastaba_conformance.tiny_installation import tiny_installation
 from mastaba_metrics.operations import OPERATIONS, PAIR, operation
 from mastaba_metrics.table import BOUNDS, source_of
 

@@ -16,10 +16,10 @@ from openapi_schema_validator import OAS30Validator
 from PIL import Image
 from werkzeug.test import Client, TestResponse
 
-from mastaba.testing.installation import layer_document, write_installation
-from mastaba.testing.pyramids import LevelPlan, write_pyramid
-from mastaba.testing.tile_matrix_sets import geographic, synthetic, web_mercator
-from mastaba.testing.tiny_installation import tiny_installation, tiny_integer_tile
+from mastaba_conformance.installation import layer_document, write_installation
+from mastaba_conformance.pyramids import LevelPlan, write_pyramid
+from mastaba_conformance.tile_matrix_sets import geographic, synthetic, web_mercator
+from mastaba_conformance.tiny_installation import tiny_installation, tiny_integer_tile
 
 PUBLIC_URL = "http://maps.example"
 ROOT = f"{PUBLIC_URL}/ogcapi"
@@ -203,7 +203,7 @@ def _rich(directory: Path, public_url: str) -> Path:
 
 
 def _mvt(level: str, row: int, col: int) -> bytes:
-    from mastaba.testing.tiny_installation import tiny_vector_tile
+    from mastaba_conformance.tiny_installation import tiny_vector_tile
 
     return tiny_vector_tile(level, row, col)
 

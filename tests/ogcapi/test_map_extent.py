@@ -13,7 +13,7 @@ from werkzeug.test import Client, TestResponse
 
 from mastaba.model.bbox import WORLD
 from mastaba.model.crs import CRS, WGS84
-from mastaba.testing.tiny_installation import tiny_installation, tiny_integer_tile
+from mastaba_conformance.tiny_installation import tiny_installation, tiny_integer_tile
 from mastaba_ogcapi.maparea import subset_area
 from mastaba_ogcapi.params import Interval
 

@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 from werkzeug.test import Client
 
-from mastaba.testing.tiny_installation import tiny_installation
+from mastaba_conformance.tiny_installation import tiny_installation
 
 EPSG = "http://www.opengis.net/def/crs/EPSG/0"
 CRS84 = "http://www.opengis.net/def/crs/OGC/1.3/CRS84"

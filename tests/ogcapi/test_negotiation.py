@@ -10,8 +10,8 @@ import pytest
 from werkzeug.test import Client
 
 from mastaba.errors import StorageUnavailableError
-from mastaba.http.request import Request
-from mastaba.testing.tiny_installation import tiny_installation
+from mastaba.web.request import Request
+from mastaba_conformance.tiny_installation import tiny_installation
 from mastaba_ogcapi.errors import error_response
 
 BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,*/*;q=0.8"

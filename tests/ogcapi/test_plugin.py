@@ -10,8 +10,8 @@ from werkzeug.test import Client
 
 from mastaba.config.schema import schema
 from mastaba.errors import ConfigurationError
-from mastaba.plugins import Plugins
-from mastaba.testing.tiny_installation import tiny_installation
+from mastaba.plugins.manager import Plugins
+from mastaba_conformance.tiny_installation import tiny_installation
 
 
 def test_the_service_is_registered_with_its_settings() -> None:

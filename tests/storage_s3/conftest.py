@@ -2,7 +2,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from mastaba.testing.object_server import ObjectServer
+from mastaba_conformance.object_server import ObjectServer
 
 
 @pytest.fixture(autouse=True)

@@ -5,8 +5,8 @@ import pytest
 
 from mastaba.environment import Environment
 from mastaba.storage.base import Storage
-from mastaba.testing.object_server import ObjectServer
-from mastaba.testing.storage import ObjectWriter, StorageTests
+from mastaba_conformance.object_server import ObjectServer
+from mastaba_conformance.storage import ObjectWriter, StorageTests
 from mastaba_storage_s3.storage import S3Storage
 
 

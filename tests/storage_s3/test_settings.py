@@ -13,10 +13,10 @@ from mastaba.errors import (
     StorageError,
     StorageUnavailableError,
 )
-from mastaba.plugins import Plugins
+from mastaba.plugins.manager import Plugins
 from mastaba.storage.base import ByteRange
 from mastaba.storage.pool import StoragePool
-from mastaba.testing.object_server import ObjectServer
+from mastaba_conformance.object_server import ObjectServer
 from mastaba_storage_s3.storage import S3Storage
 
 SECRET = "a-secret-that-must-not-be-shown"

@@ -3,7 +3,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from mastaba.environment import Environment
-from mastaba.testing.object_server import (
+from mastaba_conformance.object_server import (
     DOMAIN_ID,
     PROJECT_ID,
     SWIFT_PASSWORD,

@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from mastaba.storage.base import Storage
-from mastaba.testing.object_server import ObjectServer
-from mastaba.testing.storage import ObjectWriter, StorageTests
+from mastaba_conformance.object_server import ObjectServer
+from mastaba_conformance.storage import ObjectWriter, StorageTests
 
 
 class Container:

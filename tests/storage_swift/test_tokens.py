@@ -8,7 +8,7 @@ from tests.storage_swift.conftest import OpenContainer
 
 from mastaba.environment import Environment
 from mastaba.errors import AccessDeniedError, StorageError, StorageUnavailableError
-from mastaba.testing.object_server import SWIFT_PASSWORD, ObjectServer
+from mastaba_conformance.object_server import SWIFT_PASSWORD, ObjectServer
 from mastaba_storage_swift.storage import SwiftStorage
 from mastaba_storage_swift.tokens import shared_tokens
 

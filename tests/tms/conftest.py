@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from werkzeug.test import Client
 
-from mastaba.testing.tiny_installation import tiny_installation
+from mastaba_conformance.tiny_installation import tiny_installation
 
 PUBLIC_URL = "http://maps.example"
 

@@ -12,7 +12,7 @@ import pytest
 from owslib.tms import TileMapService
 from PIL import Image
 
-from mastaba.testing.tiny_installation import tiny_installation, tiny_integer_tile
+from mastaba_conformance.tiny_installation import tiny_installation, tiny_integer_tile
 
 Serving = Callable[[Callable[[str], Path]], AbstractContextManager[str]]
 

@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 from werkzeug.test import Client
 
-from mastaba.testing.tiny_installation import (
+from mastaba_conformance.tiny_installation import (
     tiny_float_tile,
     tiny_integer_tile,
     tiny_vector_tile,

@@ -14,8 +14,8 @@ from tests.viewer.browser import CHROMIUM, Page
 from werkzeug.serving import make_server
 from werkzeug.test import Client
 
-from mastaba.testing.tiny_installation import tiny_installation
 from mastaba.wsgi import create_application
+from mastaba_conformance.tiny_installation import tiny_installation
 
 OpenClient = Callable[[Path], Client]
 Serving = Callable[[Callable[[str], Path]], AbstractContextManager[str]]

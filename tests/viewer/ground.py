@@ -9,11 +9,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from mastaba.testing.documents import merged
-from mastaba.testing.installation import layer_document, write_installation
-from mastaba.testing.pyramids import LevelPlan, write_pyramid
-from mastaba.testing.tile_matrix_sets import geographic, synthetic, web_mercator
-from mastaba.testing.tiny_installation import (
+from mastaba_conformance.documents import merged
+from mastaba_conformance.installation import layer_document, write_installation
+from mastaba_conformance.pyramids import LevelPlan, write_pyramid
+from mastaba_conformance.tile_matrix_sets import geographic, synthetic, web_mercator
+from mastaba_conformance.tiny_installation import (
     TINY_LEVELS,
     TINY_TABLES,
     tiny_float_tile,

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from tests.viewer.browser import DESKTOP, PHONE, live_in_chromium
 
-from mastaba.testing.tiny_installation import tiny_installation
+from mastaba_conformance.tiny_installation import tiny_installation
 
 pytestmark = live_in_chromium
 

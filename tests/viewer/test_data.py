@@ -14,10 +14,10 @@ from werkzeug.test import Client
 
 from mastaba.model.pyramid import Level
 from mastaba.model.tile_matrix_set import TileMatrix
-from mastaba.testing.installation import layer_document, write_installation
-from mastaba.testing.pyramids import LevelPlan, write_pyramid
-from mastaba.testing.tile_matrix_sets import geographic
-from mastaba.testing.tiny_installation import tiny_installation, tiny_integer_tile
+from mastaba_conformance.installation import layer_document, write_installation
+from mastaba_conformance.pyramids import LevelPlan, write_pyramid
+from mastaba_conformance.tile_matrix_sets import geographic
+from mastaba_conformance.tiny_installation import tiny_installation, tiny_integer_tile
 from mastaba_viewer.grids import block_size
 
 OpenClient = Callable[[Path], Client]

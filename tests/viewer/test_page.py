@@ -12,7 +12,7 @@ import pytest
 from tests.viewer import ground
 from werkzeug.test import Client
 
-from mastaba.testing.installation import layer_document, write_installation
+from mastaba_conformance.installation import layer_document, write_installation
 from mastaba_viewer.assets import assets
 
 OpenClient = Callable[[Path], Client]

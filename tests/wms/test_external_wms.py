@@ -18,11 +18,11 @@ from lxml import etree
 from werkzeug.test import Client, TestResponse
 
 from mastaba.environment import Environment
-from mastaba.featureinfo.fetch import MAX_BODY, Fetcher, FetchError
-from mastaba.testing.installation import layer_document, write_installation
-from mastaba.testing.pyramids import LevelPlan, write_pyramid
-from mastaba.testing.tile_matrix_sets import web_mercator
-from mastaba.testing.tiny_installation import tiny_integer_tile
+from mastaba.services.featureinfo.fetch import MAX_BODY, Fetcher, FetchError
+from mastaba_conformance.installation import layer_document, write_installation
+from mastaba_conformance.pyramids import LevelPlan, write_pyramid
+from mastaba_conformance.tile_matrix_sets import web_mercator
+from mastaba_conformance.tiny_installation import tiny_integer_tile
 
 Answer = tuple[int, dict[str, str], bytes]
 Upstream = Callable[[Callable[[str], Answer]], AbstractContextManager[str]]

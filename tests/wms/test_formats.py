@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from PIL import Image, TiffImagePlugin
 from werkzeug.test import Client, TestResponse
 
-from mastaba.testing.tiny_installation import tiny_float_tile, tiny_integer_tile
+from mastaba_conformance.tiny_installation import tiny_float_tile, tiny_integer_tile
 
 MapQuery = Callable[..., dict[str, str]]
 ReadImage = Callable[[TestResponse], NDArray[Any]]

@@ -11,7 +11,7 @@ from lxml import etree
 from numpy.typing import NDArray
 from werkzeug.test import Client, TestResponse
 
-from mastaba.testing.tiny_installation import tiny_integer_tile
+from mastaba_conformance.tiny_installation import tiny_integer_tile
 
 MapQuery = Callable[..., dict[str, str]]
 Fault = Callable[[TestResponse], tuple[int, str, str | None]]

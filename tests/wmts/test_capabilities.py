@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from werkzeug.test import Client, TestResponse
 
-from mastaba.testing.tiny_installation import tiny_installation
+from mastaba_conformance.tiny_installation import tiny_installation
 
 Fault = Callable[[TestResponse], tuple[int, str, list[str | None]]]
 Find = Callable[..., list[Any]]

@@ -13,7 +13,7 @@ import pytest
 from PIL import Image
 from werkzeug.test import Client, TestResponse
 
-from mastaba.testing.tiny_installation import (
+from mastaba_conformance.tiny_installation import (
     TINY_LEVELS,
     tiny_float_tile,
     tiny_installation,

@@ -12,7 +12,7 @@ from owslib.util import ServiceException
 from owslib.wmts import WebMapTileService
 from PIL import Image
 
-from mastaba.testing.tiny_installation import tiny_installation
+from mastaba_conformance.tiny_installation import tiny_installation
 
 Serving = Callable[[Callable[[str], Path]], AbstractContextManager[str]]
 

@@ -8,11 +8,11 @@ import pytest
 from tests.wmts import ground
 from werkzeug.test import Client
 
-from mastaba.cli import main
+from mastaba.commands.main import main
 from mastaba.errors import ConfigurationError
-from mastaba.plugins import Plugins
-from mastaba.testing.tiny_installation import tiny_installation
+from mastaba.plugins.manager import Plugins
 from mastaba.wsgi import create_application
+from mastaba_conformance.tiny_installation import tiny_installation
 
 
 def test_plugin_is_installed_and_provides_the_service() -> None:

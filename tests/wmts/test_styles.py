@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 from werkzeug.test import Client
 
-from mastaba.http.tile_styles import listed_styles
 from mastaba.model.layer import Layer
 from mastaba.model.style import Palette, PaletteEntry, Style
+from mastaba.tiles.styles import listed_styles
 
 PALETTE = Palette((PaletteEntry(0, 1, 2, 3, 255),))
 IDENTITY = Style("i", "identity", "")

@@ -2,6 +2,6 @@
 
 import sys
 
-from mastaba.cli import main
+from mastaba.commands.main import main
 
 sys.exit(main())

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from mastaba.config.faults import Faults
 from mastaba.environment import Environment
-from mastaba.http.app import Application
-from mastaba.plugins import Plugins
-from mastaba.publication import Publication
-from mastaba.scoreboard import Scoreboard
-from mastaba.site import log_findings, open_site, read_server_config
+from mastaba.plugins.manager import Plugins
+from mastaba.server.app import Application
+from mastaba.server.opening import log_findings, open_site, read_server_config
+from mastaba.server.publication import Publication
+from mastaba.services.scoreboard import Scoreboard
 
 if TYPE_CHECKING:
     application: Application
@@ -41,7 +41,7 @@ def create_application(server_json: str, plugins: Plugins | None = None) -> Appl
     log_findings(site, faults)
     application = Application(site)
     # Changes apply to this process only: other processes are unknown here.
-    Publication(application, server)
+    Publication(application, server, plugins)
     return application
 
 

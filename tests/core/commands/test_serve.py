@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from mastaba.doctor.answer import Answer
-from mastaba.doctor.fastcgi import connect, get
-from mastaba.testing.tiny_installation import tiny_installation
+from mastaba_conformance.tiny_installation import tiny_installation
+from mastaba_doctor.answer import Answer
+from mastaba_doctor.fastcgi import connect, get
 
 # Nothing here is slow: whoever waits this long waits for ever.
 _PATIENCE = 120.0

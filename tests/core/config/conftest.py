@@ -13,19 +13,19 @@ from typing import Any, ClassVar
 
 import pytest
 
+from mastaba import hookimpl
 from mastaba.catalogue import Catalogue
-from mastaba.commands import check
 from mastaba.config.faults import Faults
 from mastaba.config.load import load_catalogue
 from mastaba.config.server import ServerConfig, load_server
 from mastaba.environment import Environment
-from mastaba.hookspecs import hookimpl
-from mastaba.http.request import Request
-from mastaba.http.response import Response, message
 from mastaba.model.fault import Fault
-from mastaba.plugins import Plugins
-from mastaba.service import Service
-from mastaba.testing.tile_matrix_sets import web_mercator
+from mastaba.plugins.manager import Plugins
+from mastaba.services.base import Service
+from mastaba.web.request import Request
+from mastaba.web.response import Response, message
+from mastaba_conformance.tile_matrix_sets import web_mercator
+from mastaba_doctor.commands import check
 
 
 class Sample(Service):
@@ -275,7 +275,11 @@ def run_check(
     def run(file: str = "server.json") -> tuple[int, list[Reported]]:
         installation.write()
         capsys.readouterr()
-        status = check.run(Namespace(file=file), installation.plugins)
+        status = check.run(
+            Namespace(
+                file=file, plugins=installation.plugins, deep=False, samples=None, format="text"
+            )
+        )
         printed = capsys.readouterr()
         assert printed.err == ""
         *lines, summary = printed.out.splitlines()

@@ -16,7 +16,7 @@ from mastaba.config.schema import SchemaValidator
 from mastaba.config.services import ServicesConfig, load_services
 from mastaba.environment import Environment
 from mastaba.model.fault import Severity
-from mastaba.plugins import Plugins
+from mastaba.plugins.manager import Plugins
 from mastaba.storage.path import ResourcePath
 from mastaba.storage.pool import StoragePool
 

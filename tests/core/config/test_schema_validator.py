@@ -11,7 +11,7 @@ import pytest
 
 from mastaba.config.faults import Faults
 from mastaba.config.schema import SCHEMA_NAMES, SchemaValidator
-from mastaba.plugins import Plugins
+from mastaba.plugins.manager import Plugins
 
 FILES = {
     "server": "server.json",

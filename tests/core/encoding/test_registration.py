@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import mimetypes
 
-from mastaba.plugins import Plugins
+from mastaba.plugins.manager import Plugins
 
 
 def test_core_provides_the_formats_of_maps() -> None:

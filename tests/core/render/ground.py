@@ -10,18 +10,18 @@ import numpy as np
 import numpy.typing as npt
 import pyproj
 
-from mastaba.http.app import Application
 from mastaba.model.bbox import BoundingBox
 from mastaba.model.crs import CRS
 from mastaba.model.layer import Layer
 from mastaba.model.style import Style
-from mastaba.plugins import Plugins
-from mastaba.render.request import MapImage, MapLayer, MapRequest
-from mastaba.service import Site
-from mastaba.testing.installation import layer_document, write_installation
-from mastaba.testing.pyramids import LevelPlan, TileSource, write_pyramid
-from mastaba.testing.tile_matrix_sets import synthetic, web_mercator
+from mastaba.plugins.manager import Plugins
+from mastaba.render.map_request import MapImage, MapLayer, MapRequest
+from mastaba.server.app import Application
+from mastaba.services.base import Site
 from mastaba.wsgi import create_application
+from mastaba_conformance.installation import layer_document, write_installation
+from mastaba_conformance.pyramids import LevelPlan, TileSource, write_pyramid
+from mastaba_conformance.tile_matrix_sets import synthetic, web_mercator
 
 Floats = npt.NDArray[np.float64]
 Function = Callable[[Floats, Floats], Any]

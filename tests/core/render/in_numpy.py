@@ -13,8 +13,8 @@ import numpy.typing as npt
 import pytest
 
 from mastaba.render.kernels import reach_of
+from mastaba.render.map_request import Pixels
 from mastaba.render.positions import FRACTIONS, CurvedPositions
-from mastaba.render.request import Pixels
 from mastaba.render.resample import to_bytes
 
 Bytes = npt.NDArray[np.uint8]

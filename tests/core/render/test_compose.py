@@ -13,7 +13,7 @@ from mastaba.model.bbox import BoundingBox
 from mastaba.model.style import Style
 from mastaba.model.tile_matrix_set import TileLimits
 from mastaba.render.compose import as_data, as_picture, merge
-from mastaba.render.request import Background, MapImage, MapLayer
+from mastaba.render.map_request import Background, MapImage, MapLayer
 
 CHANNELS = (1, 2, 3, 4)
 SHAPE = (37, 41)

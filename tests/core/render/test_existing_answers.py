@@ -21,10 +21,10 @@ from PIL import Image
 from mastaba.model.bbox import BoundingBox
 from mastaba.model.crs import CRS
 from mastaba.model.layer import Layer
-from mastaba.plugins import Plugins
+from mastaba.plugins.manager import Plugins
 from mastaba.render.compose import as_data
-from mastaba.render.request import Background, MapLayer, MapRequest
-from mastaba.service import Site
+from mastaba.render.map_request import Background, MapLayer, MapRequest
+from mastaba.services.base import Site
 from mastaba.wsgi import create_application
 
 pytestmark = pytest.mark.shared_data

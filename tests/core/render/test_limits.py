@@ -16,7 +16,7 @@ from mastaba.model.bbox import BoundingBox
 from mastaba.model.crs import CRS
 from mastaba.model.settings import MapSettings
 from mastaba.model.style import Palette, PaletteEntry, Style
-from mastaba.render.request import MapLayer, MapRequest
+from mastaba.render.map_request import MapLayer, MapRequest
 from mastaba.storage.file import FileStorage
 
 MERCATOR = CRS.from_code("EPSG:3857")

@@ -14,10 +14,10 @@ from mastaba.model.bbox import BoundingBox
 from mastaba.model.crs import CRS
 from mastaba.render import layer_map
 from mastaba.render.kernels import evaluate
+from mastaba.render.map_request import MapImage, MapLayer, MapRequest
 from mastaba.render.pixel import pixel_value
-from mastaba.render.request import MapImage, MapLayer, MapRequest
-from mastaba.testing.pyramids import LevelPlan
-from mastaba.testing.tile_matrix_sets import synthetic, web_mercator
+from mastaba_conformance.pyramids import LevelPlan
+from mastaba_conformance.tile_matrix_sets import synthetic, web_mercator
 
 MERCATOR = web_mercator(4)
 DEGREES = synthetic(

@@ -17,7 +17,7 @@ from tests.core.render.ground import KERNELS, MESH_CENTRE, World, around
 from mastaba.model.style import Palette, PaletteEntry
 from mastaba.render import native, warp
 from mastaba.render.kernels import AxisWeights, Taps
-from mastaba.render.request import Pixels
+from mastaba.render.map_request import Pixels
 from mastaba.render.resample import resample
 from mastaba.render.styles import apply_palette
 

@@ -32,7 +32,7 @@ from mastaba.render import layer_map
 from mastaba.render.compose import as_data, as_picture, joined
 from mastaba.render.encoded_map import EncodedMap
 from mastaba.render.engine import PreparedMap
-from mastaba.render.request import Background, MapImage, MapLayer, MapRequest
+from mastaba.render.map_request import Background, MapImage, MapLayer, MapRequest
 
 Entry = tuple[str, Style | None]
 

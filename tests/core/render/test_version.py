@@ -9,7 +9,7 @@ import pytest
 from tests.core.render.ground import MESH_CENTRE, World, around, ramp
 
 from mastaba.model.crs import CRS
-from mastaba.render.request import MapLayer, MapRequest
+from mastaba.render.map_request import MapLayer, MapRequest
 from mastaba.storage.base import ObjectRead
 from mastaba.storage.file import FileStorage
 

@@ -10,14 +10,14 @@ from typing import Any, ClassVar
 import pytest
 from werkzeug.test import Client
 
-from mastaba.hookspecs import hookimpl
-from mastaba.http.app import Application
-from mastaba.http.request import Request
-from mastaba.http.response import Response, message
-from mastaba.plugins import Plugins
-from mastaba.service import RootEntry, Service, Site
-from mastaba.testing.installation import write_installation
+from mastaba import hookimpl
+from mastaba.plugins.manager import Plugins
+from mastaba.server.app import Application
+from mastaba.services.base import RootEntry, Service, Site
+from mastaba.web.request import Request
+from mastaba.web.response import Response, message
 from mastaba.wsgi import create_application
+from mastaba_conformance.installation import write_installation
 
 STARTED = 1_700_000_000.75
 MAIN_PID = 4711

@@ -8,7 +8,7 @@ import pytest
 from werkzeug.test import Client
 
 import mastaba
-from mastaba.http.app import Application
+from mastaba.server.app import Application
 from mastaba.storage.retry import CircuitBreaker
 
 OpenClient = Callable[..., Client]

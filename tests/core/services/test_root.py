@@ -13,7 +13,7 @@ from lxml import html
 from PIL import Image
 from werkzeug.test import Client
 
-from mastaba.service import RootEntry
+from mastaba.services.base import RootEntry
 from mastaba.services.root import services_xml
 
 OpenClient = Callable[..., Client]

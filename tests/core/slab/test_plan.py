@@ -15,10 +15,10 @@ from mastaba.slab.plan import locate_tiles, read_located, read_tiles
 from mastaba.slab.reader import LevelReader
 from mastaba.storage.base import ByteRange, ObjectRead
 from mastaba.storage.file import FileStorage
-from mastaba.testing.pyramids import LevelPlan, write_pyramid
-from mastaba.testing.slab_names import slab_path
-from mastaba.testing.slab_writer import build_slab
-from mastaba.testing.tile_matrix_sets import web_mercator
+from mastaba_conformance.pyramids import LevelPlan, write_pyramid
+from mastaba_conformance.slab_names import slab_path
+from mastaba_conformance.slab_writer import build_slab
+from mastaba_conformance.tile_matrix_sets import web_mercator
 
 SIDE = 4
 LAST = 3 * SIDE - 1

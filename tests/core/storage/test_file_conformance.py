@@ -5,7 +5,7 @@ import pytest
 
 from mastaba.environment import Environment
 from mastaba.storage.file import FileStorage
-from mastaba.testing.storage import ObjectWriter, StorageTests
+from mastaba_conformance.storage import ObjectWriter, StorageTests
 
 
 class Files:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from mastaba.errors import PluginError
-from mastaba.plugins import diagnose
+from mastaba.plugins.manager import diagnose
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -6,10 +6,9 @@ import argparse
 
 from mastaba.commands.output import print_json
 from mastaba.config.schema import schema
-from mastaba.plugins import Plugins
 
 
-def run(arguments: argparse.Namespace, plugins: Plugins) -> int:
+def run(arguments: argparse.Namespace) -> int:
     """Print the schema, with the settings of every plugin that is installed."""
-    print_json(schema(arguments.name, plugins))
+    print_json(schema(arguments.name, arguments.plugins))
     return 0

@@ -16,29 +16,30 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, cast
 
 from mastaba import __version__
-from mastaba.changes import Change
 from mastaba.config.faults import Faults
 from mastaba.config.server import ServerConfig, missing_port
 from mastaba.errors import ConfigurationError, ListenError, MastabaError, PluginError
-from mastaba.http.app import Application
-from mastaba.logs import configure_logging, escaped, log_faults
-from mastaba.plugins import Plugins
-from mastaba.publication import Publication
-from mastaba.scoreboard import Scoreboard
-from mastaba.service import Site
-from mastaba.site import log_findings, open_site, read_server_config
-from mastaba.transport.control import Change as ChangeMessage
-from mastaba.transport.control import WorkerLink
-from mastaba.transport.handover import Handover
-from mastaba.transport.listener import (
+from mastaba.plugins.manager import Plugins
+from mastaba.server.allocator import keep_freed_memory
+from mastaba.server.app import Application
+from mastaba.server.control import Change as ChangeMessage
+from mastaba.server.control import WorkerLink
+from mastaba.server.handover import Handover
+from mastaba.server.listener import (
     Listener,
     activated_listener,
     inherited_listener,
     open_listener,
 )
-from mastaba.transport.notify import Notifier
-from mastaba.transport.signals import handled_by
-from mastaba.transport.supervisor import STOP_SIGNALS, Generation, Supervisor
+from mastaba.server.logs import configure_logging, escaped, log_faults
+from mastaba.server.notify import Notifier
+from mastaba.server.opening import log_findings, open_site, read_server_config
+from mastaba.server.publication import Publication
+from mastaba.server.signals import handled_by
+from mastaba.server.supervisor import STOP_SIGNALS, Generation, Supervisor
+from mastaba.services.base import Site
+from mastaba.services.change import Change
+from mastaba.services.scoreboard import Scoreboard
 
 if TYPE_CHECKING:
     from wsgiref.types import WSGIApplication
@@ -50,13 +51,13 @@ logger = logging.getLogger("mastaba")
 logger.addHandler(logging.NullHandler())
 
 
-def run(arguments: argparse.Namespace, plugins: Plugins) -> int:
+def run(arguments: argparse.Namespace) -> int:
     """Serve the configuration; return the exit status.
 
     0 after a stop signal, 1 if the start fails: all reasons are on standard error.
     """
     with _early_signals() as hangups:
-        return _run(arguments, plugins, lambda: bool(hangups))
+        return _run(arguments, arguments.plugins, lambda: bool(hangups))
 
 
 @contextlib.contextmanager
@@ -120,7 +121,7 @@ def _run(arguments: argparse.Namespace, plugins: Plugins, is_reload_due: Callabl
 
     with listener:
         try:
-            generation = SiteGeneration(site, server, listener.socket, handover)
+            generation = SiteGeneration(site, server, plugins, listener.socket, handover)
         except PluginError as error:
             return _fail(error, on_stderr=on_stderr)
         supervisor = Supervisor(
@@ -162,11 +163,19 @@ class SiteGeneration(Generation):
     """
 
     def __init__(
-        self, site: Site, server: ServerConfig, sock: socket.socket, handover: Handover | None
+        self,
+        site: Site,
+        server: ServerConfig,
+        plugins: Plugins,
+        sock: socket.socket,
+        handover: Handover | None,
     ) -> None:
-        site.load_for_workers()
+        if site.draws_maps:
+            # Loaded before the fork: the workers share its memory.
+            keep_freed_memory()
+            _ = site.renderer
         self._application = Application(site)
-        self._publication = Publication(self._application, server)
+        self._publication = Publication(self._application, server, plugins)
         self._server = server
         self._requests = server.worker_requests
         self.sock = sock
@@ -188,7 +197,7 @@ class SiteGeneration(Generation):
             if self._requests:
                 application = _counted(application, self._requests, link.spent)
         if self.handover is None:
-            from mastaba.transport.http import HTTPServer
+            from mastaba.server.http import HTTPServer
 
             limits = self._server.map_limits
             HTTPServer(
@@ -200,7 +209,7 @@ class SiteGeneration(Generation):
                 body_timeout=self._server.body_timeout,
             ).run()
         else:
-            from mastaba.transport.fastcgi import FastCGIServer
+            from mastaba.server.fastcgi import FastCGIServer
 
             FastCGIServer(
                 application,
@@ -315,7 +324,7 @@ def _next_generation(
     )
     configure_logging(server)
     log_findings(site, faults)
-    return SiteGeneration(site, server, served.sock, served.handover)
+    return SiteGeneration(site, server, plugins, served.sock, served.handover)
 
 
 def _fail(error: Exception, *, on_stderr: bool) -> int:

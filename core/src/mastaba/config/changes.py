@@ -17,7 +17,7 @@ from mastaba.config.faults import Faults
 from mastaba.config.layer_books import open_layer_books
 from mastaba.config.layers import LoadedLayer
 from mastaba.config.server import ServerConfig
-from mastaba.plugins import Plugins
+from mastaba.plugins.manager import Plugins
 
 
 def with_layer(

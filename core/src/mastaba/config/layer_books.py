@@ -18,7 +18,7 @@ from mastaba.config.tile_matrix_sets import make_tile_matrix_set
 from mastaba.model.settings import Settings
 from mastaba.model.style import Style
 from mastaba.model.tile_matrix_set import TileMatrixSet
-from mastaba.plugins import Plugins
+from mastaba.plugins.manager import Plugins
 from mastaba.slab.index_cache import IndexCache
 from mastaba.storage.pool import StoragePool
 

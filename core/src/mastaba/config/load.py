@@ -17,7 +17,7 @@ from mastaba.config.services import ServicesConfig, load_services
 from mastaba.environment import Environment
 from mastaba.errors import MastabaError
 from mastaba.model.settings import ServiceSettings, Settings
-from mastaba.plugins import Plugins
+from mastaba.plugins.manager import Plugins
 from mastaba.slab.index_cache import IndexCache, MeasuredIndexCache
 from mastaba.slab.reader import LevelReader
 from mastaba.storage.path import ResourcePath

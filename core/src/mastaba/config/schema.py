@@ -18,7 +18,7 @@ from jsonschema.validators import extend
 from mastaba.config.faults import Faults
 
 if TYPE_CHECKING:
-    from mastaba.plugins import Plugins
+    from mastaba.plugins.manager import Plugins
 
 SCHEMA_NAMES: Final = ("server", "services", "layer", "pyramid", "tile_matrix_set", "style")
 

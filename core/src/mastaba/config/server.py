@@ -16,7 +16,7 @@ from mastaba.config.faults import Faults
 from mastaba.config.schema import SchemaValidator
 from mastaba.model.fault import Fault, Severity
 from mastaba.model.settings import MapLimits
-from mastaba.plugins import Plugins
+from mastaba.plugins.manager import Plugins
 
 
 @dataclass(frozen=True, slots=True)

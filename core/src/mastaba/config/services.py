@@ -17,8 +17,8 @@ from mastaba.model.settings import Contact, MapSettings, ServiceSettings, Settin
 from mastaba.storage.path import ResourcePath
 
 if TYPE_CHECKING:
-    from mastaba.plugins import Plugins
-    from mastaba.service import Service
+    from mastaba.plugins.manager import Plugins
+    from mastaba.services.base import Service
 
 _COMMON = frozenset(
     ("enabled", "endpoint_uri", "root_path", "title", "abstract", "keywords", "metadata")

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mastaba.render import native
-from mastaba.render.request import WHITE, Background, MapImage, Mask, Pixels
+from mastaba.render.map_request import WHITE, Background, MapImage, Mask, Pixels
 
 Bytes = npt.NDArray[np.uint8]
 Float32 = npt.NDArray[np.float32]

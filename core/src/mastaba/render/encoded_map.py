@@ -22,7 +22,7 @@ from mastaba.encoding.base import Encoder, StripRaster
 from mastaba.errors import UnsupportedFormatError
 from mastaba.model.bbox import BoundingBox
 from mastaba.model.crs import CRS
-from mastaba.render.request import MapImage, Pixels
+from mastaba.render.map_request import MapImage, Pixels
 
 Finish = Callable[[MapImage, int], Pixels]
 """Turns a strip into pixels for a format, given the strip and the number of its first row."""

@@ -16,8 +16,8 @@ from mastaba.render.compose import joined, merge, merge_memory
 from mastaba.render.float_pictures import FloatPictures
 from mastaba.render.layer_map import Extent
 from mastaba.render.limits import check_size
+from mastaba.render.map_request import MapImage, MapLayer, MapRequest
 from mastaba.render.mosaic import LevelPixels, latest
-from mastaba.render.request import MapImage, MapLayer, MapRequest
 from mastaba.render.styled_layer import StyledLayer, is_bytes
 from mastaba.render.tile_cache import TileCache
 

@@ -15,8 +15,8 @@ import numpy as np
 from mastaba.model.layer import Layer
 from mastaba.model.pyramid import Level
 from mastaba.model.style import Palette, PaletteEntry, Style
+from mastaba.render.map_request import MapLayer
 from mastaba.render.mosaic import LevelPixels, Window
-from mastaba.render.request import MapLayer
 from mastaba.render.styled_layer import is_bytes, relief_name
 
 _TILES: Final = 4

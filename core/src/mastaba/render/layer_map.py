@@ -22,6 +22,7 @@ from mastaba.model.tile_matrix_set import TileMatrix
 from mastaba.render.kernels import AxisWeights, Taps, radii_of, reach_of
 from mastaba.render.limits import check_source, check_window
 from mastaba.render.local_positions import LocalPositions
+from mastaba.render.map_request import MapImage, Mask, Pixels
 from mastaba.render.mosaic import KeptTiles, LevelPixels, Mosaic, Window
 from mastaba.render.overview import OverviewPixels
 from mastaba.render.positions import (
@@ -36,7 +37,6 @@ from mastaba.render.positions import (
     same_crs_positions,
     tiles_around,
 )
-from mastaba.render.request import MapImage, Mask, Pixels
 from mastaba.render.resample import resample
 from mastaba.render.warp import warp
 

@@ -6,7 +6,7 @@ from typing import Final
 
 from mastaba.errors import InvalidParameterError
 from mastaba.model.settings import MapSettings
-from mastaba.render.request import MapRequest
+from mastaba.render.map_request import MapRequest
 
 _FURTHEST: Final = 1e10
 """CRS units. No CRS has larger coordinates, and arithmetic overflows beyond 1e300."""

@@ -14,7 +14,7 @@ import numpy as np
 from mastaba.errors import SlabFormatError
 from mastaba.model.pyramid import Level, Pyramid
 from mastaba.model.tile_matrix_set import TileLimits
-from mastaba.render.request import Mask, Pixels
+from mastaba.render.map_request import Mask, Pixels
 from mastaba.render.tile_cache import TileCache
 from mastaba.slab.codecs import TileDecoder
 from mastaba.slab.plan import locate_tiles, read_located

@@ -13,9 +13,9 @@ from mastaba.catalogue import Catalogue
 from mastaba.model.layer import Layer
 from mastaba.render.layer_map import Extent, LayerMap
 from mastaba.render.local_positions import LocalPositions
+from mastaba.render.map_request import MapRequest
 from mastaba.render.mosaic import LevelPixels
 from mastaba.render.positions import CurvedPositions, Floats, StraightPositions
-from mastaba.render.request import MapRequest
 from mastaba.render.tile_cache import TileCache
 
 

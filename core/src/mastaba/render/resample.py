@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from mastaba.render import native
 from mastaba.render.kernels import AxisWeights
-from mastaba.render.request import Pixels
+from mastaba.render.map_request import Pixels
 
 Float32 = npt.NDArray[np.float32]
 

@@ -13,9 +13,9 @@ from mastaba.model.layer import Layer
 from mastaba.model.settings import MapSettings
 from mastaba.model.style import Style
 from mastaba.render.layer_map import DrawingMemory, Extent, LayerMap
+from mastaba.render.map_request import MapImage, MapLayer
 from mastaba.render.mosaic import LevelPixels
 from mastaba.render.relief import METRES_PER_DEGREE, RELIEF_STYLES, apply_relief, relief_nodata
-from mastaba.render.request import MapImage, MapLayer
 from mastaba.render.styles import apply_colorize, apply_palette, apply_terrain_rgb
 
 _BYTES_OUT: Final = ("terrainrgb", "colorize")

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from mastaba.model.style import Palette
 from mastaba.render import native
-from mastaba.render.request import Pixels
+from mastaba.render.map_request import Pixels
 from mastaba.render.resample import to_bytes
 
 Bytes = npt.NDArray[np.uint8]

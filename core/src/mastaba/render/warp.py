@@ -11,8 +11,8 @@ import numpy.typing as npt
 from mastaba.render import native
 from mastaba.render.kernels import Taps, radii_of, table_of
 from mastaba.render.local_positions import LocalPositions
+from mastaba.render.map_request import Pixels
 from mastaba.render.positions import FRACTIONS, CurvedPositions, cut_positions
-from mastaba.render.request import Pixels
 
 Floats = npt.NDArray[np.float64]
 Float32 = npt.NDArray[np.float32]

@@ -1,0 +1,1 @@
+"""Services: their base class, what several of them share, and the services of the core."""

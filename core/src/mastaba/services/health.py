@@ -7,9 +7,9 @@ from typing import Any, ClassVar, Final
 
 import mastaba
 from mastaba.errors import RequestError, UnknownPathError, public_message
-from mastaba.http.request import Request
-from mastaba.http.response import Response, message
-from mastaba.service import Service
+from mastaba.services.base import Service
+from mastaba.web.request import Request
+from mastaba.web.response import Response, message
 
 # Always listed, even if no storage of the kind is in use.
 _STORAGES: Final = ("file", "s3", "swift", "ceph")

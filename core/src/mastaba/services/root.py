@@ -10,11 +10,11 @@ from typing import ClassVar, Final
 from xml.sax.saxutils import quoteattr
 
 from mastaba.errors import InvalidParameterError, RequestError, public_message
-from mastaba.http.markup import legal
-from mastaba.http.request import Request
-from mastaba.http.response import Document, Response, message, preferred_media_type
-from mastaba.service import RootEntry, Service
+from mastaba.services.base import RootEntry, Service
 from mastaba.services.root_page import POLICY, root_page
+from mastaba.web.markup import legal
+from mastaba.web.request import Request
+from mastaba.web.response import Document, Response, message, preferred_media_type
 
 _XML: Final = "application/xml"
 _JSON: Final = "application/json"

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from hashlib import sha256
 from typing import Final
 
-from mastaba.http.markup import anchor, text
-from mastaba.service import Service
+from mastaba.services.base import Service
+from mastaba.web.markup import anchor, text
 
 _STYLE: Final = """
 :root { color-scheme: light dark; }

@@ -12,7 +12,7 @@ from mastaba.errors import (
     UnknownPathError,
     public_message,
 )
-from mastaba.http.response import Response, message
+from mastaba.web.response import Response, message
 
 
 class NotAuthorizedError(RequestError):

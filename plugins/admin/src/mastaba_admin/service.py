@@ -6,15 +6,15 @@ import json
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from mastaba.changes import Action, Change
 from mastaba.config.documents import parse_document
 from mastaba.config.faults import Faults
 from mastaba.errors import ChangeRefusedError, ConfigurationError
-from mastaba.http.request import Request
-from mastaba.http.response import Response, message
 from mastaba.model.fault import Fault, Severity
 from mastaba.model.settings import ServiceSettings
-from mastaba.service import Service, Site
+from mastaba.services.base import Service, Site
+from mastaba.services.change import Action, Change
+from mastaba.web.request import Request
+from mastaba.web.response import Response, message
 from mastaba_admin.errors import NotAuthorizedError, error_response
 from mastaba_admin.routes import Operation, route
 from mastaba_admin.secret import Secret

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mastaba.testing.vector_tile_writer import Feature, Point, Value, encode_vector_tile
+from mastaba_conformance.vector_tile_writer import Feature, Point, Value, encode_vector_tile
 from mastaba_demo.contours import trace
 from mastaba_demo.hydrology import River
 from mastaba_demo.noise import Field, Window

@@ -13,8 +13,8 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Self
 
-from mastaba.testing.pyramids import TileSource, write_pyramid
-from mastaba.testing.tile_matrix_sets import web_mercator
+from mastaba_conformance.pyramids import TileSource, write_pyramid
+from mastaba_conformance.tile_matrix_sets import web_mercator
 from mastaba_demo.features import Features, tables_of
 from mastaba_demo.hydrology import drain
 from mastaba_demo.noise import Window

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from mastaba.testing.tile_encoder import encode_tile
+from mastaba_conformance.tile_encoder import encode_tile
 from mastaba_demo.features import Features, vector_tile
 from mastaba_demo.imagery import imagery
 from mastaba_demo.light import MARGIN, inner

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mastaba.testing.pyramids import LevelPlan
+from mastaba_conformance.pyramids import LevelPlan
 from mastaba_demo.noise import Window
 from mastaba_demo.terrain import World
 

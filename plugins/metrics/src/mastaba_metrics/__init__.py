@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from mastaba import hookimpl
 
 if TYPE_CHECKING:
-    from mastaba.service import Service, Site
+    from mastaba.services.base import Service, Site
 
 
 @hookimpl

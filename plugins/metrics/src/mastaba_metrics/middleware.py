@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from mastaba.http.body import SpooledBody
+from mastaba.web.body import SpooledBody
 from mastaba_metrics.operations import OPERATIONS, PAIR, operation
 from mastaba_metrics.table import (
     BOUNDS,
@@ -25,7 +25,7 @@ from mastaba_metrics.table import (
 
 if TYPE_CHECKING:
     from mastaba.render.tile_cache import TileCache
-    from mastaba.service import Site
+    from mastaba.services.base import Site
 
 _Application = Callable[[dict[str, Any], Any], Iterable[bytes]]
 

@@ -8,9 +8,9 @@ from typing import ClassVar
 
 import mastaba
 from mastaba.errors import RequestError, UnknownPathError, public_message
-from mastaba.http.request import Request
-from mastaba.http.response import Response, message
-from mastaba.service import Service
+from mastaba.services.base import Service
+from mastaba.web.request import Request
+from mastaba.web.response import Response, message
 from mastaba_metrics.exposition import MEDIA_TYPE, Sample, metric
 from mastaba_metrics.table import BOUNDS, BUCKETS, BYTES, SECONDS, STATUSES, Table, table_of
 

@@ -19,7 +19,7 @@ from weakref import WeakKeyDictionary, ref
 from mastaba_metrics.operations import OPERATIONS, PAIR
 
 if TYPE_CHECKING:
-    from mastaba.scoreboard import Scoreboard
+    from mastaba.services.scoreboard import Scoreboard
 
 STATUSES: Final = (
     *("other", "200", "204", "206", "302", "304", "400", "401", "403", "404", "405", "406"),

@@ -9,10 +9,10 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from mastaba.errors import InvalidParameterError, UnknownPathError
-from mastaba.http.cors import CrossOrigin
-from mastaba.http.request import printable
 from mastaba.model.crs_offer import CRSOffer
 from mastaba.model.tile_matrix_set_link import links
+from mastaba.web.cors import CrossOrigin
+from mastaba.web.request import printable
 from mastaba_ogcapi.crs import CRS84
 from mastaba_ogcapi.formats import MapFormat, MapFormats
 from mastaba_ogcapi.registered import registered_name
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from mastaba.model.style import Style
     from mastaba.model.tile_matrix_set import TileLimits, TileMatrixSet
     from mastaba.model.tile_matrix_set_link import TileMatrixSetLink
-    from mastaba.service import Site
+    from mastaba.services.base import Site
 
 
 @dataclass(frozen=True, slots=True)

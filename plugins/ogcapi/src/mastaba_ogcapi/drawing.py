@@ -14,11 +14,11 @@ from mastaba.model.bbox import BoundingBox
 from mastaba.model.crs import WGS84
 from mastaba.render.compose import as_data, as_picture, joined
 from mastaba.render.encoded_map import EncodedMap, coloured
-from mastaba.render.request import Background, MapImage, MapLayer, MapRequest, Mask, Pixels
+from mastaba.render.map_request import Background, MapImage, MapLayer, MapRequest, Mask, Pixels
 
 if TYPE_CHECKING:
     from mastaba.render.engine import PreparedMap
-    from mastaba.service import Site
+    from mastaba.services.base import Site
     from mastaba_ogcapi.mapquery import MapQuery
 
 Bytes = npt.NDArray[np.uint8]

@@ -8,9 +8,9 @@ from mastaba.model.tile_matrix_set import TileLimits
 from mastaba_ogcapi.getmap import map_response
 
 if TYPE_CHECKING:
-    from mastaba.http.request import Request
-    from mastaba.http.response import Response
     from mastaba.model.style import Style
+    from mastaba.web.request import Request
+    from mastaba.web.response import Response
     from mastaba_ogcapi.dataset import Collection, Dataset
     from mastaba_ogcapi.gettile import MatrixTiles
 

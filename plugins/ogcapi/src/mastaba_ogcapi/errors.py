@@ -18,8 +18,8 @@ from mastaba.errors import (
     UnsupportedOperationError,
     public_message,
 )
-from mastaba.http.request import Request
-from mastaba.http.response import Response, message
+from mastaba.web.request import Request
+from mastaba.web.response import Response, message
 from mastaba_ogcapi.negotiation import JSON
 
 PROBLEM: Final = "application/problem+json"

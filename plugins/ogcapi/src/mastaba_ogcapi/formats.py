@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from mastaba.errors import UnsupportedFormatError
-from mastaba.http.request import printable
+from mastaba.web.request import printable
 from mastaba_ogcapi.errors import NotAcceptableError
 from mastaba_ogcapi.negotiation import ANYTHING, normalized, preferred
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from mastaba.encoding.base import Encoder
     from mastaba.model.layer import Layer
     from mastaba.model.style import Style
-    from mastaba.service import Site
+    from mastaba.services.base import Site
 
 GEOTIFF: Final = "image/tiff; application=geotiff"
 _TIFFS: Final = ("image/tiff", "image/geotiff")

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mastaba.errors import UnknownPathError
-from mastaba.http.body import spooled
-from mastaba.http.markup import coordinate
-from mastaba.http.response import Response, content_disposition
+from mastaba.web.body import spooled
+from mastaba.web.markup import coordinate
+from mastaba.web.response import Response, content_disposition
 from mastaba_ogcapi.crs import CRS84, crs_uri, in_axis_order
 
 if TYPE_CHECKING:
-    from mastaba.http.request import Request
+    from mastaba.web.request import Request
     from mastaba_ogcapi.dataset import Dataset
     from mastaba_ogcapi.mapquery import MapQueries, MapQuery
 
@@ -83,7 +83,7 @@ def map_response(dataset: Dataset, request: Request, query: MapQuery) -> Respons
         InvalidParameterError: the request exceeds a limit, or the format cannot hold the pixels.
         SlabFormatError, StorageError: the data cannot be read.
     """
-    from mastaba.http.map_response import cache_control, drawn_response, identity_of
+    from mastaba.web.map_response import cache_control, drawn_response, identity_of
     from mastaba_ogcapi.drawing import encoded_map, layers_of, prepared_maps
 
     layers, area = layers_of(dataset.site, query), query.area

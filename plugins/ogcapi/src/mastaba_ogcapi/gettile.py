@@ -11,20 +11,20 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from mastaba.errors import TileOutOfRangeError, UnknownNameError, UnknownPathError
-from mastaba.http.request import Request, printable
-from mastaba.http.response import Response
-from mastaba.http.tile_response import TilePublisher, check_limits
-from mastaba.http.tile_styles import DEFAULT_STYLE, publishers_by_style
+from mastaba.tiles.stored import TilePublisher, check_limits
+from mastaba.tiles.styles import DEFAULT_STYLE, publishers_by_style
+from mastaba.web.request import Request, printable
+from mastaba.web.response import Response
 from mastaba_ogcapi.errors import NotAcceptableError
 from mastaba_ogcapi.negotiation import ANYTHING, normalized, preferred
 from mastaba_ogcapi.params import tile_index
 from mastaba_ogcapi.tilesets import VECTOR_TILES, stored_name
 
 if TYPE_CHECKING:
-    from mastaba.http.derived_tile import DerivedTilePublisher
     from mastaba.model.layer import Layer
     from mastaba.model.style import Style
     from mastaba.model.tile_matrix_set import TileLimits, TileMatrix
+    from mastaba.tiles.derived import DerivedTilePublisher
     from mastaba_ogcapi.dataset import Collection, Dataset, OfferedSet
     from mastaba_ogcapi.drawtile import DrawTile
 
@@ -249,7 +249,7 @@ def _matrices(layer: Layer, offered: OfferedSet, dataset: Dataset) -> dict[str, 
             publisher = partial(TilePublisher, layer, reader, missing_status=MISSING)
         else:
             # Loaded on first use: stored tiles need no rendering.
-            from mastaba.http.derived_tile import DerivedTilePublisher
+            from mastaba.tiles.derived import DerivedTilePublisher
 
             publisher = partial(
                 DerivedTilePublisher, site, layer, offered.link, name, missing_status=MISSING

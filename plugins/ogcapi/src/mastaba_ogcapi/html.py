@@ -9,8 +9,8 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, urlsplit
 
-from mastaba.http.markup import anchor
-from mastaba.http.response import Document
+from mastaba.web.markup import anchor
+from mastaba.web.response import Document
 
 if TYPE_CHECKING:
     from mastaba_ogcapi.dataset import Dataset

@@ -25,8 +25,8 @@ from mastaba_ogcapi.maparea import (
 )
 
 if TYPE_CHECKING:
-    from mastaba.http.request import Request
     from mastaba.model.settings import MapSettings
+    from mastaba.web.request import Request
     from mastaba_ogcapi.dataset import Collection, Dataset
 
 STANDARD_PIXEL: Final = 0.28

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
 
 from mastaba.errors import InvalidParameterError, UnknownPathError
-from mastaba.http.request import Request, printable
 from mastaba.model.crs import CRS
-from mastaba.render.request import Background
+from mastaba.render.map_request import Background
+from mastaba.web.request import Request, printable
 from mastaba_ogcapi import params
 from mastaba_ogcapi.crs import offered_crs
 from mastaba_ogcapi.formats import MapFormat

@@ -10,7 +10,7 @@ from werkzeug.datastructures import MIMEAccept
 from werkzeug.http import parse_accept_header
 
 from mastaba.errors import InvalidParameterError
-from mastaba.http.request import Request, printable
+from mastaba.web.request import Request, printable
 
 JSON: Final = "application/json"
 HTML: Final = "text/html"

@@ -7,7 +7,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
-from mastaba.http.markup import anchor
+from mastaba.web.markup import anchor
 from mastaba_ogcapi.html import (
     Crumb,
     base_path,

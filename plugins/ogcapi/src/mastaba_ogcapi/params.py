@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from mastaba.errors import InvalidParameterError
-from mastaba.http.request import Request, decode, printable
+from mastaba.web.request import Request, decode, printable
 
 Colour = tuple[int, int, int]
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 
-from mastaba.http.cors import CrossOrigin
-from mastaba.http.request import Request
-from mastaba.http.response import Document, Response
 from mastaba.model.settings import ServiceSettings
-from mastaba.service import RootEntry, Service, Site
+from mastaba.services.base import RootEntry, Service, Site
+from mastaba.web.cors import CrossOrigin
+from mastaba.web.request import Request
+from mastaba.web.response import Document, Response
 from mastaba_ogcapi import pages, params
 from mastaba_ogcapi.collections import collections_document, meeting
 from mastaba_ogcapi.dataset import Dataset

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from mastaba.http.markup import anchor
 from mastaba.model.extent import whole_view
+from mastaba.web.markup import anchor
 from mastaba_ogcapi.crs import rounded
 from mastaba_ogcapi.tilesets import item_links
 

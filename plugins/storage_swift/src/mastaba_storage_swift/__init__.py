@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from mastaba.hookspecs import hookimpl
+from mastaba import hookimpl
 
 if TYPE_CHECKING:
     from mastaba.storage.base import Storage

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from mastaba.hookspecs import hookimpl
+from mastaba import hookimpl
 
 if TYPE_CHECKING:
-    from mastaba.service import Service
+    from mastaba.services.base import Service
 
 
 @hookimpl

@@ -14,7 +14,7 @@ from mastaba.errors import (
     UnknownPathError,
     public_message,
 )
-from mastaba.http.response import Response, message
+from mastaba.web.response import Response, message
 from mastaba_tms.xml import printable_xml
 
 # The first matching class is used.

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 from lxml import etree
 
 from mastaba.errors import UnsupportedOperationError
-from mastaba.http.markup import coordinate
+from mastaba.web.markup import coordinate
 from mastaba_tms.addresses import tile_template
 from mastaba_tms.xml import add, document
 
 if TYPE_CHECKING:
-    from mastaba.http.response import Document
     from mastaba.model.layer import Layer
+    from mastaba.web.response import Document
 
 
 def gdal_description(layer: Layer, endpoint_uri: str, *, from_bottom: bool) -> Document:

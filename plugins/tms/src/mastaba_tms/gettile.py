@@ -14,15 +14,15 @@ from mastaba.errors import (
     UnknownNameError,
     UnsupportedFormatError,
 )
-from mastaba.http.request import printable
-from mastaba.http.tile_response import TilePublisher
+from mastaba.tiles.stored import TilePublisher
+from mastaba.web.request import printable
 from mastaba_tms.numbering import last_row, last_row_above_origin
 
 if TYPE_CHECKING:
-    from mastaba.http.request import Request
-    from mastaba.http.response import Response
     from mastaba.model.layer import Layer
     from mastaba.slab.reader import LevelReader
+    from mastaba.web.request import Request
+    from mastaba.web.response import Response
 
 _MAX_DIGITS: Final = 10
 """Row and column numbers in any matrix have at most this many digits."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final
 
-from mastaba.http.markup import anchor
-from mastaba.http.response import Document
 from mastaba.model.extent import whole_view
+from mastaba.web.markup import anchor
+from mastaba.web.response import Document
 from mastaba_tms.addresses import tile_template
 
 if TYPE_CHECKING:

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from mastaba.errors import UnknownNameError, UnknownPathError
-from mastaba.http.request import printable
-from mastaba.http.response import Document
-from mastaba.service import RootEntry, Service
+from mastaba.services.base import RootEntry, Service
 from mastaba.services.root import services_xml
+from mastaba.web.request import printable
+from mastaba.web.response import Document
 from mastaba_tms.addresses import FROM_BOTTOM, VERSION, service_href
 from mastaba_tms.errors import error_report
 from mastaba_tms.gdal import gdal_description
@@ -20,10 +20,10 @@ from mastaba_tms.tilemap import tile_map
 from mastaba_tms.tilemapservice import tile_map_service
 
 if TYPE_CHECKING:
-    from mastaba.http.request import Request
-    from mastaba.http.response import Response
     from mastaba.model.settings import ServiceSettings
-    from mastaba.service import Site
+    from mastaba.services.base import Site
+    from mastaba.web.request import Request
+    from mastaba.web.response import Response
 
 _LAYER_DOCUMENTS: Final[Mapping[str, Callable[..., Document]]] = {
     "metadata.json": metadata,

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 
 from lxml import etree
 
-from mastaba.http.markup import coordinate
+from mastaba.web.markup import coordinate
 from mastaba_tms.addresses import VERSION, level_href, service_href
 from mastaba_tms.numbering import YOrigin, last_row, last_row_above_origin, mirrored
 from mastaba_tms.xml import add, add_keywords, add_metadata, add_text, document
 
 if TYPE_CHECKING:
-    from mastaba.http.response import Document
     from mastaba.model.bbox import BoundingBox
     from mastaba.model.layer import Attribution, Layer
     from mastaba.model.tile_matrix_set import TileMatrix
+    from mastaba.web.response import Document
 
 
 def tile_map(layer: Layer, endpoint_uri: str, y_origin: YOrigin) -> Document:

@@ -11,9 +11,9 @@ from mastaba_tms.addresses import VERSION, layer_href
 from mastaba_tms.xml import add, add_keywords, add_metadata, add_text, document
 
 if TYPE_CHECKING:
-    from mastaba.http.response import Document
     from mastaba.model.layer import Layer
     from mastaba.model.settings import ServiceSettings, Settings
+    from mastaba.web.response import Document
 
 
 def tile_map_service(

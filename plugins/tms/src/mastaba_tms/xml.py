@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 from lxml import etree
 
-from mastaba.http.markup import legal
-from mastaba.http.response import Document
+from mastaba.web.markup import legal
+from mastaba.web.response import Document
 
 if TYPE_CHECKING:
     from mastaba.model.layer import Metadata

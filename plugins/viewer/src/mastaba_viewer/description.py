@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from mastaba.http.response import Document
+from mastaba.web.response import Document
 from mastaba_viewer.grids import grids
 from mastaba_viewer.kinds import format_label, kind
 from mastaba_viewer.sources import sources
@@ -14,7 +14,7 @@ from mastaba_viewer.sources import sources
 if TYPE_CHECKING:
     from mastaba.model.layer import Layer
     from mastaba.model.style import Palette
-    from mastaba.service import Site
+    from mastaba.services.base import Site
 
 
 def layers_document(layers: Iterable[Layer]) -> Document:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from mastaba.model.layer import Layer
     from mastaba.model.pyramid import Level
     from mastaba.model.tile_matrix_set import TileLimits, TileMatrixSet
-    from mastaba.service import Site
+    from mastaba.services.base import Site
 
 _SMALLEST_BLOCK: Final = 4
 """Tiles per side. A slab may contain a single tile, which is too little for one request."""

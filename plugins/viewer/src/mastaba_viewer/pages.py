@@ -11,14 +11,14 @@ from string import Template
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urlsplit
 
-from mastaba.http.response import Document
+from mastaba.web.response import Document
 from mastaba_viewer.kinds import format_label
 from mastaba_viewer.thumbnails import thumbnail
 
 if TYPE_CHECKING:
     from mastaba.model.layer import Layer
     from mastaba.model.settings import ServiceSettings
-    from mastaba.service import Site
+    from mastaba.services.base import Site
     from mastaba_viewer.thumbnails import Thumbnail
 
 

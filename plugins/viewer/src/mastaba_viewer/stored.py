@@ -9,12 +9,12 @@ import json
 from typing import TYPE_CHECKING
 
 from mastaba.errors import UnknownPathError
-from mastaba.http.response import Document
+from mastaba.web.response import Document
 from mastaba_viewer.grids import block_size
 
 if TYPE_CHECKING:
     from mastaba.model.layer import Layer
-    from mastaba.service import Site
+    from mastaba.services.base import Site
 
 
 def stored_tiles(layer: Layer, site: Site, tile_matrix: str, row: str, col: str) -> Document:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from mastaba.model.layer import Layer
-    from mastaba.service import Site
+    from mastaba.services.base import Site
 
 _WIDTH: Final = 440
 _HEIGHT: Final = 260

@@ -19,9 +19,9 @@ from mastaba.errors import (
     UnsupportedOperationError,
     public_message,
 )
-from mastaba.featureinfo.external import UpstreamError
-from mastaba.http.markup import DECLARATION, element, text
-from mastaba.http.response import Response, message
+from mastaba.services.featureinfo.external import UpstreamError
+from mastaba.web.markup import DECLARATION, element, text
+from mastaba.web.response import Response, message
 from mastaba_wms.versions import Version
 
 _MEDIA_TYPES: Final = {

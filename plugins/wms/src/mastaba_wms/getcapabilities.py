@@ -6,20 +6,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from mastaba import inspire
-from mastaba.featureinfo.answers import INFO_FORMATS
-from mastaba.http.markup import DECLARATION, element, leaf, optional_leaf
-from mastaba.http.response import Document
+from mastaba.services import inspire
+from mastaba.services.featureinfo.answers import INFO_FORMATS
+from mastaba.web.markup import DECLARATION, element, leaf, optional_leaf
+from mastaba.web.response import Document
 from mastaba_wms import params
 from mastaba_wms.layers import LayerWriter, keyword_list
 from mastaba_wms.params import Exceptions
 from mastaba_wms.versions import Version, negotiated
 
 if TYPE_CHECKING:
-    from mastaba.http.request import Request
-    from mastaba.http.response import Response
     from mastaba.model.crs_offer import CRSOffer
     from mastaba.model.settings import Contact, ServiceSettings, Settings
+    from mastaba.web.request import Request
+    from mastaba.web.response import Response
     from mastaba_wms.published import PublishedLayer
 
 _DEFAULT_ROOT: Final = "WMS layers"

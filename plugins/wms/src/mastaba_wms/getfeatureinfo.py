@@ -7,17 +7,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from mastaba.errors import UnsupportedFormatError
-from mastaba.featureinfo.answers import (
+from mastaba.model.bbox import BoundingBox
+from mastaba.services.featureinfo.answers import (
     INFO_FORMATS,
     PixelAnswer,
     position_of,
     value_texts,
     written,
 )
-from mastaba.featureinfo.external import ExternalAnswer, ExternalQuery, ExternalWMS
-from mastaba.http.request import printable
-from mastaba.http.response import Response, content_disposition
-from mastaba.model.bbox import BoundingBox
+from mastaba.services.featureinfo.external import ExternalAnswer, ExternalQuery, ExternalWMS
+from mastaba.web.request import printable
+from mastaba.web.response import Response, content_disposition
 from mastaba_wms import params
 from mastaba_wms.errors import InvalidPointError, LayerNotDefinedError, LayerNotQueryableError
 from mastaba_wms.mapquery import MapQueries, MapQuery
@@ -25,7 +25,7 @@ from mastaba_wms.published import PublishedLayer
 from mastaba_wms.versions import Version
 
 if TYPE_CHECKING:
-    from mastaba.service import Site
+    from mastaba.services.base import Site
 
 # Answers from another server come from our origin; their scripts and forms must not run there.
 _FOREIGN: Final = [

@@ -8,9 +8,9 @@ from urllib.parse import quote
 
 from mastaba.encoding.base import Encoder
 from mastaba.errors import InvalidParameterError, UnsupportedFormatError
-from mastaba.http.request import printable
-from mastaba.http.response import Response, content_disposition
 from mastaba.model.style import Style
+from mastaba.web.request import printable
+from mastaba.web.response import Response, content_disposition
 from mastaba_wms import params
 from mastaba_wms.published import PublishedLayer, find
 

@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Final
 
 from mastaba.encoding.base import Encoder
 from mastaba.errors import UnsupportedFormatError
-from mastaba.http.body import spooled
-from mastaba.http.response import content_disposition
+from mastaba.web.body import spooled
+from mastaba.web.response import content_disposition
 from mastaba_wms import params
 from mastaba_wms.mapquery import MapQueries, MapQuery
 
 if TYPE_CHECKING:
-    from mastaba.http.request import Request
-    from mastaba.http.response import Response
     from mastaba.render.encoded_map import EncodedMap
     from mastaba.render.engine import PreparedMap
-    from mastaba.render.request import MapImage, Pixels
-    from mastaba.service import Site
+    from mastaba.render.map_request import MapImage, Pixels
+    from mastaba.services.base import Site
+    from mastaba.web.request import Request
+    from mastaba.web.response import Response
 
 # Clients such as GDAL expect a JPEG to have three channels for any layer (wms.md section 3.4).
 _ALWAYS_RGB: Final = "jpeg"
@@ -50,7 +50,7 @@ class GetMap:
         query = self._drawable(query)
         prepared = self._site.renderer.prepare(query.map)
         # Loaded on first use, like the renderer.
-        from mastaba.http.map_response import cache_control, drawn_response, identity_of
+        from mastaba.web.map_response import cache_control, drawn_response, identity_of
 
         encoded = _encoded_map(query, prepared)
         wanted, media_type = query.map, query.encoder.media_type

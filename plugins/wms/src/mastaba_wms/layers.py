@@ -7,12 +7,12 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from mastaba.http.markup import coordinate, decimal, element, leaf, optional_leaf
 from mastaba.model.bbox import WORLD, BoundingBox
 from mastaba.model.crs import CRS, Equivalences
 from mastaba.model.extent import bbox_in, geographic_extent
 from mastaba.model.layer import Attribution, Layer, Metadata
 from mastaba.model.style import Style
+from mastaba.web.markup import coordinate, decimal, element, leaf, optional_leaf
 from mastaba_wms.getlegendgraphic import DEFAULT_FORMAT, legend_url
 from mastaba_wms.published import PublishedLayer
 from mastaba_wms.versions import Version

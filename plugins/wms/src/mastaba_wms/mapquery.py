@@ -12,10 +12,10 @@ from mastaba.errors import (
     MissingParameterError,
     UnsupportedFormatError,
 )
-from mastaba.http.request import printable
 from mastaba.model.crs import CRS
 from mastaba.model.settings import MapSettings
-from mastaba.render.request import Background, MapLayer, MapRequest
+from mastaba.render.map_request import Background, MapLayer, MapRequest
+from mastaba.web.request import printable
 from mastaba_wms import params
 from mastaba_wms.errors import UnsupportedCRSError
 from mastaba_wms.params import Exceptions

@@ -15,8 +15,8 @@ from mastaba.errors import (
     MissingParameterError,
     UnsupportedOperationError,
 )
-from mastaba.http.request import printable
 from mastaba.model.bbox import BoundingBox
+from mastaba.web.request import printable
 from mastaba_wms.versions import OF_REQUESTS, Version, named
 
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from mastaba.errors import InvalidParameterError, UnsupportedOperationError
-from mastaba.http.request import Request, parse_query, printable
-from mastaba.http.xml import Element, NotXMLError, read_elements
+from mastaba.web.request import Request, parse_query, printable
+from mastaba.web.xml import Element, NotXMLError, read_elements
 from mastaba_wms.errors import BindingError
 
 _FORM: Final = "application/x-www-form-urlencoded"

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from mastaba.http.request import printable
 from mastaba.model.crs_offer import CRSOffer, LayerCRS
 from mastaba.model.layer import Layer
 from mastaba.model.style import Style
+from mastaba.web.request import printable
 from mastaba_wms.errors import LayerNotDefinedError, StyleNotDefinedError
 
 

@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from mastaba.errors import RequestError, UnknownPathError, public_message
-from mastaba.featureinfo.external import ExternalWMS
-from mastaba.http.request import Request
-from mastaba.http.response import Response
 from mastaba.model.crs_offer import CRSOffer
 from mastaba.model.layer import Layer
 from mastaba.model.settings import ServiceSettings
-from mastaba.service import RootEntry, Service, Site
+from mastaba.services.base import RootEntry, Service, Site
+from mastaba.services.featureinfo.external import ExternalWMS
+from mastaba.web.request import Request
+from mastaba.web.response import Response
 from mastaba_wms import params, post
 from mastaba_wms.errors import error_response
 from mastaba_wms.getcapabilities import GetCapabilities, Offer

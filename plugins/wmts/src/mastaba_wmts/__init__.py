@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from mastaba import hookimpl
 
 if TYPE_CHECKING:
-    from mastaba.service import Service
+    from mastaba.services.base import Service
 
 
 @hookimpl

@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import attrgetter
 from typing import Final
 
-from mastaba.http.markup import coordinate, decimal, element, leaf, optional_leaf, text
-from mastaba.http.tile_styles import listed_styles
 from mastaba.model.bbox import BoundingBox
 from mastaba.model.crs import CRS
 from mastaba.model.extent import bbox_in
@@ -16,6 +14,8 @@ from mastaba.model.layer import Layer
 from mastaba.model.style import Legend, Style
 from mastaba.model.tile_matrix_set import TileLimits, TileMatrix, TileMatrixSet
 from mastaba.model.tile_matrix_set_link import TileMatrixSetLink, links
+from mastaba.tiles.styles import listed_styles
+from mastaba.web.markup import coordinate, decimal, element, leaf, optional_leaf, text
 from mastaba_wmts import rest
 from mastaba_wmts.params import INFO_EXTENSIONS, INFO_FORMATS
 

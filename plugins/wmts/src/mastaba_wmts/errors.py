@@ -22,8 +22,8 @@ from mastaba.errors import (
     UnsupportedOperationError,
     public_message,
 )
-from mastaba.http.markup import DECLARATION, element, leaf
-from mastaba.http.response import Response, message
+from mastaba.web.markup import DECLARATION, element, leaf
+from mastaba.web.response import Response, message
 
 REPORT_MEDIA_TYPE: Final = "text/xml"
 

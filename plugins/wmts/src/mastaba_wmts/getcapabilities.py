@@ -6,20 +6,20 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
-from mastaba.http.markup import DECLARATION, element, leaf, optional_leaf
-from mastaba.http.response import Document
-from mastaba.inspire import COMMON_NAMESPACE, COMMON_SCHEMA, extended_capabilities
 from mastaba.model.format import Codec
+from mastaba.services.inspire import COMMON_NAMESPACE, COMMON_SCHEMA, extended_capabilities
+from mastaba.web.markup import DECLARATION, element, leaf, optional_leaf
+from mastaba.web.response import Document
 from mastaba_wmts import rest
 from mastaba_wmts.contents import contents, keywords
 from mastaba_wmts.params import VERSION, CapabilitiesRequest
 
 if TYPE_CHECKING:
     from mastaba.catalogue import Catalogue
-    from mastaba.http.request import Request
-    from mastaba.http.response import Response
     from mastaba.model.layer import Layer
     from mastaba.model.settings import Contact, ServiceSettings
+    from mastaba.web.request import Request
+    from mastaba.web.response import Response
 
 # Sections and INSPIRE allow 34 different documents, but clients request two or three. The most
 # recently used documents are cached; their parts are always cached.

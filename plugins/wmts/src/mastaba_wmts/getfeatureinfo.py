@@ -6,19 +6,19 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from mastaba.errors import TileNotFoundError, UnsupportedOperationError
-from mastaba.http.markup import decimal
-from mastaba.http.response import Response, content_disposition
-from mastaba.http.tile_response import TilePublisher, check_limits
 from mastaba.model.crs import CRS
 from mastaba.model.layer import FeatureInfo
 from mastaba.model.tile_matrix_set import TileLimits, TileMatrix
+from mastaba.tiles.stored import TilePublisher, check_limits
+from mastaba.web.markup import decimal
+from mastaba.web.response import Response, content_disposition
 from mastaba_wmts.errors import PointOutOfRangeError, UpstreamError
 from mastaba_wmts.gettile import GetTile
 from mastaba_wmts.params import FeatureInfoRequest, info_format, tile_index
 
 if TYPE_CHECKING:
-    from mastaba.featureinfo.external import ExternalAnswer, ExternalWMS
-    from mastaba.service import Site
+    from mastaba.services.base import Site
+    from mastaba.services.featureinfo.external import ExternalAnswer, ExternalWMS
     from mastaba_wmts.gettile import Publisher
 
 
@@ -48,7 +48,7 @@ class GetFeatureInfo:
             SlabFormatError, StorageError: the tile cannot be read.
         """
         # Loaded on first use: other requests do not need it.
-        from mastaba.featureinfo.answers import PixelAnswer, position_of, written
+        from mastaba.services.featureinfo.answers import PixelAnswer, position_of, written
 
         layer = self._tiles.layer(wanted.tile.layer)
         if layer.feature_info is None:
@@ -129,7 +129,7 @@ class GetFeatureInfo:
         media_type: str,
     ) -> ExternalAnswer:
         """Return the answer of another WMS, which receives the tile as a map."""
-        from mastaba.featureinfo import external
+        from mastaba.services.featureinfo import external
 
         bbox = matrix.bbox_of(TileLimits(tile_row, tile_row, tile_col, tile_col))
         corners = [bbox.xmin, bbox.ymin, bbox.xmax, bbox.ymax]
@@ -151,7 +151,7 @@ class GetFeatureInfo:
 
     @cached_property
     def _external(self) -> ExternalWMS:
-        from mastaba.featureinfo.external import ExternalWMS
+        from mastaba.services.featureinfo.external import ExternalWMS
 
         return ExternalWMS()
 

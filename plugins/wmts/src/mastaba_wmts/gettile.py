@@ -16,19 +16,19 @@ from mastaba.errors import (
     UnknownNameError,
     UnsupportedFormatError,
 )
-from mastaba.http.request import Request, printable
-from mastaba.http.response import Response
-from mastaba.http.tile_response import TilePublisher, check_limits
-from mastaba.http.tile_styles import listed_styles, publishers_by_style
 from mastaba.model.layer import Layer
 from mastaba.model.style import Style
 from mastaba.model.tile_matrix_set import TileLimits, TileMatrixSet
 from mastaba.model.tile_matrix_set_link import links
+from mastaba.tiles.stored import TilePublisher, check_limits
+from mastaba.tiles.styles import listed_styles, publishers_by_style
+from mastaba.web.request import Request, printable
+from mastaba.web.response import Response
 from mastaba_wmts.params import TileRequest, tile_index
 
 if TYPE_CHECKING:
-    from mastaba.http.derived_tile import DerivedTilePublisher
-    from mastaba.service import Site
+    from mastaba.services.base import Site
+    from mastaba.tiles.derived import DerivedTilePublisher
 
     Publisher = TilePublisher | DerivedTilePublisher
 
@@ -182,7 +182,7 @@ def _stored_tiles(layer: Layer, site: Site) -> _SetTiles:
 def _derived_tiles(layer: Layer, site: Site) -> dict[str, _SetTiles]:
     """Return the tiles of a layer's extra sets, by own and by published identifier."""
     # Loaded on first use: stored tiles need no rendering.
-    from mastaba.http.derived_tile import DerivedTilePublisher
+    from mastaba.tiles.derived import DerivedTilePublisher
 
     default = _default_style(layer)
     found: dict[str, _SetTiles] = {}

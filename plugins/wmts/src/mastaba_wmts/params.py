@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import Final, NamedTuple
 
 from mastaba.errors import InvalidParameterError, MissingParameterError
-from mastaba.http.request import printable
+from mastaba.web.request import printable
 from mastaba_wmts.errors import VersionNegotiationError
 
 VERSION: Final = "1.0.0"

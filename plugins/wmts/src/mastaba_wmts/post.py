@@ -7,8 +7,8 @@ from typing import Final
 from urllib.parse import urlencode
 
 from mastaba.errors import MissingParameterError, UnsupportedOperationError
-from mastaba.http.request import Request, parse_query, printable
-from mastaba.http.xml import Element, NotXMLError, read_elements
+from mastaba.web.request import Request, parse_query, printable
+from mastaba.web.xml import Element, NotXMLError, read_elements
 
 FORM: Final = "application/x-www-form-urlencoded"
 

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from mastaba.errors import UnknownPathError
-from mastaba.http.request import Request
-from mastaba.http.response import Response, preferred_media_type
 from mastaba.model.layer import Layer
 from mastaba.model.settings import ServiceSettings
-from mastaba.service import RootEntry, Service, Site
+from mastaba.services.base import RootEntry, Service, Site
+from mastaba.web.request import Request
+from mastaba.web.response import Response, preferred_media_type
 from mastaba_wmts import params, post, rest
 from mastaba_wmts.errors import BindingError, NotAcceptableError, error_response
 from mastaba_wmts.getcapabilities import GetCapabilities

@@ -14,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from mastaba.render.request import Pixels
+from mastaba.render.map_request import Pixels
 
 Bytes = npt.NDArray[np.uint8]
 Float32 = npt.NDArray[np.float32]

@@ -30,7 +30,7 @@ from mastaba_viewer.sources.wmts import wmts_source
 
 if TYPE_CHECKING:
     from mastaba.model.layer import Layer
-    from mastaba.service import Site
+    from mastaba.services.base import Site
 
 
 def sources(layer: Layer, site: Site) -> list[dict[str, Any]]:

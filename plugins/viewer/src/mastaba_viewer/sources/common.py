@@ -10,7 +10,7 @@ from mastaba.model.crs_offer import CRSOffer
 
 if TYPE_CHECKING:
     from mastaba.model.layer import Layer
-    from mastaba.service import Service, Site
+    from mastaba.services.base import Service, Site
 
 _SHOWN: Final = ("image/png", "image/jpeg", "image/webp")
 

@@ -18,7 +18,7 @@ from mastaba_viewer.sources.common import (
 if TYPE_CHECKING:
     from mastaba.model.layer import Layer
     from mastaba.model.style import Style
-    from mastaba.service import Site
+    from mastaba.services.base import Site
 
 _EXTENT: Final = {"CRS": "{CRS}", "BBOX": "{BBOX}", "WIDTH": "{WIDTH}", "HEIGHT": "{HEIGHT}"}
 _LEGEND_FORMAT: Final = "image/png"

@@ -1,0 +1,105 @@
+"""Hook specifications: everything that a plugin can add to Mastaba.
+
+A plugin is a distribution with an entry point in the group ``mastaba`` that names a module or
+package. Functions in it that are decorated with `mastaba.hookimpl` implement the hooks below. The
+core registers its own features through the same hooks.
+
+Hooks run once at start, never during a request. They return *classes*; the core reads their
+``name``, validates their settings and creates the instances. It is an error if two plugins provide
+the same name, or if a function marked ``hookimpl`` does not have the name of a hook.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+import pluggy
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, _SubParsersAction
+    from wsgiref.types import WSGIApplication
+
+    from mastaba.encoding.base import Encoder
+    from mastaba.services.base import Service, Site
+    from mastaba.storage.base import Storage
+
+hookspec = pluggy.HookspecMarker("mastaba")
+
+# ---------------------------------------------------------------- requests and responses
+
+
+@hookspec
+def register_services() -> Iterable[type[Service]]:  # type: ignore[empty-body]
+    """Provide protocol services, such as WMTS.
+
+    ``Service.name`` is the service's key in services.json and its default root path. The
+    service is active only if its section there contains ``"enabled": true``.
+
+    Returns:
+        Subclasses of `mastaba.services.base.Service`.
+    """
+
+
+@hookspec
+def register_encoders() -> Iterable[type[Encoder]]:  # type: ignore[empty-body]
+    """Provide encoders, which encode pixels in one media type.
+
+    Returns:
+        Subclasses of `mastaba.encoding.Encoder`; their ``media_type`` must be unique.
+    """
+
+
+@hookspec
+def wsgi_middleware(site: Site) -> Callable[[WSGIApplication], WSGIApplication] | None:
+    """Wrap the WSGI application, for example to count requests or to control access.
+
+    Called once for each loaded configuration.
+
+    Args:
+        site: the loaded configuration.
+
+    Returns:
+        A function that takes the application and returns a wrapped one, or None for no wrapper.
+        Wrappers are nested in the order of plugin names, the first one outermost.
+    """
+
+
+# ---------------------------------------------------------------- data sources
+
+
+@hookspec
+def register_storages() -> Iterable[type[Storage]]:  # type: ignore[empty-body]
+    """Provide storage drivers.
+
+    ``Storage.name`` is the prefix of paths (``s3`` for ``s3://…``) and, in upper case, the
+    ``storage.type`` of pyramid levels.
+
+    Returns:
+        Subclasses of `mastaba.storage.Storage`.
+    """
+
+
+# ---------------------------------------------------------------- the command line
+
+
+@hookspec
+def register_commands(subparsers: _SubParsersAction[ArgumentParser]) -> None:
+    """Add commands: ``mastaba NAME …``.
+
+    Each parser calls ``set_defaults(run=function)``; the function takes the parsed arguments
+    (an ``argparse.Namespace``) and returns the exit status. Their attribute ``plugins`` contains
+    the loaded plugins.
+
+    Args:
+        subparsers: subparsers of the ``mastaba`` command; call its ``add_parser``.
+    """
+
+
+def hook_names() -> list[str]:
+    """Return the names of all hooks, sorted."""
+    return sorted(
+        name
+        for name, value in globals().items()
+        if callable(value) and hasattr(value, "mastaba_spec")
+    )

@@ -1,0 +1,183 @@
+"""The WSGI application: passes each request to its service."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from mastaba import cancellation
+from mastaba.errors import (
+    ClientGoneError,
+    OverloadedError,
+    RequestError,
+    SlabFormatError,
+    StorageError,
+)
+from mastaba.server.access import with_access_lines
+from mastaba.server.debug import with_debug_headers
+from mastaba.services.base import Service, Site
+from mastaba.web.body import SpooledBody
+from mastaba.web.cors import CrossOrigin
+from mastaba.web.masking import masked
+from mastaba.web.request import Request, utf8
+from mastaba.web.response import CLIENT_GONE, STATUS_LINES, Response, message
+
+logger = logging.getLogger("mastaba.request")
+
+StartResponse = Callable[[str, list[tuple[str, str]]], Any]
+WSGICallable = Callable[[dict[str, Any], Any], Iterable[bytes]]
+
+# Of services with equally long root paths, the first in this order answers
+# (services-config.md section 3); services not listed come last.
+_ORDER = ("health", "admin", "tms", "wmts", "ogcapi", "wms")
+
+
+class Application:
+    """The object that WSGI servers call. Its site can be swapped while requests are served.
+
+    The site with which a request began serves it to the end.
+    """
+
+    def __init__(self, site: Site) -> None:
+        self.swap(site)
+
+    def swap(self, site: Site) -> None:
+        """Serve another configuration from the next request on."""
+        entry: WSGICallable = SiteApplication(site)
+        for wrap in reversed(site.plugins.middleware(site)):
+            entry = wrap(entry)
+        if site.debug:
+            entry = with_debug_headers(entry, site)
+        if site.access != "off":
+            entry = with_access_lines(entry, site.access, steps=site.debug)
+        self.site = site
+        self._entry = entry
+
+    def __call__(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+        return self._entry(environ, start_response)
+
+
+class SiteApplication:
+    """The WSGI application of one site."""
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+        self._scoreboard = site.scoreboard
+        self._timeout = site.request_timeout
+        self._cors = CrossOrigin(site.catalogue.settings.cors)
+        services = sorted(site.services.values(), key=_rank)
+        self._routes: dict[str, Service] = {}
+        for service in services:
+            self._routes.setdefault(service.settings.root_path, service)
+        self._depths = sorted({path.count("/") for path in self._routes}, reverse=True)
+
+    def __call__(self, environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
+        scoreboard = self._scoreboard
+        row = scoreboard.begin()
+        cancellation.begin(environ.get(cancellation.CLIENT), self._timeout, row.sign)
+        try:
+            response = self._answer(environ)
+            # A copy: a service may send the same response again.
+            headers = [*response.headers, *self._cors.headers(environ)]
+            body = response.body
+            status = response.status
+            if status not in (204, 304):
+                headers.append(("Content-Length", str(len(body))))
+            start_response(STATUS_LINES[status], headers)
+            if isinstance(body, SpooledBody):
+                if environ["REQUEST_METHOD"] != "HEAD":
+                    return body
+                body.close()
+                return []
+            return [] if environ["REQUEST_METHOD"] == "HEAD" or not body else [body]
+        finally:
+            cancellation.end()
+            scoreboard.end(row)
+
+    def _answer(self, environ: dict[str, Any]) -> Response:
+        path: str = environ.get("SCRIPT_NAME", "") + environ.get("PATH_INFO", "")
+        if not path.isascii():
+            path = utf8(path)
+        if path.endswith("/"):
+            path = path[:-1]
+        method: str = environ["REQUEST_METHOD"]
+        query: str = environ.get("QUERY_STRING", "")
+        service, below = self._route(path)
+        if service is None or (service.is_fallback and below not in service.fallback_paths):
+            return _plain_error(404, "Not Found", "Unknown request path")
+        request = Request("GET" if method == "HEAD" else method, below, query, environ)
+        if not (service.always_on or self._site.catalogue.settings.enabled):
+            return _plain_error(503, "Service unavailable", "The services are turned off")
+        if request.method not in service.allowed_methods:
+            return self._other_method(request, service)
+        try:
+            response = service.respond(request)
+            if response.status not in STATUS_LINES:
+                raise ValueError(f"{response.status} is no HTTP status")
+            return response
+        except Exception as error:  # noqa: BLE001 - the last line of defence: nothing escapes
+            return self._report(error, request, service)
+
+    def _route(self, path: str) -> tuple[Service | None, str]:
+        """Return the service with the longest root path on whole segments, and the path below."""
+        for depth in self._depths:
+            end = 0
+            for _ in range(depth):
+                end = path.find("/", end + 1)
+                if end < 0:
+                    end = len(path)
+                    break
+            service = self._routes.get(path[:end])
+            if service is not None:
+                return service, path[end:]
+        return None, path
+
+    def _other_method(self, request: Request, service: Service) -> Response:
+        allowed = ", ".join(dict.fromkeys(("HEAD", "OPTIONS", *service.allowed_methods)))
+        if request.method != "OPTIONS":
+            response = _plain_error(405, "Method Not Allowed", "The method is not allowed here")
+            response.headers.append(("Allow", allowed))
+            return response
+        return Response(204, [("Allow", allowed), *self._cors.preflight(request.environ, allowed)])
+
+    def _report(self, error: Exception, request: Request, service: Service) -> Response:
+        if isinstance(error, ClientGoneError):
+            return Response(CLIENT_GONE, [])
+        if isinstance(error, StorageError | SlabFormatError):
+            logger.error("%s: %s", _described(request, service), error)
+        elif not isinstance(error, RequestError | OverloadedError):
+            logger.error("%s failed", _described(request, service), exc_info=error)
+        try:
+            return _with_status_of(error, service.error_response(error, request))
+        except Exception as second:
+            logger.error("%s: no report", _described(request, service), exc_info=second)
+            return _plain_error(500, "Internal issue", "Routing error")
+
+
+def _with_status_of(error: Exception, report: Response) -> Response:
+    """Return a report with the status that an error has in every protocol, if it has one.
+
+    A report that is not an HTTP error, such as an image, is unchanged.
+    """
+    if report.status >= 400 and isinstance(error, OverloadedError):
+        report.status = 503
+        report.headers.append(("Retry-After", str(error.retry_after)))
+    return report
+
+
+def _described(request: Request, service: Service) -> str:
+    query = f"?{masked(request.query_string)}" if request.query_string else ""
+    return f"{request.method} {service.settings.root_path}{request.path}{query}"[:2000]
+
+
+def _rank(service: Service) -> int:
+    if service.name == "root":  # gives way to any service that is configured at "/"
+        return len(_ORDER) + 1
+    return _ORDER.index(service.name) if service.name in _ORDER else len(_ORDER)
+
+
+def _plain_error(status: int, error: str, description: str) -> Response:
+    text = json.dumps({"error": error, "error_description": description})
+    return message(status, text, "application/json")

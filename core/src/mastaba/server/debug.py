@@ -1,0 +1,59 @@
+"""Headers that show the process, configuration and stored tile behind a response."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from mastaba import trace
+from mastaba.errors import MastabaError
+from mastaba.server.logs import escaped
+from mastaba.slab.lookup import look_up
+
+if TYPE_CHECKING:
+    from mastaba.services.base import Site
+    from mastaba.slab.reader import LevelReader
+
+
+def with_debug_headers(
+    application: Callable[[dict[str, Any], Any], Iterable[bytes]], site: Site
+) -> Callable[[dict[str, Any], Any], Iterable[bytes]]:
+    """Wrap a WSGI application so that responses show their worker and the state of the site.
+
+    ``X-Mastaba-Generation`` is the number of the configuration (1 at the start), a point, and
+    the number of changes made to it since. ``X-Mastaba-Worker`` is the process id.
+    ``X-Mastaba-Tile`` is the location of a stored tile, or the reason why it is missing.
+    """
+    generation = ("X-Mastaba-Generation", f"{site.generation}.{site.revision}")
+
+    def wrapped(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+        def start(status: str, headers: list[tuple[str, str]], exc_info: Any = None) -> Any:
+            # Not known earlier: the application is created before the fork.
+            more = [*headers, generation, ("X-Mastaba-Worker", str(os.getpid()))]
+            notes = trace.current()
+            if notes is not None and notes.tile is not None:
+                more.append(("X-Mastaba-Tile", _tile(*notes.tile)))
+            if exc_info is None:
+                return start_response(status, more)
+            return start_response(status, more, exc_info)
+
+        if trace.current() is not None:
+            return application(environ, start)
+        trace.begin()
+        try:
+            return application(environ, start)
+        finally:
+            trace.end()
+
+    return wrapped
+
+
+def _tile(reader: LevelReader, row: int, col: int) -> str:
+    try:
+        text = str(look_up(reader, row, col))
+    except MastabaError as error:
+        text = f"unreadable; reason={json.dumps(str(error))}"
+    # A header must be Latin-1 without line breaks.
+    return escaped(text).encode("ascii", "backslashreplace").decode()

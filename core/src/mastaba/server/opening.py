@@ -1,0 +1,83 @@
+"""Opening a configuration: from server.json to a site that can serve."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from typing import TYPE_CHECKING
+
+from mastaba.config.faults import Faults
+from mastaba.config.load import load_catalogue
+from mastaba.config.server import ServerConfig, load_server
+from mastaba.environment import Environment
+from mastaba.errors import ConfigurationError
+from mastaba.plugins.manager import Plugins
+from mastaba.server.logs import log_faults
+from mastaba.services.base import Site
+from mastaba.services.scoreboard import Scoreboard
+
+if TYPE_CHECKING:
+    from mastaba.catalogue import Catalogue
+
+logger = logging.getLogger("mastaba")
+
+
+def read_server_config(file: str, plugins: Plugins, faults: Faults) -> ServerConfig:
+    """Return the contents of server.json.
+
+    Raises:
+        ConfigurationError: it cannot be used; contains all errors.
+    """
+    server = load_server(file, plugins, faults)
+    if server is None:
+        raise ConfigurationError(faults.errors)
+    return server
+
+
+def open_site(
+    server: ServerConfig,
+    plugins: Plugins,
+    scoreboard: Scoreboard,
+    faults: Faults,
+    environment: Environment | None = None,
+    generation: int = 1,
+    previous: Catalogue | None = None,
+) -> Site:
+    """Load everything that server.json names, and create the enabled services.
+
+    Layers with an error stay as they were, or are left out; their problems are in ``faults``.
+
+    Args:
+        generation: 1 at the start, one more with each reload.
+        previous: catalogue published now, None at the start.
+
+    Raises:
+        ConfigurationError: services.json or the layer list cannot be used; contains all errors.
+    """
+    catalogue = load_catalogue(server, plugins, environment or Environment(), faults, previous)
+    if catalogue is None:
+        raise ConfigurationError(faults.errors)
+    site = Site(
+        catalogue,
+        plugins,
+        scoreboard,
+        started=time.time(),
+        main_pid=os.getpid(),
+        generation=generation,
+        debug=server.debug,
+        access=server.logger.access,
+        request_timeout=server.request_timeout,
+    )
+    site.open_services()
+    return site
+
+
+def log_findings(site: Site, faults: Faults) -> None:
+    """Log the problems of the configuration of a site, and the layers affected."""
+    log_faults(faults.all)
+    missing, outdated = site.catalogue.missing_layers, site.catalogue.outdated_layers
+    if missing:
+        logger.error("layers left out because of faults: %s", ", ".join(sorted(missing)))
+    if outdated:
+        logger.error("layers with faults, which stay as they were: %s", ", ".join(sorted(outdated)))

@@ -1,0 +1,152 @@
+"""The configuration that a process serves, and changes to it while it is served."""
+
+from __future__ import annotations
+
+import copy
+import errno
+import logging
+import threading
+from typing import TYPE_CHECKING
+
+from mastaba.config.changes import with_layer, with_services, without_layer
+from mastaba.config.faults import Faults
+from mastaba.config.kept_layers import forget_layer, keep_layer
+from mastaba.errors import ChangeRefusedError, MastabaError
+from mastaba.model.fault import Fault, Severity
+from mastaba.server.logs import log_faults
+from mastaba.services.change import Action, Change
+
+if TYPE_CHECKING:
+    from mastaba.catalogue import Catalogue
+    from mastaba.config.server import ServerConfig
+    from mastaba.plugins.manager import Plugins
+    from mastaba.server.app import Application
+    from mastaba.server.control import WorkerLink
+    from mastaba.services.base import Site
+
+
+logger = logging.getLogger("mastaba")
+
+
+class Publication:
+    """Changes to what an application serves.
+
+    In a single process, `submit` applies them. In a worker that is connected to its supervisor,
+    it sends them there; the supervisor calls `carry_out`, then each worker calls `follow`.
+
+    Args:
+        application: each change replaces its site.
+        server: location of styles and tile matrix sets.
+        plugins: installed ones, whose settings layers may contain.
+    """
+
+    def __init__(self, application: Application, server: ServerConfig, plugins: Plugins) -> None:
+        self._application = application
+        self._server = server
+        self._plugins = plugins
+        self._lock = threading.Lock()
+        self._link: WorkerLink | None = None
+        application.site.submit = self.submit
+
+    def connect(self, link: WorkerLink) -> None:
+        """Send changes to the supervisor from now on, and follow those that it makes."""
+        self._link = link
+        link.follow(lambda change: self.follow(Change.from_json(change)))
+
+    def submit(self, change: Change) -> None:
+        """Apply a change in all processes; return when all of them have it.
+
+        Raises:
+            ChangeRefusedError: no process has applied it.
+        """
+        if self._link is None:
+            self.carry_out(change)
+        else:
+            self._link.submit(change.to_json())
+
+    def carry_out(self, change: Change) -> None:
+        """Apply a change in this process, before all others, and save it if required.
+
+        Raises:
+            ChangeRefusedError: it is not applied.
+        """
+        with self._lock:
+            site = self._application.site
+            _check(change, site.catalogue)
+            self._make(change, keep=True)
+
+    def follow(self, change: Change) -> None:
+        """Apply a change that another process has carried out.
+
+        Raises:
+            ChangeRefusedError: it cannot be applied here.
+        """
+        with self._lock:
+            self._make(change, keep=False)
+
+    def _make(self, change: Change, *, keep: bool) -> None:
+        site = self._application.site
+        faults = Faults()
+        try:
+            changed = site.changed(self._catalogue(change, site, faults))
+            if keep:
+                _keep(change, site)
+            self._application.swap(changed)
+        except ChangeRefusedError:
+            raise
+        except MastabaError as error:
+            raise ChangeRefusedError("failed", str(error)) from error
+        if keep:
+            logger.info("changed: %s %s", change.action, change.layer)
+            log_faults(faults.all)
+
+    def _catalogue(self, change: Change, site: Site, faults: Faults) -> Catalogue:
+        catalogue = site.catalogue
+        match change.action:
+            case Action.DELETE_LAYER:
+                return without_layer(catalogue, change.layer)
+            case Action.ENABLE_SERVICES | Action.DISABLE_SERVICES:
+                return with_services(catalogue, enabled=change.action is Action.ENABLE_SERVICES)
+        # Validation may remove invalid values; other processes get the document as sent.
+        document = copy.deepcopy(change.document)
+        changed = with_layer(catalogue, self._server, self._plugins, change.layer, document, faults)
+        if changed is None:
+            raise ChangeRefusedError("faulty", _told(faults.errors))
+        return changed
+
+
+def _check(change: Change, catalogue: Catalogue) -> None:
+    exists = change.layer in catalogue.layers
+    if change.action is Action.CREATE_LAYER and exists:
+        raise ChangeRefusedError("exists", f"the layer {change.layer!r} exists already")
+    if change.action in (Action.REPLACE_LAYER, Action.DELETE_LAYER) and not exists:
+        raise ChangeRefusedError("unknown", f"there is no layer {change.layer!r}")
+
+
+def _keep(change: Change, site: Site) -> None:
+    """Write or remove the descriptor of a layer in the layer directories of services."""
+    services = site.catalogue.services
+    for name, settings in services.items():
+        directory = site.plugins.services[name].layer_directory(settings)
+        if directory is None:
+            continue
+        try:
+            if change.action in (Action.CREATE_LAYER, Action.REPLACE_LAYER):
+                keep_layer(directory, change.layer, change.document)
+            elif change.action is Action.DELETE_LAYER:
+                forget_layer(directory, change.layer)
+        except OSError as error:
+            if error.errno == errno.ENAMETOOLONG:
+                reason = "the identifier of the layer is too long for a file name"
+                raise ChangeRefusedError("faulty", reason) from error
+            raise ChangeRefusedError(
+                "failed", f"the layer cannot be kept in {directory}: {error.strerror}"
+            ) from error
+
+
+def _told(faults: tuple[Fault, ...]) -> str:
+    return "; ".join(
+        f"{fault.file}: {fault.path}: {fault.reason}"
+        for fault in faults
+        if fault.severity is Severity.ERROR
+    )

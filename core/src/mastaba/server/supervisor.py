@@ -1,0 +1,522 @@
+"""The parent process: forks workers, replaces, reloads and stops them gracefully."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import select
+import signal
+import socket
+import sys
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+from mastaba.errors import ChangeRefusedError, MastabaError
+from mastaba.server.control import Change, Channel, Coordinator, WorkerLink
+from mastaba.server.notify import Notifier
+
+logger = logging.getLogger(__name__)
+
+STOP_SIGNALS = (signal.SIGQUIT, signal.SIGTERM, signal.SIGINT)
+# SIGUSR1 is for the workers; one that reaches the parent must not kill it.
+_SIGNALS = (*STOP_SIGNALS, signal.SIGHUP, signal.SIGCHLD, signal.SIGUSR1)
+# Seconds. A worker that lived this long was healthy: its successor starts at once.
+_HEALTHY_AGE = 5.0
+_FIRST_DELAY = 0.1
+_LONGEST_DELAY = 10.0
+# New workers that may exit before a reload fails: one crash does not prove a bad configuration.
+_TOLERATED_ENDS = 2
+# Seconds between two checks of the workers.
+_WATCH_PERIOD = 1.0
+# Seconds. A retired worker gets less time to respond: it still accepts connections.
+_RETIRED_TIMEOUT = 5.0
+# Seconds added to the time that a worker gives its running requests.
+_RETIRED_GRACE = 5.0
+
+
+class Watch(Protocol):
+    """Signs of life from workers, by worker index."""
+
+    def ticks(self, index: int) -> int:
+        """Return a number that changes as long as the worker's interpreter runs."""
+
+    def silence(self, index: int) -> float:
+        """Return the seconds since a request in the worker made progress."""
+
+
+class Generation(ABC):
+    """One configuration, as seen by the processes that serve it."""
+
+    @abstractmethod
+    def serve(self, link: WorkerLink | None) -> None:
+        """Serve requests until SIGTERM or SIGUSR1 arrives, finish those running, and return.
+
+        Called in each worker process. SIGUSR1 means that other workers continue to serve, so
+        keep-alive connections may be given to them. Must call ``link.ready`` when requests are
+        accepted.
+
+        Args:
+            link: link to the supervisor; None in a process without one.
+        """
+
+    def carry_out(self, change: Change) -> Change:
+        """Make a change in the supervisor; return the change for the workers.
+
+        Raises:
+            ChangeRefusedError: the change is refused.
+        """
+        raise ChangeRefusedError("unavailable", "changes are not possible")
+
+    def follow(self, change: Change) -> None:  # noqa: B027 - without changes, nothing to do
+        """Make a change that another generation has made while both are served."""
+
+
+@dataclass(slots=True)
+class _Child:
+    index: int
+    started: float
+    generation: Generation
+    ready: bool = False
+    retired: bool = False
+    """Stopping because others replace it; only the final stop waits for it."""
+    retired_at: float = 0.0
+    ticks: int = 0
+    still: float = 0.0
+    """Seconds for which it has not ticked while this process watched."""
+
+
+@dataclass(slots=True)
+class _Trial:
+    """A generation that has not yet proved that it can serve."""
+
+    generation: Generation
+    deadline: float
+    ends: int = 0
+
+
+class _StopOrdered(BaseException):
+    """Interrupts a reload or change in progress, which is no longer needed."""
+
+
+class Supervisor:
+    """Keeps a number of worker processes running.
+
+    SIGQUIT, SIGTERM and SIGINT stop gracefully: workers get SIGTERM, may finish their requests,
+    and are killed after ``stop_timeout`` seconds. SIGHUP reloads: the parent calls ``reload``,
+    which returns the next generation. If it raises, the error is logged and the present
+    generation stays. The workers of the next generation start first, on the same listening
+    socket. When all of them are ready, the present ones get SIGUSR1. If they exit or are not
+    ready in time, the present generation stays. While a reload runs, at most one further SIGHUP
+    is remembered. SIGPIPE is ignored. A worker that exits for any other reason is replaced, with
+    growing delays if it exits soon after its start.
+
+    :param generation: what the workers do. Each has an index that no other live worker has (the
+        lowest free number, so below twice ``workers`` during a reload). It exits with status 0
+        when ``serve`` returns, 1 when it raises. It ignores SIGINT, SIGQUIT, SIGHUP and SIGPIPE,
+        which are for the parent. A worker whose parent is gone gets SIGTERM, and is ended
+        ``stop_timeout`` seconds later.
+    :param workers: number of processes. 0 serves in the calling process, for front servers that
+        manage the processes themselves (mod_fcgid); SIGHUP is then ignored.
+    :param reload: see above. Without it SIGHUP is ignored.
+    :param stop_timeout: maximum duration of a graceful stop in seconds.
+    :param start_timeout: seconds in which the workers of a next generation must be ready.
+    :param notifier: reports the state of the parent to the service manager.
+    :param watch: signs of life from the workers. A worker that gives none for
+        ``worker_timeout`` seconds is killed and replaced. One in which a request makes no
+        progress for as long is replaced gracefully, and killed if it does not exit.
+    :param worker_timeout: see above.
+    :param is_reload_due: whether a SIGHUP arrived before it could be handled.
+    """
+
+    def __init__(
+        self,
+        generation: Generation,
+        *,
+        workers: int,
+        reload: Callable[[], Generation] | None = None,
+        stop_timeout: float = 30.0,
+        start_timeout: float = 60.0,
+        notifier: Notifier | None = None,
+        watch: Watch | None = None,
+        worker_timeout: float = 60.0,
+        is_reload_due: Callable[[], bool] = bool,
+    ) -> None:
+        self._generation = generation
+        self._trial: _Trial | None = None
+        self._workers = workers
+        self._reload = reload
+        self._stop_timeout = stop_timeout
+        self._start_timeout = start_timeout
+        self._notifier = notifier or Notifier()
+        self._children: dict[int, _Child] = {}
+        self._coordinator = Coordinator(
+            self._carry_out,
+            on_ready=self._on_ready,
+            replace=self._replace,
+            kill=lambda pid: _kill(pid, signal.SIGKILL),
+        )
+        self._watch = watch
+        self._worker_timeout = worker_timeout
+        self._watched = time.monotonic()
+        self._failures = 0
+        self._not_before = 0.0
+        self._reload_wanted = False
+        self._is_reload_due = is_reload_due
+        self._interruptible = False
+        self._lifeline = -1, -1
+        self._wakeup = -1, -1
+
+    @property
+    def generation(self) -> Generation:
+        """The generation that is served now."""
+        return self._generation
+
+    def run(self) -> int:
+        """Run until a graceful stop; return the exit status of the process, 0.
+
+        Must be called in the main thread.
+        """
+        signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+        if self._workers == 0:
+            signal.signal(signal.SIGHUP, signal.SIG_IGN)
+            self._generation.serve(None)
+            return 0
+        # Only the parent holds the writing end, so the workers notice when the parent is gone,
+        # however it died.
+        self._lifeline = os.pipe()
+        # A signal writes its number to this pipe, whichever thread receives it and whatever the
+        # main thread is doing.
+        self._wakeup = os.pipe()
+        for descriptor in self._wakeup:
+            os.set_blocking(descriptor, False)
+        wakeup = signal.set_wakeup_fd(self._wakeup[1], warn_on_full_buffer=False)
+        handlers = {number: signal.signal(number, self._handle) for number in _SIGNALS}
+        self._reload_wanted = self._is_reload_due()
+        try:
+            with contextlib.suppress(_StopOrdered):
+                self._loop()
+            self._stop()
+        finally:
+            signal.set_wakeup_fd(wakeup)
+            for number, handler in handlers.items():
+                signal.signal(number, handler)
+            for descriptor in (*self._lifeline, *self._wakeup):
+                os.close(descriptor)
+        return 0
+
+    def _handle(self, number: int, _frame: object) -> None:
+        # The pipe does the work. But reading a configuration must not delay a stop: the storage
+        # may hang.
+        if self._interruptible and number in STOP_SIGNALS:
+            self._interruptible = False
+            raise _StopOrdered
+
+    @contextlib.contextmanager
+    def _interrupted_by_stop(self) -> Iterator[None]:
+        self._interruptible = True
+        try:
+            with self._notifier.kept_alive():
+                yield
+        finally:
+            self._interruptible = False
+
+    def _loop(self) -> None:
+        while True:
+            numbers = self._wait(self._fill())
+            if not numbers.isdisjoint(STOP_SIGNALS):
+                return
+            self._look_after_workers()
+            self._reap()
+            self._settle_trial()
+            self._reload_wanted |= signal.SIGHUP in numbers
+            if self._reload_wanted and self._trial is None:
+                self._reload_wanted = False
+                self._renew()
+
+    def _wait(self, timeout: float | None) -> set[int]:
+        """Wait for signals and workers; return the set of signal numbers received."""
+        limits = [timeout, self._coordinator.timeout, self._notifier.timeout, _WATCH_PERIOD]
+        if self._trial is not None:
+            limits.append(max(0.0, self._trial.deadline - time.monotonic()))
+        poll = select.poll()
+        poll.register(self._wakeup[0], select.POLLIN)
+        channels = {channel.fileno(): channel for channel in self._coordinator.channels}
+        for descriptor, channel in channels.items():
+            events = select.POLLIN | (select.POLLOUT if channel.wants_to_send else 0)
+            poll.register(descriptor, events)
+        known = [limit for limit in limits if limit is not None]
+        for descriptor, _ in poll.poll(min(known) * 1000 if known else None):
+            if descriptor in channels:
+                self._coordinator.handle(channels[descriptor])
+        self._coordinator.tick()
+        self._notifier.tick()
+        try:
+            return set(os.read(self._wakeup[0], 4096))
+        except BlockingIOError:
+            return set()
+
+    # Workers
+
+    def _fill(self) -> float | None:
+        """Start the missing workers; return the seconds to wait if it is too early for that."""
+        delay = self._fill_with(self._generation, self._not_before)
+        # The number of starts during a reload is limited: no delay.
+        if self._trial is not None:
+            self._fill_with(self._trial.generation, 0.0)
+        return delay
+
+    def _fill_with(self, generation: Generation, not_before: float) -> float | None:
+        missing = self._workers - len(self._members(generation))
+        if missing <= 0:
+            return None
+        delay = not_before - time.monotonic()
+        if delay > 0:
+            return delay
+        try:
+            for _ in range(missing):
+                self._fork(generation)
+        except OSError as error:
+            logger.error("cannot start a worker: %s", error.strerror)
+            return self._postpone()
+        return None
+
+    def _members(self, generation: Generation) -> list[_Child]:
+        return [
+            child
+            for child in self._children.values()
+            if child.generation is generation and not child.retired
+        ]
+
+    def _postpone(self) -> float:
+        """Double the delay after each consecutive failure; return it in seconds."""
+        delay: float = min(_FIRST_DELAY * 2**self._failures, _LONGEST_DELAY)
+        self._failures += 1
+        self._not_before = time.monotonic() + delay
+        return delay
+
+    def _fork(self, generation: Generation) -> None:
+        used = {child.index for child in self._children.values()}
+        index = next(number for number in range(len(used) + 1) if number not in used)
+        with contextlib.suppress(OSError, ValueError):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        ours, theirs = socket.socketpair()
+        # A signal that reached the child too early would write to the parent's pipe.
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+        try:
+            pid = os.fork()
+            if pid == 0:
+                ours.close()
+                self._be_child(generation, WorkerLink(index, theirs))
+        except OSError:
+            ours.close()
+            raise
+        finally:
+            theirs.close()
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        ticks = 0 if self._watch is None else self._watch.ticks(index)
+        self._children[pid] = _Child(index, time.monotonic(), generation, ticks=ticks)
+        self._coordinator.add(Channel(pid, ours))
+        logger.debug("worker %d started, process %d", index, pid)
+
+    def _be_child(self, generation: Generation, link: WorkerLink) -> None:
+        """Run a worker process. Does not return."""
+        status = 1
+        try:
+            signal.set_wakeup_fd(-1)
+            for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
+                signal.signal(number, signal.SIG_IGN)
+            for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGCHLD):
+                signal.signal(number, signal.SIG_DFL)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
+            reading, writing = self._lifeline
+            for descriptor in (writing, *self._wakeup):
+                os.close(descriptor)
+            self._coordinator.abandon()
+            threading.Thread(
+                target=_watch_parent, args=(reading, self._stop_timeout), daemon=True
+            ).start()
+            generation.serve(link)
+            status = 0
+        except BaseException:
+            logger.exception("worker %d failed", link.index)
+        finally:
+            logging.shutdown()
+            # Skip the parent's clean-up, and do not wait for threads that hang.
+            os._exit(status)
+
+    def _reap(self) -> None:
+        for pid in list(self._children):
+            ended, status = os.waitpid(pid, os.WNOHANG)
+            if not ended:
+                continue
+            child = self._children.pop(pid)
+            self._coordinator.remove(pid)
+            if child.retired:
+                continue
+            if self._trial is not None and child.generation is self._trial.generation:
+                self._trial.ends += 1
+            elif time.monotonic() - child.started >= _HEALTHY_AGE:
+                self._failures = 0
+            else:
+                self._postpone()
+            code = os.waitstatus_to_exitcode(status)
+            reason = f"signal {-code}" if code < 0 else f"status {code}"
+            logger.error("worker %d, process %d, ended with %s", child.index, pid, reason)
+
+    def _retire(self, pid: int) -> None:
+        """Let a worker finish its requests while others replace it."""
+        child = self._children[pid]
+        child.retired, child.retired_at = True, time.monotonic()
+        _kill(pid, signal.SIGUSR1)
+
+    def _look_after_workers(self) -> None:
+        """Replace workers that hang, and kill retired ones that do not exit."""
+        now = time.monotonic()
+        elapsed = now - self._watched
+        if elapsed < _WATCH_PERIOD:
+            return
+        self._watched = now
+        # If this process was suspended, the workers may have been as well.
+        elapsed = min(elapsed, 2 * _WATCH_PERIOD)
+        for pid, child in list(self._children.items()):
+            reason = self._hangs(child, elapsed)
+            if child.retired and now - child.retired_at > self._stop_timeout + _RETIRED_GRACE:
+                reason = reason or "it does not end"
+            if reason:
+                logger.error("worker %d, process %d, is killed: %s", child.index, pid, reason)
+                child.still = 0.0
+                _kill(pid, signal.SIGKILL)
+            elif (
+                self._watch is not None
+                and child.ready
+                and self._watch.silence(child.index) > self._worker_timeout
+            ):
+                self._replace(pid, "a request in it makes no progress")
+
+    def _hangs(self, child: _Child, elapsed: float) -> str:
+        """Return why a worker must be killed; empty if it responds."""
+        if self._watch is None:
+            return ""
+        ticks = self._watch.ticks(child.index)
+        child.still = child.still + elapsed if ticks == child.ticks else 0.0
+        child.ticks = ticks
+        limit = (
+            self._worker_timeout if child.ready else max(self._start_timeout, self._worker_timeout)
+        )
+        if child.retired:
+            limit = min(limit, _RETIRED_TIMEOUT)
+        return f"it has not reacted for {limit:g} seconds" if child.still > limit else ""
+
+    # Messages from workers
+
+    def _on_ready(self, pid: int) -> None:
+        self._children[pid].ready = True
+        members = self._members(self._generation)
+        if self._trial is None and sum(child.ready for child in members) >= self._workers:
+            self._notifier.ready()
+
+    def _replace(self, pid: int, reason: str) -> None:
+        if not self._children[pid].retired:
+            logger.warning("process %d is replaced: %s", pid, reason)
+            self._retire(pid)
+
+    def _carry_out(self, change: Change) -> Change:
+        """Make a change in this process, in all generations served."""
+        with self._interrupted_by_stop():
+            if self._trial is None:
+                return self._generation.carry_out(change)
+            made = self._trial.generation.carry_out(change)
+            try:
+                self._generation.follow(made)
+            except Exception:
+                # This generation is retiring, and its workers that also fail are replaced.
+                logger.exception("a change could not be made in the previous configuration")
+            return made
+
+    # Reload
+
+    def _renew(self) -> None:
+        """Reload, and start the trial of the next generation if that succeeds."""
+        if self._reload is None:
+            logger.warning("SIGHUP ignored: there is nothing to reload")
+            return
+        self._notifier.reloading()
+        try:
+            with self._interrupted_by_stop():
+                generation = self._reload()
+        except Exception as error:
+            reason = str(error) if isinstance(error, MastabaError) else repr(error)
+            logger.error("reload failed, the present configuration stays in use: %s", reason)
+            logger.debug("reload failed", exc_info=True)
+            self._notifier.ready()
+            return
+        self._trial = _Trial(generation, time.monotonic() + self._start_timeout)
+
+    def _settle_trial(self) -> None:
+        """Switch to the next generation once it is ready, or discard it if it failed."""
+        trial = self._trial
+        if trial is None:
+            return
+        members = self._members(trial.generation)
+        if len(members) >= self._workers and all(child.ready for child in members):
+            previous, self._generation, self._trial = self._generation, trial.generation, None
+            self._failures, self._not_before = 0, 0.0
+            self._retire_all(previous)
+            logger.info("reload complete, the new configuration is in use")
+            self._notifier.ready()
+        elif trial.ends > _TOLERATED_ENDS or time.monotonic() >= trial.deadline:
+            self._trial = None
+            self._retire_all(trial.generation)
+            logger.error(
+                "reload failed: the new workers %s; the present configuration stays in use",
+                "die" if trial.ends > _TOLERATED_ENDS else "are not ready in time",
+            )
+            self._notifier.ready()
+
+    def _retire_all(self, generation: Generation) -> None:
+        for pid, child in self._children.items():
+            if child.generation is generation and not child.retired:
+                self._retire(pid)
+
+    # Stop
+
+    def _stop(self) -> None:
+        logger.info("stopping: requests under way are finished")
+        self._notifier.stopping()
+        self._trial = None
+        self._coordinator.close()
+        # Service managers may send SIGTERM right after the SIGQUIT of a graceful stop, so a second
+        # signal changes nothing.
+        for pid in self._children:
+            _kill(pid, signal.SIGTERM)
+        deadline = time.monotonic() + self._stop_timeout
+        for child in self._children.values():
+            child.retired = True
+        while self._children and (rest := deadline - time.monotonic()) > 0:
+            self._wait(rest)
+            self._reap()
+        for pid in list(self._children):
+            logger.warning("process %d abandons its requests", pid)
+            _kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+            self._coordinator.remove(pid)
+        self._children.clear()
+
+
+def _watch_parent(lifeline: int, stop_timeout: float) -> None:
+    """Wait in a worker until its parent exits, then stop the worker as the parent would have."""
+    os.read(lifeline, 1)
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(stop_timeout)
+    os._exit(1)
+
+
+def _kill(pid: int, number: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, number)

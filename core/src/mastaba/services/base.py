@@ -1,0 +1,230 @@
+"""Base class of protocol services, and the site to which they belong."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+
+from mastaba.errors import ChangeRefusedError, MastabaError, PluginError
+from mastaba.services.change import Change
+
+if TYPE_CHECKING:
+    from mastaba.catalogue import Catalogue
+    from mastaba.encoding.base import Encoder
+    from mastaba.model.layer import Layer
+    from mastaba.model.settings import ServiceSettings
+    from mastaba.render.engine import Renderer
+    from mastaba.services.scoreboard import Scoreboard
+    from mastaba.storage.base import Storage
+    from mastaba.web.request import Request
+    from mastaba.web.response import Response
+
+
+@dataclass(frozen=True, slots=True)
+class RootEntry:
+    """Entry of a service in the list of services at ``/`` (root.md section 1).
+
+    Attributes:
+        rank: entries are sorted by it: TMS 10, WMS 20, WMTS 30, OGC API 40.
+        element: name of the XML element.
+        version: of the protocol.
+        href: link in the XML form.
+        json_href: link in the JSON form; None for the same link.
+        media_type: of the resource linked in the JSON form.
+    """
+
+    rank: int
+    element: str
+    version: str
+    href: str
+    json_href: str | None = None
+    media_type: str = "application/xml"
+
+
+class Service(ABC):
+    """Base class of services, which answer the requests below one root path.
+
+    The hook ``register_services`` provides subclasses. Instances belong to one configuration.
+    """
+
+    name: ClassVar[str]
+    """Key in services.json; also the default root path and the layer switch."""
+
+    title: ClassVar[str]
+    """Default of the service's ``title``."""
+
+    default_root_path: ClassVar[str | None] = None
+    """Default root path; None for ``/`` and the name."""
+
+    always_on: ClassVar[bool] = False
+    """Whether the service answers even if services are turned off (services-config.md 1)."""
+
+    is_fallback: ClassVar[bool] = False
+    """Whether it is enabled without a section in services.json. It then answers only at
+    `fallback_paths`, and only if no other service does."""
+
+    fallback_paths: ClassVar[frozenset[str]] = frozenset(("",))
+    """Paths below its root path that a fallback service answers."""
+
+    wants_measurements: ClassVar[bool] = False
+    """Whether it reports storage statistics, which slow down each read slightly."""
+
+    draws_maps: ClassVar[bool] = False
+    """Whether its ordinary requests need the rendering engine, which is then loaded at start."""
+
+    settings_schema: ClassVar[Mapping[str, Any]] = {}
+    """JSON Schema ``properties`` of the settings that only this service has."""
+
+    allowed_methods: ClassVar[tuple[str, ...]] = ("GET",)
+    """Supported methods; the core handles HEAD and OPTIONS."""
+
+    def __init__(self, settings: ServiceSettings, site: Site) -> None:
+        self.settings = settings
+        self.site = site
+
+    @abstractmethod
+    def respond(self, request: Request) -> Response:
+        """Answer one request.
+
+        Raises:
+            MastabaError: answered by `error_response`. Any other exception is logged with its
+                traceback, and answered in the same form without it.
+        """
+
+    @abstractmethod
+    def error_response(self, error: Exception, request: Request) -> Response:
+        """Return an error response in the protocol's own form, without internal details.
+
+        Args:
+            error: any error; one that is not a `RequestError` is described in general terms.
+        """
+
+    @classmethod
+    def layer_directory(cls, settings: ServiceSettings) -> str | None:
+        """Return the directory of the layer descriptors that the service keeps, or None.
+
+        Its layers are published with the listed ones, and replace those of the same name.
+        Layers created or changed through `Site.submit` are written there.
+        """
+        return None
+
+    def root_entry(self) -> RootEntry | None:
+        """Return the entry of this service in the list at ``/``; None if it is not listed."""
+        return None
+
+    def page_uri(self) -> str | None:
+        """Return the address to which browsers are led from ``/``, or None."""
+        return None
+
+    def published_layers(self) -> list[Layer]:
+        """Return the layers that this service publishes, sorted by identifier."""
+        return [
+            layer
+            for layer in self.site.catalogue.layers.values()
+            if self.name not in layer.hidden_from
+        ]
+
+
+class Installed(Protocol):
+    """What the installed plugins provide (see `mastaba.plugins.manager.Plugins`)."""
+
+    @property
+    def services(self) -> Mapping[str, type[Service]]:
+        """Services by name."""
+
+    @property
+    def encoders(self) -> Mapping[str, type[Encoder]]:
+        """Encoders by media type."""
+
+    @property
+    def storages(self) -> Mapping[str, type[Storage]]:
+        """Storage drivers by name."""
+
+    def middleware(self, site: Site) -> Sequence[Callable[[Any], Any]]:
+        """Return the WSGI wrappers, the outermost first."""
+
+
+def _unchangeable(_change: Change) -> None:
+    raise ChangeRefusedError("unavailable", "this server cannot be changed")
+
+
+@dataclass
+class Site:
+    """One configuration being served: built completely, then used read-only.
+
+    Attributes:
+        catalogue: what is published.
+        plugins: what is installed.
+        services: enabled services by name, filled when the site is built.
+        encoders: by media type in lower case.
+        scoreboard: state of every worker.
+        started: Unix seconds of start or last reload.
+        main_pid: process that supervises the workers.
+        generation: 1 for the initial configuration, one more with each reload.
+        revision: number of changes since it was loaded.
+        submit: applies a change in all processes that serve this configuration; returns when all
+            of them have it, and raises `ChangeRefusedError` if none of them has.
+        debug: whether responses show which process and generation made them.
+        access: format of the line for each request: ``off``, ``text`` or ``json``.
+        request_timeout: seconds after which an unfinished request is abandoned.
+    """
+
+    catalogue: Catalogue
+    plugins: Installed
+    scoreboard: Scoreboard
+    started: float
+    main_pid: int
+    generation: int = 1
+    revision: int = 0
+    submit: Callable[[Change], None] = _unchangeable
+    debug: bool = False
+    access: str = "off"
+    request_timeout: float = 300.0
+    services: dict[str, Service] = field(default_factory=dict)
+    encoders: dict[str, Encoder] = field(default_factory=dict)
+
+    def changed(self, catalogue: Catalogue) -> Site:
+        """Return the site with a changed catalogue, ready to serve.
+
+        Raises:
+            MastabaError: a service cannot be opened.
+        """
+        site = replace(
+            self, catalogue=catalogue, revision=self.revision + 1, services={}, encoders={}
+        )
+        if "renderer" in vars(self):
+            site.renderer = self.renderer.of(catalogue)
+        site.open_services()
+        return site
+
+    @property
+    def draws_maps(self) -> bool:
+        """Whether a service needs the renderer for its ordinary requests."""
+        return any(service.draws_maps for service in self.services.values())
+
+    @cached_property
+    def renderer(self) -> Renderer:
+        """Renderer of the catalogue's maps. Loaded on first use: tile servers do not need it."""
+        from mastaba.render.engine import Renderer
+
+        return Renderer(self.catalogue)
+
+    def open_services(self) -> None:
+        """Create the encoders, and the services that services.json enables.
+
+        Raises:
+            MastabaError: a service cannot be opened.
+        """
+        self.encoders = {name.lower(): encoder() for name, encoder in self.plugins.encoders.items()}
+        for name, settings in self.catalogue.services.items():
+            try:
+                self.services[name] = self.plugins.services[name](settings, self)
+            except MastabaError:
+                raise
+            except Exception as error:
+                raise PluginError(
+                    f"the service {name!r} cannot be opened: {type(error).__name__}: {error}"
+                ) from error

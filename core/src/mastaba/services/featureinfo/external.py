@@ -1,0 +1,132 @@
+"""GetFeatureInfo forwarded to another WMS (layer.md section 8, ``EXTERNALWMS``)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from string import ascii_letters, digits
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlencode
+
+from mastaba import __version__
+from mastaba.environment import Environment
+from mastaba.errors import RequestError
+from mastaba.model.layer import FeatureInfo
+
+if TYPE_CHECKING:
+    from mastaba.services.featureinfo.fetch import Fetcher
+
+logger = logging.getLogger("mastaba.services.featureinfo")
+
+_MAX_MEDIA_TYPE: Final = 256
+_TOKEN: Final = frozenset(ascii_letters + digits + "!#$&^_.+-")
+"""Characters of a type and a subtype (RFC 6838 clause 4.2)."""
+
+
+class UpstreamError(RequestError):
+    """The other server gave no usable response."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExternalQuery:
+    """Query to the other server.
+
+    Attributes:
+        bbox: in the axis order of the CRS in WMS 1.3.0.
+        i, j: column and row of the pixel.
+    """
+
+    crs: str
+    bbox: str
+    width: int
+    height: int
+    i: int
+    j: int
+    info_format: str
+    feature_count: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class ExternalAnswer:
+    """Response of the other server; none of it can be trusted."""
+
+    body: bytes
+    media_type: str
+
+
+class ExternalWMS:
+    """Client of other servers. Shared by all threads."""
+
+    def __init__(self, environment: Environment | None = None) -> None:
+        self._environment = environment or Environment()
+
+    @cached_property
+    def _fetcher(self) -> Fetcher:
+        # HTTP and TLS take a while to load, and most installations forward nothing.
+        from mastaba.services.featureinfo.fetch import Fetcher
+
+        return Fetcher(self._environment, f"Mastaba/{__version__}")
+
+    def ask(self, info: FeatureInfo, query: ExternalQuery) -> ExternalAnswer:
+        """Return the response to a query.
+
+        Raises:
+            UpstreamError: there is none, or it reports a failure.
+        """
+        from mastaba.services.featureinfo.fetch import FetchError
+
+        try:
+            fetched = self._fetcher.get(question_url(info, query))
+        except FetchError as error:
+            logger.warning("GetFeatureInfo: %s", error)
+            raise UpstreamError("the server that knows the features gives no answer") from None
+        if not 200 <= fetched.status <= 299:
+            logger.warning("GetFeatureInfo: %s answers %d", info.url, fetched.status)
+            raise UpstreamError("the server that knows the features reports a failure")
+        media_type = _media_type(fetched.content_type)
+        return ExternalAnswer(fetched.body, media_type or query.info_format)
+
+
+def _media_type(content_type: str) -> str | None:
+    """Return the Content-Type if it can be passed on unchanged, else None."""
+    is_text = content_type.isascii() and content_type.isprintable()
+    if not is_text or len(content_type) > _MAX_MEDIA_TYPE:
+        return None
+    kind, _, subtype = content_type.partition(";")[0].strip().partition("/")
+    is_type = kind and subtype and _TOKEN.issuperset(kind + subtype)
+    return content_type if is_type else None
+
+
+def question_url(info: FeatureInfo, query: ExternalQuery) -> str:
+    """Return the URL of a WMS 1.3.0 GetFeatureInfo; standard parameters override extra ones."""
+    assert info.url is not None
+    parameters = {
+        "VERSION": "1.3.0",
+        "SERVICE": "WMS",
+        "REQUEST": "GetFeatureInfo",
+        "STYLES": "",
+        "LAYERS": info.layers,
+        "QUERY_LAYERS": info.query_layers,
+        "INFO_FORMAT": query.info_format,
+        "FORMAT": "image/tiff",
+        "FEATURE_COUNT": str(query.feature_count),
+        "CRS": query.crs,
+        "WIDTH": str(query.width),
+        "HEIGHT": str(query.height),
+        "I": str(query.i),
+        "J": str(query.j),
+        "BBOX": query.bbox,
+    }
+    parameters |= _without(info.extra_query_params, parameters)
+    url = info.url
+    if "?" not in url:
+        url += "?"
+    elif not url.endswith(("?", "&")):
+        url += "&"
+    return url + urlencode(parameters)
+
+
+def _without(extra: Mapping[str, str], taken: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in extra.items() if name.upper() not in taken}

@@ -1,0 +1,164 @@
+"""Tiles of a set in which a layer is not stored: shared by all tile protocols.
+
+Such a tile is a small map, encoded in the format family of the pyramid (slab.md section 4.4).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from mastaba.encoding.base import Raster
+from mastaba.encoding.png import encode_png
+from mastaba.encoding.tile_format import tile_encoder
+from mastaba.errors import InvalidParameterError, TileNotFoundError
+from mastaba.model.crs import CRS
+from mastaba.model.layer import Layer
+from mastaba.model.style import Style
+from mastaba.model.tile_matrix_set import TileLimits, TileMatrix
+from mastaba.model.tile_matrix_set_link import TileMatrixSetLink
+from mastaba.render.compose import as_data
+from mastaba.render.engine import PreparedMap
+from mastaba.render.map_request import Background, MapImage, MapLayer, MapRequest
+from mastaba.services.base import Site
+from mastaba.slab.delivery import palette_delivery
+from mastaba.tiles.missing import missing_tile
+from mastaba.tiles.stored import check_limits
+from mastaba.web.map_response import drawn_response, identity_of
+from mastaba.web.request import Request
+from mastaba.web.response import Response, content_disposition
+
+MAX_SOURCE_TILES: Final = 3
+"""In each direction; a tile that needs more is not produced."""
+
+
+class DerivedTilePublisher:
+    """Serves the tiles of one matrix of an extra tile matrix set, in one style.
+
+    The counterpart of `TilePublisher` for tiles that are not stored.
+
+    Args:
+        site: renders and encodes.
+        layer: a raster layer.
+        link: the part of the set that the layer offers.
+        matrix: identifier of a matrix of the set.
+        style: only a palette on one-channel PNG changes a tile; other styles are ignored.
+        missing_status: HTTP status for a tile that cannot be produced, unless the layer sets
+            another.
+
+    Attributes:
+        crs, matrix: of the tiles.
+        limits: limits of the tiles offered.
+    """
+
+    def __init__(
+        self,
+        site: Site,
+        layer: Layer,
+        link: TileMatrixSetLink,
+        matrix: str,
+        style: Style | None,
+        missing_status: int = 404,
+    ) -> None:
+        tile_format, raster = layer.pyramid.format, layer.pyramid.raster
+        assert raster is not None
+        self.layer = layer
+        self.limits: TileLimits = link.limits[matrix]
+        self.crs = link.tile_matrix_set.crs
+        self.matrix = link.tile_matrix_set.matrices[matrix]
+        self._site = site
+        self._missing_status = layer.missing_tile_status or missing_status
+        self._media_type = tile_format.media_type
+        self._encoder, self._options = tile_encoder(tile_format)
+        self._palette = style.palette if style and layer.pyramid.takes_palettes else None
+        self._headers = [("Content-Type", tile_format.media_type)]
+        if layer.cache_control:
+            self._headers.append(("Cache-Control", layer.cache_control))
+        self._limits_of_map = replace(
+            site.catalogue.settings.map,
+            max_layers=1,
+            max_width=self.matrix.tile_width,
+            max_height=self.matrix.tile_height,
+            max_pixels=self.matrix.tile_width * self.matrix.tile_height,
+            max_tiles_x=MAX_SOURCE_TILES,
+            max_tiles_y=MAX_SOURCE_TILES,
+            overviews=False,
+        )
+
+    def respond(self, request: Request, tile_row: int, tile_col: int) -> Response:
+        """Return a tile, 304 if the client already has it, or the status for missing tiles.
+
+        If the storage has versions of its slabs, nothing is decoded for a client that already has
+        the tile.
+
+        Raises:
+            TileOutOfRangeError: outside the limits; ``parameters`` names ``row`` and/or ``col``.
+            TileNotFoundError: the tile needs too many source tiles or is outside the CRS of the
+                layer, and that is an error for this layer.
+            SlabFormatError, StorageError: the source tiles cannot be read.
+        """
+        check_limits(self.limits, tile_row, tile_col)
+        try:
+            prepared = self.prepare(tile_row, tile_col)
+        except TileNotFoundError:
+            if self._missing_status == 404:
+                raise
+            return missing_tile(self._missing_status, self.layer, self.matrix, self._palette)
+        wanted = self.map_request(tile_row, tile_col)
+        name = request.query.get("filename")
+        return drawn_response(
+            request,
+            self._site.renderer.admission,
+            [prepared],
+            (identity_of(wanted.layers[0]), self.crs.code, wanted.bbox, self.matrix, self._palette),
+            prepared.memory,
+            lambda: self._encoded(prepared.draw(), wanted),
+            always=self._headers[1:],
+            content=[
+                self._headers[0],
+                ("Content-Disposition", content_disposition(self._media_type, name)),
+            ],
+        )
+
+    def prepare(self, tile_row: int, tile_col: int) -> PreparedMap:
+        """Return the map for a tile inside the limits, without reading anything yet.
+
+        Raises:
+            TileNotFoundError: the tile needs too many source tiles, or is outside the CRS of the
+                layer.
+        """
+        try:
+            prepared = self._site.renderer.prepare(
+                self.map_request(tile_row, tile_col), self._limits_of_map
+            )
+        except InvalidParameterError:
+            raise TileNotFoundError("the tile is too large to be made of stored tiles") from None
+        if prepared.is_empty:
+            raise TileNotFoundError("the tile lies outside the CRS of the stored tiles")
+        return prepared
+
+    def map_request(self, tile_row: int, tile_col: int) -> MapRequest:
+        """Return the map request for a tile, without style."""
+        return tile_map(self.layer, self.crs, self.matrix, tile_row, tile_col)
+
+    def _encoded(self, image: MapImage, wanted: MapRequest) -> bytes:
+        pixels = as_data(image, Background())
+        if self._palette is not None:
+            # As for stored tiles: the values become palette indices, unchanged.
+            return palette_delivery(self._palette)(encode_png(pixels))
+        raster = Raster(pixels, wanted.bbox, wanted.crs, image.nodata)
+        return self._encoder.encode(raster, self._options)
+
+
+def tile_map(
+    layer: Layer, crs: CRS, matrix: TileMatrix, tile_row: int, tile_col: int
+) -> MapRequest:
+    """Return the map request, without style, whose pixels are those of a tile."""
+    place = TileLimits(tile_row, tile_row, tile_col, tile_col)
+    return MapRequest(
+        (MapLayer(layer, None),),
+        matrix.bbox_of(place),
+        crs,
+        matrix.tile_width,
+        matrix.tile_height,
+    )

@@ -1,0 +1,225 @@
+"""Responses with one stored tile: shared by all tile protocols.
+
+This is the hot path of the server: no decoding, no arrays, and no computation per tile that
+could be done once per level.
+"""
+
+from __future__ import annotations
+
+import zlib
+from functools import lru_cache
+
+from mastaba import trace
+from mastaba.errors import (
+    ObjectNotFoundError,
+    SlabFormatError,
+    TileNotFoundError,
+    TileOutOfRangeError,
+)
+from mastaba.model.layer import Layer
+from mastaba.model.style import Palette, Style
+from mastaba.model.tile_matrix_set import TileLimits
+from mastaba.slab.delivery import Delivery, palette_delivery, tiff_delivery
+from mastaba.slab.reader import LevelReader, StoredTile
+from mastaba.web.conditional import etag_matches, last_modified, not_modified_since
+from mastaba.web.request import Request
+from mastaba.web.response import Response, accepts_coding, content_disposition
+
+_GZIP_MAGIC = b"\x1f\x8b"
+_MAX_VECTOR_TILE = 64 * 1024 * 1024
+"""Bytes; limits the size that a damaged vector tile can inflate to."""
+_last_modified = lru_cache(maxsize=4096)(last_modified)
+
+
+class TilePublisher:
+    """Serves the tiles of one level of a layer in one style.
+
+    Args:
+        layer: the layer.
+        reader: reader of the level.
+        style: only a palette on one-channel PNG changes a stored tile; other styles are ignored.
+        missing_status: HTTP status for a tile inside the limits that is not stored, unless the
+            layer sets another.
+    """
+
+    def __init__(
+        self, layer: Layer, reader: LevelReader, style: Style | None, missing_status: int = 404
+    ) -> None:
+        self.layer = layer
+        self.reader = reader
+        tile_format = layer.pyramid.format
+        self._missing_status = layer.missing_tile_status or missing_status
+        self._limits = reader.level.limits
+        self._media_type = tile_format.media_type
+        self._coding = tile_format.content_encoding
+        self._may_be_gzip = tile_format.is_vector
+        matrix = reader.level.matrix
+        # Limits the size that a damaged tile can inflate to: four channels of four bytes.
+        self._decoded_size = 16 * matrix.tile_width * matrix.tile_height
+        self._palette = _palette(layer, style)
+        self._deliver, self._etag_suffix = _delivery(layer, reader, self._palette)
+        self._headers = [("Content-Type", tile_format.media_type)]
+        if layer.cache_control:
+            self._headers.append(("Cache-Control", layer.cache_control))
+        if self._coding or self._may_be_gzip:
+            self._headers.append(("Vary", "Accept-Encoding"))
+        self._inline = ("Content-Disposition", content_disposition(tile_format.media_type))
+
+    def respond(self, request: Request, tile_row: int, tile_col: int) -> Response:
+        """Return a tile, 304 if the client already has it, or the status for missing tiles.
+
+        Raises:
+            TileOutOfRangeError: outside the limits; ``parameters`` names ``row`` and/or ``col``.
+            TileNotFoundError: the tile is not stored, and that is an error for this layer.
+            SlabFormatError, StorageError: the slab cannot be read.
+        """
+        notes = trace.current()
+        if notes is not None:
+            notes.tile = (self.reader, tile_row, tile_col)
+        limits = self._limits
+        if not (
+            limits.min_row <= tile_row <= limits.max_row
+            and limits.min_col <= tile_col <= limits.max_col
+        ):
+            check_limits(limits, tile_row, tile_col)  # raises; too slow to call for every tile
+        tile = self.reader.locate(tile_row, tile_col)
+        if tile is None:
+            return self._missing()
+        environ = request.environ
+        if self._may_be_gzip:
+            # Only the content shows whether this tile is gzip.
+            decode = not accepts_coding(request, "gzip")
+        else:
+            decode = bool(self._coding) and not _takes(request, self._coding)
+        suffix = self._etag_suffix + "-id" if decode else self._etag_suffix
+        if environ.get("HTTP_IF_NONE_MATCH") or environ.get("HTTP_IF_MODIFIED_SINCE"):
+            headers = self._validators(tile, suffix)
+            if _is_fresh(environ, tile, headers):
+                return Response(304, headers)
+        try:
+            body = tile.read()
+        except ObjectNotFoundError:
+            return self._missing()
+        # After the read: if the slab was replaced meanwhile, the tile has another version.
+        headers = self._validators(tile, suffix)
+        if "filename" in request.query_string.lower() and (name := request.query.get("filename")):
+            headers.append(("Content-Disposition", content_disposition(self._media_type, name)))
+        else:
+            headers.append(self._inline)
+        if self._may_be_gzip:
+            if body.startswith(_GZIP_MAGIC):
+                if decode:
+                    body = _inflated(tile, body, zlib.MAX_WBITS + 16, _MAX_VECTOR_TILE)
+                else:
+                    headers.append(("Content-Encoding", "gzip"))
+        elif self._deliver is not None:
+            body = _converted(tile, body, self._deliver)
+        elif decode:
+            body = _inflated(tile, body, zlib.MAX_WBITS, self._decoded_size)
+        elif self._coding:
+            headers.append(("Content-Encoding", self._coding))
+        return Response(200, headers, body)
+
+    def _validators(self, tile: StoredTile, suffix: str) -> list[tuple[str, str]]:
+        headers = self._headers.copy()
+        version = tile.version
+        if version is not None:
+            headers.append(("ETag", f'"{version}{suffix}"'))
+        modified = tile.modified
+        if modified is not None:
+            headers.append(("Last-Modified", _last_modified(int(modified))))
+        return headers
+
+    def _missing(self) -> Response:
+        if self._missing_status == 404:
+            raise TileNotFoundError("no tile is stored here")
+        # Imported only here: it needs encoders, which stored tiles do not.
+        from mastaba.tiles.missing import missing_tile
+
+        matrix = self.reader.level.matrix
+        return missing_tile(self._missing_status, self.layer, matrix, self._palette)
+
+
+def check_limits(limits: TileLimits, tile_row: int, tile_col: int) -> None:
+    """Refuse a tile outside the limits.
+
+    Raises:
+        TileOutOfRangeError: ``parameters`` names ``row`` and/or ``col``.
+    """
+    at_fault = []
+    if not limits.min_row <= tile_row <= limits.max_row:
+        at_fault.append("row")
+    if not limits.min_col <= tile_col <= limits.max_col:
+        at_fault.append("col")
+    if at_fault:
+        raise TileOutOfRangeError("there is no such tile in this layer", at_fault)
+
+
+def _converted(tile: StoredTile, payload: bytes, deliver: Delivery) -> bytes:
+    try:
+        return deliver(payload)
+    except (SlabFormatError, zlib.error) as error:
+        raise _damaged(tile, str(error)) from None
+
+
+def _inflated(tile: StoredTile, payload: bytes, window: int, limit: int) -> bytes:
+    """Return a payload without its coding.
+
+    Args:
+        window: window bits of zlib; 16 added for gzip.
+        limit: bytes; a larger result means damage.
+    """
+    inflater = zlib.decompressobj(window)
+    try:
+        body = inflater.decompress(payload, limit)
+    except zlib.error as error:
+        raise _damaged(tile, str(error)) from None
+    if not inflater.eof or inflater.unconsumed_tail:
+        raise _damaged(tile, "is no whole compressed stream of one tile")
+    return body
+
+
+def _damaged(tile: StoredTile, reason: str) -> SlabFormatError:
+    tile.forget_index()
+    return SlabFormatError(f"slab {tile.index.key}: tile {tile.number}: {reason}")
+
+
+def _takes(request: Request, coding: str | None) -> bool:
+    # Clients without the header get the coded payload, as from existing servers.
+    return (
+        coding is None
+        or not request.environ.get("HTTP_ACCEPT_ENCODING")
+        or accepts_coding(request, coding)
+    )
+
+
+def _is_fresh(environ: dict[str, str], tile: StoredTile, headers: list[tuple[str, str]]) -> bool:
+    if_none_match = environ.get("HTTP_IF_NONE_MATCH")
+    if if_none_match:
+        return any(name == "ETag" and etag_matches(if_none_match, value) for name, value in headers)
+    return not_modified_since(environ.get("HTTP_IF_MODIFIED_SINCE"), tile.modified)
+
+
+def _palette(layer: Layer, style: Style | None) -> Palette | None:
+    """Return the palette to insert into the tiles: that of a style on one-channel PNG."""
+    return style.palette if style and layer.pyramid.takes_palettes else None
+
+
+def _delivery(
+    layer: Layer, reader: LevelReader, palette: Palette | None
+) -> tuple[Delivery | None, str]:
+    """Return the conversion of payloads, and its suffix of the ETag."""
+    pyramid = layer.pyramid
+    if pyramid.raster is None:
+        return None, ""
+    matrix, channels = reader.level.matrix, pyramid.raster.channels
+    if pyramid.format.needs_tiff_header:
+        return tiff_delivery(pyramid.format, channels, matrix.tile_width, matrix.tile_height), ""
+    if palette is not None:
+        # If the operator edits a palette, the ETag of unchanged tiles must change.
+        return palette_delivery(palette), f"-{_fingerprint(palette)}"
+    return None, ""
+
+
+def _fingerprint(palette: Palette) -> str:
+    return f"{zlib.crc32(repr(palette).encode()):08x}"

@@ -1,0 +1,1 @@
+"""The WSGI application: requests, their routing to services, and responses."""

@@ -1,0 +1,121 @@
+"""Responses drawn from stored tiles: maps, and tiles of extra tile matrix sets.
+
+The counterpart of `tile_response` for images that are not stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Final
+
+from mastaba import __version__
+from mastaba.render.mosaic import latest
+from mastaba.web.conditional import etag_matches, last_modified, not_modified_since
+from mastaba.web.response import Response
+
+if TYPE_CHECKING:
+    from mastaba.model.layer import Layer
+    from mastaba.render.admission import Admission
+    from mastaba.render.engine import PreparedMap
+    from mastaba.render.map_request import MapLayer
+    from mastaba.web.body import Body
+    from mastaba.web.request import Request
+
+Headers = list[tuple[str, str]]
+
+_UNAGREED: Final = "no-cache"
+
+
+def drawn_response(
+    request: Request,
+    admission: Admission,
+    prepared: Sequence[PreparedMap],
+    identity: object,
+    cost: int,
+    encode: Callable[[], Body],
+    *,
+    always: Headers,
+    content: Headers,
+) -> Response:
+    """Return the drawn body, or 304 if the client already has it (RFC 9110 clause 13).
+
+    If the storage has versions of its slabs, nothing is decoded for a client that already has the
+    body. Otherwise the ETag is computed from the body.
+
+    Args:
+        admission: decides when to draw.
+        prepared: the maps in the response.
+        identity: everything but the stored tiles that affects the bytes, with a stable ``repr``.
+        cost: peak memory of drawing and encoding, in bytes.
+        encode: draws and encodes.
+        always: headers of both responses.
+        content: further headers of a response with a body.
+
+    Raises:
+        OverloadedError: too many maps are waiting.
+        SlabFormatError, StorageError: the stored tiles cannot be read.
+    """
+    # Encoders change with the version.
+    settings = repr((__version__, identity)).encode()
+    version, modified = _version(prepared), _modified(prepared)
+    headers = list(always)
+    if modified is not None:
+        headers.append(("Last-Modified", last_modified(int(modified))))
+    etag = None
+    if version is not None:
+        etag = _etag(settings, b"sources", version)
+        if _is_fresh(request, etag, modified):
+            return Response(304, [*headers, ("ETag", etag)])
+    with admission.map(cost):
+        body = encode()
+    # If a slab was replaced meanwhile, the version of the image is unknown.
+    if etag is None or _version(prepared) != version:
+        etag = _etag(settings, b"body", *([body] if isinstance(body, bytes) else body))
+        if _is_fresh(request, etag, None):
+            if not isinstance(body, bytes):
+                body.close()
+            return Response(304, [*headers, ("ETag", etag)])
+    return Response(200, [*content, *headers, ("ETag", etag)], body)
+
+
+def identity_of(entry: MapLayer) -> tuple[object, ...]:
+    """Return everything but the stored tiles that affects a layer's pixels in a map."""
+    layer, style = entry.layer, entry.style
+    pyramid = layer.pyramid
+    pixels = (pyramid.format.name, pyramid.raster, pyramid.tile_matrix_set.crs.code)
+    drawn = None if style is None else (style.palette, sorted(style.processing.items()))
+    return (layer.id, *pixels, layer.resampling, drawn)
+
+
+def cache_control(layers: Iterable[Layer]) -> Headers:
+    """Return Cache-Control of a map: the value its layers agree on, otherwise ``no-cache``."""
+    values = {layer.cache_control for layer in layers}
+    agreed = values.pop() if len(values) == 1 else None
+    return [("Cache-Control", agreed or _UNAGREED)]
+
+
+def _version(prepared: Sequence[PreparedMap]) -> bytes | None:
+    versions = [item.version() for item in prepared]
+    known = [version for version in versions if version is not None]
+    return "\n".join(known).encode() if len(known) == len(versions) else None
+
+
+def _modified(prepared: Sequence[PreparedMap]) -> float | None:
+    return latest(item.modified() for item in prepared) or None
+
+
+def _is_fresh(request: Request, etag: str, modified: float | None) -> bool:
+    if request.method != "GET":
+        return False
+    if_none_match = request.header("If-None-Match")
+    if if_none_match:
+        return etag_matches(if_none_match, etag)
+    return not_modified_since(request.header("If-Modified-Since"), modified)
+
+
+def _etag(settings: bytes, *content: bytes) -> str:
+    digest = blake2b(settings, digest_size=12)
+    for piece in content:
+        digest.update(piece)
+    return f'"{digest.hexdigest()}"'

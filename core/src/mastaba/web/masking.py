@@ -1,0 +1,30 @@
+"""Query strings for logs: the values of secrets are masked."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mastaba.web.request import decode
+
+_SECRET_NAMES: Final = ("secret", "token", "password")
+_MASK: Final = "***"
+
+
+def masked(query: str) -> str:
+    """Return a query string with the values of secret parameters masked.
+
+    A parameter is secret if its name contains one of the words, such as ``access_token``.
+    """
+    # Fast path: nearly all queries have nothing to mask and nothing to decode.
+    lowered = query.lower()
+    if "%" not in query and not any(name in lowered for name in _SECRET_NAMES):
+        return query
+    return "&".join(_masked_item(item) for item in query.split("&"))
+
+
+def _masked_item(item: str) -> str:
+    name, equals, _ = item.partition("=")
+    lowered = decode(name).lower()
+    if equals and any(secret in lowered for secret in _SECRET_NAMES):
+        return f"{name}={_MASK}"
+    return item

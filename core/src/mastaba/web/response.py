@@ -1,0 +1,154 @@
+"""One HTTP response, and documents that are built once and sent many times."""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from collections.abc import Iterable
+from functools import cached_property, lru_cache
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Final
+
+from werkzeug.datastructures import MIMEAccept
+from werkzeug.http import parse_accept_header
+
+from mastaba.web.body import Body
+from mastaba.web.conditional import etag_matches
+
+if TYPE_CHECKING:
+    from mastaba.web.request import Request
+
+CLIENT_GONE: Final = 499
+"""For logs and metrics only, since it is never received: the status that nginx logs."""
+
+STATUS_LINES: Final = {int(status): f"{status.value} {status.phrase}" for status in HTTPStatus} | {
+    CLIENT_GONE: f"{CLIENT_GONE} Client Closed Request"
+}
+
+_FILE_NAMES: Final = {
+    "image/tiff": "image.tif",
+    "image/geotiff": "image.tif",
+    "image/jpeg": "image.jpg",
+    "image/png": "image.png",
+    "image/x-bil;bits=32": "image.bil",
+    "text/plain": "message.txt",
+    "text/xml": "message.xml",
+    "text/asc": "file.asc",
+    "application/xml": "file.xml",
+    "application/json": "file.json",
+    "application/x-protobuf": "file.pbf",
+}
+_SAFE: Final = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._ -")
+_GZIP_FROM: Final = 512
+"""Bytes; smaller documents are not worth compressing."""
+_USUAL_HEADER: Final = 200
+
+
+class Response:
+    """Status, headers and body of a response; `body.spooled` creates large bodies."""
+
+    __slots__ = ("body", "headers", "status")
+
+    def __init__(self, status: int, headers: list[tuple[str, str]], body: Body = b"") -> None:
+        self.status = status
+        self.headers = headers
+        self.body = body
+
+
+def content_disposition(media_type: str, file_name: str | None = None) -> str:
+    """Return the header value: inline, or attachment if the client gives a file name.
+
+    Unsafe characters of the client's name appear only in the encoded form of RFC 6266.
+    """
+    if not file_name:
+        return f'inline; filename="{_FILE_NAMES.get(media_type, "file")}"'
+    file_name = "".join(c for c in file_name[:200] if c.isprintable() and c not in '/\\"')
+    plain = "".join(c if c in _SAFE else "_" for c in file_name) or "file"
+    header = f'attachment; filename="{plain}"'
+    if plain != file_name:
+        encoded = "".join(
+            chr(byte) if chr(byte) in _SAFE and byte != 0x20 else f"%{byte:02X}"
+            for byte in file_name.encode("utf-8", "replace")
+        )
+        header += f"; filename*=UTF-8''{encoded}"
+    return header
+
+
+class Document:
+    """A text response: XML, JSON, HTML.
+
+    Sent with an ETag, as 304 if the client already has it, and compressed if the client accepts
+    gzip. Build one per configuration for documents that do not change.
+
+    Args:
+        text: whole document; a string is sent as UTF-8.
+        media_type: Content-Type.
+    """
+
+    def __init__(self, text: str | bytes, media_type: str, file_name: str | None = None) -> None:
+        self.body = text.encode() if isinstance(text, str) else text
+        self.media_type = media_type
+        self.file_name = file_name
+
+    @cached_property
+    def _is_worth_compressing(self) -> bool:
+        kind = self.media_type.partition(";")[0]
+        is_text = kind.startswith("text/") or kind.endswith(("xml", "json", "javascript", "yaml"))
+        return is_text and len(self.body) >= _GZIP_FROM
+
+    @cached_property
+    def _hash(self) -> str:
+        return f"{zlib.crc32(self.body):08x}-{len(self.body):x}"
+
+    @cached_property
+    def _compressed(self) -> bytes:
+        return gzip.compress(self.body, 6, mtime=0)
+
+    def respond(self, request: Request, media_type: str | None = None) -> Response:
+        """Return the response to a request for this document."""
+        media_type = media_type or self.media_type
+        compress = self._is_worth_compressing and accepts_coding(request, "gzip")
+        etag = f'"{self._hash}-gz"' if compress else f'"{self._hash}"'
+        headers = [("ETag", etag), ("Vary", "Accept-Encoding, Accept")]
+        if etag_matches(request.environ.get("HTTP_IF_NONE_MATCH"), etag):
+            return Response(304, headers)
+        headers.append(("Content-Type", media_type))
+        headers.append(("Content-Disposition", content_disposition(media_type, self.file_name)))
+        if compress:
+            headers.append(("Content-Encoding", "gzip"))
+        return Response(200, headers, self._compressed if compress else self.body)
+
+
+def message(status: int, text: str | bytes, media_type: str) -> Response:
+    """Return a short response that is never cached: an error report."""
+    body = text.encode() if isinstance(text, str) else text
+    headers = [
+        ("Content-Type", media_type),
+        ("Content-Disposition", content_disposition(media_type)),
+    ]
+    return Response(status, headers, body)
+
+
+def accepts_coding(request: Request, coding: str) -> bool:
+    """Return whether Accept-Encoding names a content coding (RFC 9110, 12.5.3)."""
+    header: str = request.environ.get("HTTP_ACCEPT_ENCODING") or ""
+    # Clients must not be able to fill memory with long headers.
+    weigh = _weight if len(header) <= _USUAL_HEADER else _weight.__wrapped__
+    return weigh(header, coding) > 0
+
+
+@lru_cache(maxsize=256)
+def _weight(header: str, coding: str) -> float:
+    return float(parse_accept_header(header)[coding])
+
+
+def preferred_media_type(request: Request, offered: Iterable[str]) -> str | None:
+    """Return the offered media type that the Accept header prefers.
+
+    Without the header, the first offered; None if the client accepts none of them.
+    """
+    choices = list(offered)
+    header = request.environ.get("HTTP_ACCEPT")
+    if not header:
+        return choices[0]
+    return parse_accept_header(header, MIMEAccept).best_match(choices)

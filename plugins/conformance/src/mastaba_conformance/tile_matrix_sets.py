@@ -1,0 +1,92 @@
+"""Tile matrix set documents as stored in JSON files."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from mastaba_conformance.documents import Document
+
+_EARTH_RADIUS = 6378137.0  # WGS 84 semi-major axis, metres
+_METRES_PER_DEGREE = _EARTH_RADIUS * math.pi / 180
+_PIXEL_SIZE = 0.00028  # metres, the standardised pixel size for scale denominators
+
+
+def web_mercator(levels: int = 22) -> Document:
+    """Return the set PM: EPSG:3857, 256-pixel tiles, level 0 is the world in one tile."""
+    half = math.pi * _EARTH_RADIUS
+    return synthetic(
+        "PM",
+        crs="EPSG:3857",
+        origin=(-_rounded(half), _rounded(half)),
+        cell_sizes=[half / 128 / 2**level for level in range(levels)],
+        matrix_sizes=[(2**level, 2**level) for level in range(levels)],
+    )
+
+
+def geographic(levels: int = 20) -> Document:
+    """Return the set 4326: EPSG:4326, 256-pixel tiles, level 0 is the world in 2 x 1 tiles."""
+    return synthetic(
+        "4326",
+        crs="EPSG:4326",
+        origin=(-180, 90),
+        cell_sizes=[180 / 256 / 2**level for level in range(levels)],
+        matrix_sizes=[(2 * 2**level, 2**level) for level in range(levels)],
+        geographic=True,
+    )
+
+
+def synthetic(
+    identifier: str,
+    *,
+    crs: str,
+    origin: tuple[float, float],
+    cell_sizes: Sequence[float],
+    matrix_sizes: Sequence[tuple[int, int]] | None = None,
+    tile_size: tuple[int, int] = (256, 256),
+    geographic: bool = False,
+) -> Document:
+    """Return a tile matrix set document with levels named 0, 1, 2...
+
+    Args:
+        identifier: the `id` field, which should equal the stem of the file.
+        crs: code of the coordinate reference system.
+        origin: x and y of the upper left corner of all levels, in units of the CRS.
+        cell_sizes: size of a pixel per level, in units of the CRS, in the order of the ids.
+        matrix_sizes: columns and rows of tiles per level; by default four by four tiles at the
+            first level, and enough tiles to cover the same area at the others.
+        tile_size: width and height of a tile in pixels.
+        geographic: whether the units of the CRS are degrees.
+    """
+    if matrix_sizes is None:
+        counts = [math.ceil(4 * cell_sizes[0] / cell_size) for cell_size in cell_sizes]
+        matrix_sizes = [(count, count) for count in counts]
+    unit = _METRES_PER_DEGREE if geographic else 1.0
+    matrices: list[dict[str, Any]] = [
+        {
+            "id": str(level),
+            "cellSize": _rounded(cell_size),
+            "scaleDenominator": _rounded(cell_size * unit / _PIXEL_SIZE),
+            "pointOfOrigin": list(origin),
+            "tileWidth": tile_size[0],
+            "tileHeight": tile_size[1],
+            "matrixWidth": width,
+            "matrixHeight": height,
+        }
+        for level, (cell_size, (width, height)) in enumerate(
+            zip(cell_sizes, matrix_sizes, strict=True)
+        )
+    ]
+    return {
+        "id": identifier,
+        "crs": crs,
+        "orderedAxes": ["Lon", "Lat"] if geographic else ["X", "Y"],
+        "tileMatrices": matrices,
+    }
+
+
+def _rounded(value: float) -> float:
+    """Round to 15 significant digits, as in published sets."""
+    return float(f"{value:.15g}")

@@ -1,0 +1,139 @@
+"""A small installation with one layer per kind of pyramid and predictable pixels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mastaba_conformance.installation import SERVICES, layer_document, write_installation
+from mastaba_conformance.pyramids import LevelPlan, TileSource, write_pyramid
+from mastaba_conformance.tile_matrix_sets import web_mercator
+from mastaba_conformance.vector_tile_writer import Feature, encode_vector_tile
+
+if TYPE_CHECKING:
+    from mastaba_conformance.tile_encoder import Pixels
+
+TINY_LEVELS = (
+    LevelPlan("2", 1, 1, 2, 2),
+    LevelPlan("3", 2, 3, 4, 5),
+    LevelPlan("4", 5, 6, 9, 10),
+)
+"""Levels of the tile matrix set PM; level 4 does not fill its slabs of two by two tiles."""
+
+TINY_TABLES: Sequence[Mapping[str, Any]] = (
+    {
+        "name": "tiles",
+        "geometry": "POLYGON",
+        "attributes": [
+            {"name": "row", "type": "Integer", "count": 5, "min": 1, "max": 6},
+            {"name": "col", "type": "Integer", "count": 5, "min": 2, "max": 10},
+        ],
+    },
+    {
+        "name": "centres",
+        "geometry": "POINT",
+        "attributes": [{"name": "name", "type": "String", "count": 9}],
+    },
+)
+
+_SIZE = 256
+
+
+def tiny_integer_tile(channels: int) -> TileSource:
+    """Return a source of uint8 tiles of 1 to 4 channels, 256 pixels square.
+
+    Let i and j be the column and row of a pixel, counted from the origin of the level. Then red is
+    ``i // 4 % 256``, green ``j // 4 % 256``, blue ``16 * level``, and alpha 255 if
+    ``(i // 32 + j // 32)`` is even, otherwise 128. One channel is red; two are red and alpha.
+    """
+
+    def tile(level: str, row: int, col: int) -> Pixels:
+        i, j = _pixel_indices(row, col)
+        red, green = i // 4 % 256, j // 4 % 256
+        alpha = np.where((i // 32 + j // 32) % 2 == 0, 255, 128)
+        bands = {
+            1: (red,),
+            2: (red, alpha),
+            3: (red, green, 16 * int(level)),
+            4: (red, green, 16 * int(level), alpha),
+        }[channels]
+        shape = (_SIZE, _SIZE)
+        return np.stack([np.broadcast_to(b, shape) for b in bands], axis=-1).astype(np.uint8)
+
+    return tile
+
+
+def tiny_float_tile(level: str, row: int, col: int) -> Pixels:
+    """Return a float32 tile: ``1000 * level + i / 2 + j / 4``, with i and j as in integer tiles."""
+    i, j = _pixel_indices(row, col)
+    return (1000 * int(level) + i / 2 + j / 4).astype(np.float32)
+
+
+def tiny_vector_tile(level: str, row: int, col: int) -> bytes:
+    """Return a vector tile with its outline, shrunk by a sixteenth, and a point in the middle.
+
+    The polygon in the table `tiles` has the attributes `row` and `col`. The point in the table
+    `centres` has the attribute `name` with the value ``level/row/col``.
+    """
+    ring = [(256, 256), (3840, 256), (3840, 3840), (256, 3840)]
+    outline = Feature("POLYGON", [ring], {"row": row, "col": col})
+    centre = Feature("POINT", [[(2048, 2048)]], {"name": f"{level}/{row}/{col}"})
+    return encode_vector_tile({"tiles": [outline], "centres": [centre]})
+
+
+def tiny_installation(
+    directory: Path,
+    *,
+    services: Sequence[str] = SERVICES,
+    public_url: str = "http://localhost",
+    services_overrides: Mapping[str, Any] | None = None,
+    server_overrides: Mapping[str, Any] | None = None,
+) -> Path:
+    """Write an installation with nine layers and return the path of its server.json.
+
+    The layers are RGB_JPG, RGB_PNG, RGBA_PNG, RGB_RAW, GREY_PNG (styles normal and ember),
+    GREYA_ZIP, FLOAT32_ZIP, FLOAT32_RAW and VECTOR, all with the levels `TINY_LEVELS` of the tile
+    matrix set PM. The keyword arguments are those of `write_installation`.
+    """
+    pyramids = {
+        "RGB_JPG": ("TIFF_JPG_UINT8", 3, tiny_integer_tile(3)),
+        "RGB_PNG": ("TIFF_PNG_UINT8", 3, tiny_integer_tile(3)),
+        "RGBA_PNG": ("TIFF_PNG_UINT8", 4, tiny_integer_tile(4)),
+        "RGB_RAW": ("TIFF_RAW_UINT8", 3, tiny_integer_tile(3)),
+        "GREY_PNG": ("TIFF_PNG_UINT8", 1, tiny_integer_tile(1)),
+        "GREYA_ZIP": ("TIFF_ZIP_UINT8", 2, tiny_integer_tile(2)),
+        "FLOAT32_ZIP": ("TIFF_ZIP_FLOAT32", 1, tiny_float_tile),
+        "FLOAT32_RAW": ("TIFF_RAW_FLOAT32", 1, tiny_float_tile),
+        "VECTOR": ("TIFF_PBF_MVT", 0, tiny_vector_tile),
+    }
+    layers: dict[str, Mapping[str, Any]] = {}
+    for name, (format, channels, tile) in pyramids.items():
+        descriptor = write_pyramid(
+            directory / "pyramids",
+            name,
+            tile_matrix_set=web_mercator(),
+            format=format,
+            channels=channels,
+            levels=TINY_LEVELS,
+            tile=tile,
+            tables=TINY_TABLES,
+        )
+        fields: dict[str, Any] = {"styles": ["normal", "ember"]} if name == "GREY_PNG" else {}
+        layers[name] = layer_document(descriptor, **fields)
+    return write_installation(
+        directory,
+        layers=layers,
+        services=services,
+        public_url=public_url,
+        services_overrides=services_overrides or {},
+        server_overrides=server_overrides or {},
+    )
+
+
+def _pixel_indices(row: int, col: int) -> tuple[Pixels, Pixels]:
+    """Return the columns, shape (1, 256), and the rows, shape (256, 1), of a tile's pixels."""
+    along = np.arange(_SIZE)
+    return (col * _SIZE + along)[np.newaxis, :], (row * _SIZE + along)[:, np.newaxis]

@@ -1,0 +1,173 @@
+"""``mastaba check -f server.json``: report all problems of a configuration."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, Final
+
+from mastaba.catalogue import Catalogue
+from mastaba.commands.main import add_server_json
+from mastaba.commands.output import USAGE, print_json
+from mastaba.config.faults import Faults
+from mastaba.config.load import load_catalogue
+from mastaba.config.server import ServerConfig, load_server, missing_port
+from mastaba.environment import Environment
+from mastaba.errors import MastabaError
+from mastaba.model.fault import Severity
+from mastaba.model.tile_matrix_set_link import link_to
+from mastaba.plugins.manager import Plugins
+from mastaba.server.app import Application
+from mastaba.server.logs import escaped
+from mastaba.services.base import Site
+from mastaba.services.scoreboard import Scoreboard
+from mastaba_doctor.addresses import address_faults, port_faults
+
+if TYPE_CHECKING:
+    from argparse import _SubParsersAction
+
+    from mastaba_doctor.examination import Examined
+
+_DEFAULT_SAMPLES: Final = 2
+
+
+def add_parser(subparsers: _SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add ``mastaba check``."""
+    parser = subparsers.add_parser("check", help="report all problems of a configuration")
+    add_server_json(parser)
+    parser.add_argument(
+        "--deep",
+        action="store_true",
+        help="also open storages, decode some tiles, send requests to the port and the public "
+        "addresses",
+    )
+    parser.add_argument(
+        "--samples",
+        type=int,
+        metavar="N",
+        help=f"with --deep: slabs of each level ({_DEFAULT_SAMPLES} by default)",
+    )
+    parser.add_argument("--format", choices=("text", "json"), default="text")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print all problems; return 0 if there are no errors, 1 if there are, 2 for wrong usage.
+
+    The form of the port and of the public addresses is always checked. With ``deep``, requests
+    are sent to both, and storages and slabs are read.
+    """
+    plugins: Plugins = arguments.plugins
+    samples, is_deep = arguments.samples, arguments.deep
+    if samples is not None and (samples < 1 or not is_deep):
+        sys.stderr.write("mastaba: --samples takes a number from 1 on, and needs --deep\n")
+        return USAGE
+    faults = Faults()
+    server = load_server(arguments.file, plugins, faults)
+    layers, missing, examined = 0, frozenset[str](), None
+    if server is not None:
+        faults.extend([missing_port(server)] if server.port is None else port_faults(server))
+        catalogue = load_catalogue(server, plugins, Environment(), faults)
+        if catalogue is not None:
+            layers, missing = len(catalogue.layers), catalogue.missing_layers
+            _check_extra_sets(catalogue, faults)
+            try:
+                site = _open_site(server, catalogue, plugins, faults)
+                if site is not None:
+                    faults.extend(address_faults(site, server.services))
+                if site is not None and is_deep:
+                    examined = _examined(server, site, samples or _DEFAULT_SAMPLES, faults)
+            finally:
+                catalogue.storages.close()
+    if arguments.format == "json":
+        _print_json(arguments.file, faults, layers, missing, examined)
+    else:
+        _print_text(faults, layers, missing, examined)
+    return 1 if faults.errors else 0
+
+
+def _check_extra_sets(catalogue: Catalogue, faults: Faults) -> None:
+    """Warn about extra tile matrix sets in which a layer cannot be offered.
+
+    A start does not check this: what is offered is computed on the first request for a layer.
+    """
+    for layer in catalogue.layers.values():
+        for tile_matrix_set in layer.extra_tile_matrix_sets:
+            if link_to(layer, tile_matrix_set) is None:
+                faults.warning(
+                    f"layer {layer.id}",
+                    "$.extra_tilematrixsets",
+                    f"the layer cannot be offered in {tile_matrix_set.id!r}: that is made for "
+                    "another place, or no matrix of it has about the cell size of a level",
+                    "remove it from the list",
+                )
+
+
+def _open_site(
+    server: ServerConfig, catalogue: Catalogue, plugins: Plugins, faults: Faults
+) -> Site | None:
+    """Open the services and create the middleware, as at a start."""
+    scoreboard = Scoreboard(1, 1)
+    scoreboard.bind_worker(0)
+    site = Site(catalogue, plugins, scoreboard, started=time.time(), main_pid=os.getpid())
+    try:
+        site.open_services()
+        Application(site)
+    except MastabaError as error:
+        faults.error(server.services, "$", str(error), "repair the plugin, or block it")
+        return None
+    return site
+
+
+def _examined(server: ServerConfig, site: Site, samples: int, faults: Faults) -> Examined:
+    from mastaba_doctor.examination import examine
+
+    return examine(server, site, Application(site), samples, Environment(), faults)
+
+
+def _print_text(
+    faults: Faults, layers: int, missing: frozenset[str], examined: Examined | None
+) -> None:
+    for fault in faults.all:
+        print(escaped(f"{fault.severity}: {fault.file}: {fault.path}"))
+        print(f"    {escaped(fault.reason)}")
+        if fault.remedy:
+            print(f"    to do: {escaped(fault.remedy)}")
+    if examined is not None:
+        port = f"the port is {examined.port}" if examined.port else "no port"
+        print(
+            f"looked at {examined.storages} storages, {examined.slabs} slabs of "
+            f"{examined.levels} levels, {examined.endpoints} public addresses; {port}"
+        )
+    left_out = f"; left out: {', '.join(sorted(missing))}" if missing else ""
+    errors, warnings = _counts(faults)
+    print(escaped(f"{errors} errors, {warnings} warnings, {layers} layers usable{left_out}"))
+
+
+def _print_json(
+    file: str,
+    faults: Faults,
+    layers: int,
+    missing: frozenset[str],
+    examined: Examined | None,
+) -> None:
+    errors, warnings = _counts(faults)
+    document: dict[str, Any] = {
+        "file": file,
+        "errors": errors,
+        "warnings": warnings,
+        "layers": layers,
+        "missing_layers": sorted(missing),
+        "faults": [asdict(fault) for fault in faults.all],
+    }
+    if examined is not None:
+        document["examined"] = asdict(examined)
+    print_json(document)
+
+
+def _counts(faults: Faults) -> tuple[int, int]:
+    warnings = sum(fault.severity is Severity.WARNING for fault in faults.all)
+    return len(faults.errors), warnings

@@ -1,0 +1,85 @@
+"""``mastaba convert-services OLD [NEW]``: services.json from generation 6 to generation 7."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from typing import TYPE_CHECKING, Any
+
+from mastaba.commands.output import print_json
+from mastaba.config.documents import (
+    parse_document,
+    read_local_text,
+    started_at,
+    unreadable,
+)
+from mastaba.config.faults import Faults
+from mastaba.config.generation6 import to_generation7
+from mastaba.server.logs import escaped
+
+if TYPE_CHECKING:
+    from argparse import _SubParsersAction
+
+
+def add_parser(subparsers: _SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add ``mastaba convert-services``."""
+    parser = subparsers.add_parser(
+        "convert-services", help="convert a services.json of generation 6 to generation 7"
+    )
+    parser.add_argument("old", metavar="OLD", help="services.json of generation 6")
+    parser.add_argument(
+        "new", metavar="NEW", nargs="?", help="file to write; standard output by default"
+    )
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Write the converted document to NEW, or print it; notes go to standard error.
+
+    Return 0 if it is written; 1 if OLD cannot be read or is not of generation 6, or if NEW
+    cannot be written or exists (it is never overwritten).
+    """
+    faults = Faults()
+    document = _read(arguments.old, faults)
+    if document is None:
+        for fault in faults.all:
+            sys.stderr.write(escaped(f"mastaba: {fault}") + "\n")
+        return 1
+    converted, notes = to_generation7(document)
+    if arguments.new is None:
+        print_json(converted)
+    else:
+        try:
+            with open(arguments.new, "x", encoding="utf-8") as stream:
+                stream.write(json.dumps(converted, indent=2, ensure_ascii=False) + "\n")
+        except FileExistsError:
+            return _fail(f"{arguments.new} exists already: name another file, or remove it")
+        except OSError as error:
+            return _fail(f"cannot write {arguments.new}: {error.strerror}")
+    for note in notes:
+        sys.stderr.write(f"{arguments.old}: {note}\n")
+    return 0
+
+
+def _read(file: str, faults: Faults) -> dict[str, Any] | None:
+    try:
+        text = read_local_text(file)
+    except (OSError, ValueError) as error:
+        faults.error(file, "$", unreadable(error) + started_at(file), "name a services.json")
+        return None
+    document = parse_document(text, file, faults)
+    if faults.errors:
+        return None
+    if not isinstance(document, dict):
+        faults.error(file, "$", "is not an object", "name a services.json")
+    elif "global" in document:
+        faults.error(file, "$.global", "is of generation 7 already", "use it as it is")
+    else:
+        return document
+    return None
+
+
+def _fail(reason: str) -> int:
+    sys.stderr.write(f"mastaba: {reason}\n")
+    return 1

@@ -1,0 +1,165 @@
+"""``mastaba tile LAYER SET MATRIX ROW COL``: where a tile is, or why it is missing."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
+
+from mastaba.catalogue import Catalogue
+from mastaba.commands.main import add_server_json
+from mastaba.config.faults import Faults
+from mastaba.config.load import load_catalogue
+from mastaba.config.schema import did_you_mean
+from mastaba.config.server import load_server
+from mastaba.environment import Environment
+from mastaba.errors import MastabaError
+from mastaba.model.layer import Layer
+from mastaba.server.logs import escaped
+from mastaba.slab.lookup import TileLookup, TileState, look_up
+from mastaba.slab.reader import LevelReader
+from mastaba_doctor.slab_report import size_mismatch
+
+if TYPE_CHECKING:
+    from argparse import _SubParsersAction
+
+    from mastaba.plugins.manager import Plugins
+
+_MAX_DIGITS: Final = 10
+_WORDS: Final = {
+    TileState.STORED: "stored",
+    TileState.ABSENT: "absent: the index of the slab says that it is not stored",
+    TileState.EMPTY_SLAB: "absent: the slab is empty",
+    TileState.NO_SLAB: "absent: the slab does not exist",
+    TileState.OUTSIDE: "outside the limits of the level",
+}
+
+
+def add_parser(subparsers: _SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add ``mastaba tile``."""
+    parser = subparsers.add_parser(
+        "tile",
+        help="show where a tile is stored, or why it is missing",
+        description="Shows where a tile is stored, or why it is missing. The command reads the "
+        "files: a running server may have older indices and limits.",
+    )
+    add_server_json(parser)
+    parser.add_argument("layer", metavar="LAYER")
+    parser.add_argument("set", metavar="SET", help="tile matrix set of the layer")
+    parser.add_argument("matrix", metavar="MATRIX", help="level")
+    parser.add_argument("row", metavar="ROW", type=_tile_index, help="0 is the northernmost")
+    parser.add_argument("col", metavar="COL", type=_tile_index, help="0 is the westernmost")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Describe a tile; return 0 if it is stored and its slab fits the descriptor, else 1."""
+    faults = Faults()
+    plugins: Plugins = arguments.plugins
+    server = load_server(arguments.file, plugins, faults)
+    catalogue = None if server is None else load_catalogue(server, plugins, Environment(), faults)
+    if catalogue is None:
+        return _fail(*faults.errors)
+    try:
+        return _described(catalogue, arguments, faults)
+    except MastabaError as error:
+        return _fail(error)
+    finally:
+        catalogue.storages.close()
+
+
+def _tile_index(text: str) -> int:
+    """Return a tile row or column.
+
+    Raises:
+        argparse.ArgumentTypeError: it is not a non-negative integer.
+    """
+    if not (text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 0 on")
+    return int(text)
+
+
+def _described(catalogue: Catalogue, arguments: argparse.Namespace, faults: Faults) -> int:
+    name, matrix = arguments.layer, arguments.matrix
+    layer = catalogue.layers.get(name)
+    if layer is None:
+        if name in catalogue.missing_layers:
+            return _fail(f"the layer {name!r} is left out because of faults", *faults.errors)
+        return _fail(_unknown("layer", name, catalogue.layers))
+    tile_matrix_set = layer.pyramid.tile_matrix_set
+    if arguments.set != tile_matrix_set.id:
+        return _fail(
+            f"the layer {name!r} is stored in the tile matrix set {tile_matrix_set.id!r} only; "
+            "tiles of other sets are drawn from it"
+        )
+    level = layer.pyramid.levels.get(matrix)
+    if level is None:
+        if matrix in tile_matrix_set.matrices:
+            levels = ", ".join(layer.pyramid.levels)
+            return _fail(f"the layer {name!r} has no level {matrix!r} (levels: {levels})")
+        known = tile_matrix_set.matrices
+        return _fail(_unknown(f"matrix in {tile_matrix_set.id} with the id", matrix, known))
+    limits = level.limits
+    _line("layer", f"{name}, {layer.pyramid.format.name}{_hidden(layer)}")
+    _line(
+        "tile",
+        f"matrix {matrix} of {tile_matrix_set.id}, row {arguments.row}, column {arguments.col}",
+    )
+    _line(
+        "limits",
+        f"rows {limits.min_row} to {limits.max_row}, columns {limits.min_col} to {limits.max_col}",
+    )
+    _line("", f"set by {level.limits_from}")
+    reader = catalogue.readers[name][matrix]
+    problem = _print_slab(reader, arguments.row, arguments.col)
+    found = look_up(reader, arguments.row, arguments.col)
+    _print_state(found)
+    return 0 if found.state is TileState.STORED and not problem else 1
+
+
+def _print_slab(reader: LevelReader, row: int, col: int) -> bool:
+    """Describe the slab; return whether its size contradicts the descriptor."""
+    level = reader.level
+    slab, number = reader.place_of(row, col)
+    size = level.tiles_per_width, level.tiles_per_height
+    name = reader.name_of(slab)
+    _line("slab", name)
+    _line("", f"tile {number} of {size[0]} × {size[1]}")
+    index = reader.index(slab)
+    if index is None:
+        return False
+    if index.name != name:
+        _line("", f"stands for {index.name}")
+    problem = size_mismatch(index.storage, index.key, *size)
+    if problem is not None:
+        _line("PROBLEM", problem)
+    return problem is not None
+
+
+def _print_state(found: TileLookup) -> None:
+    stored = found.state is TileState.STORED
+    place = f", {found.size} bytes at {found.offset}" if stored else ""
+    _line("state", _WORDS[found.state] + place)
+    if found.state is not TileState.OUTSIDE:
+        _line("", f"says {found.said_by}")
+
+
+def _hidden(layer: Layer) -> str:
+    hidden = ", ".join(sorted(layer.hidden_from))
+    return f", not published in {hidden}" if hidden else ""
+
+
+def _unknown(kind: str, name: str, known: Iterable[str]) -> str:
+    question = did_you_mean(name, known)
+    return f"there is no {kind} {name!r}" + (f"; {question}" if question else "")
+
+
+def _line(label: str, text: str) -> None:
+    print(escaped(f"{label:<10} {text}"))
+
+
+def _fail(*reasons: object) -> int:
+    for reason in reasons:
+        sys.stderr.write(escaped(f"mastaba: {reason}") + "\n")
+    return 1

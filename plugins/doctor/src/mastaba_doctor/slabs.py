@@ -1,0 +1,247 @@
+"""Check of slabs against their descriptors: a sample of each level is read and decoded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Final
+
+from mastaba.catalogue import Catalogue
+from mastaba.errors import (
+    AccessDeniedError,
+    ObjectNotFoundError,
+    PluginError,
+    SlabFormatError,
+    StorageError,
+)
+from mastaba.model.fault import Fault, Severity
+from mastaba.model.layer import Layer
+from mastaba.model.pyramid import Level
+from mastaba.slab.codecs import TileDecoder
+from mastaba.slab.index import SlabIndex
+from mastaba.slab.reader import LevelReader
+from mastaba.storage.base import Storage
+from mastaba_doctor.samples import slab_count, slab_positions, tiles_of
+from mastaba_doctor.slab_report import size_mismatch
+from mastaba_doctor.vector import check_vector_tile
+
+_THREADS: Final = 8
+# Positions tried for each slab wanted: in sparse levels, many have no slab.
+_TRIES: Final = 16
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A level, and the first layer that publishes it."""
+
+    layer: Layer
+    level: Level
+    reader: LevelReader
+
+    @property
+    def described(self) -> str:
+        return f"layer {self.layer.id}, level {self.level.matrix.id}"
+
+
+@dataclass(slots=True)
+class SlabFindings:
+    """What was examined, and the problems found."""
+
+    storages: int = 0
+    levels: int = 0
+    slabs: int = 0
+    faults: list[Fault] = field(default_factory=list)
+
+
+def look_at_slabs(catalogue: Catalogue, samples: int) -> SlabFindings:
+    """Stat an object in each storage, then read slabs of each level and decode a tile of each.
+
+    Args:
+        samples: number of slabs per level.
+    """
+    places = _places(catalogue)
+    findings = SlabFindings()
+    storages = {place.reader.storage.full_name: place for place in places}
+    findings.storages = len(storages)
+    with ThreadPoolExecutor(_THREADS) as pool:
+        broken: set[str] = set()
+        for name, fault in zip(storages, pool.map(_storage_fault, storages.values()), strict=True):
+            if fault is not None:
+                findings.faults.append(fault)
+                broken.add(name)
+        reachable = [place for place in places if place.reader.storage.full_name not in broken]
+        findings.levels = len(reachable)
+        for count, faults in pool.map(partial(_examined, samples=samples), reachable):
+            findings.slabs += count
+            findings.faults += faults
+    return findings
+
+
+def _places(catalogue: Catalogue) -> list[_Place]:
+    """Return each level once, however many layers publish it."""
+    found: dict[object, _Place] = {}
+    for layer in catalogue.layers.values():
+        for identifier, level in layer.pyramid.levels.items():
+            reader = catalogue.readers[layer.id][identifier]
+            (where, *_), _ = reader.place_of(0, 0)
+            found.setdefault(where, _Place(layer, level, reader))
+    return list(found.values())
+
+
+def _storage_fault(place: _Place) -> Fault | None:
+    """Return why a storage cannot be used, or None; a missing object proves that it can."""
+    storage = place.reader.storage
+    slab_col, slab_row = next(slab_positions(place.level, 1))
+    key = place.reader.key_of(("", slab_col, slab_row))
+    try:
+        storage.stat(key)
+    except ObjectNotFoundError:
+        return None
+    except StorageError as error:
+        return _unreadable(storage, key, "$", place, error)
+    return None
+
+
+def _examined(place: _Place, samples: int) -> tuple[int, list[Fault]]:
+    """Return the number of slabs read from a level, and their problems."""
+    faults: list[Fault] = []
+    level, reader = place.level, place.reader
+    count, tries, first_key = 0, 0, ""
+    most = samples * _TRIES
+    for slab_col, slab_row in slab_positions(level, most):
+        tries += 1
+        slab, _ = reader.place_of(
+            slab_row * level.tiles_per_height, slab_col * level.tiles_per_width
+        )
+        key = reader.key_of(slab)
+        first_key = first_key or key
+        try:
+            index = reader.index(slab)
+        except SlabFormatError as error:
+            faults.append(
+                _wrong_size(reader.storage, key, place)
+                or _damaged(reader.storage, key, "$", place, error)
+            )
+            index = None
+            count += 1
+        except (StorageError, PluginError) as error:
+            faults.append(_unreadable(reader.storage, key, "$", place, error))
+            break
+        else:
+            if index is not None:
+                count += 1
+                mismatch = _wrong_size(index.storage, index.key, place)
+                faults += (
+                    [mismatch]
+                    if mismatch
+                    else _index_faults(place, index)
+                    or _tile_faults(place, index, tiles_of(level, slab_col, slab_row))
+                )
+        if count >= samples:
+            break
+    if not count and not faults:
+        faults.append(_nothing(place, tries, first_key))
+    return count, faults
+
+
+def _wrong_size(storage: Storage, key: str, place: _Place) -> Fault | None:
+    """Return the fault for a slab whose size contradicts the descriptor, or None."""
+    level = place.level
+    try:
+        mismatch = size_mismatch(storage, key, level.tiles_per_width, level.tiles_per_height)
+    except StorageError:
+        return None
+    if mismatch is None:
+        return None
+    remedy = "correct tiles_per_width and tiles_per_height, or the place of the slabs"
+    return Fault(
+        Severity.ERROR, _named(storage, key), "$", f"{place.described}: {mismatch}", remedy
+    )
+
+
+def _index_faults(place: _Place, index: SlabIndex) -> list[Fault]:
+    """Check all entries of an index; report the first invalid one."""
+    storage, key = index.storage, index.key
+    try:
+        size = storage.stat(key).size
+        for number in range(place.level.tiles_per_width * place.level.tiles_per_height):
+            entry = index.tile(number)
+            if entry is not None and sum(entry) > size:
+                raise SlabFormatError(
+                    f"tile {number} ends at {sum(entry)}, the slab at {size}: it is cut short"
+                )
+    except SlabFormatError as error:
+        return [_damaged(storage, key, "$", place, error)]
+    except StorageError as error:
+        return [_unreadable(storage, key, "$", place, error)]
+    return []
+
+
+def _tile_faults(place: _Place, index: SlabIndex, tiles: Iterable[tuple[int, int]]) -> list[Fault]:
+    """Decode the first stored tile of a slab; return its problem, if any."""
+    storage, key = index.storage, index.key
+    decode = _decoder(place.layer, place.level)
+    for row, col in tiles:
+        at = f"tile {place.reader.place_of(row, col)[1]}"
+        try:
+            tile = place.reader.locate(row, col)
+            if tile is not None:
+                decode(tile.read())
+                return []
+        except SlabFormatError as error:
+            return [_damaged(storage, key, at, place, error)]
+        except StorageError as error:
+            return [_unreadable(storage, key, at, place, error)]
+    return []
+
+
+def _decoder(layer: Layer, level: Level) -> Callable[[bytes], object]:
+    raster = layer.pyramid.raster
+    if raster is None:
+        return check_vector_tile
+    return TileDecoder(
+        layer.pyramid.format, raster.channels, level.matrix.tile_width, level.matrix.tile_height
+    ).decode
+
+
+def _named(storage: Storage, key: str) -> str:
+    return f"{storage.full_name}/{key}" if storage.is_remote else key
+
+
+def _damaged(storage: Storage, key: str, at: str, place: _Place, error: SlabFormatError) -> Fault:
+    reason = f"{place.described}: {error}"
+    if error.__cause__ is not None:
+        reason += f" ({error.__cause__})"
+    name = _named(storage, key)
+    return Fault(
+        Severity.ERROR,
+        name,
+        at,
+        reason,
+        f"compare with the pyramid descriptor; mastaba slab {name} shows what is inside",
+    )
+
+
+def _unreadable(storage: Storage, key: str, at: str, place: _Place, error: Exception) -> Fault:
+    remedy = (
+        "check credentials and permissions"
+        if isinstance(error, AccessDeniedError)
+        else "check address, network and permissions"
+    )
+    return Fault(Severity.ERROR, _named(storage, key), at, f"{place.described}: {error}", remedy)
+
+
+def _nothing(place: _Place, tries: int, key: str) -> Fault:
+    """Return the fault for a level without slabs: an error if all were looked for."""
+    total = slab_count(place.level)
+    storage = place.reader.storage
+    return Fault(
+        Severity.ERROR if tries >= total else Severity.WARNING,
+        _named(storage, key),
+        "$",
+        f"{place.described}: none of {tries} slabs looked for is there, out of {total} that the "
+        "tile limits allow",
+        "correct image_directory, or container and image_prefix, or the limits of the level",
+    )

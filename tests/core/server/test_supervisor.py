@@ -1,0 +1,469 @@
+"""Worker processes: replaced, reloaded without a lost request, and stopped in order."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.core.server.running import RunningService
+
+# A FastCGI server that answers with its generation and process. The reload fails when the file
+# "broken" exists, hangs when "hang" exists, and makes workers that die when "fatal" exists, that
+# are never ready when "lazy" exists.
+SERVER = """
+import logging, os, signal, sys, threading, time
+from pathlib import Path
+
+# A shell that runs the tests in the background leaves these ignored.
+for number in (signal.SIGINT, signal.SIGQUIT):
+    signal.signal(number, signal.SIG_DFL)
+
+from mastaba.server.fastcgi import FastCGIServer
+from mastaba.server.handover import Handover
+from mastaba.server.listener import open_listener
+from mastaba.server.supervisor import Generation, Supervisor
+
+home = Path(sys.argv[1])
+
+def say(text):
+    # In one piece, since several processes write here.
+    os.write(1, f"{text}\\n".encode())
+
+workers = int(sys.argv[2])
+options = eval(sys.argv[3])
+generation = 0
+
+class Report(logging.Handler):
+    def emit(self, record):
+        say(record.getMessage())
+
+logging.getLogger().addHandler(Report())
+
+def application(environ, start_response):
+    if environ["PATH_INFO"] == "/wait":
+        say("waiting")
+        while not (home / "open").exists():
+            time.sleep(0.01)
+    body = f"{generation} {os.getpid()}".encode()
+    start_response("200 OK", [("Content-Length", str(len(body)))])
+    return [body]
+
+def load():
+    global generation
+    if (home / "hang").exists():
+        say("loading")
+        time.sleep(3600)
+    if (home / "slow").exists():
+        say("loading")
+        while (home / "slow").exists():
+            time.sleep(0.01)
+    if (home / "broken").exists():
+        raise ValueError("broken configuration")
+    generation += 1
+    say(f"loaded {generation}")
+    return Served()
+
+class Served(Generation):
+    def __init__(self):
+        # Decided before the fork: a worker of the first generation may come late to this.
+        self.lazy = (home / "lazy").exists()
+
+    def serve(self, link):
+        if (home / "fatal").exists():
+            os._exit(3)
+        say(f"worker {link.index if link else 0}")
+        while self.lazy and (home / "lazy").exists():
+            time.sleep(0.01)
+        FastCGIServer(
+            application,
+            listener.socket,
+            threads=2,
+            handover=handover,
+            on_ready=link and link.ready,
+        ).run()
+
+handover = Handover()
+with open_listener(str(home / "socket")) as listener:
+    sys.exit(Supervisor(load(), workers=workers, reload=load, **options).run())
+"""
+
+
+class Service(RunningService):
+    def __init__(self, process: Any, protocol: Any, home: Path, workers: int) -> None:
+        super().__init__(process, protocol, home)
+        self.await_line("loaded 1")
+        for _ in range(max(1, workers)):
+            assert self.process.line().startswith("worker ")
+
+    def await_line(self, start: str) -> str:
+        while not (line := self.process.line()).startswith(start):
+            assert line, f"the server ended before it said {start!r}"
+        return line
+
+    def ask(self) -> tuple[int, int]:
+        """Generation and process that answer on a new connection."""
+        client = self.connect()
+        try:
+            generation, pid = client.ask(keep=False).body.split()
+        finally:
+            client.close()
+        return int(generation), int(pid)
+
+    def await_generation(self, generation: int) -> None:
+        while self.ask()[0] != generation:
+            time.sleep(0.01)
+
+
+@pytest.fixture
+def run(spawn: Any, protocol: Any, tmp_path: Path) -> Iterator[Callable[..., Service]]:
+    with ExitStack() as stack:
+
+        def start(workers: int = 2, options: str = "{}") -> Service:
+            process = spawn(SERVER, str(tmp_path), str(workers), options)
+            return stack.enter_context(closing(Service(process, protocol, tmp_path, workers)))
+
+        yield start
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    # What was orphaned may wait for ever to be reaped by a container's first process.
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGQUIT, signal.SIGINT])
+@pytest.mark.parametrize("workers", [0, 2])
+def test_an_idle_server_stops_on_signals(run: Any, number: int, workers: int) -> None:
+    service = run(workers)
+    children = service.children()
+    assert len(children) == workers
+    kept = service.connect()
+    kept.ask()
+    service.process.send(number)
+    assert service.process.wait() == 0
+    assert kept.is_closed()
+    assert not (service.home / "socket").exists()
+    assert not any(is_alive(pid) for pid in children)
+
+
+def test_a_killed_worker_is_replaced(run: Any) -> None:
+    service = run()
+    before = service.children()
+    for pid in before:
+        os.kill(pid, signal.SIGKILL)
+    for _ in before:
+        service.await_line("worker ")
+    assert service.ask()[1] not in before
+    assert len(service.children()) == 2
+    assert not before & service.children()
+
+
+def test_workers_that_die_at_once_do_not_keep_the_parent_from_its_signals(run: Any) -> None:
+    service = run()
+    (service.home / "fatal").touch()
+    for pid in service.children():
+        os.kill(pid, signal.SIGKILL)
+    for _ in range(4):
+        while "ended with status 3" not in service.await_line("worker "):
+            pass
+    (service.home / "fatal").unlink()
+    service.process.send(signal.SIGHUP)
+    service.await_line("loaded 2")
+    service.await_generation(2)
+    service.process.send(signal.SIGTERM)
+    assert service.process.wait() == 0
+
+
+def test_workers_that_die_at_once_are_started_ever_later_until_one_lives(run: Any) -> None:
+    """The delay doubles, and is the first one again after a worker that lived for a while."""
+    service = run(1)
+
+    def die_and_return() -> float:
+        """Kill the worker; returns the seconds until the next one."""
+        (pid,) = service.children()
+        os.kill(pid, signal.SIGKILL)
+        service.await_line("worker 0, process")
+        killed = time.monotonic()
+        service.await_line("worker 0")
+        return time.monotonic() - killed
+
+    delays = [die_and_return() for _ in range(5)]
+    # Each is at least what it shall be, however slow the machine: 0.1, 0.2, 0.4, 0.8, 1.6 s.
+    assert sum(delays) > 0.95 * 3.1
+    assert delays[4] > 0.95 * 1.6
+    time.sleep(5.1)
+    die_and_return()
+    assert die_and_return() < delays[4]
+
+
+def shared_with(parent: int, worker: int) -> tuple[set[str], set[str]]:
+    """Return the sockets, and the writing ends of pipes, that a worker has from its parent."""
+
+    def held(pid: int) -> tuple[set[str], set[str]]:
+        sockets, pipes = set(), set()
+        for link in Path(f"/proc/{pid}/fd").iterdir():
+            try:
+                target = os.readlink(link)
+                flags = Path(f"/proc/{pid}/fdinfo/{link.name}").read_text()
+            except FileNotFoundError:
+                continue
+            if target.startswith("socket:"):
+                sockets.add(target)
+            # Of the standard streams, those of the test.
+            elif target.startswith("pipe:") and int(link.name) > 2:
+                (mode,) = re.findall(r"flags:\s+(\d+)", flags)
+                if int(mode, 8) & os.O_ACCMODE != os.O_RDONLY:
+                    pipes.add(target)
+        return sockets, pipes
+
+    ours, theirs = held(parent), held(worker)
+    return ours[0] & theirs[0], ours[1] & theirs[1]
+
+
+def test_a_worker_inherits_no_descriptors_of_the_parent_or_of_other_workers(run: Any) -> None:
+    """What a worker holds open keeps the end of its owner from being noticed."""
+    service = run(3)
+    first = min(service.children())
+    os.kill(first, signal.SIGKILL)
+    service.await_line("worker ")
+    service.await_line("worker ")
+    service.ask()
+    shared = [shared_with(service.process.pid, pid) for pid in service.children()]
+    assert len(shared) == 3
+    sockets, pipes = shared[0]
+    assert sockets
+    assert pipes == set()
+    assert all(found == (sockets, pipes) for found in shared)
+
+
+def test_a_generation_that_dies_at_once_leaves_the_present_one_serving(run: Any) -> None:
+    service = run()
+    before = service.children()
+    (service.home / "fatal").touch()
+    service.process.send(signal.SIGHUP)
+    service.await_line("reload failed: the new workers die")
+    assert service.ask()[0] == 1
+    while service.children() != before:
+        time.sleep(0.01)
+    (service.home / "fatal").unlink()
+    service.process.send(signal.SIGHUP)
+    service.await_line("loaded 3")
+    service.await_generation(3)
+
+
+def test_an_accident_to_a_new_worker_does_not_fail_the_reload(run: Any) -> None:
+    service = run()
+    before = service.children()
+    (service.home / "lazy").touch()
+    service.process.send(signal.SIGHUP)
+    for _ in range(2):
+        service.await_line("worker ")
+    os.kill((service.children() - before).pop(), signal.SIGKILL)
+    service.await_line("worker ")
+    (service.home / "lazy").unlink()
+    service.await_generation(2)
+    while before & service.children():
+        time.sleep(0.01)
+    assert len(service.children()) == 2
+
+
+def test_the_present_generation_serves_until_the_next_one_is_ready(run: Any) -> None:
+    service = run()
+    before = service.children()
+    (service.home / "lazy").touch()
+    service.process.send(signal.SIGHUP)
+    for _ in range(2):
+        service.await_line("worker ")
+    for _ in range(50):
+        generation, pid = service.ask()
+        assert generation == 1
+        assert pid in before
+    (service.home / "lazy").unlink()
+    service.await_generation(2)
+
+
+def test_a_generation_that_is_never_ready_is_given_up(run: Any) -> None:
+    service = run(options="{'start_timeout': 0.2}")
+    before = service.children()
+    (service.home / "lazy").touch()
+    service.process.send(signal.SIGHUP)
+    service.await_line("reload failed: the new workers are not ready in time")
+    assert service.ask()[0] == 1
+    while service.children() != before:
+        time.sleep(0.01)
+
+
+def test_the_stop_waits_for_running_requests(run: Any, protocol: Any) -> None:
+    service = run()
+    client = service.connect()
+    client.send(protocol.request({"PATH_INFO": "/wait"}))
+    service.await_line("waiting")
+    # A service manager sends one after the other.
+    service.process.send(signal.SIGQUIT)
+    service.process.send(signal.SIGTERM)
+    (service.home / "open").touch()
+    assert client.answer().status == "200 OK"
+    assert service.process.wait() == 0
+
+
+def test_the_stop_is_bounded(run: Any, protocol: Any) -> None:
+    service = run(options="{'stop_timeout': 0.5}")
+    client = service.connect()
+    client.send(protocol.request({"PATH_INFO": "/wait"}))
+    service.await_line("waiting")
+    service.process.send(signal.SIGTERM)
+    assert service.process.wait() == 0
+    assert client.is_closed()
+
+
+def test_workers_do_not_survive_their_parent(run: Any) -> None:
+    service = run()
+    children = service.children()
+    service.process.send(signal.SIGKILL)
+    service.process.wait()
+    while any(is_alive(pid) for pid in children):
+        time.sleep(0.01)
+
+
+def test_a_reload_replaces_all_workers(run: Any) -> None:
+    service = run()
+    before = service.children()
+    service.process.send(signal.SIGHUP)
+    service.await_line("loaded 2")
+    # While the present generation lives, the next one has other indices.
+    assert {service.await_line("worker ") for _ in range(2)} == {"worker 2", "worker 3"}
+    while before & service.children():
+        time.sleep(0.01)
+    assert service.ask()[0] == 2
+
+
+def test_a_failed_reload_changes_nothing(run: Any) -> None:
+    service = run()
+    before = service.children()
+    (service.home / "broken").touch()
+    for _ in range(2):
+        service.process.send(signal.SIGHUP)
+        service.await_line("reload failed")
+    assert service.children() == before
+    (service.home / "broken").unlink()
+    service.process.send(signal.SIGHUP)
+    service.await_line("loaded 2")
+    service.await_generation(2)
+
+
+def test_one_pending_reload_is_kept(run: Any) -> None:
+    service = run()
+    (service.home / "slow").touch()
+    service.process.send(signal.SIGHUP)
+    service.await_line("loading")
+    for _ in range(5):
+        service.process.send(signal.SIGHUP)
+        time.sleep(0.01)
+    (service.home / "slow").unlink()
+    service.await_line("loaded 2")
+    service.await_line("loaded 3")
+    service.await_generation(3)
+    service.process.send(signal.SIGTERM)
+    assert service.process.wait() == 0
+    rest = []
+    while line := service.process.line():
+        rest.append(line)
+    assert "loaded 4" not in rest
+
+
+def test_a_reload_that_hangs_does_not_hold_up_the_stop(run: Any) -> None:
+    service = run()
+    (service.home / "hang").touch()
+    service.process.send(signal.SIGHUP)
+    service.await_line("loading")
+    service.process.send(signal.SIGTERM)
+    assert service.process.wait() == 0
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_no_request_is_lost_by_reloads(run: Any, keep: bool) -> None:
+    service = run()
+    done = threading.Event()
+    generations: list[int] = []
+    failures: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            client = service.connect()
+            while not done.is_set():
+                answer = client.ask(keep=keep)
+                assert answer.status == "200 OK"
+                generations.append(int(answer.body.split()[0]))
+                if not keep:
+                    client.close()
+                    client = service.connect()
+        except BaseException as error:
+            failures.append(error)
+            raise
+
+    threads = [threading.Thread(target=work) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for generation in range(2, 8):
+        service.process.send(signal.SIGHUP)
+        service.await_line(f"loaded {generation}")
+        while generations[-1:] != [generation]:
+            assert failures == []
+            time.sleep(0.001)
+    done.set()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    assert set(generations) == set(range(1, 8))
+
+
+def test_idle_kept_connections_survive_reloads(run: Any) -> None:
+    service = run()
+    clients = [service.connect() for _ in range(100)]
+    for client in clients:
+        client.ask()
+    for generation in (2, 3):
+        before = service.children()
+        service.process.send(signal.SIGHUP)
+        service.await_line(f"loaded {generation}")
+        while before & service.children():
+            time.sleep(0.01)
+        for client in clients:
+            assert client.ask().body.startswith(str(generation).encode())
+
+
+def test_requests_in_progress_finish_with_their_configuration(run: Any, protocol: Any) -> None:
+    service = run()
+    client = service.connect()
+    client.send(protocol.request({"PATH_INFO": "/wait"}))
+    service.await_line("waiting")
+    service.process.send(signal.SIGHUP)
+    service.await_line("loaded 2")
+    service.await_generation(2)
+    (service.home / "open").touch()
+    assert client.answer().body.startswith(b"1 ")
+
+
+def test_signals_for_workers_do_not_harm_the_parent(run: Any) -> None:
+    service = run()
+    for number in (signal.SIGUSR1, signal.SIGPIPE):
+        service.process.send(number)
+    assert service.ask()[0] == 1
+
+
+def test_one_process_serves_by_itself(run: Any) -> None:
+    service = run(workers=0)
+    assert service.ask() == (1, service.process.pid)
+    service.process.send(signal.SIGHUP)
+    assert service.ask() == (1, service.process.pid)
