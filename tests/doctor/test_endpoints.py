@@ -160,7 +160,7 @@ def test_an_older_configuration_that_still_serves(publish: Publish) -> None:
     found = look(publish(wmts={"title": "Newer"}))
     assert set(found) == {"wmts"}
     assert found["wmts"].severity is Severity.WARNING
-    assert "another configuration" in found["wmts"].reason
+    assert "configuration that differs" in found["wmts"].reason
 
 
 @pytest.mark.parametrize("status", ["502 Bad Gateway", "503 Service Unavailable", "504 Gateway"])

@@ -204,7 +204,7 @@ def test_a_symbolic_object_is_told(look: Look) -> None:
     assert "not followed" in text
     status, text = look(b"SYMLINK#bucket/ORTHO/DATA_9_16_11", "--tile", "0")
     assert status == 1
-    assert "symbolic" in text
+    assert "link" in text
 
 
 def _in_header(position: int, kind: str, value: int) -> Callable[[bytes], bytes]:
@@ -399,7 +399,7 @@ def test_slabs_of_object_storages(capsys: Output) -> None:
 def test_a_symbolic_object_says_where_to_go_on(capsys: Output) -> None:
     status, text = on_tape("tape://reel/link", capsys)
     assert status == 0
-    assert "To look at that: mastaba slab tape://reel/MAP/DATA_3_0_0" in text
+    assert "Its target: mastaba slab tape://reel/MAP/DATA_3_0_0" in text
 
 
 @pytest.mark.parametrize(
@@ -435,4 +435,4 @@ def test_a_tiff_as_pyramid_is_named_as_such(
         assert main(["check", "-f", str(server_json)]) == 1
         printed = capsys.readouterr().out
         assert printed.count("is a TIFF image (a GeoTIFF or a slab), not a JSON document") == 1
-        assert printed.endswith("1 errors, 0 warnings, 8 layers usable; left out: RGB_JPG\n")
+        assert printed.endswith("1 errors, 0 warnings, 8 layers usable; not published: RGB_JPG\n")

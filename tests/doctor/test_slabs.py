@@ -74,7 +74,7 @@ def test_a_slab_that_was_cut_short(own: Path) -> None:
     path.write_bytes(path.read_bytes()[:-20])
     fault = only_fault(examine(own, 4))
     assert (fault.file, fault.path) == (str(path), "$")
-    assert "cut short" in fault.reason
+    assert "truncated" in fault.reason
 
 
 def test_no_slab_at_all(own: Path) -> None:

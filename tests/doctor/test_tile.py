@@ -86,7 +86,7 @@ def test_a_slab_of_another_size(installation: Path, capsys: pytest.CaptureFixtur
         (("RGB_JPG", "4326", "4", "6", "9"), "is stored in the tile matrix set 'PM' only"),
         (("RGB_JPG", "PM", "12", "6", "9"), "has no level '12' (levels: "),
         (("RGB_JPG", "PM", "x", "6", "9"), "there is no matrix in PM with the id 'x'"),
-        (("BROKEN", "PM", "4", "6", "9"), "the layer 'BROKEN' is left out because of faults"),
+        (("BROKEN", "PM", "4", "6", "9"), "the layer 'BROKEN' is not published because of errors"),
     ],
 )
 def test_what_is_not_there(

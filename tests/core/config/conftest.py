@@ -284,7 +284,7 @@ def run_check(
         assert printed.err == ""
         *lines, summary = printed.out.splitlines()
         assert re.fullmatch(
-            r"\d+ errors, \d+ warnings, \d+ layers usable(; left out: .+)?", summary
+            r"\d+ errors, \d+ warnings, \d+ layers usable(; not published: .+)?", summary
         )
         reported = []
         while lines:

@@ -27,7 +27,7 @@ def port_faults(server: ServerConfig) -> list[Fault]:
     elif port.isascii() and port.isdigit():
         reason = f"{port!r} names a Unix socket, not a port"
     elif len(os.fsencode(port)) > _MAX_SOCKET_PATH:
-        reason = f"the path of a Unix socket can have {_MAX_SOCKET_PATH} bytes, not more"
+        reason = f"the path of a Unix socket can have at most {_MAX_SOCKET_PATH} bytes"
     else:
         return []
     remedy = 'write "127.0.0.1:9000", ":9000", or the path of a Unix socket'
@@ -48,10 +48,10 @@ def address_faults(site: Site, file: str) -> list[Fault]:
         uri = service.settings.endpoint_uri
         if not is_http(uri):
             severity, reason = Severity.ERROR, f"{uri!r} is not an HTTP address"
-            remedy = f"write it whole, as in https://maps.example.org/{service.name}"
+            remedy = f"write the complete address, as in https://maps.example.org/{service.name}"
         elif is_default(service):
             severity = Severity.WARNING
-            reason = f"the address {uri} leads each client to its own machine"
+            reason = f"the address {uri} makes each client send requests to its own machine"
             remedy = "write the public address of the service"
         else:
             continue

@@ -131,10 +131,10 @@ def _examined(
         return [Fault(Severity.ERROR, file, f"$.{service.name}.endpoint_uri", text, remedy)]
     return [
         fault(
-            f"{probe.url} is answered by another program: status {found.status}, "
+            f"{probe.url} is answered by another program, with status {found.status}, "
             f"{found.media_type or 'no media type'}, where {expected.status}, "
             f"{expected.media_type} is expected",
-            "check host and path, and that the front server hands that path on",
+            "check host and path, and that the front server passes that path on",
         )
     ]
 
@@ -148,8 +148,8 @@ def _differing(probe: _Probe, found: Answer, expected: Answer, file: str) -> lis
             Severity.WARNING,
             file,
             f"$.{probe.service.name}.endpoint_uri",
-            f"{probe.url} answers with another configuration than this one",
-            "reload the server; or a cache between holds an older document",
+            f"{probe.url} answers from a configuration that differs from this one",
+            "reload the server; or a cache in between has an older document",
         )
     ]
 
@@ -163,23 +163,23 @@ def _mistakes(
     if query:
         yield (
             "the query is missing",
-            "hand on QUERY_STRING (nginx: include fastcgi_params)",
+            "pass on QUERY_STRING (nginx: include fastcgi_params)",
             inside(probe.path),
         )
     yield (
         f"the front server puts {root} before the path a second time",
-        f"hand on {probe.path}, not {root}{probe.path}",
+        f"pass on {probe.path}, not {root}{probe.path}",
         inside(root + probe.path, query),
     )
     if probe.below:
         yield (
             "the front server cuts off what follows the root path",
-            "hand on the whole path behind the prefix",
+            "pass on the whole path after the prefix",
             inside(root or "/", query),
         )
     yield (
         f"the front server removes {root}, which is the root path of the service",
-        f"remove only what stands before {root} in the public address",
+        f"remove only what precedes {root} in the public address",
         inside(probe.below or "/", query),
     )
     for other in site.services.values():
@@ -187,14 +187,14 @@ def _mistakes(
         if other is not probe.service and not other.is_fallback:
             yield (
                 f"{other.name} answers there",
-                f"hand on {root}, not {path}",
+                f"pass on {root}, not {path}",
                 inside(path + probe.below, query),
             )
     public = unquote(urlsplit(probe.url).path)
     yield (
-        "the front server hands on a path that no service has",
-        f"what arrives has to begin with {root}"
-        + ("" if public == probe.path else f"; perhaps it is {public}, with its prefix"),
+        "the front server passes on a path that no service has",
+        f"the path that arrives must begin with {root}"
+        + ("" if public == probe.path else f"; it may be {public}, with its prefix"),
         inside(_UNKNOWN_PATH),
     )
 

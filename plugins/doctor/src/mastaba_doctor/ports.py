@@ -47,7 +47,7 @@ def look_at_port(port: str, file: str, application: WSGIApplication) -> PortFind
     try:
         sock = connect(port, _TIMEOUT)
     except TimeoutError:
-        reason = f"something listens on {port}, but takes no connection"
+        reason = f"a program listens on {port}, but accepts no connection"
         return PortFinding(PortState.TAKEN, (_taken(file, reason),))
     except (OSError, ValueError) as error:
         return _not_connected(port, file, error)
@@ -66,7 +66,7 @@ def look_at_port(port: str, file: str, application: WSGIApplication) -> PortFind
             Severity.WARNING,
             file,
             _PATH,
-            f"the server on {port} runs with another configuration than this one",
+            f"the server on {port} has a configuration that differs from this one",
             "reload it (SIGHUP), or check that it is started with this file",
         )
         return PortFinding(PortState.OURS, (fault,))
@@ -120,14 +120,14 @@ def _unix_problem(path: str, error: Exception) -> tuple[str, str] | None:
     except FileNotFoundError:
         folder = os.path.dirname(path) or "."
         if not os.path.isdir(folder):
-            return f"there is no directory {folder}", "make it (in systemd: RuntimeDirectory=)"
+            return f"there is no directory {folder}", "create it (in systemd: RuntimeDirectory=)"
         if not os.access(folder, os.W_OK | os.X_OK):
-            return f"the directory {folder} may not be written", "let this user write there"
+            return f"the directory {folder} is not writable", "give this user write permission"
         return None
     except (OSError, ValueError) as other:
         return str(other), "correct the path"
     if not is_socket:
-        return "the file exists, and is no socket", "name another path"
+        return "the file exists and is not a socket", "choose another path"
     if isinstance(error, ConnectionRefusedError):
         return None  # left by a process that has exited; the server removes it
     reason = error.strerror if isinstance(error, OSError) else None

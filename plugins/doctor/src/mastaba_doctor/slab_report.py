@@ -152,7 +152,7 @@ def inspect_slab(storage: Storage, key: str) -> SlabReport:
         return report
     values = storage.read(key, ByteRange(HEADER_SIZE, 8 * count)).data
     if len(values) != 8 * count:
-        report.problems.append("it was truncated while it was read")
+        report.problems.append("it was truncated during the read")
         return report
     _read_entries(report, values, storage, key)
     _check_layout(report)

@@ -155,7 +155,7 @@ def _wrong_size(storage: Storage, key: str, place: _Place) -> Fault | None:
         return None
     if mismatch is None:
         return None
-    remedy = "correct tiles_per_width and tiles_per_height, or the place of the slabs"
+    remedy = "correct tiles_per_width and tiles_per_height, or the location of the slabs"
     return Fault(
         Severity.ERROR, _named(storage, key), "$", f"{place.described}: {mismatch}", remedy
     )
@@ -170,7 +170,7 @@ def _index_faults(place: _Place, index: SlabIndex) -> list[Fault]:
             entry = index.tile(number)
             if entry is not None and sum(entry) > size:
                 raise SlabFormatError(
-                    f"tile {number} ends at {sum(entry)}, the slab at {size}: it is cut short"
+                    f"tile {number} ends at {sum(entry)}, the slab at {size}: it is truncated"
                 )
     except SlabFormatError as error:
         return [_damaged(storage, key, "$", place, error)]
@@ -220,7 +220,7 @@ def _damaged(storage: Storage, key: str, at: str, place: _Place, error: SlabForm
         name,
         at,
         reason,
-        f"compare with the pyramid descriptor; mastaba slab {name} shows what is inside",
+        f"compare with the pyramid descriptor; mastaba slab {name} shows its contents",
     )
 
 
@@ -241,7 +241,7 @@ def _nothing(place: _Place, tries: int, key: str) -> Fault:
         Severity.ERROR if tries >= total else Severity.WARNING,
         _named(storage, key),
         "$",
-        f"{place.described}: none of {tries} slabs looked for is there, out of {total} that the "
+        f"{place.described}: none of {tries} slabs exists, out of {total} that the "
         "tile limits allow",
         "correct image_directory, or container and image_prefix, or the limits of the level",
     )

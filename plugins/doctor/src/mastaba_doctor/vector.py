@@ -36,9 +36,9 @@ def check_vector_tile(payload: bytes) -> int:
         elif kind in (_FIXED64, _FIXED32):
             position += 8 if kind == _FIXED64 else 4
         else:
-            raise SlabFormatError("a vector tile is no protobuf message")
+            raise SlabFormatError("a vector tile is not a protobuf message")
     if position != len(payload):
-        raise SlabFormatError("a vector tile is cut short")
+        raise SlabFormatError("a vector tile is truncated")
     if not layers:
         raise SlabFormatError("a vector tile has no layer")
     return layers
@@ -48,11 +48,11 @@ def _varint(data: bytes, position: int) -> tuple[int, int]:
     value = shift = 0
     while shift < 64:
         if position >= len(data):
-            raise SlabFormatError("a vector tile is cut short")
+            raise SlabFormatError("a vector tile is truncated")
         byte = data[position]
         position += 1
         value |= (byte & 0x7F) << shift
         if byte < 0x80:
             return value, position
         shift += 7
-    raise SlabFormatError("a vector tile is no protobuf message")
+    raise SlabFormatError("a vector tile is not a protobuf message")

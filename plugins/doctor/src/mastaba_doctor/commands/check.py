@@ -63,7 +63,7 @@ def run(arguments: argparse.Namespace) -> int:
     plugins: Plugins = arguments.plugins
     samples, is_deep = arguments.samples, arguments.deep
     if samples is not None and (samples < 1 or not is_deep):
-        sys.stderr.write("mastaba: --samples takes a number from 1 on, and needs --deep\n")
+        sys.stderr.write("mastaba: --samples takes a positive number and needs --deep\n")
         return USAGE
     faults = Faults()
     server = load_server(arguments.file, plugins, faults)
@@ -100,8 +100,8 @@ def _check_extra_sets(catalogue: Catalogue, faults: Faults) -> None:
                 faults.warning(
                     f"layer {layer.id}",
                     "$.extra_tilematrixsets",
-                    f"the layer cannot be offered in {tile_matrix_set.id!r}: that is made for "
-                    "another place, or no matrix of it has about the cell size of a level",
+                    f"the layer cannot be offered in {tile_matrix_set.id!r}: it covers "
+                    "another area, or none of its matrices has about the cell size of a level",
                     "remove it from the list",
                 )
 
@@ -117,7 +117,7 @@ def _open_site(
         site.open_services()
         Application(site)
     except MastabaError as error:
-        faults.error(server.services, "$", str(error), "repair the plugin, or block it")
+        faults.error(server.services, "$", str(error), "fix the plugin, or block it")
         return None
     return site
 
@@ -139,10 +139,10 @@ def _print_text(
     if examined is not None:
         port = f"the port is {examined.port}" if examined.port else "no port"
         print(
-            f"looked at {examined.storages} storages, {examined.slabs} slabs of "
+            f"examined {examined.storages} storages, {examined.slabs} slabs of "
             f"{examined.levels} levels, {examined.endpoints} public addresses; {port}"
         )
-    left_out = f"; left out: {', '.join(sorted(missing))}" if missing else ""
+    left_out = f"; not published: {', '.join(sorted(missing))}" if missing else ""
     errors, warnings = _counts(faults)
     print(escaped(f"{errors} errors, {warnings} warnings, {layers} layers usable{left_out}"))
 

@@ -54,7 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
             with open(arguments.new, "x", encoding="utf-8") as stream:
                 stream.write(json.dumps(converted, indent=2, ensure_ascii=False) + "\n")
         except FileExistsError:
-            return _fail(f"{arguments.new} exists already: name another file, or remove it")
+            return _fail(f"{arguments.new} already exists: choose another file, or remove it")
         except OSError as error:
             return _fail(f"cannot write {arguments.new}: {error.strerror}")
     for note in notes:
@@ -74,7 +74,7 @@ def _read(file: str, faults: Faults) -> dict[str, Any] | None:
     if not isinstance(document, dict):
         faults.error(file, "$", "is not an object", "name a services.json")
     elif "global" in document:
-        faults.error(file, "$.global", "is of generation 7 already", "use it as it is")
+        faults.error(file, "$.global", "is already of generation 7", "use it as it is")
     else:
         return document
     return None

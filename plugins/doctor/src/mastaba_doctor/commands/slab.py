@@ -76,15 +76,15 @@ def _print_report(report: SlabReport, path: ResourcePath) -> None:
     _line("slab", report.name)
     _line("size", f"{report.size} bytes")
     if report.link is not None:
-        _line("symbolic", f"it stands for {report.link}")
+        _line("link", f"a link to {report.link}")
         if path.storage == "file":
-            print("In files such objects are not followed: use links of the file system.")
+            print("In file storages, such objects are not followed: use symbolic links.")
         else:
-            print(f"To look at that: mastaba slab {path.storage}://{report.link}")
+            print(f"Its target: mastaba slab {path.storage}://{report.link}")
     if report.header is not None:
         _print_header(report.header)
         names = " or ".join(tile_format.name for tile_format in report.formats)
-        _line("format", names or "not to be told")
+        _line("format", names or "unknown")
     if report.entries:
         _print_index(report)
     for problem in report.problems[:_SHOWN]:
@@ -126,7 +126,7 @@ def _print_index(report: SlabReport) -> None:
         _line(
             "sizes",
             f"{min(sizes)} to {max(sizes)} bytes, {sum(sizes) // len(sizes)} on average, "
-            f"{sum(sizes)} together",
+            f"{sum(sizes)} in total",
         )
         _line(
             "contents",
@@ -136,7 +136,7 @@ def _print_index(report: SlabReport) -> None:
     _line(
         "layout",
         f"{report.padding} bytes of padding, {len(report.gaps)} gaps ({unused} bytes), "
-        f"{report.trailing} bytes behind the last tile, {report.shared} tiles share their bytes",
+        f"{report.trailing} bytes after the last tile, {report.shared} tiles share their bytes",
     )
 
 
@@ -154,14 +154,14 @@ def _print_entries(report: SlabReport) -> None:
 def _show_tile(report: SlabReport, number: int, out: str | None, storage: Storage, key: str) -> int:
     """Describe one tile, and write it if ``out`` is given."""
     if report.link is not None:
-        return _fail(f"{report.name} is a symbolic object, it stands for {report.link}")
+        return _fail(f"{report.name} is a symbolic object, a link to {report.link}")
     if not report.entries:
         return _fail(f"{report.name}: {'; '.join(report.problems)}")
     if not 0 <= number < len(report.entries):
         return _fail(f"the slab has the tiles 0 to {len(report.entries) - 1}")
     entry = report.entries[number]
     if not entry.content:
-        return _fail(f"tile {number} {'lies outside the slab' if entry.size else 'is absent'}")
+        return _fail(f"tile {number} {'is outside the slab' if entry.size else 'is absent'}")
     payload = storage.read(key, ByteRange(entry.offset, entry.size)).data
     _line("tile", f"{number}: {entry.size} bytes at {entry.offset}, {entry.content}")
     pixels = None
@@ -211,7 +211,7 @@ def _write(out: Path, entry: TileEntry, payload: bytes, pixels: Pixels | None) -
     if suffix in SUFFIXES and SUFFIXES[suffix].lower() != entry.content:
         if pixels is None:
             return _fail(
-                f"the tile cannot be made a picture; {out.with_suffix('.bin')} would take its bytes"
+                f"the tile cannot be written as an image; its bytes can be written to {out.with_suffix('.bin')}"
             )
         data, said = picture(pixels, suffix)
     try:

@@ -76,7 +76,7 @@ def _tile_index(text: str) -> int:
         argparse.ArgumentTypeError: it is not a non-negative integer.
     """
     if not (text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 0 on")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a non-negative integer")
     return int(text)
 
 
@@ -85,7 +85,7 @@ def _described(catalogue: Catalogue, arguments: argparse.Namespace, faults: Faul
     layer = catalogue.layers.get(name)
     if layer is None:
         if name in catalogue.missing_layers:
-            return _fail(f"the layer {name!r} is left out because of faults", *faults.errors)
+            return _fail(f"the layer {name!r} is not published because of errors", *faults.errors)
         return _fail(_unknown("layer", name, catalogue.layers))
     tile_matrix_set = layer.pyramid.tile_matrix_set
     if arguments.set != tile_matrix_set.id:
@@ -130,7 +130,7 @@ def _print_slab(reader: LevelReader, row: int, col: int) -> bool:
     if index is None:
         return False
     if index.name != name:
-        _line("", f"stands for {index.name}")
+        _line("", f"a link to {index.name}")
     problem = size_mismatch(index.storage, index.key, *size)
     if problem is not None:
         _line("PROBLEM", problem)
@@ -142,7 +142,7 @@ def _print_state(found: TileLookup) -> None:
     place = f", {found.size} bytes at {found.offset}" if stored else ""
     _line("state", _WORDS[found.state] + place)
     if found.state is not TileState.OUTSIDE:
-        _line("", f"says {found.said_by}")
+        _line("", f"according to {found.said_by}")
 
 
 def _hidden(layer: Layer) -> str:
