@@ -69,7 +69,7 @@ def _row(result: Result, base: Result) -> tuple[str, ...]:
 def machine(workers: int, connections: int, seconds: float, rounds: int) -> str:
     """Return a description of the machine, the versions and the parameters."""
     cores = len(os.sched_getaffinity(0))
-    packages = ("mastaba", "flup", "granian")
+    packages = ("mastaba", "flup", "httptools")
     return "\n".join(
         (
             f"{cores} cores, {_processor()}, Linux {platform.release()}",

@@ -137,7 +137,7 @@ def nginx_before(target: Target, path: Path, folder: Path, name: str, *, keep: b
     )
     command = [find_program("nginx") or "nginx", "-e", str(log), "-c", str(conf)]
     nginx = start_process(target, command, log)
-    wait_for(lambda: _answers(target.address), nginx, log)
+    wait_for(lambda: is_answering(target.address), nginx, log)
 
 
 def plain_http(server_json: Path, folder: Path, *, workers: int, threads: int) -> Target:
@@ -149,7 +149,7 @@ def plain_http(server_json: Path, folder: Path, *, workers: int, threads: int) -
     try:
         server = start_process(target, [*_mastaba(changed), "--http", f"127.0.0.1:{port}"], log)
         target.pid = server.pid
-        wait_for(lambda: _answers(target.address), server, log)
+        wait_for(lambda: is_answering(target.address), server, log)
     except BaseException:
         target.stop()
         raise
@@ -164,7 +164,7 @@ def peer(name: str, url: str, pid: int | None) -> Target:
     """
     parts = urlsplit(url)
     address = f"{parts.scheme}://{parts.netloc}"
-    if not _answers(address):
+    if not is_answering(address):
         raise Missing(f"{name} does not answer at {address}")
     has_fields = "{" in url
     return Target(name, address, url[len(address) :] if has_fields else None, pid=pid)
@@ -231,7 +231,7 @@ def wait_for(ready: Callable[[], bool], process: subprocess.Popen[bytes], log: P
         time.sleep(0.05)
 
 
-def _answers(address: str) -> bool:
+def is_answering(address: str) -> bool:
     parts = urlsplit(address)
     connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=10)
     try:

@@ -53,8 +53,8 @@ MAX_PACKAGES = 12
 
 # library: the modules (or packages) of the core that may know it
 LIBRARIES = {
-    "flup": {"mastaba.server"},
-    "granian": {"mastaba.server.http"},
+    "flup": {"mastaba.server.fastcgi", "mastaba.server.records"},
+    "httptools": {"mastaba.server.http"},
     "jsonschema": {"mastaba.config"},
     "yaml": {"mastaba.config"},
     "pluggy": {"mastaba", "mastaba.plugins"},

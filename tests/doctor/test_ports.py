@@ -14,8 +14,9 @@ from tests.doctor.conftest import open_application
 
 from mastaba.model.fault import Severity
 from mastaba.server.app import Application
-from mastaba.server.fastcgi import FastCGIServer
+from mastaba.server.fastcgi import FastCGIConnection
 from mastaba.server.listener import open_listener
+from mastaba.server.loop import Server
 from mastaba_conformance.tiny_installation import tiny_installation
 from mastaba_doctor.ports import PortFinding, PortState, look_at_port
 
@@ -44,7 +45,7 @@ def serving(port: str, application: Application) -> Iterator[str]:
     listener = open_listener(port)
     if ":" in port:
         port = f"127.0.0.1:{listener.socket.getsockname()[1]}"
-    server = FastCGIServer(application, listener.socket, linger=0.0)
+    server = Server(application, listener.socket, FastCGIConnection, linger=0.0)
     thread = threading.Thread(target=server.serve)
     thread.start()
     try:

@@ -17,7 +17,9 @@ from typing import Any
 
 import pytest
 
-from mastaba.server.fastcgi import FastCGIServer
+from mastaba.server.connection import Connection
+from mastaba.server.fastcgi import FastCGIConnection
+from mastaba.server.loop import Server
 
 BEGIN, ABORT, END, PARAMS, STDIN, STDOUT, STDERR, DATA, GET_VALUES, VALUES, UNKNOWN = range(1, 12)
 
@@ -153,9 +155,16 @@ class Client:
 
 
 class Served:
-    """A FastCGI server in threads of this process."""
+    """A server in threads of this process."""
 
-    def __init__(self, application: Any, family: int, directory: Path, **options: Any) -> None:
+    def __init__(
+        self,
+        application: Any,
+        family: int,
+        directory: Path,
+        protocol: type[Connection] = FastCGIConnection,
+        **options: Any,
+    ) -> None:
         self._listener = socket.socket(family)
         self._listener.bind(
             str(directory / "socket") if family == socket.AF_UNIX else ("127.0.0.1", 0)
@@ -164,7 +173,7 @@ class Served:
         if family != socket.AF_UNIX:
             self._listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.address = self._listener.getsockname()
-        self.server = FastCGIServer(application, self._listener, **{"linger": 0, **options})
+        self.server = Server(application, self._listener, protocol, **{"linger": 0, **options})
         self._thread = threading.Thread(target=self.server.serve, daemon=True)
         self._thread.start()
         self._clients: list[Client] = []

@@ -22,7 +22,8 @@ SERVER = """
 import json, os, sys, time
 from pathlib import Path
 from mastaba.errors import ChangeRefusedError
-from mastaba.server.fastcgi import FastCGIServer
+from mastaba.server.fastcgi import FastCGIConnection
+from mastaba.server.loop import Server
 from mastaba.server.handover import Handover
 from mastaba.server.listener import open_listener
 from mastaba.server.supervisor import Generation, Supervisor
@@ -55,8 +56,9 @@ class Served(Generation):
     def serve(self, link):
         self.link = link
         link.follow(self.follow)
-        FastCGIServer(
-            self, listener.socket, threads=2, handover=handover, on_ready=link.ready
+        Server(
+            self, listener.socket, FastCGIConnection,
+            threads=2, handover=handover, on_ready=link.ready,
         ).run()
 
     def __call__(self, environ, start_response):

@@ -10,8 +10,10 @@ from typing import Any
 
 import pytest
 
-from mastaba.server.fastcgi import FastCGIServer
+from mastaba.server.connection import Limits
+from mastaba.server.fastcgi import FastCGIConnection
 from mastaba.server.listener import open_listener
+from mastaba.server.loop import Server
 
 
 def small(environ: dict[str, Any], start_response: Any) -> list[bytes]:
@@ -88,12 +90,12 @@ def test_a_slow_receiver_of_a_whole_answer_occupies_no_thread(serve: Any, protoc
 
 
 def test_a_receiver_that_stopped_is_given_up(serve: Any, protocol: Any) -> None:
-    served = serve(large, threads=1, send_timeout=0.1)
+    served = serve(large, threads=1, limits=Limits(send_time=0.1))
     stuck = served.connect()
     stuck.send(protocol.request({"PATH_INFO": "/large"}))
     assert served.connect().ask().body == b"ok"
     # The server closes, so the answer ends before its time.
-    while served.server._stalled:
+    while served.server._watched:
         time.sleep(0.01)
     with pytest.raises(AssertionError, match="ends inside a record"):
         stuck.answer()
@@ -110,7 +112,7 @@ def test_a_receiver_of_a_generator_that_stopped_is_given_up(serve: Any, protocol
         finally:
             closed.set()
 
-    served = serve(application, threads=1, send_timeout=0.1)
+    served = serve(application, threads=1, limits=Limits(send_time=0.1))
     served.connect().send(protocol.request())
     assert closed.wait(30)
 
@@ -261,14 +263,15 @@ def test_exhausted_descriptors_close_an_idle_connection(spawn: Any, protocol: An
     process = spawn(
         """
         import resource, socket, threading
-        from mastaba.server.fastcgi import FastCGIServer
+        from mastaba.server.fastcgi import FastCGIConnection
+        from mastaba.server.loop import Server
 
         def application(environ, start_response):
             start_response("200 OK", [])
             return []
 
         listener = socket.create_server(("127.0.0.1", 0))
-        server = FastCGIServer(application, listener)
+        server = Server(application, listener, FastCGIConnection)
         threading.Thread(target=server.serve, daemon=True).start()
         print(listener.getsockname()[1])
         resource.setrlimit(resource.RLIMIT_NOFILE, (24, 24))
@@ -357,6 +360,6 @@ def test_stop_sends_large_answers_to_their_end(serve: Any, protocol: Any) -> Non
 
 def test_threads_that_are_woken_by_one_signal_are_no_fault() -> None:
     with open_listener("127.0.0.1:0") as listener:
-        server = FastCGIServer(lambda environ, start: [], listener.socket, threads=2)
+        server = Server(lambda environ, start: [], listener.socket, FastCGIConnection, threads=2)
         server._wake()  # of the thread that comes second: nothing is left to read
         assert not server.draining

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from mastaba.server.connection import Limits
+
 
 def echo(environ: dict[str, Any], start_response: Any) -> list[bytes]:
     """Answer with the parameters and the body."""
@@ -162,7 +164,7 @@ def test_a_huge_body_is_dropped_beyond_the_bound(serve: Any) -> None:
         start_response("413 Content Too Large", [("X-Received", str(received))])
         return []
 
-    client = serve(application, max_body=100_000).connect()
+    client = serve(application, limits=Limits(body=100_000)).connect()
     answer = client.ask({"CONTENT_LENGTH": "10000000"}, bytes(10_000_000))
     assert answer.status == "413 Content Too Large"
     assert answer.headers["X-Received"] == "100000"
@@ -301,7 +303,7 @@ def test_nonsense_closes_its_connection_only(serve: Any, nonsense: bytes) -> Non
 
 
 def test_too_many_parameters_are_refused(serve: Any, protocol: Any) -> None:
-    served = serve(small, max_params=100_000)
+    served = serve(small, limits=Limits(params=100_000))
     client = served.connect()
     client.send(protocol.request({"HTTP_X": "x" * 200_000}))
     answer = client.answer()

@@ -17,7 +17,8 @@ SERVER = """
 import ctypes, logging, os, sys, threading, time
 from pathlib import Path
 from mastaba.services.scoreboard import Scoreboard
-from mastaba.server.fastcgi import FastCGIServer
+from mastaba.server.fastcgi import FastCGIConnection
+from mastaba.server.loop import Server
 from mastaba.server.handover import Handover
 from mastaba.server.listener import open_listener
 from mastaba.server.supervisor import Generation, Supervisor
@@ -68,8 +69,9 @@ class Served(Generation):
             link.ready()
             say("ready")
 
-        FastCGIServer(
-            application, listener.socket, threads=2, handover=handover, on_ready=on_ready
+        Server(
+            application, listener.socket, FastCGIConnection,
+            threads=2, handover=handover, on_ready=on_ready,
         ).run()
 
 handover = Handover()

@@ -1,4 +1,4 @@
-"""HTTP: the same application object behind granian."""
+"""HTTP: requests and responses, the graceful stop and the reload, in worker processes."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ import pytest
 SERVER = """
 import os, sys, time
 from pathlib import Path
-from mastaba.server.http import HTTPServer
+from mastaba.server.handover import Handover
+from mastaba.server.http import HTTPConnection
 from mastaba.server.listener import open_listener
+from mastaba.server.loop import Server
 from mastaba.server.supervisor import Generation, Supervisor
 
 home = Path(sys.argv[1])
@@ -66,14 +68,16 @@ def application(environ, start_response):
 
 class Served(Generation):
     def serve(self, link):
-        HTTPServer(
-            application, listener.socket, threads=2, linger=0.2, on_ready=link.ready
+        Server(
+            application, listener.socket, HTTPConnection,
+            threads=2, linger=0.2, on_ready=link.ready, handover=handover,
         ).run()
 
 def reload():
     say("reloaded")
     return Served()
 
+handover = Handover()
 with open_listener("127.0.0.1:0") as listener:
     say(listener.socket.getsockname()[1])
     sys.exit(Supervisor(Served(), workers=2, reload=reload).run())
@@ -180,12 +184,15 @@ def test_reload_serves_on(site: Site) -> None:
     before = kept.getresponse().read()
     site.process.send(signal.SIGHUP)
     assert site.process.line() == "reloaded"
-    # The old worker announces its end on the answer, so that the client opens a new connection.
+    # The connection passes to a new worker.
+    sock = kept.sock
     while True:
         kept.request("GET", "/pid")
         response = kept.getresponse()
+        assert response.getheader("Connection") is None
         if response.read() != before:
             break
+    assert kept.sock is sock
 
 
 def test_a_killed_worker_is_replaced(site: Site) -> None:
@@ -198,9 +205,9 @@ def test_a_killed_worker_is_replaced(site: Site) -> None:
 
 
 STOPPING = """
-import socket
-from mastaba.server.http import HTTPServer
+from mastaba.server.http import HTTPConnection
 from mastaba.server.listener import open_listener
+from mastaba.server.loop import Server
 
 def application(environ, start_response):
     start_response("200 OK", [("Content-Length", "0")])
@@ -208,13 +215,17 @@ def application(environ, start_response):
 
 with open_listener("127.0.0.1:0") as listener:
     print(listener.socket.getsockname()[1], flush=True)
-    HTTPServer(application, listener.socket, linger=5.0).run()
+    Server(application, listener.socket, HTTPConnection, linger=5.0).run()
 """
 
 
 def test_a_stopping_process_leaves_new_connections_to_others(spawn: Any) -> None:
     process = spawn(STOPPING)
     port = int(process.line())
+    # The process stays as long as it has a connection.
+    idle = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    idle.request("GET", "/")
+    idle.getresponse().read()
     kept = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
     closing = None
     while closing != "close":
@@ -228,3 +239,4 @@ def test_a_stopping_process_leaves_new_connections_to_others(spawn: Any) -> None
         late.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
         with pytest.raises(TimeoutError):
             late.recv(1)
+    idle.close()

@@ -17,7 +17,8 @@ from mastaba.server.notify import Notifier
 SERVER = """
 import os, sys, time
 from pathlib import Path
-from mastaba.server.fastcgi import FastCGIServer
+from mastaba.server.fastcgi import FastCGIConnection
+from mastaba.server.loop import Server
 from mastaba.server.handover import Handover
 from mastaba.server.listener import open_listener
 from mastaba.server.notify import Notifier
@@ -33,8 +34,8 @@ class Served(Generation):
     def serve(self, link):
         while (home / "lazy").exists():
             time.sleep(0.01)
-        FastCGIServer(
-            application, listener.socket, handover=handover, on_ready=link.ready
+        Server(
+            application, listener.socket, FastCGIConnection, handover=handover, on_ready=link.ready
         ).run()
 
 def reload():

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from mastaba.server.connection import MalformedError
 from mastaba.server.params import ParamsDecoder
-from mastaba.server.records import MalformedRecordError
 
 NAMES = ["QUERY_STRING", "REQUEST_METHOD", "PATH_INFO", "HTTP_A", "HTTP_AB", "N" * 200, "", "Å"]
 VALUES = ["", "GET", "é" * 60, "v" * 127, "v" * 128, "v" * 300, "\x01\x01ab", "x" * 66_000]
@@ -51,7 +51,7 @@ def test_data_cut_short_is_refused(protocol: Any, repeated: bool) -> None:
     for count in (1, 2):
         whole.add(len(protocol.pairs(dict(list(params.items())[:count]))))
     for size in set(range(len(data))) - whole:
-        with pytest.raises(MalformedRecordError):
+        with pytest.raises(MalformedError):
             decode(decoder, data[:size])
 
 

@@ -26,7 +26,8 @@ from pathlib import Path
 for number in (signal.SIGINT, signal.SIGQUIT):
     signal.signal(number, signal.SIG_DFL)
 
-from mastaba.server.fastcgi import FastCGIServer
+from mastaba.server.fastcgi import FastCGIConnection
+from mastaba.server.loop import Server
 from mastaba.server.handover import Handover
 from mastaba.server.listener import open_listener
 from mastaba.server.supervisor import Generation, Supervisor
@@ -82,9 +83,10 @@ class Served(Generation):
         say(f"worker {link.index if link else 0}")
         while self.lazy and (home / "lazy").exists():
             time.sleep(0.01)
-        FastCGIServer(
+        Server(
             application,
             listener.socket,
+            FastCGIConnection,
             threads=2,
             handover=handover,
             on_ready=link and link.ready,

@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from mastaba import __version__
@@ -22,6 +23,7 @@ from mastaba.errors import ConfigurationError, ListenError, MastabaError, Plugin
 from mastaba.plugins.manager import Plugins
 from mastaba.server.allocator import keep_freed_memory
 from mastaba.server.app import Application
+from mastaba.server.connection import Connection, Limits
 from mastaba.server.control import Change as ChangeMessage
 from mastaba.server.control import WorkerLink
 from mastaba.server.handover import Handover
@@ -32,6 +34,7 @@ from mastaba.server.listener import (
     open_listener,
 )
 from mastaba.server.logs import configure_logging, escaped, log_faults
+from mastaba.server.loop import Server
 from mastaba.server.notify import Notifier
 from mastaba.server.opening import log_findings, open_site, read_server_config
 from mastaba.server.publication import Publication
@@ -109,9 +112,6 @@ def _run(arguments: argparse.Namespace, plugins: Plugins, is_reload_due: Callabl
     except (ListenError, PluginError) as error:
         return _fail(error, on_stderr=on_stderr)
 
-    # Created before the workers, because it connects those of two generations.
-    handover = None if arguments.http else Handover()
-
     numbers = itertools.count(2)
 
     def reload() -> Generation:
@@ -121,7 +121,8 @@ def _run(arguments: argparse.Namespace, plugins: Plugins, is_reload_due: Callabl
 
     with listener:
         try:
-            generation = SiteGeneration(site, server, plugins, listener.socket, handover)
+            endpoint = Endpoint(listener.socket, _protocol(arguments.http), Handover())
+            generation = SiteGeneration(site, server, plugins, endpoint)
         except PluginError as error:
             return _fail(error, on_stderr=on_stderr)
         supervisor = Supervisor(
@@ -146,14 +147,34 @@ def _run(arguments: argparse.Namespace, plugins: Plugins, is_reload_due: Callabl
         return status
 
 
+def _protocol(http: str | None) -> type[Connection]:
+    # Only the libraries of the protocol in use are loaded.
+    if http:
+        from mastaba.server.http import HTTPConnection
+
+        return HTTPConnection
+    from mastaba.server.fastcgi import FastCGIConnection
+
+    return FastCGIConnection
+
+
 def _shown(http: str | None, listener: Listener) -> str:
     if http and ":" in http:
         return f"http://{http}/"
     return f"{'HTTP' if http else 'FastCGI'} on {listener.address}"
 
 
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where and how requests arrive. Created before the workers of all generations."""
+
+    sock: socket.socket
+    protocol: type[Connection]
+    handover: Handover
+
+
 class SiteGeneration(Generation):
-    """A site on a listening socket: FastCGI with a handover, HTTP without.
+    """A site that is served at an endpoint.
 
     The application is created before the fork, so a failing middleware fails the start or
     reload instead of every worker.
@@ -163,12 +184,7 @@ class SiteGeneration(Generation):
     """
 
     def __init__(
-        self,
-        site: Site,
-        server: ServerConfig,
-        plugins: Plugins,
-        sock: socket.socket,
-        handover: Handover | None,
+        self, site: Site, server: ServerConfig, plugins: Plugins, endpoint: Endpoint
     ) -> None:
         if site.draws_maps:
             # Loaded before the fork: the workers share its memory.
@@ -177,9 +193,7 @@ class SiteGeneration(Generation):
         self._application = Application(site)
         self._publication = Publication(self._application, server, plugins)
         self._server = server
-        self._requests = server.worker_requests
-        self.sock = sock
-        self.handover = handover
+        self.endpoint = endpoint
 
     @property
     def site(self) -> Site:
@@ -194,30 +208,17 @@ class SiteGeneration(Generation):
         if link is not None:
             self._publication.connect(link)
             on_ready = link.ready
-            if self._requests:
-                application = _counted(application, self._requests, link.spent)
-        if self.handover is None:
-            from mastaba.server.http import HTTPServer
-
-            limits = self._server.map_limits
-            HTTPServer(
-                application,
-                self.sock,
-                threads=self._server.threads,
-                aside=limits.concurrent + limits.waiting,
-                on_ready=on_ready,
-                body_timeout=self._server.body_timeout,
-            ).run()
-        else:
-            from mastaba.server.fastcgi import FastCGIServer
-
-            FastCGIServer(
-                application,
-                self.sock,
-                threads=self._server.threads,
-                on_ready=on_ready,
-                handover=self.handover,
-            ).run()
+            if self._server.worker_requests:
+                application = _counted(application, self._server.worker_requests, link.spent)
+        Server(
+            application,
+            self.endpoint.sock,
+            self.endpoint.protocol,
+            threads=self._server.threads,
+            on_ready=on_ready,
+            handover=self.endpoint.handover,
+            limits=Limits(body_time=self._server.body_timeout),
+        ).run()
 
     def _tick(self) -> None:
         while True:
@@ -324,7 +325,7 @@ def _next_generation(
     )
     configure_logging(server)
     log_findings(site, faults)
-    return SiteGeneration(site, server, plugins, served.sock, served.handover)
+    return SiteGeneration(site, server, plugins, served.endpoint)
 
 
 def _fail(error: Exception, *, on_stderr: bool) -> int:

@@ -1,497 +1,258 @@
-"""FastCGI responder: one process with a few threads and any number of connections.
+"""FastCGI: records in, requests and responses, records out.
 
-All threads wait on one epoll. Connections are registered edge-triggered, so a request on a
-keep-alive connection takes three system calls: wait, receive, send. The thread that gets the
-event reads, runs the application and responds; an idle connection occupies no thread. A request
-that steps aside because it takes long does not count towards the threads.
+Constants, formats and the encoding of pairs are those of flup (see `records`). Its server,
+connection and request classes are not used: a keep-alive connection would occupy a thread, and a
+stored tile takes 1.4 times the processor time (``python -m benchmarks.other_transports``).
 """
 
 from __future__ import annotations
 
-import errno
-import logging
-import os
-import select
-import signal
 import socket
-import threading
-import time
-from collections import deque
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from time import perf_counter
-from typing import TYPE_CHECKING, Any
+import struct
+from collections.abc import Iterable
+from typing import Any, ClassVar
 
-from flup.server.fcgi_base import BaseFCGIServer
+from flup.server.fcgi_base import (
+    FCGI_ABORT_REQUEST,
+    FCGI_BEGIN_REQUEST,
+    FCGI_CANT_MPX_CONN,
+    FCGI_DATA,
+    FCGI_GET_VALUES,
+    FCGI_GET_VALUES_RESULT,
+    FCGI_KEEP_CONN,
+    FCGI_MAX_CONNS,
+    FCGI_MAX_REQS,
+    FCGI_MPXS_CONNS,
+    FCGI_NULL_REQUEST_ID,
+    FCGI_PARAMS,
+    FCGI_REQUEST_COMPLETE,
+    FCGI_RESPONDER,
+    FCGI_STDERR,
+    FCGI_STDIN,
+    FCGI_UNKNOWN_ROLE,
+    FCGI_UNKNOWN_TYPE,
+    FCGI_VERSION_1,
+    FCGI_BeginRequestBody,
+    FCGI_UnknownTypeBody,
+)
 
-from mastaba.server.connection import FastCGIConnection
+from mastaba.server.connection import Buffers, Connection, MalformedError, Owner
+from mastaba.server.exchange import Exchange
 from mastaba.server.params import ParamsDecoder
-from mastaba.server.signals import woken_by
+from mastaba.server.records import (
+    HEADER_SIZE,
+    decode_pairs,
+    encode_pairs,
+    end_of_answer,
+    end_record,
+    record,
+    stdout_buffers,
+    stream_records,
+    unpack_header,
+)
 
-if TYPE_CHECKING:
-    from wsgiref.types import WSGIApplication
+# Front servers use it to limit their connections, which is not needed: an idle one costs little.
+_MANY = b"1024"
+_CAPABILITY = {FCGI_MAX_CONNS: _MANY, FCGI_MAX_REQS: _MANY, FCGI_MPXS_CONNS: b"0"}
 
-    from mastaba.server.handover import Handover
-
-logger = logging.getLogger(__name__)
-
-# Exclusive: the kernel wakes one waiting process per new connection, not all of them.
-_LISTEN = select.EPOLLIN | select.EPOLLEXCLUSIVE
-_READ = select.EPOLLIN | select.EPOLLRDHUP | select.EPOLLET
-_WRITE = select.EPOLLOUT | select.EPOLLET
-_HANGUP = select.EPOLLRDHUP | select.EPOLLHUP | select.EPOLLERR
-_STOP_SIGNALS = (signal.SIGTERM, signal.SIGQUIT, signal.SIGINT)
-_RETIRE_SIGNAL = signal.SIGUSR1
-_STOP = bytes(1)
-_RETIRE = bytes([_RETIRE_SIGNAL])
-_EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
-# Events that a thread takes at a time if it is the only one.
-_BATCH = 16
-# Seconds. A request that takes longer keeps others waiting.
-_QUICK = 0.001
-# A thread rests for _REST seconds, and again while the others serve at least _MANY requests.
-_REST = 0.002
-_MANY = 4
-_DRAIN_POLL = 0.02
-# Seconds after which a thread that was not woken looks for new connections: the kernel may have
-# announced one only to a process that hangs.
-_GLANCE = 1.0
-_SWEEP_PERIOD = 1.0
-_MAX_UNCLAIMED = 64
+_params = ParamsDecoder()
 
 
-class FastCGIServer(BaseFCGIServer):  # type: ignore[misc]
-    """Serves a WSGI application to FastCGI front servers on an open listening socket.
+class FastCGIConnection(Connection):
+    """A connection from a front server, with at most one request at a time."""
 
-    :param application: any WSGI application. It runs in up to ``threads`` threads at a time,
-        and sees a request only when its body is complete; ``wsgi.input`` ends with the body.
-    :param sock: the listening socket, which may be shared with other processes. It stays open.
-    :param threads: number of requests served at a time, not counting those that stepped aside
-        (``aside``): another thread replaces theirs.
-    :param multiprocess: value of ``wsgi.multiprocess``.
-    :param on_ready: called once when requests are accepted.
-    :param handover: channel for idle keep-alive connections: given away when this server
-        retires, taken from others that retire. Without it, retiring is the same as stopping.
-    :param linger: seconds during which a graceful stop still serves requests that arrive on
-        keep-alive connections, so the front server need not repeat them.
-    :param grace: seconds after which a graceful stop abandons the requests still running.
-    :param max_params: maximum bytes of parameters; a request with more is refused.
-    :param max_body: bytes of a body that are kept. The rest is received and dropped, so the
-        application can answer 413 once it sees CONTENT_LENGTH or reads more than it accepts.
-        Must exceed the application's limit.
-    :param send_timeout: seconds without progress after which a client that does not receive its
-        response is dropped.
+    def __init__(self, sock: socket.socket, owner: Owner) -> None:
+        super().__init__(sock, owner)
+        self.errors = ErrorStream()
+        self._input = b""
+        self._request: FastCGIExchange | None = None
+        self._answering = 0
+        self._environ = {**owner.environ, "wsgi.errors": self.errors}
+        self._reserved = {k: v for k, v in self._environ.items() if k.startswith("wsgi.")}
+
+    @staticmethod
+    def environ(listener: socket.socket) -> dict[str, Any]:
+        # What PEP 3333 requires and front servers may omit.
+        return {
+            "REQUEST_METHOD": "GET",
+            "PATH_INFO": "",
+            "QUERY_STRING": "",
+            "SERVER_NAME": "localhost",
+            "SERVER_PORT": "80",
+            "SERVER_PROTOCOL": "HTTP/1.0",
+        }
+
+    @property
+    def idle(self) -> bool:
+        return not (self._request or self._input or self.output or self.ending)
+
+    def is_gone(self) -> bool:
+        """Return whether the client hung up or aborted the request that is being answered."""
+        if self.hangup or not self.again:
+            return self.hangup
+        # Data has arrived since the request, and is read after it.
+        try:
+            data = self.socket.recv(HEADER_SIZE, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+        except OSError:
+            return False
+        if len(data) < HEADER_SIZE:
+            return not data
+        _, kind, aborted, _, _ = unpack_header(data)
+        return bool(kind == FCGI_ABORT_REQUEST and aborted == self._answering)
+
+    def receive(self, data: bytes) -> None:
+        if self._input:
+            data = self._input + data
+            self._input = b""
+        position = 0
+        end = len(data)
+        while end - position >= HEADER_SIZE:
+            version, kind, request_id, length, padding = unpack_header(data, position)
+            if version != FCGI_VERSION_1:
+                raise MalformedError(f"FastCGI version {version}")
+            start = position + HEADER_SIZE
+            stop = start + length
+            if stop + padding > end:
+                break
+            position = stop + padding
+            request = self._request
+            if request is not None and request_id == request.id and kind == FCGI_PARAMS:
+                self._take_params(request, data[start:stop])
+            elif request is not None and request_id == request.id and kind == FCGI_STDIN:
+                if length:
+                    request.take_body(data[start:stop])
+                    continue
+                if not request.complete:
+                    raise MalformedError("a body without the end of the parameters")
+                self._request = None
+                self._answering = request_id
+                request.run()
+                if self.output or not self.open:
+                    break
+            else:
+                self._take_other(kind, request_id, data[start:stop])
+            if not self.open or self.ending:
+                return
+        if position < end and self.open:
+            self._input = data[position:]
+
+    def _take_params(self, request: FastCGIExchange, content: bytes) -> None:
+        if request.complete:
+            raise MalformedError("parameters after their end")
+        if content:
+            request.pairs.append(content)
+            request.pairs_size += len(content)
+            if request.pairs_size > self.owner.limits.params:
+                self._request = None
+                request.refuse("414 URI Too Long")
+            return
+        request.complete = True
+        params = request.params = self._environ.copy()
+        pairs = request.pairs
+        # A pair may begin in one record and end in the next.
+        _params.decode(pairs[0] if len(pairs) == 1 else b"".join(pairs), params)
+        # A parameter must not overwrite a key that WSGI reserves.
+        params.update(self._reserved)
+
+    def _take_other(self, kind: int, request_id: int, content: bytes) -> None:
+        if kind == FCGI_BEGIN_REQUEST:
+            self._begin(request_id, content)
+        elif kind == FCGI_ABORT_REQUEST:
+            # A response in progress is complete before the next record is examined.
+            if self._request is not None and self._request.id == request_id:
+                self._request = None
+                self.send_now([end_record(request_id, FCGI_REQUEST_COMPLETE)])
+                if self.closing:
+                    self.linger()
+        elif kind == FCGI_GET_VALUES and request_id == FCGI_NULL_REQUEST_ID:
+            names: dict[str, object] = {}
+            decode_pairs(content, names)
+            known = [name for name in names if name in _CAPABILITY]
+            pairs = encode_pairs((name.encode(), _CAPABILITY[name]) for name in known)
+            self.send_now([record(FCGI_GET_VALUES_RESULT, FCGI_NULL_REQUEST_ID, pairs)])
+        elif kind not in (FCGI_PARAMS, FCGI_STDIN, FCGI_DATA):
+            unknown = struct.pack(FCGI_UnknownTypeBody, kind)
+            self.send_now([record(FCGI_UNKNOWN_TYPE, FCGI_NULL_REQUEST_ID, unknown)])
+        # Other records belong to a request that was refused or aborted.
+
+    def _begin(self, request_id: int, content: bytes) -> None:
+        if request_id == FCGI_NULL_REQUEST_ID or len(content) != HEADER_SIZE:
+            raise MalformedError("a malformed begin of a request")
+        role, flags = struct.unpack(FCGI_BeginRequestBody, content)
+        if self._request is not None:
+            if self._request.id == request_id:
+                raise MalformedError("a request identifier is used twice")
+            self.send_now([end_record(request_id, FCGI_CANT_MPX_CONN)])
+        elif role != FCGI_RESPONDER:
+            self.send_now([end_record(request_id, FCGI_UNKNOWN_ROLE)])
+            if not flags & FCGI_KEEP_CONN:
+                self.linger()
+        else:
+            self._request = FastCGIExchange(self, request_id)
+            self.closing = not flags & FCGI_KEEP_CONN
+
+
+class FastCGIExchange(Exchange):
+    """A FastCGI request and its response.
+
+    Attributes:
+        id: number of the request on its connection.
+        pairs: contents of the parameter records, until the parameters are complete.
+        params: the parameters, with the WSGI keys that all requests have.
     """
 
-    def __init__(
-        self,
-        application: WSGIApplication,
-        sock: socket.socket,
-        *,
-        threads: int = 1,
-        multiprocess: bool = True,
-        on_ready: Callable[[], None] | None = None,
-        handover: Handover | None = None,
-        linger: float = 0.5,
-        grace: float = 30.0,
-        max_params: int = 1 << 20,
-        max_body: int = 2 << 20,
-        send_timeout: float = 60.0,
-    ) -> None:
-        super().__init__(
-            application,
-            environ=_base_environ(multithread=threads > 1, multiprocess=multiprocess),
-            multithreaded=threads > 1,
-            multiprocess=multiprocess,
-        )
-        self.params = ParamsDecoder()
-        self.max_params = max_params
-        self.max_body = max_body
-        self.send_timeout = send_timeout
-        self.draining = False
-        self._listener = sock
-        self._threads = threads
-        self._on_ready = on_ready
-        self._handover = handover
-        self._retiring = False
-        self._answered = 0
-        self._resting = 0
-        # Threads that serve (neither aside nor parked), and threads that are not needed now.
-        self._active = threads
-        self._parked = 0
-        self._unpark = threading.Semaphore(0)
-        self._events: deque[tuple[int, int]] = deque()
-        self._workers: list[threading.Thread] = []
-        self._linger = linger
-        self._grace = grace
-        self._connections: dict[int, FastCGIConnection] = {}
-        self._stalled: set[FastCGIConnection] = set()
-        self._lock = threading.Lock()
-        self._still_serving = 1
-        self._abandoned = False
-        self._linger_end = 0.0
-        self._grace_end = 0.0
-        self._next_sweep = 0.0
-        self._wake_read, self._wake_write = os.pipe()
-        os.set_blocking(self._wake_read, False)
-        os.set_blocking(self._wake_write, False)
-        self._epoll = select.epoll()
-        self._epoll.register(self._wake_read, select.EPOLLIN)
+    before_status: ClassVar = "Status: "
 
-    def run(self) -> None:
-        """Serve until SIGTERM, SIGQUIT, SIGINT (stop) or SIGUSR1 (retire) arrives.
+    def __init__(self, connection: FastCGIConnection, request_id: int) -> None:
+        super().__init__(connection)
+        self.id = request_id
+        self.errors = connection.errors
+        self.pairs: list[bytes] = []
+        self.pairs_size = 0
+        self.complete = False
+        self.params: dict[str, Any] = {}
 
-        Must be called in the main thread. Signals that the process ignores stay ignored.
-        """
-        try:
-            with woken_by((*_STOP_SIGNALS, _RETIRE_SIGNAL), self._wake_write):
-                self.serve()
-        finally:
-            self.close()
+    def environ(self) -> dict[str, Any]:
+        environ = self.params
+        declared = environ.get("CONTENT_LENGTH")
+        if self.body and declared and declared.isdecimal():
+            # Truncated, since Python refuses to convert thousands of digits.
+            del self.body[int(declared[:20]) :]
+        if environ.get("HTTPS", "off") in ("on", "1"):
+            environ["wsgi.url_scheme"] = "https"
+        return environ
 
-    def serve(self) -> None:
-        """Serve until ``stop`` or ``retire`` is called, then finish the requests in progress.
-
-        Requests that still run after ``grace`` seconds are abandoned.
-        """
-        self._listener.setblocking(False)
-        self._epoll.register(self._listener, _LISTEN)
-        if self._handover is not None:
-            self._epoll.register(self._handover, _LISTEN)
-        for _ in range(1, self._threads):
-            self._start_thread()
-        if self._on_ready is not None:
-            self._on_ready()
-        self._work()
-        for thread in self._workers:
-            thread.join(max(0.0, self._grace_end - time.monotonic()))
-        self._abandoned = any(thread.is_alive() for thread in self._workers)
-
-    def stop(self) -> None:
-        """Request a stop, from any thread: no process will serve these connections any more."""
-        os.write(self._wake_write, _STOP)
-
-    def retire(self) -> None:
-        """Request a stop, from any thread, while other processes continue to serve."""
-        os.write(self._wake_write, _RETIRE)
-
-    def close(self) -> None:
-        """Close the descriptors after ``serve``, unless an abandoned thread may use them."""
-        if not self._abandoned:
-            self._epoll.close()
-            os.close(self._wake_read)
-            os.close(self._wake_write)
-
-    @contextmanager
-    def aside(self, connection: FastCGIConnection) -> Iterator[None]:
-        """Serve without the calling thread meanwhile: its request takes long."""
-        if not connection.registered:
-            # To notice when the client hangs up.
-            self._register(connection, _READ)
-        with self._lock:
-            self._active -= 1
-            if self._active < self._threads:
-                self._active += 1
-                if self._parked:
-                    self._parked -= 1
-                    self._unpark.release()
-                else:
-                    self._start_thread()
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._active += 1
-
-    def _start_thread(self) -> None:
-        awaits_stop = self._still_serving > 0
-        self._still_serving += awaits_stop
-        thread = threading.Thread(
-            target=self._work, args=(awaits_stop,), name="fastcgi", daemon=True
-        )
-        self._workers.append(thread)
-        thread.start()
-
-    def _park(self) -> None:
-        """Leave serving to the other threads until one of them steps aside."""
-        with self._lock:
-            if self.draining or self._active <= self._threads:
-                return
-            self._active -= 1
-            self._parked += 1
-        self._unpark.acquire()
-
-    def forget(self, connection: FastCGIConnection) -> None:
-        """Forget a connection that is about to close its socket."""
-        if self._connections.get(connection.descriptor) is connection:
-            del self._connections[connection.descriptor]
-        self._stalled.discard(connection)
-
-    def _work(self, awaits_stop: bool = True) -> None:
-        """Run a serving thread until the server has stopped."""
-        poll = self._epoll.poll
-        connections = self._connections
-        listener = self._listener.fileno()
-        handover = self._handover.fileno() if self._handover is not None else -1
-        # A thread must not hold events that another thread could serve.
-        batch = _BATCH if self._threads == 1 else 1
-        events_left = self._events
-        while True:
-            if self._active > self._threads:
-                self._park()
-            timeout: float | None = _GLANCE
-            if self.draining:
-                if awaits_stop:
-                    awaits_stop = False
-                    self._confirm_stop()
-                if self._drained():
-                    return
-                timeout = _DRAIN_POLL
-            if self._stalled:
-                self._sweep()
-            try:
-                if not events_left:
-                    # Shared: if this thread steps aside, others take what is left.
-                    events_left.extend(poll(timeout, batch))
-                    if not events_left and not self.draining:
-                        self._accept()
-                while events_left:
-                    try:
-                        descriptor, events = events_left.popleft()
-                    except IndexError:
-                        break  # another thread has taken the last one
-                    answered, started = self._answered, perf_counter()
-                    connection = connections.get(descriptor)
-                    if connection is not None:
-                        if events & _HANGUP:
-                            connection.hangup = True
-                        self._serve(connection)
-                    elif descriptor == listener:
-                        self._accept()
-                    elif descriptor == handover:
-                        self._take_over()
-                    elif descriptor == self._wake_read:
-                        self._wake()
-                    if self._threads > 1 and perf_counter() - started < _QUICK:
-                        if self._answered != answered:
-                            self._rest()
-                        self._answered += 1
-            except Exception:
-                # The thread must survive: it would not be replaced.
-                logger.exception("a fault of the FastCGI server")
-                time.sleep(_DRAIN_POLL)
-
-    def _rest(self) -> None:
-        """Leave the next requests to the other threads while they are fast enough.
-
-        Threads that serve requests in tens of microseconds slow each other down: at every system
-        call, one waits for the interpreter lock that another has just taken. One thread always
-        stays. If its request takes long, another thread returns within milliseconds and stays as
-        long as needed.
-        """
-        with self._lock:
-            if self._resting == self._threads - 1:
-                return
-            self._resting += 1
-        answered = -_MANY
-        while not self.draining and self._answered - answered >= _MANY:
-            answered = self._answered
-            time.sleep(_REST)
-        with self._lock:
-            self._resting -= 1
-
-    def _serve(self, connection: FastCGIConnection) -> None:
-        """Run a connection, unless another thread already does."""
-        connection.again = True
-        # The owner checks `again` once more after releasing the connection, so an event that
-        # arrives while the connection is owned is not lost.
-        while connection.again and connection.owned.acquire(blocking=False):
-            try:
-                connection.again = False
-                connection.run()
-                if self.draining and connection.idle and (self._retiring or connection.answered):
-                    self._release(connection)
-                if connection.open:
-                    wanted = _WRITE if connection.output else _READ
-                    if connection.registered != wanted:
-                        self._register(connection, wanted)
-            finally:
-                connection.owned.release()
-
-    def _register(self, connection: FastCGIConnection, wanted: int) -> None:
-        first = not connection.registered
-        connection.registered = wanted
-        if connection.output:
-            self._stalled.add(connection)
-        if first:
-            self._connections[connection.descriptor] = connection
-            self._epoll.register(connection.descriptor, wanted)
-            self._give_way()
-        else:
-            self._epoll.modify(connection.descriptor, wanted)
-
-    def _accept(self) -> bool:
-        """Accept and serve one connection; return False if there was none."""
-        try:
-            sock, _ = self._listener.accept()
-        except (BlockingIOError, ConnectionAbortedError):
-            return False
-        except OSError as error:
-            if error.errno not in _EXHAUSTED:
-                raise
-            self._relieve(error)
-            return False
-        # The request has usually arrived already; a connection that is not keep-alive may be
-        # served and closed without ever being registered.
-        self._serve(FastCGIConnection(sock, self))
-        return True
-
-    def _take_over(self) -> None:
-        assert self._handover is not None
-        sock = self._handover.take()
-        if sock is not None:
-            self._serve(FastCGIConnection(sock, self))
-
-    def _release(self, connection: FastCGIConnection) -> None:
-        """Release an idle keep-alive connection, to a successor if possible."""
-        if not connection.open:
-            return
-        if self._retiring and self._handover is not None:
-            if connection.registered:
-                # Closing our descriptor would not unregister a connection that stays open.
-                self._epoll.unregister(connection.descriptor)
-            self._handover.give(connection.socket)
-        connection.close()
-
-    def _give_way(self) -> None:
-        """Move to the end of the queue of processes that wait for connections.
-
-        The kernel always wakes the first in the queue. Without this, one process would get all
-        keep-alive connections that a front server opens one by one, or a retiring worker gives
-        away.
-        """
-        with self._lock:
-            if not self.draining:
-                for source in (self._listener, self._handover):
-                    if source is not None:
-                        self._epoll.unregister(source)
-                        self._epoll.register(source, _LISTEN)
-
-    def _relieve(self, error: OSError) -> None:
-        """Close an idle keep-alive connection, since descriptors have run out."""
-        logger.warning("cannot accept a connection: %s", error.strerror)
-        if not self._close_idle(limit=1):
-            time.sleep(0.01)
-
-    def _close_idle(self, limit: int | None = None) -> int:
-        closed = 0
-        for connection in list(self._connections.values()):
-            if closed == limit:
-                break
-            if connection.idle and connection.owned.acquire(blocking=False):
-                try:
-                    if connection.idle:
-                        self._release(connection)
-                        closed += 1
-                finally:
-                    connection.owned.release()
-        return closed
-
-    def _sweep(self) -> None:
-        """Drop clients that stopped receiving."""
-        now = time.monotonic()
-        if now < self._next_sweep:
-            return
-        self._next_sweep = now + _SWEEP_PERIOD
-        for connection in list(self._stalled):
-            if not connection.owned.acquire(blocking=False):
-                continue
-            try:
-                if not connection.output:
-                    self._stalled.discard(connection)
-                elif now - connection.progress > self.send_timeout:
-                    logger.debug("FastCGI connection given up: its answer is not received")
-                    connection.close()
-            finally:
-                connection.owned.release()
-
-    # The stop. Every thread must notice it, and those that have must not compete for the one
-    # descriptor that wakes the others.
-
-    def _wake(self) -> None:
-        if self.draining:
-            time.sleep(_DRAIN_POLL / 4)
-            return
-        try:
-            received = os.read(self._wake_read, 64)
-        except BlockingIOError:
-            return  # another thread, also woken, has read it
-        if _STOP in received or any(number in received for number in _STOP_SIGNALS):
-            self._begin_stop(retiring=False)
-        elif _RETIRE in received:
-            self._begin_stop(retiring=self._handover is not None)
-
-    def _begin_stop(self, *, retiring: bool) -> None:
-        with self._lock:
-            if self.draining:
-                return
-            self._epoll.unregister(self._listener)
-            if self._handover is not None:
-                self._epoll.unregister(self._handover)
-            now = time.monotonic()
-            self._retiring = retiring
-            self._linger_end = now if retiring else now + self._linger
-            self._grace_end = now + self._grace
-            self.draining = True
-            self._active += self._parked
-            for _ in range(self._parked):
-                self._unpark.release()
-            self._parked = 0
-        self.stop()  # wakes the waiting threads
-        self._serve_unclaimed()
-
-    def _serve_unclaimed(self) -> None:
-        """Serve connections that the kernel announced only to this process before it stopped.
-
-        No other process would be woken for them.
-        """
-        for _ in range(_MAX_UNCLAIMED):
-            if not self._accept():
-                break
-        if self._retiring and self._handover is not None:
-            # Take all before giving the first one back, which wakes another process.
-            taken = [self._handover.take() for _ in range(_MAX_UNCLAIMED)]
-            for sock in taken:
-                if sock is not None:
-                    self._serve(FastCGIConnection(sock, self))
-
-    def _confirm_stop(self) -> None:
-        with self._lock:
-            self._still_serving -= 1
-            if not self._still_serving:
-                self._epoll.unregister(self._wake_read)
-
-    def _drained(self) -> bool:
-        now = time.monotonic()
-        if now >= self._linger_end:
-            self._close_idle()
-        return not self._connections or now >= self._grace_end
+    def frame(self, head: bytes, data: bytes, *, last: bool) -> Buffers:
+        buffers = stdout_buffers(self.id, head and head + b"\r\n", data)
+        if last:
+            if self.errors.pending:
+                buffers[:0] = self.errors.take(self.id)
+            buffers.append(end_of_answer(self.id))
+        return buffers
 
 
-def _base_environ(*, multithread: bool, multiprocess: bool) -> dict[str, Any]:
-    """Return the keys that PEP 3333 requires and front servers may omit."""
-    return {
-        "REQUEST_METHOD": "GET",
-        "SCRIPT_NAME": "",
-        "PATH_INFO": "",
-        "QUERY_STRING": "",
-        "SERVER_NAME": "localhost",
-        "SERVER_PORT": "80",
-        "SERVER_PROTOCOL": "HTTP/1.0",
-        "wsgi.version": (1, 0),
-        "wsgi.url_scheme": "http",
-        "wsgi.input_terminated": True,
-        "wsgi.multithread": multithread,
-        "wsgi.multiprocess": multiprocess,
-        "wsgi.run_once": False,
-    }
+class ErrorStream:
+    """The ``wsgi.errors`` of a connection: text for the front server's log."""
+
+    def __init__(self) -> None:
+        self.pending: list[str] = []
+
+    def write(self, text: str) -> None:
+        """Hold a text until the end of the request."""
+        self.pending.append(text)
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        """Hold several texts until the end of the request."""
+        self.pending.extend(lines)
+
+    def flush(self) -> None:
+        """Do nothing: the text is sent with the response."""
+
+    def take(self, request_id: int) -> list[bytes]:
+        """Return the records of the held texts, and discard the texts."""
+        data = "".join(self.pending).encode("utf-8", "backslashreplace")
+        self.pending = []
+        return [
+            *stream_records(FCGI_STDERR, request_id, data),
+            record(FCGI_STDERR, request_id, b""),
+        ]

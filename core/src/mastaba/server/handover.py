@@ -11,10 +11,10 @@ _DESCRIPTOR_SIZE = array.array("i").itemsize
 class Handover:
     """A channel for open connections between the processes that inherit it.
 
-    FastCGI cannot announce that a keep-alive connection is about to close. If the front server
-    sends a request at that moment, the request is lost. So a worker that retires on a reload
-    gives its idle connections to its successors instead of closing them. The channel must be
-    created before the workers are forked.
+    If a client sends a request at the moment when a keep-alive connection is closed, the request
+    is lost. FastCGI cannot even announce that a connection is about to close. So a worker that
+    retires on a reload gives its idle connections to its successors. The channel must be created
+    before the workers are forked.
     """
 
     def __init__(self) -> None:

@@ -1,426 +1,389 @@
-"""Plain HTTP: granian's compiled worker on our listening socket, in our worker processes.
+"""HTTP/1.1: bytes in, requests and responses, bytes out.
 
-Granian's own supervisor is not used. It supports neither SIGQUIT nor a reload that may fail, and
-it imports the application again in each process. Signals and replaced workers would also follow
-different rules than with FastCGI. The price is the use of granian's undocumented worker class.
-Only ``_serve_granian`` uses it; the version requirement on granian in the metadata exists for it.
+The parser is llhttp, in its strict mode, through httptools. Checked here are limits, the version,
+repeated Host fields, names with underscores, and offers of other protocols.
 """
 
 from __future__ import annotations
 
-import contextlib
-import io
-import logging
-import os
-import resource
-import signal
+import re
 import socket
 import sys
-import threading
-from collections.abc import Callable, Iterable, Iterator
-from importlib import import_module
-from itertools import chain, islice
-from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any, Protocol
+import time
+from collections import deque
+from email.utils import formatdate
+from functools import lru_cache
+from typing import Any, ClassVar
+from urllib.parse import quote_from_bytes, unquote_to_bytes
 
-from granian.http import HTTP1Settings
+import httptools
 
-from mastaba.cancellation import CLIENT
-from mastaba.server.signals import woken_by
+from mastaba.server.connection import (
+    NEVER,
+    Buffers,
+    Connection,
+    DisconnectedError,
+    Owner,
+)
+from mastaba.server.exchange import Exchange
 
-if TYPE_CHECKING:
-    from wsgiref.types import WSGIApplication
-
-    from _typeshed import OptExcInfo
-
-logger = logging.getLogger(__name__)
-
-_STOP_SIGNALS = (signal.SIGTERM, signal.SIGQUIT, signal.SIGINT, signal.SIGUSR1)
-_STOP = bytes(1)
-_ERROR_BODY = b"Internal Server Error\n"
-_ERROR_HEADERS = [("Content-Type", "text/plain"), ("Content-Length", str(len(_ERROR_BODY)))]
-# Bytes; more than applications accept, so they notice.
-MAX_BODY = 2 << 20
-_MOST_DISCARDED = 16 << 20
-_PIECE = 1 << 18
-# Granian accepts no more connections than this, idle ones included.
-_MAX_CONNECTIONS = 10_000
-# Descriptors for uses other than connections: once accept fails, granian never accepts again.
-_RESERVED = 256
-# Streamed responses being sent; each occupies a thread until the client has read it.
-_SENDING = 64
-# Request bodies being received; each also occupies a thread.
-_RECEIVING = 128
-_SEND_TIMEOUT = 60
+_MAX_TARGET = 65_535
+_MAX_HEAD = 400 << 10
+_MAX_FIELDS = 100
+# Bytes of a body that are received although the application does not see all of them. A front
+# server that is still sending when the connection closes reports an error, not the response.
+_MAX_RECEIVED = 16 << 20
+_MAX_NAME = 256
+# Fields of requests that may have a body, or want another protocol.
+_NOT_SIMPLE = ("CONTENT_LENGTH", "HTTP_TRANSFER_ENCODING", "HTTP_UPGRADE", "HTTP_EXPECT")
+_SIMPLE_LINE = re.compile(rb"(GET|HEAD) (/[!-~]*) HTTP/1\.1")
+_ASCII = bytes(range(128))
 
 
-class _Exchange(Protocol):
-    """Granian's object for responding to one request."""
+class HTTPConnection(Connection):
+    """A connection from an HTTP client. The parser calls its methods ``on_…``."""
 
-    def response_bytes(self, status: int, headers: list[tuple[str, str]], body: bytes) -> None: ...
+    def __init__(self, sock: socket.socket, owner: Owner) -> None:
+        super().__init__(sock, owner)
+        try:
+            peer = sock.getpeername()
+        except OSError:  # the client has reset the connection
+            peer = ""
+        self.base = {**owner.environ, "REMOTE_ADDR": peer[0] if isinstance(peer, tuple) else ""}
+        self._parser: Any = httptools.HttpRequestParser(self)
+        self._arriving: HTTPExchange | None = None
+        self._ready: deque[HTTPExchange] = deque()
+        self._in_body = False
+        # Bytes and header fields of the request that is arriving.
+        self._received = 0
+        self._fields = 0
+        # No further request is read.
+        self._is_last = False
+        # Everything after the line of the last simple request, and its fields.
+        self._simple_rest = b""
+        self._simple_params: dict[str, str] = {}
 
-    def response_iter(
-        self, status: int, headers: list[tuple[str, str]], body: Iterator[bytes]
-    ) -> None: ...
+    @staticmethod
+    def environ(listener: socket.socket) -> dict[str, Any]:
+        name = listener.getsockname()
+        host, port = name[:2] if isinstance(name, tuple) else (name, 0)
+        return {"SERVER_NAME": host, "SERVER_PORT": str(port), "wsgi.errors": sys.stderr}
 
+    @property
+    def idle(self) -> bool:
+        return not (self._arriving or self._ready or self.output or self.ending)
 
-class HTTPServer:
-    """Serves a WSGI application over HTTP/1.1 on an open listening socket, in one process.
+    def receive(self, data: bytes) -> None:
+        if data and not self._is_last and not self._repeats(data):
+            self._parse(data)
+        ready = self._ready
+        while ready and self.open and not self.output:
+            exchange = ready.popleft()
+            if exchange.refusal:
+                exchange.refuse(exchange.refusal)
+            else:
+                exchange.run()
 
-    :param application: any WSGI application. It runs in up to ``threads`` threads at a time.
-    :param sock: the listening socket, which may be shared with other processes. It stays open.
-    :param threads: number of requests served at a time, not counting those that stepped aside
-        because they take long.
-    :param aside: number of requests that may step aside.
-    :param body_timeout: seconds in which the body of a request must arrive.
-    :param multiprocess: value of ``wsgi.multiprocess``.
-    :param on_ready: called once when requests are accepted.
-    :param linger: seconds during which a graceful stop still responds. Each response announces
-        that the connection closes, so clients do not write to a closing connection.
-    :param grace: seconds after which a graceful stop abandons the requests still running.
-    """
+    def expire(self) -> None:
+        if self._arriving is None or self.output or self.ending:
+            super().expire()
+            return
+        self._refuse("408 Request Timeout")
+        try:
+            self.receive(b"")
+        except (DisconnectedError, OSError):
+            self.close()
 
-    def __init__(
-        self,
-        application: WSGIApplication,
-        sock: socket.socket,
-        *,
-        threads: int = 1,
-        aside: int = 0,
-        multiprocess: bool = True,
-        on_ready: Callable[[], None] | None = None,
-        linger: float = 0.5,
-        grace: float = 30.0,
-        body_timeout: float = 30.0,
-    ) -> None:
-        self._adapter = _Adapter(application, threads, multiprocess, body_timeout)
-        self._listener = sock
-        self._threads = threads + aside + _SENDING + _RECEIVING
-        self._on_ready = on_ready
-        self._linger = linger
-        self._grace = grace
-        # A pipe, not an event: a signal received by another thread does not wake the main thread
-        # from a lock, but it does write its number here.
-        self._wake_read, self._wake_write = os.pipe()
-        os.set_blocking(self._wake_write, False)
+    def _complete(self) -> None:
+        super()._complete()
+        if self._arriving is not None:
+            self._set_deadline(self._arriving)
 
-    def run(self) -> None:
-        """Serve until SIGTERM, SIGQUIT, SIGINT or SIGUSR1 arrives, then stop gracefully.
+    def _repeats(self, data: bytes) -> bool:
+        """Take a request that differs from the one before only in its target.
 
-        Must be called in the main thread. Signals that the process ignores stay ignored.
+        A browser sends the same dozen fields with each tile. Parsing them again would take longer
+        than the rest of the transport.
+
+        Returns:
+            False if the data must be parsed.
         """
-        with woken_by(_STOP_SIGNALS, self._wake_write):
-            self.serve()
+        end = data.find(b"\r\n")
+        if data[end:] != self._simple_rest or self._arriving is not None or end > _MAX_TARGET:
+            return False
+        line = _SIMPLE_LINE.fullmatch(data, 0, end)
+        if line is None:
+            return False
+        exchange = HTTPExchange(self)
+        exchange.method = line[1].decode()
+        exchange.target = line[2]
+        exchange.params = self._simple_params
+        exchange.keep = True
+        self._ready.append(exchange)
+        return True
 
-    def serve(self) -> None:
-        """Serve until ``stop`` is called; return when all requests are done or grace is over."""
-        if self._listener.family != socket.AF_UNIX:
-            # Connections inherit these. They close connections whose client has vanished or does
-            # not read its response.
-            for level, option, value in (
-                (socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _SEND_TIMEOUT * 1000),
-                (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, _SEND_TIMEOUT),
-                (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
-            ):
-                self._listener.setsockopt(level, option, value)
-        accepting = self._listener.dup().detach()  # granian closes it
-        order_stop, stopped = _serve_granian(
-            self._adapter, accepting, self._listener.family == socket.AF_UNIX, self._threads
-        )
-        if self._on_ready is not None:
-            self._on_ready()
-        self._wait_for_stop()
-        _accept_no_more(accepting)
-        self._adapter.draining = True
-        # Nothing sets the event: this is a sleep during which signal handlers run.
-        threading.Event().wait(self._linger)
-        order_stop()
-        stopped.wait(self._grace)
+    def _remember(self, data: bytes) -> None:
+        """Note the fields of a request that has arrived alone and has no body."""
+        (exchange,) = self._ready
+        params = exchange.params
+        if exchange.keep and exchange.version == "1.1" and params.keys().isdisjoint(_NOT_SIMPLE):
+            self._simple_rest = data[data.find(b"\r\n") :]
+            self._simple_params = params
 
-    def stop(self) -> None:
-        """Request a stop, from any thread."""
-        os.write(self._wake_write, _STOP)
+    def _parse(self, data: bytes) -> None:
+        arriving = self._arriving
+        if not data.isascii() and not self._in_body and not (arriving and arriving.params):
+            # Some clients do not encode the characters of a path or query.
+            line, end, rest = data.partition(b"\r\n")
+            data = quote_from_bytes(line, _ASCII).encode() + end + rest
+        try:
+            self._parser.feed_data(data)
+            if arriving is None is self._arriving and len(self._ready) == 1:
+                self._remember(data)
+        except httptools.HttpParserUpgrade as upgrade:
+            self._decline_upgrade(data[upgrade.args[0] :])
+        except httptools.HttpParserCallbackError as error:
+            if not isinstance(error.__context__, _RefusedError):
+                raise
+            self._refuse(str(error.__context__))
+        except httptools.HttpParserInvalidMethodError:
+            self._refuse("501 Not Implemented")
+        except httptools.HttpParserError:
+            self._refuse("400 Bad Request")
+        arriving = self._arriving
+        if arriving is None:
+            self.deadline = NEVER
+            return
+        if arriving.is_body_awaited is not self._in_body:
+            arriving.is_body_awaited = self._in_body
+            self._set_deadline(arriving)
+        self._received += len(data)
+        if not self._in_body:
+            if self._received > _MAX_HEAD:
+                self._refuse("431 Request Header Fields Too Large")
+        elif self._received > _MAX_RECEIVED:
+            self._finish_with(arriving)
+            self.ending = True
+        elif arriving.expects_continue and not self._ready:
+            arriving.expects_continue = False
+            if not arriving.body_size:
+                self.send_now([b"HTTP/1.1 100 Continue\r\n\r\n"])
 
-    def _wait_for_stop(self) -> None:
-        while not any(byte == 0 or byte in _STOP_SIGNALS for byte in os.read(self._wake_read, 64)):
-            pass  # a signal for another handler
+    def _set_deadline(self, arriving: HTTPExchange) -> None:
+        limits = self.owner.limits
+        seconds = limits.body_time if arriving.is_body_awaited else limits.head_time
+        self.deadline = time.monotonic() + seconds
+
+    def _decline_upgrade(self, rest: bytes) -> None:
+        """Go on with HTTP/1.1 although the client offers another protocol.
+
+        The parser takes everything after the head for the other protocol, even a body.
+        """
+        self._parser = httptools.HttpRequestParser(self)
+        exchange = self._ready[-1]
+        params = exchange.params
+        if "HTTP_TRANSFER_ENCODING" in params:
+            framing = f"Transfer-Encoding: {params['HTTP_TRANSFER_ENCODING']}"
+        else:
+            framing = f"Content-Length: {params.get('CONTENT_LENGTH', '0')}"
+        if framing != "Content-Length: 0":
+            self._ready.pop()
+            self._is_last = False
+            self._parser.feed_data(f"POST / HTTP/1.1\r\nHost:\r\n{framing}\r\n\r\n".encode())
+            self._arriving = exchange
+        if rest:
+            self._parse(rest)
+
+    def _refuse(self, status: str) -> None:
+        """Answer what has arrived of a request with an error."""
+        if not self._is_last:
+            exchange = self._arriving or HTTPExchange(self)
+            exchange.refusal = status
+            self._finish_with(exchange)
+
+    def _finish_with(self, exchange: HTTPExchange) -> None:
+        """Answer an exchange, then close the connection."""
+        exchange.keep = False
+        self._arriving = None
+        self._is_last = True
+        self._ready.append(exchange)
+
+    # Called by the parser
+
+    def on_message_begin(self) -> None:
+        self._arriving = HTTPExchange(self)
+        self._received = self._fields = 0
+
+    def on_url(self, part: bytes) -> None:
+        assert self._arriving is not None
+        target = self._arriving.target = self._arriving.target + part
+        if len(target) > _MAX_TARGET:
+            raise _RefusedError("414 URI Too Long")
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._fields += 1
+        if self._fields > _MAX_FIELDS or len(name) > _MAX_NAME:
+            raise _RefusedError("431 Request Header Fields Too Large")
+        key = _key(name)
+        # Fields after the body are ignored: they could pretend to be those of the head.
+        if key and not self._in_body:
+            assert self._arriving is not None
+            params = self._arriving.params
+            text = value.decode("latin-1").strip(" \t")
+            if key not in params:
+                params[key] = text
+            elif key == "HTTP_HOST":
+                raise _RefusedError("400 Bad Request")
+            else:
+                params[key] += f",{text}"
+
+    def on_headers_complete(self) -> None:
+        exchange = self._arriving
+        assert exchange is not None
+        version = exchange.version = self._parser.get_http_version()
+        if version not in ("1.1", "1.0"):
+            raise _RefusedError("505 HTTP Version Not Supported")
+        params = exchange.params
+        if "HTTP_HOST" not in params and version == "1.1":
+            raise _RefusedError("400 Bad Request")
+        exchange.method = self._parser.get_method().decode()
+        if exchange.method == "CONNECT":
+            raise _RefusedError("501 Not Implemented")
+        exchange.keep = self._parser.should_keep_alive()
+        self._in_body = True
+        if params.get("HTTP_EXPECT", "").lower() == "100-continue" and version == "1.1":
+            exchange.expects_continue = True
+            if int(params.get("CONTENT_LENGTH", "0")) > self.owner.limits.body:
+                # The application refuses it; the client need not send it.
+                self._finish_with(exchange)
+                raise _RefusedError
+
+    def on_body(self, data: bytes) -> None:
+        assert self._arriving is not None
+        self._arriving.take_body(data)
+
+    def on_message_complete(self) -> None:
+        exchange = self._arriving
+        assert exchange is not None
+        self._arriving = None
+        self._in_body = False
+        if exchange.keep:
+            self._ready.append(exchange)
+        else:
+            self._finish_with(exchange)
 
 
-def _accept_no_more(descriptor: int) -> None:
-    """Replace a listening socket by one to which no client connects.
+class _RefusedError(Exception):
+    """Stops the parser. Contains the status with which the request is refused."""
 
-    Granian accepts until it stops, then drops connections that it accepted but has not read. From
-    now on other processes get new connections, and there is time to read the accepted ones.
+
+class HTTPExchange(Exchange):
+    """An HTTP request and its response.
+
+    Attributes:
+        method: request method.
+        target: request target, as sent.
+        params: header fields, by their WSGI keys.
+        version: ``1.0`` or ``1.1``.
+        keep: the connection serves further requests.
+        refusal: status with which the request is refused; empty if it is served.
     """
-    with socket.socket(socket.AF_UNIX) as stand_in:
-        stand_in.bind("")  # an abstract name that the kernel chooses
-        stand_in.listen(0)
-        stand_in.setblocking(False)
-        os.dup2(stand_in.fileno(), descriptor, inheritable=False)
 
+    before_status: ClassVar = "HTTP/1.1 "
 
-def most_connections() -> int:
-    """Raise the descriptor limit if possible; return how many connections this process may have."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = _MAX_CONNECTIONS + _RESERVED
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-    if soft == resource.RLIM_INFINITY:
-        return _MAX_CONNECTIONS
-    return max(1, min(_MAX_CONNECTIONS, soft - min(_RESERVED, soft // 2)))
+    def __init__(self, connection: HTTPConnection) -> None:
+        super().__init__(connection)
+        self.method = "GET"
+        self.target = b""
+        self.params: dict[str, str] = {}
+        self.version = "1.1"
+        self.keep = False
+        self.refusal = ""
+        self.expects_continue = False
+        self.is_body_awaited: bool | None = None
+        self._base = connection.base
+        self._has_body = True
+        self._chunked = False
+        self._left: int | None = None
 
-
-def _received(stream: Any) -> bytes:
-    """Receive a body; read and drop what exceeds the limit, up to a second limit.
-
-    A front server that is still sending when the connection closes reports a server error
-    instead of the response.
-    """
-    kept: list[bytes] = []
-    size = 0
-    while size < _MOST_DISCARDED:
-        piece = stream.read(_PIECE)
-        if not piece:
-            break
-        if size < MAX_BODY:
-            kept.append(piece)
-        size += len(piece)
-    return b"".join(kept)
-
-
-class _Place:
-    """A request's place among those served at a time; see `cancellation.Client`."""
-
-    __slots__ = ("_free", "_taken")
-
-    def __init__(self, free: SimpleQueue[None]) -> None:
-        self._free = free
-        free.get()
-        self._taken = True
-
-    def leave(self) -> None:
-        """Give the place to the next request."""
-        if self._taken:
-            self._taken = False
-            self._free.put(None)
-
-    def is_gone(self) -> bool:
-        """Return False: granian does not report clients that hang up."""
-        return False
-
-    @contextlib.contextmanager
-    def aside(self) -> Iterator[None]:
-        """Give the place to another request. It is not taken back: little is left to do."""
-        self.leave()
-        yield
-
-
-class _Adapter:
-    """Calls a WSGI application for granian.
-
-    Granian's own adapter copies the environment variables of the process for every request, and
-    supports neither ``write`` nor ``exc_info``.
-    """
-
-    def __init__(
-        self, application: WSGIApplication, threads: int, multiprocess: bool, body_timeout: float
-    ) -> None:
-        self._application = application
-        self._body_timeout = body_timeout
-        self._receiving = threading.Semaphore(_RECEIVING)
-        self._sending = threading.Semaphore(_SENDING)
-        self._free: SimpleQueue[None] = SimpleQueue()
-        for _ in range(threads):
-            self._free.put(None)
-        self._base: dict[str, Any] = {
-            "SCRIPT_NAME": "",
-            "SERVER_SOFTWARE": "mastaba",
-            "wsgi.version": (1, 0),
-            "wsgi.errors": sys.stderr,
-            "wsgi.input_terminated": True,
-            "wsgi.multithread": threads > 1,
-            "wsgi.multiprocess": multiprocess,
-            "wsgi.run_once": False,
+    def environ(self) -> dict[str, Any]:
+        target = self.target.decode("latin-1")
+        if target[0] != "/" and target != "*":
+            url = httptools.parse_url(self.target)
+            target = (url.path or b"/").decode("latin-1")
+            if url.query is not None:
+                target += "?" + url.query.decode("latin-1")
+        path, _, query = target.partition("#")[0].partition("?")
+        return {
+            **self._base,
+            **self.params,
+            "REQUEST_METHOD": self.method,
+            "SERVER_PROTOCOL": f"HTTP/{self.version}",
+            "PATH_INFO": unquote_to_bytes(path).decode("latin-1") if "%" in path else path,
+            "QUERY_STRING": query,
         }
-        self.draining = False
 
-    def __call__(self, exchange: _Exchange, scope: dict[str, Any]) -> int:
-        body = b""
-        if scope.get("CONTENT_LENGTH", "0") != "0" or "HTTP_TRANSFER_ENCODING" in scope:
-            received = self._receive(exchange, scope["wsgi.input"])
-            if received is None:
-                return 0
-            body = received
-        scope["wsgi.input"] = io.BytesIO(body)
-        place = scope[CLIENT] = _Place(self._free)
-        response = _Response()
-        try:
-            result = self._application(self._base | scope, response)
-            if response.status == 0 and type(result) is not list:
-                # A generator may call start_response only when its first piece is requested.
-                result = _started(result)
-            if response.status == 0:
-                raise AssertionError("the application did not call start_response")
-        except Exception:
-            logger.exception("the application failed")
-            exchange.response_bytes(500, _ERROR_HEADERS, _ERROR_BODY)
-            return 500
-        finally:
-            place.leave()
-        headers = response.headers
-        if self.draining:
-            headers = [*headers, ("Connection", "close")]
-        if type(result) is list:
-            exchange.response_bytes(response.status, headers, b"".join((*response.body, *result)))
-            return response.status
-        pieces = _Body(response.body, result)
-        if not self._sending.acquire(blocking=False):
-            pieces.close()
-            _refuse(exchange, 503, "Too many large answers are being sent")
-            return 503
-        try:
-            exchange.response_iter(response.status, headers, pieces)
-        finally:
-            self._sending.release()
-        return response.status
+    def frame(self, head: bytes, data: bytes, *, last: bool) -> Buffers:
+        buffers: Buffers = []
+        if head:
+            buffers.append(self._with_own_fields(head, len(data) if last else None))
+        if self._has_body:
+            if self._chunked:
+                if data:
+                    buffers += (b"%x\r\n" % len(data), data, b"\r\n")
+                if last:
+                    buffers.append(b"0\r\n\r\n")
+            elif data:
+                if self._left is not None:
+                    data = data[: self._left] if len(data) > self._left else data
+                    self._left -= len(data)
+                buffers.append(data)
+            if last and self._left:
+                # Only a closed connection shows the client that the response is incomplete.
+                self.keep = False
+        if last and not self.keep:
+            self.connection.closing = True
+        return buffers
 
-    def _receive(self, exchange: _Exchange, stream: Any) -> bytes | None:
-        """Return the body of a request; None if it was answered without it.
+    def _with_own_fields(self, head: bytes, size: int | None) -> bytes:
+        """Add the fields that the application leaves to the server, and the end of the head.
 
-        Granian's stream waits for ever, and granian blocks if the call returns before the read
-        does. So if a body does not arrive, another thread responds, and this thread waits until
-        the client closes the connection.
+        Args:
+            size: of the whole body; None if unknown.
         """
-        if not self._receiving.acquire(blocking=False):
-            _refuse(exchange, 503, "Too many bodies of requests are on their way")
-            return None
-        late = threading.Event()
-
-        def give_up() -> None:
-            late.set()
-            _refuse(exchange, 408, "The body of the request does not arrive")
-
-        timer = threading.Timer(self._body_timeout, give_up)
-        timer.daemon = True
-        timer.start()
-        try:
-            body = _received(stream)
-        finally:
-            timer.cancel()
-            self._receiving.release()
-        return None if late.is_set() else body
-
-
-def _refuse(exchange: _Exchange, status: int, reason: str) -> None:
-    body = f"{reason}\n".encode()
-    headers = [("Content-Type", "text/plain"), ("Content-Length", str(len(body)))]
-    headers += [("Connection", "close")] if status == 408 else [("Retry-After", "10")]
-    exchange.response_bytes(status, headers, body)
+        given = {name.lower(): value for name, value in self.headers}
+        own = "" if "date" in given else _date(int(time.time()))
+        self._has_body = self.method != "HEAD" and self.status[:3] not in ("204", "304")
+        if "content-length" in given:
+            self._left = int(given["content-length"])
+        elif self._has_body and size is not None:
+            own += f"Content-Length: {size}\r\n"
+        elif self._has_body and self.version == "1.1":
+            self._chunked = True
+            own += "Transfer-Encoding: chunked\r\n"
+        elif self._has_body:
+            self.keep = False
+        if self.connection.owner.closing:
+            self.keep = False
+        if not self.keep:
+            own += "Connection: close\r\n"
+        elif self.version == "1.0":
+            own += "Connection: keep-alive\r\n"
+        return b"%s%s\r\n" % (head, own.encode())
 
 
-class _Response:
-    """The ``start_response`` of PEP 3333; stores its arguments."""
+@lru_cache(maxsize=256)
+def _key(name: bytes) -> str:
+    """Return the WSGI key of a header field; empty if its name contains an underscore.
 
-    __slots__ = ("body", "headers", "status")
-
-    def __init__(self) -> None:
-        self.status = 0
-        self.headers: list[tuple[str, str]] = []
-        self.body: list[bytes] = []
-
-    def __call__(
-        self,
-        status: str,
-        headers: list[tuple[str, str]],
-        exc_info: OptExcInfo | None = None,
-        /,
-    ) -> Callable[[bytes], object]:
-        if self.status and exc_info is None:
-            raise AssertionError("start_response was called twice")
-        self.status = int(status[:3])
-        self.headers = headers
-        return self.body.append
+    Such a name would have the same key as one with hyphens, which a front server may rely on.
+    """
+    if b"_" in name:
+        return ""
+    key = name.decode("latin-1").upper().replace("-", "_")
+    return key if key in ("CONTENT_TYPE", "CONTENT_LENGTH") else f"HTTP_{key}"
 
 
-class _Body:
-    """The pieces written, then those iterated; closed by granian at the end."""
-
-    def __init__(self, written: list[bytes], result: Iterable[bytes]) -> None:
-        self._pieces = chain(written, result)
-        self._result = result
-
-    def __iter__(self) -> Iterator[bytes]:
-        return self
-
-    def __next__(self) -> bytes:
-        return next(self._pieces)
-
-    def close(self) -> None:
-        close = getattr(self._result, "close", None)
-        if close is not None:
-            close()
-
-
-class _Started:
-    """An iterable whose first piece has already been taken."""
-
-    def __init__(self, first: list[bytes], rest: Iterator[bytes], result: Iterable[bytes]):
-        self._pieces = chain(first, rest)
-        self._result = result
-
-    def __iter__(self) -> Iterator[bytes]:
-        return self._pieces
-
-    def close(self) -> None:
-        close = getattr(self._result, "close", None)
-        if close is not None:
-            close()
-
-
-def _started(result: Iterable[bytes]) -> _Started:
-    rest = iter(result)
-    first = list(islice(rest, 1))
-    return _Started(first, rest, result)
-
-
-def _serve_granian(
-    adapter: _Adapter, listener: int, is_unix: bool, threads: int
-) -> tuple[Callable[[], None], threading.Event]:
-    """Start granian's worker; return a function that stops it, and the event set when it stops."""
-    # The type stubs of these modules are outdated.
-    compiled: Any = import_module("granian._granian")
-    futures: Any = import_module("granian._futures")
-    loops: Any = import_module("granian._loops").loops
-
-    stop = compiled.WorkerSignal()
-    stopped = threading.Event()
-    stop.add_cb(stopped.set)
-    worker = compiled.WSGIWorker(
-        1,  # worker number, for logs
-        (None, compiled.SocketHolder(listener, is_unix, socket.SOMAXCONN)),
-        None,  # no channel for metrics
-        1,  # threads of the compiled part
-        512,  # limit of its threads for blocking calls
-        threads,  # maximum of Python threads, started on demand
-        30,  # seconds until an idle Python thread ends
-        most_connections(),
-        "1",  # HTTP/1.1
-        HTTP1Settings(),
-        None,  # HTTP/2
-        None,  # static files
-        False,  # TLS and its settings
-        None,
-        None,
-        None,
-        "tls1.3",
-        None,
-        [],
-        False,
-        (None, None),  # metrics
-    )
-    loop = loops.get("asyncio")
-    scheduler = futures._new_cbscheduler(loop, adapter, impl_asyncio=True)
-    serve = worker.serve_str_uds if is_unix else worker.serve_str
-    serve(scheduler, loop, stop)
-    return stop.set, stopped
+@lru_cache(maxsize=1)
+def _date(now: int) -> str:
+    return f"Server: mastaba\r\nDate: {formatdate(now, usegmt=True)}\r\n"

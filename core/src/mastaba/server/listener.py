@@ -14,6 +14,8 @@ from mastaba.errors import ListenError, reason_of
 
 _STDIN = 0
 _FIRST_ACTIVATED = 3
+# Seconds.
+_VANISHED = 60
 
 
 class Listener:
@@ -192,8 +194,15 @@ def _prepare(sock: socket.socket) -> None:
     # Several processes wait on this socket: one that is too late must not block in accept.
     sock.setblocking(False)
     if sock.family in (socket.AF_INET, socket.AF_INET6):
-        # Accepted connections inherit it from the listening socket.
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        # Accepted connections inherit these. The last three close a connection whose client has
+        # vanished.
+        for level, option, value in (
+            (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),
+            (socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _VANISHED * 1000),
+            (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, _VANISHED),
+            (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+        ):
+            sock.setsockopt(level, option, value)
 
 
 def _inode(path: str) -> tuple[int, int] | None:

@@ -37,7 +37,8 @@ class ParamsDecoder:
     def decode(self, data: bytes, into: dict[str, Any]) -> None:
         """Add the name-value pairs to a dictionary, as native strings (PEP 3333).
 
-        :raises MalformedRecordError: a length points beyond the end of the data.
+        Raises:
+            MalformedError: a length points beyond the end of the data.
         """
         position = 0
         end = len(data)

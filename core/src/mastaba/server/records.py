@@ -15,6 +15,8 @@ from flup.server.fcgi_base import (
     encode_pair,
 )
 
+from mastaba.server.connection import MalformedError
+
 HEADER_SIZE = 8
 MAX_CONTENT = 0xFFFF
 # The largest content that needs no padding to the recommended multiple of 8 bytes.
@@ -22,10 +24,6 @@ _CHUNK = 0xFFF8
 
 _header = struct.Struct(FCGI_Header)
 unpack_header = _header.unpack_from
-
-
-class MalformedRecordError(ValueError):
-    """Bytes that are not valid FastCGI. The connection cannot be used any further."""
 
 
 def record(kind: int, request_id: int, content: bytes) -> bytes:
@@ -80,7 +78,8 @@ def encode_pairs(pairs: Iterable[tuple[bytes, bytes]]) -> bytes:
 def decode_pairs(data: bytes, into: dict[str, object]) -> None:
     """Add name-value pairs to a dictionary, as native strings (PEP 3333).
 
-    :raises MalformedRecordError: a length points beyond the end of the data.
+    Raises:
+        MalformedError: a length points beyond the end of the data.
     """
     # Decode once: slicing the text is cheaper than decoding each slice.
     text = data.decode("latin-1")
@@ -100,9 +99,9 @@ def decode_pairs(data: bytes, into: dict[str, object]) -> None:
             position = middle + value_size
             into[name] = text[middle:position]
     except (IndexError, struct.error):
-        raise MalformedRecordError("a name-value pair is cut short") from None
+        raise MalformedError("a name-value pair is cut short") from None
     if position != end:
-        raise MalformedRecordError("a name-value pair is cut short")
+        raise MalformedError("a name-value pair is cut short")
 
 
 def _long_size(data: bytes, position: int) -> tuple[int, int]:

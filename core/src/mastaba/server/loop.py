@@ -1,0 +1,504 @@
+"""The server of a process: a few threads, any number of connections, one protocol.
+
+All threads wait on one epoll. Connections are registered edge-triggered, so a request on a
+keep-alive connection takes three system calls: wait, receive, send. The thread that gets the
+event reads, runs the application and responds; an idle connection occupies no thread. A request
+that steps aside because it takes long does not count towards the threads.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import resource
+import select
+import signal
+import socket
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+from mastaba.server.connection import NEVER, Connection, Limits
+from mastaba.server.signals import woken_by
+
+if TYPE_CHECKING:
+    from wsgiref.types import WSGIApplication
+
+    from mastaba.server.handover import Handover
+
+logger = logging.getLogger(__name__)
+
+# Exclusive: the kernel wakes one waiting process per new connection, not all of them.
+_LISTEN = select.EPOLLIN | select.EPOLLEXCLUSIVE
+_READ = select.EPOLLIN | select.EPOLLRDHUP | select.EPOLLET
+_WRITE = select.EPOLLOUT | select.EPOLLET
+_HANGUP = select.EPOLLRDHUP | select.EPOLLHUP | select.EPOLLERR
+_STOP_SIGNALS = (signal.SIGTERM, signal.SIGQUIT, signal.SIGINT)
+_RETIRE_SIGNAL = signal.SIGUSR1
+_STOP = bytes(1)
+_RETIRE = bytes([_RETIRE_SIGNAL])
+_EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+# Events that a thread takes at a time if it is the only one.
+_BATCH = 16
+# Seconds. A request that takes longer keeps others waiting.
+_QUICK = 0.001
+# A thread rests for _REST seconds, and again while the others serve at least _MANY requests.
+_REST = 0.002
+_MANY = 4
+_DRAIN_POLL = 0.02
+# Seconds after which a thread that was not woken looks for new connections: the kernel may have
+# announced one only to a process that hangs.
+_GLANCE = 1.0
+_SWEEP_PERIOD = 0.5
+_MAX_UNCLAIMED = 64
+_MAX_CONNECTIONS = 10_000
+# Descriptors for uses other than connections, such as the files of slabs.
+_RESERVED = 256
+
+
+class Server:
+    """Serves a WSGI application on an open listening socket.
+
+    Args:
+        application: any WSGI application. It runs in up to ``threads`` threads at a time, and
+            sees a request only when its body is complete; ``wsgi.input`` ends with the body.
+        sock: the listening socket, which may be shared with other processes. It stays open.
+        protocol: `FastCGIConnection` or `HTTPConnection`.
+        threads: number of requests served at a time, not counting those that stepped aside
+            (`aside`): another thread replaces theirs.
+        multiprocess: value of ``wsgi.multiprocess``.
+        on_ready: called once when requests are accepted.
+        handover: channel for idle keep-alive connections: given away when this server retires,
+            taken from others that retire. Without it, retiring is the same as stopping.
+        linger: seconds during which a graceful stop still serves requests that arrive on
+            keep-alive connections, so the client need not repeat them.
+        grace: seconds after which a graceful stop abandons the requests still running.
+        limits: those of each connection.
+    """
+
+    def __init__(
+        self,
+        application: WSGIApplication,
+        sock: socket.socket,
+        protocol: type[Connection],
+        *,
+        threads: int = 1,
+        multiprocess: bool = True,
+        on_ready: Callable[[], None] | None = None,
+        handover: Handover | None = None,
+        linger: float = 0.5,
+        grace: float = 30.0,
+        limits: Limits | None = None,
+    ) -> None:
+        self.application = application
+        self.limits = limits or Limits()
+        self.environ: dict[str, Any] = {
+            **protocol.environ(sock),
+            "SCRIPT_NAME": "",
+            "SERVER_SOFTWARE": "mastaba",
+            "wsgi.version": (1, 0),
+            "wsgi.url_scheme": "http",
+            "wsgi.input_terminated": True,
+            "wsgi.multithread": threads > 1,
+            "wsgi.multiprocess": multiprocess,
+            "wsgi.run_once": False,
+        }
+        self.draining = False
+        self._protocol = protocol
+        self._listener = sock
+        self._threads = threads
+        self._on_ready = on_ready
+        self._handover = handover
+        self._retiring = False
+        self._answered = 0
+        self._resting = 0
+        # Threads that serve (neither aside nor parked), and threads that are not needed now.
+        self._active = threads
+        self._parked = 0
+        self._unpark = threading.Semaphore(0)
+        self._events: deque[tuple[int, int]] = deque()
+        self._workers: list[threading.Thread] = []
+        self._linger = linger
+        self._grace = grace
+        self._connections: dict[int, Connection] = {}
+        self._most_connections = _most_connections()
+        # Connections with a deadline.
+        self._watched: set[Connection] = set()
+        self._next_sweep = 0.0
+        self._lock = threading.Lock()
+        self._still_serving = 1
+        self._abandoned = False
+        self._linger_end = 0.0
+        self._grace_end = 0.0
+        self._wake_read, self._wake_write = os.pipe()
+        os.set_blocking(self._wake_read, False)
+        os.set_blocking(self._wake_write, False)
+        self._epoll = select.epoll()
+        self._epoll.register(self._wake_read, select.EPOLLIN)
+
+    @property
+    def closing(self) -> bool:
+        """Whether connections are closed after their response, because the server stops."""
+        return self.draining and not self._retiring
+
+    def run(self) -> None:
+        """Serve until SIGTERM, SIGQUIT, SIGINT (stop) or SIGUSR1 (retire) arrives.
+
+        Must be called in the main thread. Signals that the process ignores stay ignored.
+        """
+        try:
+            with woken_by((*_STOP_SIGNALS, _RETIRE_SIGNAL), self._wake_write):
+                self.serve()
+        finally:
+            self.close()
+
+    def serve(self) -> None:
+        """Serve until ``stop`` or ``retire`` is called, then finish the requests in progress.
+
+        Requests that still run after ``grace`` seconds are abandoned.
+        """
+        self._listener.setblocking(False)
+        self._epoll.register(self._listener, _LISTEN)
+        if self._handover is not None:
+            self._epoll.register(self._handover, _LISTEN)
+        for _ in range(1, self._threads):
+            self._start_thread()
+        if self._on_ready is not None:
+            self._on_ready()
+        self._work()
+        for thread in self._workers:
+            thread.join(max(0.0, self._grace_end - time.monotonic()))
+        self._abandoned = any(thread.is_alive() for thread in self._workers)
+
+    def stop(self) -> None:
+        """Request a stop, from any thread: no process will serve these connections any more."""
+        os.write(self._wake_write, _STOP)
+
+    def retire(self) -> None:
+        """Request a stop, from any thread, while other processes continue to serve."""
+        os.write(self._wake_write, _RETIRE)
+
+    def close(self) -> None:
+        """Close the descriptors after ``serve``, unless an abandoned thread may use them."""
+        if not self._abandoned:
+            self._epoll.close()
+            os.close(self._wake_read)
+            os.close(self._wake_write)
+
+    @contextmanager
+    def aside(self, connection: Connection) -> Iterator[None]:
+        """Serve without the calling thread meanwhile: its request takes long."""
+        if not connection.registered:
+            # To notice when the client hangs up.
+            self._register(connection, _READ)
+        with self._lock:
+            self._active -= 1
+            if self._active < self._threads:
+                self._active += 1
+                if self._parked:
+                    self._parked -= 1
+                    self._unpark.release()
+                else:
+                    self._start_thread()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._active += 1
+
+    def _start_thread(self) -> None:
+        awaits_stop = self._still_serving > 0
+        self._still_serving += awaits_stop
+        thread = threading.Thread(
+            target=self._work, args=(awaits_stop,), name="server", daemon=True
+        )
+        self._workers.append(thread)
+        thread.start()
+
+    def _park(self) -> None:
+        """Leave serving to the other threads until one of them steps aside."""
+        with self._lock:
+            if self.draining or self._active <= self._threads:
+                return
+            self._active -= 1
+            self._parked += 1
+        self._unpark.acquire()
+
+    def forget(self, connection: Connection) -> None:
+        """Forget a connection that is about to close its socket."""
+        if self._connections.get(connection.descriptor) is connection:
+            del self._connections[connection.descriptor]
+        self._watched.discard(connection)
+
+    def _work(self, awaits_stop: bool = True) -> None:
+        """Run a serving thread until the server has stopped."""
+        poll = self._epoll.poll
+        connections = self._connections
+        listener = self._listener.fileno()
+        handover = self._handover.fileno() if self._handover is not None else -1
+        # A thread must not hold events that another thread could serve.
+        batch = _BATCH if self._threads == 1 else 1
+        events_left = self._events
+        while True:
+            if self._active > self._threads:
+                self._park()
+            timeout: float | None = _GLANCE
+            if self.draining:
+                if awaits_stop:
+                    awaits_stop = False
+                    self._confirm_stop()
+                if self._drained():
+                    return
+                timeout = _DRAIN_POLL
+            if self._watched:
+                self._sweep()
+            try:
+                if not events_left:
+                    # Shared: if this thread steps aside, others take what is left.
+                    events_left.extend(poll(timeout, batch))
+                    if not events_left and not self.draining:
+                        self._accept()
+                while events_left:
+                    try:
+                        descriptor, events = events_left.popleft()
+                    except IndexError:
+                        break  # another thread has taken the last one
+                    answered, started = self._answered, perf_counter()
+                    connection = connections.get(descriptor)
+                    if connection is not None:
+                        if events & _HANGUP:
+                            connection.hangup = True
+                        self._serve(connection)
+                    elif descriptor == listener:
+                        self._accept()
+                    elif descriptor == handover:
+                        self._take_over()
+                    elif descriptor == self._wake_read:
+                        self._wake()
+                    if self._threads > 1 and perf_counter() - started < _QUICK:
+                        if self._answered != answered:
+                            self._rest()
+                        self._answered += 1
+            except Exception:
+                # The thread must survive: it would not be replaced.
+                logger.exception("the server failed")
+                time.sleep(_DRAIN_POLL)
+
+    def _rest(self) -> None:
+        """Leave the next requests to the other threads while they are fast enough.
+
+        Threads that serve requests in tens of microseconds slow each other down: at every system
+        call, one waits for the interpreter lock that another has just taken. One thread always
+        stays. If its request takes long, another thread returns within milliseconds and stays as
+        long as needed.
+        """
+        with self._lock:
+            if self._resting == self._threads - 1:
+                return
+            self._resting += 1
+        answered = -_MANY
+        while not self.draining and self._answered - answered >= _MANY:
+            answered = self._answered
+            time.sleep(_REST)
+        with self._lock:
+            self._resting -= 1
+
+    def _serve(self, connection: Connection) -> None:
+        """Run a connection, unless another thread already does."""
+        connection.again = True
+        # The owner checks `again` once more after releasing the connection, so an event that
+        # arrives while the connection is owned is not lost.
+        while connection.again and connection.owned.acquire(blocking=False):
+            try:
+                connection.again = False
+                connection.run()
+                self._settle(connection)
+            finally:
+                connection.owned.release()
+
+    def _settle(self, connection: Connection) -> None:
+        """Decide how a connection goes on, after it was run."""
+        if self.draining and connection.idle and (self._retiring or connection.answered):
+            self._release(connection)
+        if connection.open:
+            wanted = _WRITE if connection.output else _READ
+            if connection.registered != wanted:
+                self._register(connection, wanted)
+            if connection.deadline != NEVER:
+                self._watched.add(connection)
+
+    def _register(self, connection: Connection, wanted: int) -> None:
+        first = not connection.registered
+        connection.registered = wanted
+        if first:
+            self._connections[connection.descriptor] = connection
+            self._epoll.register(connection.descriptor, wanted)
+            self._give_way()
+        else:
+            self._epoll.modify(connection.descriptor, wanted)
+
+    def _accept(self) -> bool:
+        """Accept and serve one connection; return False if there was none."""
+        if len(self._connections) >= self._most_connections:
+            self._relieve("there are too many")
+            return False
+        try:
+            sock, _ = self._listener.accept()
+        except (BlockingIOError, ConnectionAbortedError):
+            return False
+        except OSError as error:
+            if error.errno not in _EXHAUSTED:
+                raise
+            self._relieve(error.strerror or str(error))
+            return False
+        # The request has usually arrived already; a connection that is not keep-alive may be
+        # served and closed without ever being registered.
+        self._serve(self._protocol(sock, self))
+        return True
+
+    def _take_over(self) -> None:
+        assert self._handover is not None
+        sock = self._handover.take()
+        if sock is not None:
+            self._serve(self._protocol(sock, self))
+
+    def _release(self, connection: Connection) -> None:
+        """Release an idle keep-alive connection, to a successor if possible."""
+        if not connection.open:
+            return
+        if self._retiring and self._handover is not None:
+            if connection.registered:
+                # Closing our descriptor would not unregister a connection that stays open.
+                self._epoll.unregister(connection.descriptor)
+            self._handover.give(connection.socket)
+        connection.close()
+
+    def _give_way(self) -> None:
+        """Move to the end of the queue of processes that wait for connections.
+
+        The kernel always wakes the first in the queue. Without this, one process would get all
+        keep-alive connections that a front server opens one by one, or a retiring worker gives
+        away.
+        """
+        with self._lock:
+            if not self.draining:
+                for source in (self._listener, self._handover):
+                    if source is not None:
+                        self._epoll.unregister(source)
+                        self._epoll.register(source, _LISTEN)
+
+    def _relieve(self, reason: str) -> None:
+        """Close an idle keep-alive connection, so that another one can be accepted."""
+        if not self._close_idle(limit=1):
+            logger.warning("cannot accept a connection: %s", reason)
+            time.sleep(0.01)
+
+    def _close_idle(self, limit: int | None = None) -> int:
+        closed = 0
+        for connection in list(self._connections.values()):
+            if closed == limit:
+                break
+            if connection.idle and connection.owned.acquire(blocking=False):
+                try:
+                    if connection.idle:
+                        self._release(connection)
+                        closed += 1
+                finally:
+                    connection.owned.release()
+        return closed
+
+    def _sweep(self) -> None:
+        """Give up the clients that have not sent or received in time."""
+        now = time.monotonic()
+        if now < self._next_sweep:
+            return
+        self._next_sweep = now + _SWEEP_PERIOD
+        for connection in list(self._watched):
+            if connection.owned.acquire(blocking=False):
+                try:
+                    if connection.deadline == NEVER:
+                        self._watched.discard(connection)
+                    elif now > connection.deadline:
+                        connection.expire()
+                        self._settle(connection)
+                finally:
+                    connection.owned.release()
+
+    # The stop. Every thread must notice it, and those that have must not compete for the one
+    # descriptor that wakes the others.
+
+    def _wake(self) -> None:
+        if self.draining:
+            time.sleep(_DRAIN_POLL / 4)
+            return
+        try:
+            received = os.read(self._wake_read, 64)
+        except BlockingIOError:
+            return  # another thread, also woken, has read it
+        if _STOP in received or any(number in received for number in _STOP_SIGNALS):
+            self._begin_stop(retiring=False)
+        elif _RETIRE in received:
+            self._begin_stop(retiring=self._handover is not None)
+
+    def _begin_stop(self, *, retiring: bool) -> None:
+        with self._lock:
+            if self.draining:
+                return
+            self._epoll.unregister(self._listener)
+            if self._handover is not None:
+                self._epoll.unregister(self._handover)
+            now = time.monotonic()
+            self._retiring = retiring
+            self._linger_end = now if retiring else now + self._linger
+            self._grace_end = now + self._grace
+            self.draining = True
+            self._active += self._parked
+            for _ in range(self._parked):
+                self._unpark.release()
+            self._parked = 0
+        self.stop()  # wakes the waiting threads
+        self._serve_unclaimed()
+
+    def _serve_unclaimed(self) -> None:
+        """Serve connections that the kernel announced only to this process before it stopped.
+
+        No other process would be woken for them.
+        """
+        for _ in range(_MAX_UNCLAIMED):
+            if not self._accept():
+                break
+        if self._retiring and self._handover is not None:
+            # Take all before giving the first one back, which wakes another process.
+            taken = [self._handover.take() for _ in range(_MAX_UNCLAIMED)]
+            for sock in taken:
+                if sock is not None:
+                    self._serve(self._protocol(sock, self))
+
+    def _confirm_stop(self) -> None:
+        with self._lock:
+            self._still_serving -= 1
+            if not self._still_serving:
+                self._epoll.unregister(self._wake_read)
+
+    def _drained(self) -> bool:
+        now = time.monotonic()
+        if now >= self._linger_end:
+            self._close_idle()
+        return not self._connections or now >= self._grace_end
+
+
+def _most_connections() -> int:
+    """Raise the descriptor limit if possible; return how many connections this process may have."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _MAX_CONNECTIONS + _RESERVED
+    if soft == resource.RLIM_INFINITY:
+        return _MAX_CONNECTIONS
+    if soft < wanted:
+        soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    return max(1, min(_MAX_CONNECTIONS, soft - min(_RESERVED, soft // 2)))
