@@ -159,19 +159,3 @@ def test_an_answer_that_fails_midway_is_cut_visibly(serve: Any) -> None:
     answer = client.ask()
     assert answer.body == b"half"
     assert answer.protocol_status == -1
-
-
-def test_wsgi_errors_reaches_the_front_server(serve: Any) -> None:
-    def application(environ: dict[str, Any], start_response: Any) -> list[bytes]:
-        if environ["PATH_INFO"] == "/complain":
-            environ["wsgi.errors"].write("häm\n")
-            environ["wsgi.errors"].writelines(["a", "b" * 70_000])
-            environ["wsgi.errors"].flush()
-        start_response("200 OK", [])
-        return [b"ok"]
-
-    client = serve(application).connect()
-    answer = client.ask({"PATH_INFO": "/complain"})
-    assert answer.stderr == "häm\na".encode() + b"b" * 70_000
-    assert answer.body == b"ok"
-    assert client.ask({"PATH_INFO": "/"}).stderr == b""

@@ -177,7 +177,7 @@ def test_workers_that_die_at_once_do_not_keep_the_parent_from_its_signals(run: A
     for pid in service.children():
         os.kill(pid, signal.SIGKILL)
     for _ in range(4):
-        while "ended with status 3" not in service.await_line("worker "):
+        while "exited with status 3" not in service.await_line("worker "):
             pass
     (service.home / "fatal").unlink()
     service.process.send(signal.SIGHUP)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import socket
 import struct
-from collections.abc import Iterable
 from typing import Any, ClassVar
 
 from flup.server.fcgi_base import (
@@ -27,7 +26,6 @@ from flup.server.fcgi_base import (
     FCGI_PARAMS,
     FCGI_REQUEST_COMPLETE,
     FCGI_RESPONDER,
-    FCGI_STDERR,
     FCGI_STDIN,
     FCGI_UNKNOWN_ROLE,
     FCGI_UNKNOWN_TYPE,
@@ -47,7 +45,6 @@ from mastaba.server.records import (
     end_record,
     record,
     stdout_buffers,
-    stream_records,
     unpack_header,
 )
 
@@ -63,12 +60,10 @@ class FastCGIConnection(Connection):
 
     def __init__(self, sock: socket.socket, owner: Owner) -> None:
         super().__init__(sock, owner)
-        self.errors = ErrorStream()
         self._input = b""
         self._request: FastCGIExchange | None = None
         self._answering = 0
-        self._environ = {**owner.environ, "wsgi.errors": self.errors}
-        self._reserved = {k: v for k, v in self._environ.items() if k.startswith("wsgi.")}
+        self._reserved = {k: v for k, v in owner.environ.items() if k.startswith("wsgi.")}
 
     @staticmethod
     def environ(listener: socket.socket) -> dict[str, Any]:
@@ -147,7 +142,7 @@ class FastCGIConnection(Connection):
                 request.refuse("414 URI Too Long")
             return
         request.complete = True
-        params = request.params = self._environ.copy()
+        params = request.params = self.owner.environ.copy()
         pairs = request.pairs
         # A pair may begin in one record and end in the next.
         _params.decode(pairs[0] if len(pairs) == 1 else b"".join(pairs), params)
@@ -206,7 +201,6 @@ class FastCGIExchange(Exchange):
     def __init__(self, connection: FastCGIConnection, request_id: int) -> None:
         super().__init__(connection)
         self.id = request_id
-        self.errors = connection.errors
         self.pairs: list[bytes] = []
         self.pairs_size = 0
         self.complete = False
@@ -225,34 +219,5 @@ class FastCGIExchange(Exchange):
     def frame(self, head: bytes, data: bytes, *, last: bool) -> Buffers:
         buffers = stdout_buffers(self.id, head and head + b"\r\n", data)
         if last:
-            if self.errors.pending:
-                buffers[:0] = self.errors.take(self.id)
             buffers.append(end_of_answer(self.id))
         return buffers
-
-
-class ErrorStream:
-    """The ``wsgi.errors`` of a connection: text for the front server's log."""
-
-    def __init__(self) -> None:
-        self.pending: list[str] = []
-
-    def write(self, text: str) -> None:
-        """Hold a text until the end of the request."""
-        self.pending.append(text)
-
-    def writelines(self, lines: Iterable[str]) -> None:
-        """Hold several texts until the end of the request."""
-        self.pending.extend(lines)
-
-    def flush(self) -> None:
-        """Do nothing: the text is sent with the response."""
-
-    def take(self, request_id: int) -> list[bytes]:
-        """Return the records of the held texts, and discard the texts."""
-        data = "".join(self.pending).encode("utf-8", "backslashreplace")
-        self.pending = []
-        return [
-            *stream_records(FCGI_STDERR, request_id, data),
-            record(FCGI_STDERR, request_id, b""),
-        ]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 import socket
-import sys
 import time
 from collections import deque
 from email.utils import formatdate
@@ -67,7 +66,7 @@ class HTTPConnection(Connection):
     def environ(listener: socket.socket) -> dict[str, Any]:
         name = listener.getsockname()
         host, port = name[:2] if isinstance(name, tuple) else (name, 0)
-        return {"SERVER_NAME": host, "SERVER_PORT": str(port), "wsgi.errors": sys.stderr}
+        return {"SERVER_NAME": host, "SERVER_PORT": str(port)}
 
     @property
     def idle(self) -> bool:

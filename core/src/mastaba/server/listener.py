@@ -112,7 +112,7 @@ def activated_listener(environment: MutableMapping[str, str] = os.environ) -> Li
         listening = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN) != 0
     except OSError as error:
         raise ListenError(
-            f"the service manager handed over no socket: {reason_of(error)}"
+            f"the service manager did not hand over a socket: {reason_of(error)}"
         ) from error
     if not listening:
         sock.detach()
@@ -168,7 +168,7 @@ def _remove_stale(path: str) -> None:
     """Remove the socket file of a process that exited without cleaning up."""
     try:
         if not stat.S_ISSOCK(os.lstat(path).st_mode):
-            raise ListenError(f"cannot listen on {path!r}: the file exists and is no socket")
+            raise ListenError(f"cannot listen on {path!r}: the file exists and is not a socket")
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
             probe.setblocking(False)
             probe.connect(path)

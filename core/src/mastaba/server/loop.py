@@ -15,6 +15,7 @@ import resource
 import select
 import signal
 import socket
+import sys
 import threading
 import time
 from collections import deque
@@ -103,6 +104,7 @@ class Server:
             "SERVER_SOFTWARE": "mastaba",
             "wsgi.version": (1, 0),
             "wsgi.url_scheme": "http",
+            "wsgi.errors": sys.stderr,
             "wsgi.input_terminated": True,
             "wsgi.multithread": threads > 1,
             "wsgi.multiprocess": multiprocess,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from functools import lru_cache
 
 from flup.server.fcgi_base import (
@@ -31,12 +31,6 @@ def record(kind: int, request_id: int, content: bytes) -> bytes:
     padding = -len(content) & 7
     header = _header.pack(FCGI_VERSION_1, kind, request_id, len(content), padding)
     return b"".join((header, content, bytes(padding)))
-
-
-def stream_records(kind: int, request_id: int, data: bytes | memoryview) -> Iterator[bytes]:
-    """Yield the data of a stream, split into as many records as needed."""
-    for start in range(0, len(data), _CHUNK):
-        yield record(kind, request_id, bytes(data[start : start + _CHUNK]))
 
 
 def stdout_buffers(request_id: int, head: bytes, body: bytes) -> list[bytes | memoryview]:

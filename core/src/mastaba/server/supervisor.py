@@ -30,7 +30,7 @@ _HEALTHY_AGE = 5.0
 _FIRST_DELAY = 0.1
 _LONGEST_DELAY = 10.0
 # New workers that may exit before a reload fails: one crash does not prove a bad configuration.
-_TOLERATED_ENDS = 2
+_TOLERATED_EXITS = 2
 # Seconds between two checks of the workers.
 _WATCH_PERIOD = 1.0
 # Seconds. A retired worker gets less time to respond: it still accepts connections.
@@ -96,7 +96,7 @@ class _Trial:
 
     generation: Generation
     deadline: float
-    ends: int = 0
+    exits: int = 0
 
 
 class _StopOrdered(BaseException):
@@ -360,14 +360,14 @@ class Supervisor:
             if child.retired:
                 continue
             if self._trial is not None and child.generation is self._trial.generation:
-                self._trial.ends += 1
+                self._trial.exits += 1
             elif time.monotonic() - child.started >= _HEALTHY_AGE:
                 self._failures = 0
             else:
                 self._postpone()
             code = os.waitstatus_to_exitcode(status)
             reason = f"signal {-code}" if code < 0 else f"status {code}"
-            logger.error("worker %d, process %d, ended with %s", child.index, pid, reason)
+            logger.error("worker %d, process %d, exited with %s", child.index, pid, reason)
 
     def _retire(self, pid: int) -> None:
         """Let a worker finish its requests while others replace it."""
@@ -387,7 +387,7 @@ class Supervisor:
         for pid, child in list(self._children.items()):
             reason = self._hangs(child, elapsed)
             if child.retired and now - child.retired_at > self._stop_timeout + _RETIRED_GRACE:
-                reason = reason or "it does not end"
+                reason = reason or "it does not exit"
             if reason:
                 logger.error("worker %d, process %d, is killed: %s", child.index, pid, reason)
                 child.still = 0.0
@@ -411,7 +411,7 @@ class Supervisor:
         )
         if child.retired:
             limit = min(limit, _RETIRED_TIMEOUT)
-        return f"it has not reacted for {limit:g} seconds" if child.still > limit else ""
+        return f"it has not responded for {limit:g} seconds" if child.still > limit else ""
 
     # Messages from workers
 
@@ -470,12 +470,12 @@ class Supervisor:
             self._retire_all(previous)
             logger.info("reload complete, the new configuration is in use")
             self._notifier.ready()
-        elif trial.ends > _TOLERATED_ENDS or time.monotonic() >= trial.deadline:
+        elif trial.exits > _TOLERATED_EXITS or time.monotonic() >= trial.deadline:
             self._trial = None
             self._retire_all(trial.generation)
             logger.error(
                 "reload failed: the new workers %s; the present configuration stays in use",
-                "die" if trial.ends > _TOLERATED_ENDS else "are not ready in time",
+                "die" if trial.exits > _TOLERATED_EXITS else "are not ready in time",
             )
             self._notifier.ready()
 
@@ -487,7 +487,7 @@ class Supervisor:
     # Stop
 
     def _stop(self) -> None:
-        logger.info("stopping: requests under way are finished")
+        logger.info("stopping: running requests are finished")
         self._notifier.stopping()
         self._trial = None
         self._coordinator.close()
