@@ -63,6 +63,7 @@ LIBRARIES = {
     "werkzeug": {"mastaba.web"},
     "urllib3": {"mastaba.storage.http"},
     "ctypes": {"mastaba.render.native", "mastaba.server.allocator"},
+    "lxml": {"mastaba.web.xml"},
     "orjson": {"mastaba.encoding.asc"},
     "simplejpeg": {"mastaba.encoding.jpeg", "mastaba.slab.codecs"},
 }

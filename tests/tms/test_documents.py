@@ -103,7 +103,7 @@ def parsed(client: Client, path: str) -> etree._Element:
 
 
 def plain(text: str) -> str:
-    return text.replace("\x01", "_")
+    return text.replace("\x01", "\ufffd")
 
 
 def test_root_resource_lists_this_service_only(rich: Client) -> None:

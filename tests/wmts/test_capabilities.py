@@ -416,5 +416,5 @@ def test_many_variants_do_not_fill_the_memory(tiny: Client) -> None:
             query = f"{GET}&SECTIONS={','.join(chosen)}&INSPIRE={inspire}"
             assert tiny.get(query).status_code == 200
     service = tiny.application.site.services["wmts"]
-    kept = service._get_capabilities._document.cache_info()
-    assert kept.currsize <= 4
+    assert service._get_capabilities._extract.cache_info().currsize <= 4
+    assert service._get_capabilities._complete.cache_info().currsize <= 2

@@ -181,7 +181,7 @@ def test_icon(open_client: OpenClient) -> None:
 def test_titles_are_escaped(open_client: OpenClient) -> None:
     title = '<b> "R&D" \x01 é'
     client = open_client(["zzz"], title=title)
-    assert ElementTree.fromstring(client.get("/").data)[0].get("title") == '<b> "R&D" _ é'
+    assert ElementTree.fromstring(client.get("/").data)[0].get("title") == '<b> "R&D" \ufffd é'
     answer: Any = client.get("/?f=json").json
     assert answer["links"][0]["title"] == title
     assert html.fromstring(client.get("/?f=html").text).findtext(".//h2") == '<b> "R&D" \ufffd é'

@@ -19,6 +19,12 @@ class BoundingBox:
     def is_finite(self) -> bool:
         return all(map(math.isfinite, (self.xmin, self.ymin, self.xmax, self.ymax)))
 
+    def corners(self, *, northing_first: bool) -> tuple[float, float, float, float]:
+        """Return the lower and the upper corner in the axis order of a CRS."""
+        if northing_first:
+            return self.ymin, self.xmin, self.ymax, self.xmax
+        return self.xmin, self.ymin, self.xmax, self.ymax
+
     def intersection(self, other: BoundingBox) -> BoundingBox | None:
         """Return the common part, or None if the boxes have no area in common."""
         xmin, ymin = max(self.xmin, other.xmin), max(self.ymin, other.ymin)

@@ -6,13 +6,14 @@ Directive 2007/2/EC; Technical Guidance for the implementation of INSPIRE View S
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Final
 
 from mastaba.model.layer import Layer, Metadata
-from mastaba.web.markup import element, leaf
+from mastaba.web.xml import Element, add
 
-COMMON_NAMESPACE: Final = "http://inspire.ec.europa.eu/schemas/common/1.0"
-COMMON_SCHEMA: Final = f"{COMMON_NAMESPACE}/common.xsd"
+_COMMON: Final = "http://inspire.ec.europa.eu/schemas/common/1.0"
+_FLAGS: Final = {"true": True, "1": True, "false": False, "0": False}
 
 # Codes of the themes in the annexes of the directive, from Regulation (EU) No 1089/2010.
 _THEMES: Final = (
@@ -40,30 +41,48 @@ def in_wms(layer: Layer) -> bool:
     return bool(layer.keywords) and layer.style(style) is not None
 
 
-def extended_capabilities(metadata: Metadata | None) -> str:
-    """Return the element ``inspire_vs:ExtendedCapabilities``.
+def is_wanted(parameters: Mapping[str, str], default: bool) -> bool:
+    """Return the value of the parameter INSPIRE; the default if it is absent or invalid."""
+    return _FLAGS.get(parameters.get("inspire", "").lower(), default)
 
-    The document must declare the prefixes ``inspire_vs`` and ``inspire_common``.
+
+def namespaces(view_service: str) -> dict[str | None, str]:
+    """Return the namespaces that the document of `add_extended_capabilities` must declare.
+
+    Args:
+        view_service: namespace of INSPIRE view services in the protocol.
+    """
+    return {"inspire_common": _COMMON, "inspire_vs": view_service}
+
+
+def schema_locations(view_service: str, file: str) -> str:
+    """Return the schemas of these namespaces for ``xsi:schemaLocation``.
+
+    Args:
+        file: name of the schema of the view service.
+    """
+    return f"{view_service} {view_service}/{file} {_COMMON} {_COMMON}/common.xsd"
+
+
+def add_extended_capabilities(
+    parent: Element, view_service: str, metadata: Metadata | None
+) -> None:
+    """Append ``inspire_vs:ExtendedCapabilities``.
 
     Args:
         metadata: metadata record of the service, or None.
     """
-    language = leaf("inspire_common:Language", _LANGUAGE)
-    record = ""
+    common = f"{{{_COMMON}}}"
+    extended = add(parent, f"{{{view_service}}}ExtendedCapabilities")
     if metadata is not None:
         # Existing files have the media type in ``type``, where existing servers read it.
         media_type = metadata.type if "/" in metadata.type else metadata.media_type
-        record = element(
-            "inspire_common:MetadataUrl",
-            leaf("inspire_common:URL", metadata.url),
-            leaf("inspire_common:MediaType", media_type),
-        )
-    return element(
-        "inspire_vs:ExtendedCapabilities",
-        record,
-        element(
-            "inspire_common:SupportedLanguages",
-            element("inspire_common:DefaultLanguage", language),
-        ),
-        element("inspire_common:ResponseLanguage", language),
-    )
+        record = add(extended, f"{common}MetadataUrl")
+        add(record, f"{common}URL", metadata.url)
+        add(record, f"{common}MediaType", media_type)
+    supported = add(extended, f"{common}SupportedLanguages")
+    for language in (
+        add(supported, f"{common}DefaultLanguage"),
+        add(extended, f"{common}ResponseLanguage"),
+    ):
+        add(language, f"{common}Language", _LANGUAGE)

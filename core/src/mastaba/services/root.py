@@ -7,12 +7,10 @@ from collections.abc import Iterable
 from functools import cached_property
 from importlib.resources import files
 from typing import ClassVar, Final
-from xml.sax.saxutils import quoteattr
 
 from mastaba.errors import InvalidParameterError, RequestError, public_message
 from mastaba.services.base import RootEntry, Service
 from mastaba.services.root_page import POLICY, root_page
-from mastaba.web.markup import legal
 from mastaba.web.request import Request
 from mastaba.web.response import Document, Response, message, preferred_media_type
 
@@ -100,22 +98,20 @@ class RootService(Service):
         return sorted(lines, key=lambda line: (line[1].rank, line[1].element))
 
 
-def services_xml(lines: Iterable[tuple[str, RootEntry]]) -> str:
+def services_xml(lines: Iterable[tuple[str, RootEntry]]) -> bytes:
     """Return the root resource of the Tile Map Service Specification 1.0.0 (OSGeo).
 
     Args:
         lines: title and entry of each service, in order.
     """
-    elements = [
-        f"  <{entry.element} title={_attribute(title)} version={_attribute(entry.version)}"
-        f" href={_attribute(entry.href)}/>\n"
-        for title, entry in lines
-    ]
-    return f'<?xml version="1.0" encoding="UTF-8"?>\n<Services>\n{"".join(elements)}</Services>\n'
+    # Loaded on first use: an installation may have no service with XML.
+    from mastaba.web.xml import add, root_element, serialized
 
-
-def _attribute(text: str) -> str:
-    return quoteattr(legal(text, "_"))
+    services = root_element("Services")
+    for title, entry in lines:
+        attributes = {"title": title, "version": entry.version, "href": entry.href}
+        add(services, entry.element, attributes=attributes)
+    return serialized(services, indented=True)
 
 
 def _form(request: Request) -> str:

@@ -8,7 +8,7 @@ from hashlib import sha256
 from typing import Final
 
 from mastaba.services.base import Service
-from mastaba.web.markup import anchor, text
+from mastaba.web.markup import anchor, escaped
 
 _STYLE: Final = """
 :root { color-scheme: light dark; }
@@ -45,8 +45,8 @@ def root_page(title: str, services: Iterable[Service]) -> str:
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{text(title)}</title>\n<style>{_STYLE}</style>\n</head>\n"
-        f"<body>\n<main>\n<h1>{text(title)}</h1>\n{sections}</main>\n"
+        f"<title>{escaped(title)}</title>\n<style>{_STYLE}</style>\n</head>\n"
+        f"<body>\n<main>\n<h1>{escaped(title)}</h1>\n{sections}</main>\n"
         '<footer><p>This list as <a href="?f=xml">XML</a> or <a href="?f=json">JSON</a></p>'
         "</footer>\n</body>\n</html>\n"
     )
@@ -62,6 +62,8 @@ def _section(service: Service) -> str:
         links.append(anchor(entry.json_href or entry.href, words))
     # The abstract defaults to the title of the service class.
     described = settings.abstract not in ("", service.title, settings.title)
-    abstract = f"<p>{text(settings.abstract)}</p>\n" if described else ""
+    abstract = f"<p>{escaped(settings.abstract)}</p>\n" if described else ""
     items = "".join(f"<li>{link}</li>\n" for link in links)
-    return f"<section>\n<h2>{text(settings.title)}</h2>\n{abstract}<ul>\n{items}</ul>\n</section>\n"
+    return (
+        f"<section>\n<h2>{escaped(settings.title)}</h2>\n{abstract}<ul>\n{items}</ul>\n</section>\n"
+    )

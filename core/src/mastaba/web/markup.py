@@ -1,9 +1,8 @@
-"""XML and HTML, written piece by piece: enough for capabilities and exception reports."""
+"""Texts and numbers in XML and HTML."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from decimal import Decimal
 from html import escape
 from typing import Final
@@ -14,42 +13,15 @@ _ILLEGAL = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 _SCHEMES: Final = ("", "http", "https", "mailto")
 
-DECLARATION: Final = '<?xml version="1.0" encoding="UTF-8"?>\n'
+
+def legal(text: str) -> str:
+    """Return a text in which each character that is illegal in XML 1.0 is U+FFFD."""
+    return _ILLEGAL.sub("\ufffd", text)
 
 
-def legal(value: str, substitute: str) -> str:
-    """Return a text with each character that is illegal in XML 1.0 replaced."""
-    return _ILLEGAL.sub(substitute, value)
-
-
-def text(value: str) -> str:
-    """Return a text as XML content or attribute value; characters illegal in XML become U+FFFD."""
-    return escape(legal(value, "\ufffd"))
-
-
-def element(name: str, *content: str, attributes: Mapping[str, str] | None = None) -> str:
-    """Return an element.
-
-    Args:
-        name: name with prefix.
-        content: markup of the children, or a text from `text`.
-        attributes: plain texts by name.
-    """
-    start = name
-    for key, value in (attributes or {}).items():
-        start += f' {key}="{text(value)}"'
-    inside = "".join(content)
-    return f"<{start}>{inside}</{name}>" if inside else f"<{start}/>"
-
-
-def leaf(name: str, value: str) -> str:
-    """Return an element around a plain text."""
-    return element(name, text(value))
-
-
-def optional_leaf(name: str, value: str) -> str:
-    """Return an element around a plain text, or an empty string if the text is empty."""
-    return leaf(name, value) if value else ""
+def escaped(text: str) -> str:
+    """Return a text as HTML content or attribute value."""
+    return escape(legal(text))
 
 
 def anchor(href: str, title: str) -> str:
@@ -75,7 +47,8 @@ def coordinate(value: float) -> str:
 
 
 def _plain(number: str) -> str:
-    digits = format(Decimal(number), "f")
-    if "." in digits:
-        digits = digits.rstrip("0").rstrip(".")
-    return "0" if digits == "-0" else digits
+    if "e" in number:
+        number = format(Decimal(number), "f")
+    if "." in number:
+        number = number.rstrip("0").rstrip(".")
+    return "0" if number == "-0" else number

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from typing import Final
-from xml.sax.saxutils import escape
 
 from mastaba.errors import (
     RequestError,
@@ -15,7 +14,6 @@ from mastaba.errors import (
     public_message,
 )
 from mastaba.web.response import Response, message
-from mastaba_tms.xml import printable_xml
 
 # The first matching class is used.
 _STATUS: Final[tuple[tuple[type[Exception], int], ...]] = (
@@ -30,11 +28,10 @@ _STATUS: Final[tuple[tuple[type[Exception], int], ...]] = (
 
 def error_report(error: Exception) -> Response:
     """Return a ``TileMapServerError`` document without internal details."""
+    # Loaded on first use, so that listing the plugins loads no lxml.
+    from mastaba.web.xml import add, root_element, serialized
+
     status = next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
-    text = escape(printable_xml(public_message(error)))
-    return message(
-        status,
-        '<?xml version="1.0" encoding="UTF-8"?>\n'
-        f"<TileMapServerError><Message>{text}</Message></TileMapServerError>\n",
-        "text/xml",
-    )
+    report = root_element("TileMapServerError")
+    add(report, "Message", public_message(error))
+    return message(status, serialized(report), "text/xml")

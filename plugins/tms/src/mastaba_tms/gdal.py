@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lxml import etree
-
 from mastaba.errors import UnsupportedOperationError
 from mastaba.web.markup import coordinate
+from mastaba.web.response import Document
+from mastaba.web.xml import add, root_element, serialized
 from mastaba_tms.addresses import tile_template
-from mastaba_tms.xml import add, document
 
 if TYPE_CHECKING:
     from mastaba.model.layer import Layer
-    from mastaba.web.response import Document
 
 
 def gdal_description(layer: Layer, endpoint_uri: str, *, from_bottom: bool) -> Document:
@@ -34,20 +32,23 @@ def gdal_description(layer: Layer, endpoint_uri: str, *, from_bottom: bool) -> D
     # GDAL assumes that a matrix has 2^level rows and columns. A matrix may have fewer, but the
     # window covers the whole square.
     span = 2 ** int(matrix.id)
-    root = etree.Element("GDAL_WMS")
-    service = add(root, "Service", name="TMS")
-    add(service, "ServerUrl", tile_template(endpoint_uri, layer, ("${z}", "${x}", "${y}")))
-    window = add(root, "DataWindow")
     right = matrix.origin_x + span * matrix.tile_width * matrix.cell_size
     bottom = matrix.origin_y - span * matrix.tile_height * matrix.cell_size
-    add(window, "UpperLeftX", coordinate(matrix.origin_x))
-    add(window, "UpperLeftY", coordinate(matrix.origin_y))
-    add(window, "LowerRightX", coordinate(right))
-    add(window, "LowerRightY", coordinate(bottom))
-    add(window, "TileLevel", matrix.id)
-    add(window, "TileCountX", "1")
-    add(window, "TileCountY", "1")
-    add(window, "YOrigin", "bottom" if from_bottom else "top")
+    root = root_element("GDAL_WMS")
+    service = add(root, "Service", attributes={"name": "TMS"})
+    add(service, "ServerUrl", tile_template(endpoint_uri, layer, ("${z}", "${x}", "${y}")))
+    window = add(root, "DataWindow")
+    for name, text in (
+        ("UpperLeftX", coordinate(matrix.origin_x)),
+        ("UpperLeftY", coordinate(matrix.origin_y)),
+        ("LowerRightX", coordinate(right)),
+        ("LowerRightY", coordinate(bottom)),
+        ("TileLevel", matrix.id),
+        ("TileCountX", "1"),
+        ("TileCountY", "1"),
+        ("YOrigin", "bottom" if from_bottom else "top"),
+    ):
+        add(window, name, text)
     add(root, "Projection", pyramid.tile_matrix_set.crs.code)
     add(root, "BlockSizeX", str(matrix.tile_width))
     add(root, "BlockSizeY", str(matrix.tile_height))
@@ -56,7 +57,7 @@ def gdal_description(layer: Layer, endpoint_uri: str, *, from_bottom: bool) -> D
     if pyramid.format.sample == "float32":
         add(root, "DataType", "Float32")
     # GDAL recognises the file by its first bytes, which must be the root element.
-    return document(root, declared=False)
+    return Document(serialized(root, declared=False, indented=True), "text/xml")
 
 
 def _check(layer: Layer, from_bottom: bool) -> None:
@@ -80,5 +81,5 @@ def _check(layer: Layer, from_bottom: bool) -> None:
         level.matrix.matrix_height != 2 ** int(name) for name, level in pyramid.levels.items()
     ):
         raise UnsupportedOperationError(
-            "Rows are counted from the bottom of a matrix that is no full square"
+            "Rows are counted from the bottom of a matrix that is not a full square"
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from mastaba.errors import UnknownNameError, UnknownPathError
 from mastaba.services.base import RootEntry, Service
@@ -12,23 +12,15 @@ from mastaba.web.request import printable
 from mastaba.web.response import Document
 from mastaba_tms.addresses import FROM_BOTTOM, VERSION, service_href
 from mastaba_tms.errors import error_report
-from mastaba_tms.gdal import gdal_description
 from mastaba_tms.gettile import GetTile
-from mastaba_tms.metadata import metadata
 from mastaba_tms.numbering import YOrigin
-from mastaba_tms.tilemap import tile_map
-from mastaba_tms.tilemapservice import tile_map_service
 
 if TYPE_CHECKING:
+    from mastaba.model.layer import Layer
     from mastaba.model.settings import ServiceSettings
     from mastaba.services.base import Site
     from mastaba.web.request import Request
     from mastaba.web.response import Response
-
-_LAYER_DOCUMENTS: Final[Mapping[str, Callable[..., Document]]] = {
-    "metadata.json": metadata,
-    "gdal.xml": gdal_description,
-}
 
 
 class TileMapServer(Service):
@@ -89,21 +81,30 @@ class TileMapServer(Service):
         )
 
     def _build(self, path: tuple[str, ...]) -> Document:
+        # Loaded on first use, so that listing the plugins loads no lxml.
+        from mastaba_tms.gdal import gdal_description
+        from mastaba_tms.metadata import metadata
+        from mastaba_tms.tilemap import tile_map
+        from mastaba_tms.tilemapservice import tile_map_service
+
         if not path:
             lines = [(self.settings.title, self.root_entry())]
             return Document(services_xml(lines), "application/xml")
         if len(path) == 1:
-            return tile_map_service(
-                self.settings, self.site.catalogue.settings, self._layers.values()
-            )
-        is_tile_map = len(path) == 2
-        build = _LAYER_DOCUMENTS.get(path[2]) if len(path) == 3 else None
-        if (build is None and not is_tile_map) or path[-1] == "":
+            general = self.site.catalogue.settings
+            return tile_map_service(self.settings, general, self._layers.values())
+        uri = self.settings.endpoint_uri
+        builders: dict[tuple[str, ...], Callable[[Layer], Document]] = {
+            (): lambda layer: tile_map(layer, uri, self._y_origin),
+            ("metadata.json",): lambda layer: metadata(layer, uri, from_bottom=self._from_bottom),
+            ("gdal.xml",): lambda layer: gdal_description(
+                layer, uri, from_bottom=self._from_bottom
+            ),
+        }
+        build = builders.get(path[2:])
+        if build is None or not path[1]:
             raise UnknownPathError("Unknown tms request path")
         layer = self._layers.get(path[1])
         if layer is None:
             raise UnknownNameError(f"Unknown layer {printable(path[1])}", "layer")
-        uri = self.settings.endpoint_uri
-        if build is None:
-            return tile_map(layer, uri, self._y_origin)
-        return build(layer, uri, from_bottom=self._from_bottom)
+        return build(layer)

@@ -5,18 +5,18 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from lxml import etree
-
 from mastaba.web.markup import coordinate
+from mastaba.web.response import Document
+from mastaba.web.xml import Element, add, add_filled, root_element, serialized
 from mastaba_tms.addresses import VERSION, level_href, service_href
 from mastaba_tms.numbering import YOrigin, last_row, last_row_above_origin, mirrored
-from mastaba_tms.xml import add, add_keywords, add_metadata, add_text, document
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from mastaba.model.bbox import BoundingBox
-    from mastaba.model.layer import Attribution, Layer
+    from mastaba.model.layer import Layer, Metadata
     from mastaba.model.tile_matrix_set import TileMatrix
-    from mastaba.web.response import Document
 
 
 def tile_map(layer: Layer, endpoint_uri: str, y_origin: YOrigin) -> Document:
@@ -30,49 +30,52 @@ def tile_map(layer: Layer, endpoint_uri: str, y_origin: YOrigin) -> Document:
         endpoint_uri: public address of the service.
         y_origin: from the settings.
     """
-    root = etree.Element("TileMap", version=VERSION, tilemapservice=service_href(endpoint_uri))
-    add(root, "Title", layer.title)
-    add(root, "Abstract", layer.abstract)
-    add_keywords(root, layer.keywords)
+    pyramid, finest = layer.pyramid, layer.pyramid.finest.matrix
+    attributes = {"version": VERSION, "tilemapservice": service_href(endpoint_uri)}
+    root = root_element("TileMap", attributes)
+    add_description(root, layer.title, layer.abstract, layer.keywords)
     for metadata in layer.metadata:
         add_metadata(root, metadata)
-    if layer.attribution:
-        _add_attribution(root, layer.attribution)
-    add(root, "SRS", layer.pyramid.tile_matrix_set.crs.code)
-    finest = layer.pyramid.finest.matrix
+    _add_attribution(root, layer)
+    add(root, "SRS", pyramid.tile_matrix_set.crs.code)
     whole = _grid_bbox(layer, y_origin)
     # GDAL counts tiles from the lower left corner of this box, not from the origin.
     bbox = layer.native_bbox if y_origin is YOrigin.TOP else whole
-    add(
-        root,
-        "BoundingBox",
-        minx=coordinate(bbox.xmin),
-        miny=coordinate(bbox.ymin),
-        maxx=coordinate(bbox.xmax),
-        maxy=coordinate(bbox.ymax),
-    )
-    add(root, "Origin", x=coordinate(whole.xmin), y=coordinate(whole.ymin))
-    add(
-        root,
-        "TileFormat",
-        width=str(finest.tile_width),
-        height=str(finest.tile_height),
-        mime_type=layer.pyramid.format.media_type,
-        extension=layer.pyramid.format.extension,
-    )
-    tile_sets = add(root, "TileSets", profile="none")
+    corners = zip(("minx", "miny", "maxx", "maxy"), bbox.corners(northing_first=False), strict=True)
+    box = {name: coordinate(value) for name, value in corners}
+    add(root, "BoundingBox", attributes=box)
+    origin = {"x": coordinate(whole.xmin), "y": coordinate(whole.ymin)}
+    add(root, "Origin", attributes=origin)
+    tile_format = {
+        "width": str(finest.tile_width),
+        "height": str(finest.tile_height),
+        "mime-type": pyramid.format.media_type,
+        "extension": pyramid.format.extension,
+    }
+    add(root, "TileFormat", attributes=tile_format)
+    tile_sets = add(root, "TileSets", attributes={"profile": "none"})
+    by_address = y_origin is YOrigin.BY_ADDRESS
     for order, matrix in enumerate(_matrices(layer, y_origin)):
-        add(
-            tile_sets,
-            "TileSet",
-            href=level_href(
-                endpoint_uri, layer, matrix.id, mirrored=y_origin is YOrigin.BY_ADDRESS
-            ),
-            units_per_pixel=coordinate(matrix.cell_size),
-            order=str(order),
-            **_limits(layer, matrix, y_origin),
-        )
-    return document(root)
+        tile_set = {
+            "href": level_href(endpoint_uri, layer, matrix.id, mirrored=by_address),
+            "units-per-pixel": coordinate(matrix.cell_size),
+            "order": str(order),
+        }
+        add(tile_sets, "TileSet", attributes=tile_set | _limits(layer, matrix, y_origin))
+    return Document(serialized(root, indented=True), "text/xml")
+
+
+def add_description(root: Element, title: str, abstract: str, keywords: Iterable[str]) -> None:
+    """Append ``Title``, ``Abstract``, and ``KeywordList`` unless it is empty (TMS 1.0.0)."""
+    add(root, "Title", title)
+    add(root, "Abstract", abstract)
+    add_filled(root, ("KeywordList", " ".join(keywords)))
+
+
+def add_metadata(root: Element, metadata: Metadata) -> None:
+    """Append ``Metadata``."""
+    attributes = {"type": metadata.type, "mime-type": metadata.media_type, "href": metadata.url}
+    add(root, "Metadata", attributes=attributes)
 
 
 def _grid_bbox(layer: Layer, y_origin: YOrigin) -> BoundingBox:
@@ -118,16 +121,16 @@ def _limits(layer: Layer, matrix: TileMatrix, y_origin: YOrigin) -> dict[str, st
     }
 
 
-def _add_attribution(root: etree._Element, attribution: Attribution) -> None:
-    element = add(root, "Attribution", href=attribution.url)
-    add_text(element, "Title", attribution.title)
-    if attribution.logo:
-        logo = attribution.logo
-        add(
-            element,
-            "Logo",
-            width=str(logo.width),
-            height=str(logo.height),
-            href=logo.url,
-            mime_type=logo.media_type,
-        )
+def _add_attribution(root: Element, layer: Layer) -> None:
+    if layer.attribution is None:
+        return
+    attribution = add(root, "Attribution", attributes={"href": layer.attribution.url})
+    add_filled(attribution, ("Title", layer.attribution.title))
+    if logo := layer.attribution.logo:
+        attributes = {
+            "width": str(logo.width),
+            "height": str(logo.height),
+            "href": logo.url,
+            "mime-type": logo.media_type,
+        }
+        add(attribution, "Logo", attributes=attributes)

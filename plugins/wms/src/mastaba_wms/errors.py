@@ -20,7 +20,6 @@ from mastaba.errors import (
     public_message,
 )
 from mastaba.services.featureinfo.external import UpstreamError
-from mastaba.web.markup import DECLARATION, element, text
 from mastaba.web.response import Response, message
 from mastaba_wms.versions import Version
 
@@ -28,6 +27,12 @@ _MEDIA_TYPES: Final = {
     Version.V1_3_0: "text/xml",
     Version.V1_1_1: "application/vnd.ogc.se_xml",
 }
+_OGC: Final = "http://www.opengis.net/ogc"
+_SCHEMA_130: Final = "http://schemas.opengis.net/wms/1.3.0/exceptions_1_3_0.xsd"
+_DOCTYPE_111: Final = (
+    "<!DOCTYPE ServiceExceptionReport SYSTEM "
+    '"http://schemas.opengis.net/wms/1.1.1/exception_1_1_1.dtd">'
+)
 
 
 class LayerNotDefinedError(UnknownNameError):
@@ -77,41 +82,22 @@ _TABLE: Final[tuple[tuple[type[Exception], int, str], ...]] = (
 
 def error_response(error: Exception, version: Version) -> Response:
     """Return the exception report for an error; unexpected errors get a general message."""
+    # Loaded on first use: the plugin can be listed without it.
+    from mastaba.web.xml import XSI, add, root_element, serialized
+
     status, code = next((status, code) for kind, status, code in _TABLE if isinstance(error, kind))
-    locator = error.parameter if isinstance(error, RequestError) else None
-    write = _report_130 if version is Version.V1_3_0 else _report_111
-    document = write(code, public_message(error), locator)
-    return message(status, document, _MEDIA_TYPES[version])
-
-
-def _report_130(code: str, words: str, locator: str | None) -> str:
-    attributes = {"code": code} | ({"locator": locator} if locator else {})
-    return DECLARATION + element(
-        "ServiceExceptionReport",
-        element("ServiceException", text(words), attributes=attributes),
-        attributes={
-            "version": "1.3.0",
-            "xmlns": "http://www.opengis.net/ogc",
-            "xmlns:xsi": "http://www.w3.org/2001/XMLSchema-instance",
-            "xsi:schemaLocation": "http://www.opengis.net/ogc "
-            "http://schemas.opengis.net/wms/1.3.0/exceptions_1_3_0.xsd",
-        },
-    )
-
-
-def _report_111(code: str, words: str, locator: str | None) -> str:
-    del locator  # the DTD has no such attribute
-    code = "InvalidSRS" if code == "InvalidCRS" else code
-    doctype = (
-        "<!DOCTYPE ServiceExceptionReport SYSTEM "
-        '"http://schemas.opengis.net/wms/1.1.1/exception_1_1_1.dtd">\n'
-    )
-    return (
-        DECLARATION
-        + doctype
-        + element(
-            "ServiceExceptionReport",
-            element("ServiceException", text(words), attributes={"code": code}),
-            attributes={"version": "1.1.1"},
-        )
-    )
+    if version is Version.V1_3_0:
+        namespaces = {None: _OGC, "xsi": XSI.strip("{}")}
+        attributes = {"version": "1.3.0", f"{XSI}schemaLocation": f"{_OGC} {_SCHEMA_130}"}
+        root = root_element(f"{{{_OGC}}}ServiceExceptionReport", attributes, namespaces)
+        exception = add(root, f"{{{_OGC}}}ServiceException", public_message(error))
+        if isinstance(error, RequestError) and error.parameter:
+            exception.set("locator", error.parameter)
+        doctype = ""
+    else:
+        root = root_element("ServiceExceptionReport", {"version": "1.1.1"})
+        exception = add(root, "ServiceException", public_message(error))
+        code = "InvalidSRS" if code == "InvalidCRS" else code
+        doctype = _DOCTYPE_111
+    exception.set("code", code)
+    return message(status, serialized(root, doctype=doctype), _MEDIA_TYPES[version])

@@ -2,72 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from mastaba.services import inspire
-from mastaba.services.featureinfo.answers import INFO_FORMATS
-from mastaba.web.markup import DECLARATION, element, leaf, optional_leaf
+from mastaba.services.featureinfo import INFO_FORMATS
+from mastaba.web.contact import add_contact
 from mastaba.web.response import Document
-from mastaba_wms import params
-from mastaba_wms.layers import LayerWriter, keyword_list
-from mastaba_wms.params import Exceptions
+from mastaba.web.xml import XSI, Element, root_element, serialized
+from mastaba_wms.layers import LayerWriter
+from mastaba_wms.params import EXCEPTION_TYPES, Exceptions
 from mastaba_wms.versions import Version, negotiated
 
 if TYPE_CHECKING:
     from mastaba.model.crs_offer import CRSOffer
-    from mastaba.model.settings import Contact, ServiceSettings, Settings
+    from mastaba.model.settings import ServiceSettings, Settings
     from mastaba.web.request import Request
     from mastaba.web.response import Response
     from mastaba_wms.published import PublishedLayer
 
 _DEFAULT_ROOT: Final = "WMS layers"
 _NAMESPACES: Final = {
-    "version": Version.V1_3_0.value,
-    "xmlns": "http://www.opengis.net/wms",
-    "xmlns:xlink": "http://www.w3.org/1999/xlink",
-    "xmlns:xsi": "http://www.w3.org/2001/XMLSchema-instance",
+    None: "http://www.opengis.net/wms",
+    "xlink": "http://www.w3.org/1999/xlink",
+    "xsi": "http://www.w3.org/2001/XMLSchema-instance",
 }
 _SCHEMAS: Final = (
     "http://www.opengis.net/wms http://schemas.opengis.net/wms/1.3.0/capabilities_1_3_0.xsd"
 )
 _INSPIRE_VS: Final = "http://inspire.ec.europa.eu/schemas/inspire_vs/1.0"
-_INSPIRE_NAMESPACES: Final = {
-    "xmlns:inspire_common": inspire.COMMON_NAMESPACE,
-    "xmlns:inspire_vs": _INSPIRE_VS,
-}
-_INSPIRE_SCHEMAS: Final = (
-    f"{_INSPIRE_VS} {_INSPIRE_VS}/inspire_vs.xsd {inspire.COMMON_NAMESPACE} {inspire.COMMON_SCHEMA}"
-)
 _DOCTYPE_111: Final = (
     "<!DOCTYPE WMT_MS_Capabilities SYSTEM "
-    '"http://schemas.opengis.net/wms/1.1.1/WMS_MS_Capabilities.dtd">\n'
+    '"http://schemas.opengis.net/wms/1.1.1/WMS_MS_Capabilities.dtd">'
 )
 _MEDIA_TYPES: Final = {
     Version.V1_3_0: "text/xml",
     Version.V1_1_1: "application/vnd.ogc.wms_xml",
 }
-_EXCEPTIONS_111: Final = (
-    "application/vnd.ogc.se_xml",
-    "application/vnd.ogc.se_inimage",
-    "application/vnd.ogc.se_blank",
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Offer:
-    """What the service offers.
-
-    Attributes:
-        layers: in document order.
-        map_formats, legend_formats: media types.
-    """
-
-    layers: Sequence[PublishedLayer]
-    crs: CRSOffer
-    map_formats: Sequence[str]
-    legend_formats: Sequence[str]
 
 
 class GetCapabilities:
@@ -76,20 +47,32 @@ class GetCapabilities:
     Args:
         settings: of the service.
         general: settings common to all services.
-        offer: of the service.
+        crs: offered CRSs.
+        layers: in document order.
+        map_formats, legend_formats: media types.
     """
 
-    def __init__(self, settings: ServiceSettings, general: Settings, offer: Offer) -> None:
+    def __init__(
+        self,
+        settings: ServiceSettings,
+        general: Settings,
+        crs: CRSOffer,
+        layers: Iterable[PublishedLayer],
+        map_formats: Iterable[str],
+        legend_formats: Iterable[str],
+    ) -> None:
         self._settings = settings
         self._general = general
-        self._offer = offer
+        self._crs = crs
+        self._layers = list(layers)
+        self._map_formats = list(map_formats)
+        self._legend_formats = list(legend_formats)
         self._documents: dict[tuple[Version, bool], Document] = {}
 
     def respond(self, request: Request, parameters: Mapping[str, str]) -> Response:
-        """Return the document, or 304 when the client has it already."""
+        """Return the document, or 304 if the client has it already."""
         version = negotiated(parameters)
-        chosen = params.inspire(parameters)
-        is_inspire = self._general.inspire if chosen is None else chosen
+        is_inspire = inspire.is_wanted(parameters, self._general.inspire)
         key = version, is_inspire and version is Version.V1_3_0
         document = self._documents.get(key)
         if document is None:
@@ -98,180 +81,84 @@ class GetCapabilities:
         return document.respond(request)
 
     def _document(self, version: Version, is_inspire: bool) -> Document:
-        layers = [
-            published
-            for published in self._offer.layers
-            if not is_inspire or inspire.in_wms(published.layer)
-        ]
+        layers = [one for one in self._layers if not is_inspire or inspire.in_wms(one.layer)]
         writer = LayerWriter(
             version,
             self._settings.endpoint_uri,
             self._general.equivalences,
-            legends="image/png" in self._offer.legend_formats,
+            legends="image/png" in self._legend_formats,
         )
+        if version is Version.V1_3_0:
+            schemas, namespaces = _SCHEMAS, dict(_NAMESPACES)
+            if is_inspire:
+                schemas += " " + inspire.schema_locations(_INSPIRE_VS, "inspire_vs.xsd")
+                namespaces |= inspire.namespaces(_INSPIRE_VS)
+            attributes = {"version": version.value, f"{XSI}schemaLocation": schemas}
+            root = root_element(f"{writer.namespace}WMS_Capabilities", attributes, namespaces)
+        else:
+            root = root_element("WMT_MS_Capabilities", {"version": version.value})
+        self._add_service(root, writer, version)
+        capability = writer.add(root, "Capability")
+        self._add_operations(capability, writer, version, layers, is_inspire)
+        formats = Exceptions if version is Version.V1_3_0 else EXCEPTION_TYPES
+        exception = writer.add(capability, "Exception")
+        for name in formats:
+            writer.add(exception, "Format", name)
+        if is_inspire:
+            inspire.add_extended_capabilities(capability, _INSPIRE_VS, self._settings.metadata)
         root_layer = self._settings.own.get("root_layer") or {}
-        root = writer.root(
+        writer.add_root_layer(
+            capability,
             root_layer.get("title", _DEFAULT_ROOT),
             root_layer.get("abstract", _DEFAULT_ROOT),
-            self._offer.crs.common(published.crs for published in layers),
+            self._crs.common(one.crs for one in layers),
             layers,
         )
-        is_queryable = any(published.is_queryable for published in layers)
-        write = _document_130 if version is Version.V1_3_0 else _document_111
-        return Document(
-            DECLARATION + write(self, writer, root, is_inspire, is_queryable), _MEDIA_TYPES[version]
-        )
+        doctype = "" if version is Version.V1_3_0 else _DOCTYPE_111
+        return Document(serialized(root, doctype=doctype), _MEDIA_TYPES[version])
 
-    def service_element(self, writer: LayerWriter, name: str, *, limits: bool) -> str:
-        """Return the ``Service`` element.
-
-        Args:
-            name: service name required by the version.
-            limits: whether the version has elements for limits.
-        """
+    def _add_service(self, root: Element, writer: LayerWriter, version: Version) -> None:
         settings, general = self._settings, self._general
-        maps = general.map
-        return element(
-            "Service",
-            leaf("Name", name),
-            leaf("Title", settings.title),
-            optional_leaf("Abstract", settings.abstract),
-            keyword_list(settings.keywords),
-            writer.online_resource(general.site or settings.endpoint_uri),
-            _contact(general.contact, general.provider),
-            leaf("Fees", general.fee or "none"),
-            leaf("AccessConstraints", general.access_constraint or "none"),
-            leaf("LayerLimit", str(maps.max_layers)) if limits else "",
-            leaf("MaxWidth", str(maps.max_width)) if limits else "",
-            leaf("MaxHeight", str(maps.max_height)) if limits else "",
-        )
+        limits, is_130 = general.map, version is Version.V1_3_0
+        service = writer.add(root, "Service")
+        writer.add(service, "Name", "WMS" if is_130 else "OGC:WMS")
+        writer.add_texts(service, settings.title, settings.abstract, settings.keywords)
+        writer.add_online_resource(service, general.site or settings.endpoint_uri)
+        add_contact(service, general, writer.namespace, whole_parts=True)
+        writer.add(service, "Fees", general.fee or "none")
+        writer.add(service, "AccessConstraints", general.access_constraint or "none")
+        if is_130:
+            writer.add(service, "LayerLimit", str(limits.max_layers))
+            writer.add(service, "MaxWidth", str(limits.max_width))
+            writer.add(service, "MaxHeight", str(limits.max_height))
 
-    def operation(
+    def _add_operations(
         self,
+        capability: Element,
         writer: LayerWriter,
-        name: str,
-        formats: Iterable[str],
-        *,
-        posted: bool = False,
-        is_inspire: bool = False,
-    ) -> str:
-        """Return the element for an operation.
-
-        Args:
-            posted: whether POST is also supported.
-        """
-        query = "INSPIRE=1&SERVICE=WMS&" if is_inspire else "SERVICE=WMS&"
+        version: Version,
+        layers: Iterable[PublishedLayer],
+        is_inspire: bool,
+    ) -> None:
         endpoint = self._settings.endpoint_uri
         prefix = f"{endpoint}&" if "?" in endpoint else f"{endpoint}?"
-        methods = element("Get", writer.online_resource(prefix + query))
-        if posted:
-            # The question mark is for clients that treat every address as a prefix.
-            methods += element("Post", writer.online_resource(prefix))
-        return element(
-            name,
-            *(leaf("Format", media_type) for media_type in formats),
-            element("DCPType", element("HTTP", methods)),
-        )
+        by_get = prefix + ("INSPIRE=1&SERVICE=WMS&" if is_inspire else "SERVICE=WMS&")
+        request = writer.add(capability, "Request")
 
-    def operations(
-        self, writer: LayerWriter, *, capabilities_type: str, is_inspire: bool, is_queryable: bool
-    ) -> list[str]:
-        """Return the elements for the operations that both versions have."""
-        found = [
-            self.operation(
-                writer, "GetCapabilities", [capabilities_type], posted=True, is_inspire=is_inspire
-            ),
-            self.operation(
-                writer, "GetMap", self._offer.map_formats, posted=True, is_inspire=is_inspire
-            ),
-        ]
-        if is_queryable:
-            found.append(
-                self.operation(writer, "GetFeatureInfo", INFO_FORMATS, is_inspire=is_inspire)
-            )
-        return found
+        def operation(name: str, formats: Iterable[str], get: str, post: str = "") -> None:
+            element = writer.add(request, name)
+            for media_type in formats:
+                writer.add(element, "Format", media_type)
+            methods = writer.add(writer.add(element, "DCPType"), "HTTP")
+            writer.add_online_resource(writer.add(methods, "Get"), get)
+            if post:
+                writer.add_online_resource(writer.add(methods, "Post"), post)
 
-    def legend_operation(self, writer: LayerWriter) -> str:
-        """Return the element for GetLegendGraphic, or an empty string without a legend format."""
-        formats = self._offer.legend_formats
-        return self.operation(writer, "GetLegendGraphic", formats) if formats else ""
-
-    def extended(self) -> str:
-        """Return the extended capabilities for INSPIRE."""
-        return inspire.extended_capabilities(self._settings.metadata)
-
-
-def _document_130(
-    source: GetCapabilities, writer: LayerWriter, root: str, is_inspire: bool, is_queryable: bool
-) -> str:
-    attributes = _NAMESPACES | (_INSPIRE_NAMESPACES if is_inspire else {})
-    attributes["xsi:schemaLocation"] = f"{_SCHEMAS} {_INSPIRE_SCHEMAS}" if is_inspire else _SCHEMAS
-    operations = source.operations(
-        writer, capabilities_type="text/xml", is_inspire=is_inspire, is_queryable=is_queryable
-    )
-    return element(
-        "WMS_Capabilities",
-        source.service_element(writer, "WMS", limits=True),
-        element(
-            "Capability",
-            element("Request", *operations),
-            element("Exception", *(leaf("Format", name) for name in Exceptions)),
-            source.extended() if is_inspire else "",
-            root,
-        ),
-        attributes=attributes,
-    )
-
-
-def _document_111(
-    source: GetCapabilities, writer: LayerWriter, root: str, is_inspire: bool, is_queryable: bool
-) -> str:
-    operations = source.operations(
-        writer,
-        capabilities_type=_MEDIA_TYPES[Version.V1_1_1],
-        is_inspire=is_inspire,
-        is_queryable=is_queryable,
-    )
-    return _DOCTYPE_111 + element(
-        "WMT_MS_Capabilities",
-        source.service_element(writer, "OGC:WMS", limits=False),
-        element(
-            "Capability",
-            element("Request", *operations, source.legend_operation(writer)),
-            element("Exception", *(leaf("Format", name) for name in _EXCEPTIONS_111)),
-            root,
-        ),
-        attributes={"version": Version.V1_1_1.value},
-    )
-
-
-def _contact(contact: Contact, provider: str) -> str:
-    """Return ``ContactInformation`` without empty parts, or an empty string when all are empty."""
-    person = ""
-    if contact.name or provider:
-        person = element(
-            "ContactPersonPrimary",
-            leaf("ContactPerson", contact.name),
-            leaf("ContactOrganization", provider),
-        )
-    parts = (
-        ("AddressType", contact.address_type),
-        ("Address", contact.delivery_point),
-        ("City", contact.city),
-        ("StateOrProvince", contact.administrative_area),
-        ("PostCode", contact.post_code),
-        ("Country", contact.country),
-    )
-    address = ""
-    if any(value for _, value in parts):
-        # The schemas require all parts or none.
-        address = element("ContactAddress", *(leaf(name, value) for name, value in parts))
-    information = (
-        person
-        + optional_leaf("ContactPosition", contact.position)
-        + address
-        + optional_leaf("ContactVoiceTelephone", contact.voice)
-        + optional_leaf("ContactFacsimileTelephone", contact.facsimile)
-        + optional_leaf("ContactElectronicMailAddress", contact.email)
-    )
-    return element("ContactInformation", information) if information else ""
+        # In the address for POST, the question mark is for clients that treat every address as a
+        # prefix.
+        operation("GetCapabilities", [_MEDIA_TYPES[version]], by_get, prefix)
+        operation("GetMap", self._map_formats, by_get, prefix)
+        if any(one.is_queryable for one in layers):
+            operation("GetFeatureInfo", INFO_FORMATS, by_get)
+        if self._legend_formats and version is Version.V1_1_1:
+            operation("GetLegendGraphic", self._legend_formats, f"{prefix}SERVICE=WMS&")

@@ -2,56 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from mastaba.errors import UnsupportedFormatError
-from mastaba.model.bbox import BoundingBox
+from mastaba.services.featureinfo import INFO_FORMATS
 from mastaba.services.featureinfo.answers import (
-    INFO_FORMATS,
+    Part,
     PixelAnswer,
+    feature_info_response,
     position_of,
-    value_texts,
-    written,
 )
-from mastaba.services.featureinfo.external import ExternalAnswer, ExternalQuery, ExternalWMS
+from mastaba.services.featureinfo.external import ExternalWMS
 from mastaba.web.request import printable
-from mastaba.web.response import Response, content_disposition
 from mastaba_wms import params
 from mastaba_wms.errors import InvalidPointError, LayerNotDefinedError, LayerNotQueryableError
 from mastaba_wms.mapquery import MapQueries, MapQuery
-from mastaba_wms.published import PublishedLayer
 from mastaba_wms.versions import Version
 
 if TYPE_CHECKING:
     from mastaba.services.base import Site
-
-# Answers from another server come from our origin; their scripts and forms must not run there.
-_FOREIGN: Final = [
-    ("Content-Security-Policy", "sandbox"),
-    ("X-Content-Type-Options", "nosniff"),
-]
-
-
-@dataclass(frozen=True, slots=True)
-class FeatureInfoQuery:
-    """A query for one pixel of a map.
-
-    Attributes:
-        layers: in the order of QUERY_LAYERS.
-        info_format: one of `INFO_FORMATS`.
-        i, j: column and row of the pixel, from 0.
-        bbox: to forward to another server, in the axis order of WMS 1.3.0.
-    """
-
-    map: MapQuery
-    layers: tuple[PublishedLayer, ...]
-    info_format: str
-    feature_count: int
-    i: int
-    j: int
-    bbox: str
+    from mastaba.web.response import Response
+    from mastaba_wms.published import PublishedLayer
 
 
 class GetFeatureInfo:
@@ -60,13 +32,12 @@ class GetFeatureInfo:
     Args:
         site: gives the renderer.
         queries: reads the map request part.
-        external: asks other servers.
     """
 
-    def __init__(self, site: Site, queries: MapQueries, external: ExternalWMS) -> None:
+    def __init__(self, site: Site, queries: MapQueries) -> None:
         self._site = site
         self._queries = queries
-        self._external = external
+        self._external = ExternalWMS()
 
     def respond(self, parameters: Mapping[str, str]) -> Response:
         """Return the feature information for one pixel of a map.
@@ -75,72 +46,57 @@ class GetFeatureInfo:
             RequestError: the request is invalid, or another server does not answer.
             SlabFormatError, StorageError: the data cannot be read.
         """
-        query = self._read(parameters)
-        answer = written([self._ask(query, layer) for layer in query.layers], query.info_format)
-        headers = [
-            ("Content-Type", answer.media_type),
-            ("Content-Disposition", content_disposition(answer.media_type)),
-        ]
-        return Response(200, headers + _FOREIGN if answer.foreign else headers, answer.body)
-
-    def _read(self, parameters: Mapping[str, str]) -> FeatureInfoQuery:
         version = params.version(parameters)
         layers = self._queries.layers(parameters)
         queried = self._queries.layers(parameters, "QUERY_LAYERS")
-        for layer in queried:
-            if not layer.is_queryable:
-                raise LayerNotQueryableError(
-                    f"the layer {layer.layer.id} is not queryable", "QUERY_LAYERS"
-                )
-        for layer in queried:
-            if layer not in layers:
-                raise LayerNotDefinedError(
-                    f"the layer {layer.layer.id} is not one of LAYERS", "QUERY_LAYERS"
-                )
+        _check_queried(queried, layers)
         query = self._queries.read(version, parameters, layers, is_drawn=False)
         info_format = _info_format(parameters)
         column, row = version.point_parameters
         i = _index(parameters, column, query.map.width)
         j = _index(parameters, row, query.map.height)
         self._site.renderer.prepare(query.map)
-        return FeatureInfoQuery(
-            query,
-            tuple(queried),
-            info_format,
-            params.feature_count(parameters),
-            i,
-            j,
-            _forwarded_bbox(parameters, query),
+        forwarded = {
+            "CRS": query.map.crs.code,
+            "BBOX": _forwarded_bbox(parameters, query),
+            "WIDTH": str(query.map.width),
+            "HEIGHT": str(query.map.height),
+            "I": str(i),
+            "J": str(j),
+            "FEATURE_COUNT": str(params.feature_count(parameters)),
+        }
+        parts: list[Part] = []
+        for one in queried:
+            source = one.layer.feature_info
+            assert source is not None
+            if source.url is None:
+                parts.append(self._pixel(one, query, i, j))
+            else:
+                parts.append(self._external.ask(source, info_format, forwarded))
+        return feature_info_response(parts, info_format)
+
+    def _pixel(self, published: PublishedLayer, query: MapQuery, i: int, j: int) -> PixelAnswer:
+        # Loaded on first use, like the renderer.
+        from mastaba.render.pixel import pixel_value
+
+        site, image, layer = self._site, query.map, published.layer
+        values = pixel_value(site.catalogue, site.renderer.tiles, image, layer, j, i)
+        form = "d" if values.dtype.kind == "u" else ".2f"
+        position = position_of(image.bbox, image.crs, image.width, image.height, i, j)
+        return PixelAnswer(
+            layer.id, tuple(format(value, form) for value in values.tolist()), position
         )
 
-    def _ask(
-        self, query: FeatureInfoQuery, published: PublishedLayer
-    ) -> PixelAnswer | ExternalAnswer:
-        layer, image = published.layer, query.map.map
-        assert layer.feature_info is not None
-        if layer.feature_info.url is None:
-            # Loaded on first use, like the renderer.
-            from mastaba.render.pixel import pixel_value
 
-            site = self._site
-            value = pixel_value(site.catalogue, site.renderer.tiles, image, layer, query.j, query.i)
-            position = position_of(
-                image.bbox, image.crs, image.width, image.height, query.i, query.j
+def _check_queried(queried: list[PublishedLayer], layers: list[PublishedLayer]) -> None:
+    for one in queried:
+        if not one.is_queryable:
+            raise LayerNotQueryableError(
+                f"the layer {one.layer.id} is not queryable", "QUERY_LAYERS"
             )
-            return PixelAnswer(layer.id, value_texts(value), position)
-        return self._external.ask(
-            layer.feature_info,
-            ExternalQuery(
-                crs=image.crs.code,
-                bbox=query.bbox,
-                width=image.width,
-                height=image.height,
-                i=query.i,
-                j=query.j,
-                info_format=query.info_format,
-                feature_count=query.feature_count,
-            ),
-        )
+    for one in queried:
+        if one not in layers:
+            raise LayerNotDefinedError(f"the layer {one.layer.id} is not in LAYERS", "QUERY_LAYERS")
 
 
 def _info_format(parameters: Mapping[str, str]) -> str:
@@ -163,11 +119,4 @@ def _forwarded_bbox(parameters: Mapping[str, str], query: MapQuery) -> str:
     """Return the client's own text, or for WMS 1.1.1 the same box in the axis order of 1.3.0."""
     if query.version is Version.V1_3_0:
         return parameters["bbox"].rstrip().replace(" ", "+")
-    corners = _corners(query.map.bbox, northing_first=query.map.crs.northing_first)
-    return ",".join(map(repr, corners))
-
-
-def _corners(bbox: BoundingBox, *, northing_first: bool) -> Sequence[float]:
-    if northing_first:
-        return bbox.ymin, bbox.xmin, bbox.ymax, bbox.xmax
-    return bbox.xmin, bbox.ymin, bbox.xmax, bbox.ymax
+    return ",".join(map(repr, query.map.bbox.corners(northing_first=query.map.crs.northing_first)))

@@ -45,17 +45,12 @@ OPERATIONS: Final = {
     "feature_info": Operation.GET_FEATURE_INFO,
 }
 """Operations by the value of REQUEST in lower case."""
-# The media types are from WMS 1.1.1; clients also send them with 1.3.0.
-_EXCEPTIONS: Final = {
-    "xml": Exceptions.XML,
-    "inimage": Exceptions.INIMAGE,
-    "blank": Exceptions.BLANK,
-    "application/vnd.ogc.se_xml": Exceptions.XML,
-    "application/vnd.ogc.se_inimage": Exceptions.INIMAGE,
-    "application/vnd.ogc.se_blank": Exceptions.BLANK,
-}
+EXCEPTION_TYPES: Final = {f"application/vnd.ogc.se_{one.lower()}": one for one in Exceptions}
+"""How errors are reported, by the media types of WMS 1.1.1."""
+
+# Clients also send the media types with 1.3.0.
+_EXCEPTIONS: Final = {one.lower(): one for one in Exceptions} | EXCEPTION_TYPES
 _FLAGS: Final = {"true": True, "false": False}
-_INSPIRE: Final = {"true": True, "1": True, "false": False, "0": False}
 _NUMBER: Final = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _COLOUR: Final = re.compile(r"(?:0[xX]|#)?([0-9A-Fa-f]{6})")
 # No meaningful number is longer.
@@ -124,11 +119,6 @@ def required(parameters: Mapping[str, str], name: str) -> str:
     if not value:
         raise MissingParameterError(f"the parameter {name} is missing", name)
     return value
-
-
-def inspire(parameters: Mapping[str, str]) -> bool | None:
-    """Return the value of INSPIRE; None when it is absent or invalid."""
-    return _INSPIRE.get(parameters.get("inspire", "").lower())
 
 
 def whole_number(value: str) -> int | None:

@@ -11,13 +11,10 @@ from mastaba.model.crs_offer import CRSOffer
 from mastaba.model.layer import Layer
 from mastaba.model.settings import ServiceSettings
 from mastaba.services.base import RootEntry, Service, Site
-from mastaba.services.featureinfo.external import ExternalWMS
 from mastaba.web.request import Request
 from mastaba.web.response import Response
 from mastaba_wms import params, post
 from mastaba_wms.errors import error_response
-from mastaba_wms.getcapabilities import GetCapabilities, Offer
-from mastaba_wms.getfeatureinfo import GetFeatureInfo
 from mastaba_wms.getlegendgraphic import GetLegendGraphic
 from mastaba_wms.getmap import GetMap
 from mastaba_wms.mapquery import MapQueries, Sheet
@@ -56,6 +53,10 @@ class WMSService(Service):
     }
 
     def __init__(self, settings: ServiceSettings, site: Site) -> None:
+        # Loaded here, so that listing the plugins loads no lxml.
+        from mastaba_wms.getcapabilities import GetCapabilities
+        from mastaba_wms.getfeatureinfo import GetFeatureInfo
+
         super().__init__(settings, site)
         general = site.catalogue.settings
         offer = CRSOffer(general)
@@ -67,17 +68,15 @@ class WMSService(Service):
         }
         self._queries = MapQueries(layers, general.map, encoders)
         self._get_map = GetMap(site, self._queries)
-        self._get_feature_info = GetFeatureInfo(site, self._queries, ExternalWMS())
+        self._get_feature_info = GetFeatureInfo(site, self._queries)
         self._get_legend_graphic = GetLegendGraphic(layers, encoders)
         self._get_capabilities = GetCapabilities(
             settings,
             general,
-            Offer(
-                list(layers.values()),
-                offer,
-                [encoder.media_type for encoder in encoders.values()],
-                self._get_legend_graphic.formats,
-            ),
+            offer,
+            layers.values(),
+            [encoder.media_type for encoder in encoders.values()],
+            self._get_legend_graphic.formats,
         )
         if settings.own.get("name", "WMS") != "WMS":
             logger.warning("wms.name is of no effect: the name of the service is WMS")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable
 from operator import attrgetter
 from typing import Final
 
@@ -11,168 +11,146 @@ from mastaba.model.bbox import BoundingBox
 from mastaba.model.crs import CRS
 from mastaba.model.extent import bbox_in
 from mastaba.model.layer import Layer
-from mastaba.model.style import Legend, Style
+from mastaba.model.style import Legend
 from mastaba.model.tile_matrix_set import TileLimits, TileMatrix, TileMatrixSet
 from mastaba.model.tile_matrix_set_link import TileMatrixSetLink, links
+from mastaba.services.featureinfo import INFO_EXTENSIONS, INFO_FORMATS
 from mastaba.tiles.styles import listed_styles
-from mastaba.web.markup import coordinate, decimal, element, leaf, optional_leaf, text
+from mastaba.web.markup import coordinate, decimal
+from mastaba.web.xml import XLINK, Element, add, add_copy, add_list, record
 from mastaba_wmts import rest
-from mastaba_wmts.params import INFO_EXTENSIONS, INFO_FORMATS
 
+WMTS: Final = "{http://www.opengis.net/wmts/1.0}"
+OWS: Final = "{http://www.opengis.net/ows/1.1}"
+
+_CORNERS: Final = (f"{OWS}LowerCorner", f"{OWS}UpperCorner")
+_GEOGRAPHIC_BOX: Final = record(f"{OWS}WGS84BoundingBox", *_CORNERS)
+_BOX: Final = record(f"{OWS}BoundingBox", *_CORNERS)
+_LIMITS: Final = record(
+    f"{WMTS}TileMatrixLimits",
+    f"{WMTS}TileMatrix",
+    f"{WMTS}MinTileRow",
+    f"{WMTS}MaxTileRow",
+    f"{WMTS}MinTileCol",
+    f"{WMTS}MaxTileCol",
+)
 _SAME_SCALE: Final = 1e-6
 
 CRSName = Callable[[CRS], str]
 
 
-def contents(layers: Iterable[Layer], restful_uri: str = "", *, crs_names: str = "urn") -> str:
-    """Return the ``Contents`` element.
+def add_contents(
+    root: Element, layers: Iterable[Layer], resources_uri: str = "", *, crs_names: str = "urn"
+) -> None:
+    """Append the ``Contents`` element.
 
     Args:
         layers: in document order.
-        restful_uri: public base URL of the announced RESTful paths; empty to announce none.
+        resources_uri: from `rest.resources_uri`; empty to announce no RESTful paths.
         crs_names: form of CRS names, ``urn`` or ``code``.
     """
+    contents = add(root, f"{WMTS}Contents")
     crs_name: CRSName = attrgetter(crs_names)
-    written = []
     published: dict[str, tuple[TileMatrixSet, tuple[TileMatrix, ...]]] = {}
     native: dict[str, TileMatrixSet] = {}
     for layer in layers:
         tile_matrix_set, pyramid = layer.pyramid.tile_matrix_set, layer.pyramid
-        if layer.levels_id not in published:
+        levels_id = layer.levels_id
+        if levels_id not in published:
             top, bottom = pyramid.coarsest.matrix.id, pyramid.finest.matrix.id
             offered = tuple(tile_matrix_set.between(top, bottom))
-            published[layer.levels_id] = tile_matrix_set, offered
+            published[levels_id] = tile_matrix_set, offered
         native[tile_matrix_set.id] = tile_matrix_set
         extra = links(layer)
         for link in extra:
             published.setdefault(link.levels_id, (link.tile_matrix_set, link.matrices))
-        _, offered = published[layer.levels_id]
-        written.append(_layer(layer, offered, extra, restful_uri, crs_name))
+        element = add(contents, f"{WMTS}Layer")
+        _add_texts(element, layer, [link.tile_matrix_set.crs for link in extra], crs_name)
+        _add_styles(element, layer, published[levels_id][1], extra)
+        add(element, f"{WMTS}Format", layer.pyramid.format.media_type)
+        if layer.feature_info is not None:
+            for info_format in INFO_FORMATS:
+                add(element, f"{WMTS}InfoFormat", info_format)
+        levels = pyramid.levels.values()
+        _add_link(element, levels_id, [(level.matrix, level.limits) for level in levels])
+        for link in extra:
+            limits = zip(link.matrices, link.limits.values(), strict=True)
+            _add_link(element, link.levels_id, list(limits))
+        if resources_uri:
+            _add_resources(element, layer, resources_uri)
     for identifier, tile_matrix_set in native.items():
         whole = tile_matrix_set, tuple(tile_matrix_set.matrices.values())
         published.setdefault(identifier, whole)
-    sets = [
-        _tile_matrix_set(identifier, tile_matrix_set, matrices, crs_name)
-        for identifier, (tile_matrix_set, matrices) in sorted(published.items())
-    ]
-    return element("Contents", *written, *sets)
+    for identifier, (tile_matrix_set, matrices) in sorted(published.items()):
+        _add_tile_matrix_set(contents, identifier, tile_matrix_set, matrices, crs_name)
 
 
-def keywords(words: Iterable[str]) -> str:
-    """Return ``ows:Keywords``, or an empty string without keywords."""
-    leaves = [leaf("ows:Keyword", word) for word in words]
-    return element("ows:Keywords", *leaves) if leaves else ""
+def add_description(element: Element, title: str, abstract: str, keywords: Iterable[str]) -> None:
+    """Append ``ows:Title``, ``ows:Abstract`` and ``ows:Keywords`` unless they are empty."""
+    if title:
+        add(element, f"{OWS}Title", title)
+    if abstract:
+        add(element, f"{OWS}Abstract", abstract)
+    if keywords:
+        add_list(element, f"{OWS}Keywords", f"{OWS}Keyword", keywords)
 
 
-def _layer(
+def _add_texts(element: Element, layer: Layer, extra: Iterable[CRS], crs_name: CRSName) -> None:
+    add(element, f"{OWS}Title", layer.title)
+    add_description(element, "", layer.abstract, layer.keywords)
+    _add_box(element, _GEOGRAPHIC_BOX, layer.geographic_bbox)
+    add(element, f"{OWS}Identifier", layer.id)
+    for crs in dict.fromkeys([layer.pyramid.tile_matrix_set.crs, *extra]):
+        bbox = bbox_in(layer, crs)
+        if bbox is not None:
+            box = _add_box(element, _BOX, bbox, northing_first=crs.northing_first)
+            box.set("crs", crs_name(crs))
+    for metadata in layer.metadata:
+        add(element, f"{OWS}Metadata", attributes={f"{XLINK}href": metadata.url})
+
+
+def _add_styles(
+    element: Element,
     layer: Layer,
     offered: Iterable[TileMatrix],
     extra: Iterable[TileMatrixSetLink],
-    restful_uri: str,
-    crs_name: CRSName,
-) -> str:
-    tile_format = layer.pyramid.format
+) -> None:
     crs = layer.pyramid.tile_matrix_set.crs
-    denominators = {matrix.scale_denominator(crs) for matrix in offered} | {
-        matrix.scale_denominator(link.tile_matrix_set.crs)
-        for link in extra
-        for matrix in link.matrices
-    }
-    native = [(level.matrix, level.limits) for level in layer.pyramid.levels.values()]
-    is_queryable = layer.feature_info is not None
-    boxed = dict.fromkeys([crs, *(link.tile_matrix_set.crs for link in extra)])
-    return element(
-        "Layer",
-        leaf("ows:Title", layer.title),
-        optional_leaf("ows:Abstract", layer.abstract),
-        keywords(layer.keywords),
-        _geographic_bbox(layer.geographic_bbox),
-        leaf("ows:Identifier", layer.id),
-        *(_bbox(layer, one, crs_name) for one in boxed),
-        *(
-            element("ows:Metadata", attributes={"xlink:href": metadata.url})
-            for metadata in layer.metadata
-        ),
-        *(
-            _style(style, rank == 0, denominators)
-            for rank, style in enumerate(listed_styles(layer))
-        ),
-        leaf("Format", tile_format.media_type),
-        *(leaf("InfoFormat", info_format) for info_format in INFO_FORMATS if is_queryable),
-        _link(layer.levels_id, native),
-        *(
-            _link(link.levels_id, zip(link.matrices, link.limits.values(), strict=True))
-            for link in extra
-        ),
-        *(_resources(layer, restful_uri) if restful_uri else ()),
-    )
+    for rank, style in enumerate(listed_styles(layer)):
+        is_default = "false" if rank else "true"
+        described = add(element, f"{WMTS}Style", attributes={"isDefault": is_default})
+        add_description(described, style.title, style.abstract, style.keywords)
+        add(described, f"{OWS}Identifier", style.identifier)
+        if style.legend:
+            denominators = {matrix.scale_denominator(crs) for matrix in offered} | {
+                matrix.scale_denominator(link.tile_matrix_set.crs)
+                for link in extra
+                for matrix in link.matrices
+            }
+            _add_legend(described, style.legend, denominators)
 
 
-def _resources(layer: Layer, restful_uri: str) -> Iterator[str]:
+def _add_resources(element: Element, layer: Layer, resources_uri: str) -> None:
     tile_format = layer.pyramid.format
-    resources = [
-        (
-            tile_format.media_type,
-            "tile",
-            rest.tile_template(restful_uri, layer.id, tile_format.extension),
-        )
-    ]
+    path = rest.tile_template(resources_uri, layer.id)
+    resources = [(tile_format.media_type, "tile", f"{path}.{tile_format.extension}")]
     if layer.feature_info is not None:
-        resources += [
-            (
-                info_format,
-                "FeatureInfo",
-                rest.feature_info_template(restful_uri, layer.id, extension),
-            )
-            for extension, info_format in INFO_EXTENSIONS.items()
-        ]
+        for extension, info_format in INFO_EXTENSIONS.items():
+            resources.append((info_format, "FeatureInfo", f"{path}/{{J}}/{{I}}.{extension}"))
     for media_type, kind, template in resources:
-        yield element(
-            "ResourceURL",
-            attributes={"format": media_type, "resourceType": kind, "template": template},
-        )
+        attributes = {"format": media_type, "resourceType": kind, "template": template}
+        add(element, f"{WMTS}ResourceURL", attributes=attributes)
 
 
-def _geographic_bbox(bbox: BoundingBox) -> str:
-    west, south, east, north = map(coordinate, (bbox.xmin, bbox.ymin, bbox.xmax, bbox.ymax))
-    return element(
-        "ows:WGS84BoundingBox",
-        leaf("ows:LowerCorner", f"{west} {south}"),
-        leaf("ows:UpperCorner", f"{east} {north}"),
-    )
+def _add_box(
+    element: Element, box: Element, bbox: BoundingBox, *, northing_first: bool = False
+) -> Element:
+    corners = list(map(coordinate, bbox.corners(northing_first=northing_first)))
+    return add_copy(element, box, " ".join(corners[:2]), " ".join(corners[2:]))
 
 
-def _bbox(layer: Layer, crs: CRS, crs_name: CRSName) -> str:
-    bbox = bbox_in(layer, crs)
-    if bbox is None:
-        return ""
-    corners = [(bbox.xmin, bbox.ymin), (bbox.xmax, bbox.ymax)]
-    lower, upper = (
-        " ".join(map(coordinate, reversed(corner) if crs.northing_first else corner))
-        for corner in corners
-    )
-    return element(
-        "ows:BoundingBox",
-        leaf("ows:LowerCorner", lower),
-        leaf("ows:UpperCorner", upper),
-        attributes={"crs": crs_name(crs)},
-    )
-
-
-def _style(style: Style, is_default: bool, denominators: set[float]) -> str:
-    return element(
-        "Style",
-        optional_leaf("ows:Title", style.title),
-        optional_leaf("ows:Abstract", style.abstract),
-        keywords(style.keywords),
-        leaf("ows:Identifier", style.identifier),
-        _legend(style.legend, denominators) if style.legend else "",
-        attributes={"isDefault": "true" if is_default else "false"},
-    )
-
-
-def _legend(legend: Legend, denominators: set[float]) -> str:
-    attributes = {"format": legend.media_type, "xlink:href": legend.url}
+def _add_legend(element: Element, legend: Legend, denominators: set[float]) -> None:
+    attributes = {"format": legend.media_type, f"{XLINK}href": legend.url}
     if legend.width > 0:
         attributes["width"] = str(legend.width)
     if legend.height > 0:
@@ -186,60 +164,45 @@ def _legend(legend: Legend, denominators: set[float]) -> str:
         for denominator in denominators:
             if math.isclose(value, denominator, rel_tol=_SAME_SCALE):
                 attributes[name] = decimal(denominator)
-    return element("LegendURL", attributes=attributes)
+    add(element, f"{WMTS}LegendURL", attributes=attributes)
 
 
-def _link(identifier: str, matrices: Iterable[tuple[TileMatrix, TileLimits]]) -> str:
-    return element("TileMatrixSetLink", leaf("TileMatrixSet", identifier), _limits(list(matrices)))
-
-
-def _limits(matrices: Sequence[tuple[TileMatrix, TileLimits]]) -> str:
+def _add_link(
+    element: Element, identifier: str, matrices: list[tuple[TileMatrix, TileLimits]]
+) -> None:
+    link = add(element, f"{WMTS}TileMatrixSetLink")
+    add(link, f"{WMTS}TileMatrixSet", identifier)
     # Limits that cover the whole matrix are omitted. The standard allows index 0 but the schema
     # does not, so limits are written only when needed.
     if all(limits == matrix.all_tiles for matrix, limits in matrices):
-        return ""
-    return element(
-        "TileMatrixSetLimits",
-        *(
-            "<TileMatrixLimits>"
-            f"<TileMatrix>{text(matrix.id)}</TileMatrix>"
-            f"<MinTileRow>{limits.min_row}</MinTileRow>"
-            f"<MaxTileRow>{limits.max_row}</MaxTileRow>"
-            f"<MinTileCol>{limits.min_col}</MinTileCol>"
-            f"<MaxTileCol>{limits.max_col}</MaxTileCol>"
-            "</TileMatrixLimits>"
-            for matrix, limits in matrices
-        ),
-    )
+        return
+    all_limits = add(link, f"{WMTS}TileMatrixSetLimits")
+    for matrix, limits in matrices:
+        rows, cols = (limits.min_row, limits.max_row), (limits.min_col, limits.max_col)
+        add_copy(all_limits, _LIMITS, matrix.id, *map(str, rows + cols))
 
 
-def _tile_matrix_set(
+def _add_tile_matrix_set(
+    contents: Element,
     identifier: str,
     tile_matrix_set: TileMatrixSet,
     matrices: Iterable[TileMatrix],
     crs_name: CRSName,
-) -> str:
-    return element(
-        "TileMatrixSet",
-        optional_leaf("ows:Title", tile_matrix_set.title),
-        optional_leaf("ows:Abstract", tile_matrix_set.abstract),
-        keywords(tile_matrix_set.keywords),
-        leaf("ows:Identifier", identifier),
-        leaf("ows:SupportedCRS", crs_name(tile_matrix_set.crs)),
-        *(_tile_matrix(matrix, tile_matrix_set) for matrix in matrices),
-    )
-
-
-def _tile_matrix(matrix: TileMatrix, tile_matrix_set: TileMatrixSet) -> str:
+) -> None:
     crs = tile_matrix_set.crs
-    x, y = decimal(matrix.origin_x), decimal(matrix.origin_y)
-    return element(
-        "TileMatrix",
-        leaf("ows:Identifier", matrix.id),
-        leaf("ScaleDenominator", decimal(matrix.scale_denominator(crs))),
-        leaf("TopLeftCorner", f"{y} {x}" if crs.northing_first else f"{x} {y}"),
-        leaf("TileWidth", str(matrix.tile_width)),
-        leaf("TileHeight", str(matrix.tile_height)),
-        leaf("MatrixWidth", str(matrix.matrix_width)),
-        leaf("MatrixHeight", str(matrix.matrix_height)),
+    element = add(contents, f"{WMTS}TileMatrixSet")
+    add_description(
+        element, tile_matrix_set.title, tile_matrix_set.abstract, tile_matrix_set.keywords
     )
+    add(element, f"{OWS}Identifier", identifier)
+    add(element, f"{OWS}SupportedCRS", crs_name(crs))
+    for matrix in matrices:
+        x, y = decimal(matrix.origin_x), decimal(matrix.origin_y)
+        described = add(element, f"{WMTS}TileMatrix")
+        add(described, f"{OWS}Identifier", matrix.id)
+        add(described, f"{WMTS}ScaleDenominator", decimal(matrix.scale_denominator(crs)))
+        add(described, f"{WMTS}TopLeftCorner", f"{y} {x}" if crs.northing_first else f"{x} {y}")
+        add(described, f"{WMTS}TileWidth", str(matrix.tile_width))
+        add(described, f"{WMTS}TileHeight", str(matrix.tile_height))
+        add(described, f"{WMTS}MatrixWidth", str(matrix.matrix_width))
+        add(described, f"{WMTS}MatrixHeight", str(matrix.matrix_height))

@@ -1,12 +1,10 @@
 """WMTS exception reports for errors (OGC 07-057r7 clause 8, OWS Common 06-121r3 clause 8).
 
-One table holds the HTTP status and exception code for each error. A second one holds the statuses
-for RESTful paths, where an invalid path is a resource that does not exist.
+One table holds the HTTP status and exception code for each error.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from typing import Final
 
 from mastaba.errors import (
@@ -22,10 +20,8 @@ from mastaba.errors import (
     UnsupportedOperationError,
     public_message,
 )
-from mastaba.web.markup import DECLARATION, element, leaf
+from mastaba.services.featureinfo.external import UpstreamError
 from mastaba.web.response import Response, message
-
-REPORT_MEDIA_TYPE: Final = "text/xml"
 
 
 class VersionNegotiationError(RequestError):
@@ -36,21 +32,8 @@ class NotAcceptableError(RequestError):
     """The client accepts none of the resource's media types (RESTful only)."""
 
 
-class UpstreamError(RequestError):
-    """Another server gave no usable answer to a forwarded request."""
-
-
-class PointOutOfRangeError(RequestError):
-    """A pixel outside its tile.
-
-    Args:
-        message: what is wrong.
-        parameters: ``I`` and/or ``J``.
-    """
-
-    def __init__(self, message: str, parameters: Sequence[str]) -> None:
-        super().__init__(message, parameters[0])
-        self.parameters = tuple(parameters)
+class PointOutOfRangeError(TileOutOfRangeError):
+    """A pixel outside its tile; ``parameters`` are ``I`` and/or ``J``."""
 
 
 class BindingError(RequestError):
@@ -58,11 +41,11 @@ class BindingError(RequestError):
 
 
 # The first matching class is used, so subclasses come first.
-_KVP: Final[tuple[tuple[type[Exception], int, str], ...]] = (
+_TABLE: Final[tuple[tuple[type[Exception], int, str], ...]] = (
     (MissingParameterError, 400, "MissingParameterValue"),
     (InvalidParameterError, 400, "InvalidParameterValue"),
-    (TileOutOfRangeError, 400, "TileOutOfRange"),
     (PointOutOfRangeError, 400, "PointIJOutOfRange"),
+    (TileOutOfRangeError, 400, "TileOutOfRange"),
     (UnsupportedOperationError, 501, "OperationNotSupported"),
     (VersionNegotiationError, 400, "VersionNegotiationFailed"),
     (TileNotFoundError, 404, "NoApplicableCode"),
@@ -76,68 +59,48 @@ _KVP: Final[tuple[tuple[type[Exception], int, str], ...]] = (
     (StorageError, 503, "NoApplicableCode"),
     (Exception, 500, "NoApplicableCode"),
 )
-_RESTFUL_STATUS: Final[tuple[tuple[type[Exception], int], ...]] = (
-    (MissingParameterError, 404),
-    (InvalidParameterError, 404),
-    (TileOutOfRangeError, 404),
-    (PointOutOfRangeError, 404),
-)
+# In a RESTful path these mean that the resource does not exist: status 404.
+_IN_PATHS: Final = (MissingParameterError, InvalidParameterError, TileOutOfRangeError)
 
 # Names of tile indices in the core, and in the protocol.
 _LOCATORS: Final = {"row": "TileRow", "col": "TileCol"}
 
+_OWS: Final = "http://www.opengis.net/ows/1.1"
+_SCHEMA: Final = f"{_OWS} http://schemas.opengis.net/ows/1.1.0/owsExceptionReport.xsd"
+_LANGUAGE: Final = "{http://www.w3.org/XML/1998/namespace}lang"
+
 
 def error_response(error: Exception, *, restful: bool) -> Response:
-    """Return the exception report for an error.
+    """Return the exception report for an error: one exception per code and locator.
 
     Args:
         error: any error; unexpected errors get a general message.
         restful: whether the request used a RESTful path.
     """
-    status, code = next((status, code) for kind, status, code in _KVP if isinstance(error, kind))
-    if restful:
-        status = next((s for kind, s in _RESTFUL_STATUS if isinstance(error, kind)), status)
+    # Loaded on first use, so that listing the plugins loads no lxml.
+    from mastaba.web.xml import XSI, add, root_element, serialized
+
+    status, code = next((status, code) for kind, status, code in _TABLE if isinstance(error, kind))
+    if restful and isinstance(error, _IN_PATHS):
+        status = 404
     # The standard has a separate code for pixels; its conformance suite expects the tile code.
     codes = (code, "TileOutOfRange") if isinstance(error, PointOutOfRangeError) else (code,)
-    response = message(
-        status, report(codes, public_message(error), locators(error)), REPORT_MEDIA_TYPE
-    )
+    attributes = {"version": "1.1.0", _LANGUAGE: "en", f"{XSI}schemaLocation": _SCHEMA}
+    namespaces = {"ows": _OWS, "xsi": XSI.strip("{}")}
+    root = root_element(f"{{{_OWS}}}ExceptionReport", attributes, namespaces)
+    for code in codes:
+        for locator in _locators(error):
+            attributes = {"exceptionCode": code} | ({"locator": locator} if locator else {})
+            exception = add(root, f"{{{_OWS}}}Exception", attributes=attributes)
+            add(exception, f"{{{_OWS}}}ExceptionText", public_message(error))
+    response = message(status, serialized(root), "text/xml")
     if status == 405:
         response.headers.append(("Allow", "GET, HEAD, OPTIONS"))
     return response
 
 
-def locators(error: Exception) -> tuple[str, ...]:
+def _locators(error: Exception) -> list[str | None]:
     """Return the invalid parameters as the protocol spells them; rows come before columns."""
     if isinstance(error, TileOutOfRangeError):
-        return tuple(_LOCATORS.get(name, name) for name in error.parameters)
-    if isinstance(error, PointOutOfRangeError):
-        return error.parameters
-    if isinstance(error, RequestError) and error.parameter:
-        return (error.parameter,)
-    return ()
-
-
-def report(codes: Iterable[str], words: str, locators: tuple[str, ...] = ()) -> str:
-    """Return an exception report with one exception per code and locator, or per code."""
-    exceptions = [
-        element(
-            "ows:Exception",
-            leaf("ows:ExceptionText", words),
-            attributes={"exceptionCode": code} | ({"locator": locator} if locator else {}),
-        )
-        for code in codes
-        for locator in locators or ("",)
-    ]
-    return DECLARATION + element(
-        "ows:ExceptionReport",
-        *exceptions,
-        attributes={
-            "xmlns:ows": "http://www.opengis.net/ows/1.1",
-            "xmlns:xsi": "http://www.w3.org/2001/XMLSchema-instance",
-            "version": "1.1.0",
-            "xml:lang": "en",
-            "xsi:schemaLocation": "http://www.opengis.net/ows/1.1 "
-            "http://schemas.opengis.net/ows/1.1.0/owsExceptionReport.xsd",
-        },
-    )
+        return [_LOCATORS.get(name, name) for name in error.parameters]
+    return [error.parameter if isinstance(error, RequestError) else None]

@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from mastaba.model.format import Codec
-from mastaba.services.inspire import COMMON_NAMESPACE, COMMON_SCHEMA, extended_capabilities
-from mastaba.web.markup import DECLARATION, element, leaf, optional_leaf
+from mastaba.services import inspire
 from mastaba.web.response import Document
+from mastaba.web.xml import (
+    XLINK,
+    XSI,
+    Element,
+    add,
+    add_filled,
+    local_name,
+    read,
+    root_element,
+    serialized,
+)
 from mastaba_wmts import rest
-from mastaba_wmts.contents import contents, keywords
+from mastaba_wmts.contents import OWS, WMTS, add_contents, add_description
 from mastaba_wmts.params import VERSION, CapabilitiesRequest
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from mastaba.catalogue import Catalogue
     from mastaba.model.layer import Layer
     from mastaba.model.settings import Contact, ServiceSettings
@@ -22,32 +34,21 @@ if TYPE_CHECKING:
     from mastaba.web.response import Response
 
 # Sections and INSPIRE allow 34 different documents, but clients request two or three. The most
-# recently used documents are cached; their parts are always cached.
-_KEPT_DOCUMENTS: Final = 4
+# recently used documents are cached; the complete ones are always cached.
+_CACHED_DOCUMENTS: Final = 4
 _WRITTEN: Final = ("ServiceIdentification", "ServiceProvider", "OperationsMetadata", "Contents")
-_KVP: Final = "KVP"
-_RESTFUL: Final = "RESTful"
-_XML: Final = "XML"
 
 _NAMESPACES: Final = {
-    "version": VERSION,
-    "xmlns": "http://www.opengis.net/wmts/1.0",
-    "xmlns:ows": "http://www.opengis.net/ows/1.1",
-    "xmlns:xlink": "http://www.w3.org/1999/xlink",
-    "xmlns:xsi": "http://www.w3.org/2001/XMLSchema-instance",
-    "xmlns:gml": "http://www.opengis.net/gml",
+    None: WMTS.strip("{}"),
+    "ows": OWS.strip("{}"),
+    "xlink": XLINK.strip("{}"),
+    "xsi": XSI.strip("{}"),
+    "gml": "http://www.opengis.net/gml",
 }
 _INSPIRE_VS: Final = "http://inspire.ec.europa.eu/schemas/inspire_vs_ows11/1.0"
-_INSPIRE_NAMESPACES: Final = {
-    "xmlns:inspire_common": COMMON_NAMESPACE,
-    "xmlns:inspire_vs": _INSPIRE_VS,
-}
 _SCHEMAS: Final = (
     "http://www.opengis.net/wmts/1.0 "
     "http://schemas.opengis.net/wmts/1.0/wmtsGetCapabilities_response.xsd"
-)
-_INSPIRE_SCHEMAS: Final = (
-    f"{_INSPIRE_VS} {_INSPIRE_VS}/inspire_vs_ows_11.xsd {COMMON_NAMESPACE} {COMMON_SCHEMA}"
 )
 
 
@@ -67,91 +68,85 @@ class GetCapabilities:
         self._general = catalogue.settings
         self._layers = layers
         self._restful = settings.own.get("restful", True)
-        self._section = lru_cache(maxsize=2 * len(_WRITTEN))(self._make_section)
-        self._document = lru_cache(maxsize=_KEPT_DOCUMENTS)(self._make_document)
+        self._complete = lru_cache(maxsize=2)(self._make_complete)
+        self._extract = lru_cache(maxsize=_CACHED_DOCUMENTS)(self._make_extract)
 
-    def respond(self, request: Request, wanted: CapabilitiesRequest) -> Response:
-        """Return the document, or 304 when the client has it already."""
-        inspire = self._general.inspire if wanted.inspire is None else wanted.inspire
-        # Sections that are never written must not cause another document.
-        sections = None if wanted.sections is None else wanted.sections.intersection(_WRITTEN)
-        return self._document(sections, inspire).respond(request, wanted.media_type)
+    def respond(
+        self, request: Request, wanted: CapabilitiesRequest, parameters: Mapping[str, str]
+    ) -> Response:
+        """Return the document, or 304 if the client has it already."""
+        is_inspire = inspire.is_wanted(parameters, self._general.inspire)
+        if wanted.sections is None:
+            document = self._complete(is_inspire)
+        else:
+            # Sections that are never written must not cause another document.
+            document = self._extract(wanted.sections.intersection(_WRITTEN), is_inspire)
+        return document.respond(request, wanted.media_type)
 
-    def _make_document(self, sections: frozenset[str] | None, inspire: bool) -> Document:
-        written = [
-            self._section(name, inspire)
-            for name in _WRITTEN
-            if sections is None or name in sections
-        ]
-        if sections is None and self._restful:
-            url = f"{self._settings.endpoint_uri}{rest.CAPABILITIES_PATH}"
-            if inspire != self._general.inspire:
-                url += f"?INSPIRE={int(inspire)}"
-            written.append(element("ServiceMetadataURL", attributes={"xlink:href": url}))
-        attributes = _NAMESPACES | (_INSPIRE_NAMESPACES if inspire else {})
-        attributes["xsi:schemaLocation"] = f"{_SCHEMAS} {_INSPIRE_SCHEMAS}" if inspire else _SCHEMAS
-        root = element("Capabilities", *written, attributes=attributes)
-        return Document(f"{DECLARATION}{root}", "text/xml")
+    def _make_extract(self, sections: frozenset[str], is_inspire: bool) -> Document:
+        root = read(self._complete(is_inspire).body)
+        for child in root:
+            if local_name(child) not in sections:
+                root.remove(child)
+        return Document(serialized(root), "text/xml")
 
-    def _make_section(self, name: str, inspire: bool) -> str:
-        if name == "ServiceIdentification":
-            return self._identification()
-        if name == "ServiceProvider":
-            return self._provider()
-        if name == "OperationsMetadata":
-            return self._operations(inspire)
-        layers = filter(in_inspire, self._layers) if inspire else self._layers
-        return contents(
-            layers,
-            self._settings.endpoint_uri if self._restful else "",
+    def _make_complete(self, is_inspire: bool) -> Document:
+        schemas, namespaces = _SCHEMAS, dict(_NAMESPACES)
+        if is_inspire:
+            schemas += " " + inspire.schema_locations(_INSPIRE_VS, "inspire_vs_ows_11.xsd")
+            namespaces |= inspire.namespaces(_INSPIRE_VS)
+        attributes = {"version": VERSION, f"{XSI}schemaLocation": schemas}
+        root = root_element(f"{WMTS}Capabilities", attributes, namespaces)
+        self._add_identification(root)
+        self._add_provider(root)
+        self._add_operations(root, is_inspire)
+        endpoint = self._settings.endpoint_uri
+        add_contents(
+            root,
+            filter(in_inspire, self._layers) if is_inspire else self._layers,
+            rest.resources_uri(endpoint) if self._restful else "",
             crs_names=self._settings.own.get("crs_names", "urn"),
         )
+        if self._restful:
+            url = endpoint + rest.CAPABILITIES_PATH
+            if is_inspire != self._general.inspire:
+                url += f"?INSPIRE={int(is_inspire)}"
+            add(root, f"{WMTS}ServiceMetadataURL", attributes={f"{XLINK}href": url})
+        return Document(serialized(root), "text/xml")
 
-    def _identification(self) -> str:
+    def _add_identification(self, root: Element) -> None:
         settings, general = self._settings, self._general
-        return element(
-            "ows:ServiceIdentification",
-            leaf("ows:Title", settings.title),
-            optional_leaf("ows:Abstract", settings.abstract),
-            keywords(settings.keywords),
-            leaf("ows:ServiceType", "OGC WMTS"),
-            leaf("ows:ServiceTypeVersion", VERSION),
-            leaf("ows:Fees", general.fee or "none"),
-            leaf("ows:AccessConstraints", general.access_constraint or "none"),
-        )
+        section = add(root, f"{OWS}ServiceIdentification")
+        add(section, f"{OWS}Title", settings.title)
+        add_description(section, "", settings.abstract, settings.keywords)
+        add(section, f"{OWS}ServiceType", "OGC WMTS")
+        add(section, f"{OWS}ServiceTypeVersion", VERSION)
+        add(section, f"{OWS}Fees", general.fee or "none")
+        add(section, f"{OWS}AccessConstraints", general.access_constraint or "none")
 
-    def _provider(self) -> str:
+    def _add_provider(self, root: Element) -> None:
         general = self._general
-        site = {"xlink:href": general.site}
-        return element(
-            "ows:ServiceProvider",
-            leaf("ows:ProviderName", general.provider),
-            element("ows:ProviderSite", attributes=site) if general.site else "",
-            _contact(general.contact),
-        )
+        section = add(root, f"{OWS}ServiceProvider")
+        add(section, f"{OWS}ProviderName", general.provider)
+        if general.site:
+            add(section, f"{OWS}ProviderSite", attributes={f"{XLINK}href": general.site})
+        _add_contact(section, general.contact)
 
-    def _operations(self, inspire: bool) -> str:
-        encodings = [_KVP, _RESTFUL] if self._restful else [_KVP]
-        query = "?INSPIRE=1&SERVICE=WMTS&" if inspire else "?"
-        get = _binding("Get", self._settings.endpoint_uri + query, "GetEncoding", encodings)
-        # The question mark is for clients that treat every announced address as a prefix.
-        address = f"{self._settings.endpoint_uri}?"
-        post = _binding("Post", address, "PostEncoding", [_KVP, _XML])
-        operations = {"GetCapabilities": post, "GetTile": post}
+    def _add_operations(self, root: Element, is_inspire: bool) -> None:
+        endpoint = self._settings.endpoint_uri
+        get = endpoint + ("?INSPIRE=1&SERVICE=WMTS&" if is_inspire else "?")
+        operations = {"GetCapabilities": ["KVP", "XML"], "GetTile": ["KVP", "XML"]}
         if any(layer.feature_info is not None for layer in self._layers):
-            operations["GetFeatureInfo"] = _binding("Post", address, "PostEncoding", [_KVP])
-        return element(
-            "ows:OperationsMetadata",
-            *(
-                element(
-                    "ows:Operation",
-                    element("ows:DCP", element("ows:HTTP", get, by_post)),
-                    attributes={"name": name},
-                )
-                for name, by_post in operations.items()
-            ),
-            extended_capabilities(self._settings.metadata) if inspire else "",
-        )
+            operations["GetFeatureInfo"] = ["KVP"]
+        section = add(root, f"{OWS}OperationsMetadata")
+        for name, post_encodings in operations.items():
+            operation = add(section, f"{OWS}Operation", attributes={"name": name})
+            methods = add(add(operation, f"{OWS}DCP"), f"{OWS}HTTP")
+            _add_method(methods, "Get", get, ["KVP", "RESTful"] if self._restful else ["KVP"])
+            # The question mark is for clients that treat every announced address as a prefix.
+            _add_method(methods, "Post", f"{endpoint}?", post_encodings)
+        if is_inspire:
+            inspire.add_extended_capabilities(section, _INSPIRE_VS, self._settings.metadata)
 
 
 def in_inspire(layer: Layer) -> bool:
@@ -159,42 +154,32 @@ def in_inspire(layer: Layer) -> bool:
     return bool(layer.keywords and layer.metadata) and layer.pyramid.format.codec is Codec.PNG
 
 
-def _binding(method: str, url: str, constraint: str, encodings: Iterable[str]) -> str:
-    values = [leaf("ows:Value", encoding) for encoding in encodings]
-    return element(
-        f"ows:{method}",
-        element(
-            "ows:Constraint",
-            element("ows:AllowedValues", *values),
-            attributes={"name": constraint},
-        ),
-        attributes={"xlink:href": url},
-    )
+def _add_method(methods: Element, name: str, url: str, encodings: Sequence[str]) -> None:
+    method = add(methods, OWS + name, attributes={f"{XLINK}href": url})
+    constraint = add(method, f"{OWS}Constraint", attributes={"name": f"{name}Encoding"})
+    allowed = add(constraint, f"{OWS}AllowedValues")
+    for encoding in encodings:
+        add(allowed, f"{OWS}Value", encoding)
 
 
-def _contact(contact: Contact) -> str:
-    phone = optional_leaf("ows:Voice", contact.voice) + optional_leaf(
-        "ows:Facsimile", contact.facsimile
+def _add_contact(section: Element, contact: Contact) -> None:
+    phone = (f"{OWS}Voice", contact.voice), (f"{OWS}Facsimile", contact.facsimile)
+    address = (
+        (f"{OWS}DeliveryPoint", contact.delivery_point),
+        (f"{OWS}City", contact.city),
+        (f"{OWS}AdministrativeArea", contact.administrative_area),
+        (f"{OWS}PostalCode", contact.post_code),
+        (f"{OWS}Country", contact.country),
+        (f"{OWS}ElectronicMailAddress", contact.email),
     )
-    address = "".join(
-        optional_leaf(f"ows:{name}", value)
-        for name, value in (
-            ("DeliveryPoint", contact.delivery_point),
-            ("City", contact.city),
-            ("AdministrativeArea", contact.administrative_area),
-            ("PostalCode", contact.post_code),
-            ("Country", contact.country),
-            ("ElectronicMailAddress", contact.email),
-        )
+    service_contact = add(section, f"{OWS}ServiceContact")
+    add_filled(
+        service_contact,
+        (f"{OWS}IndividualName", contact.name),
+        (f"{OWS}PositionName", contact.position),
     )
-    info = _unless_empty("ows:Phone", phone) + _unless_empty("ows:Address", address)
-    return element(
-        "ows:ServiceContact",
-        optional_leaf("ows:IndividualName", contact.name),
-        optional_leaf("ows:PositionName", contact.position),
-        _unless_empty("ows:ContactInfo", info),
-    )
-
-
-def _unless_empty(name: str, content: str) -> str:
-    return element(name, content) if content else ""
+    if any(text for _, text in phone + address):
+        info = add(service_contact, f"{OWS}ContactInfo")
+        for name, texts in (("Phone", phone), ("Address", address)):
+            if any(text for _, text in texts):
+                add_filled(add(info, OWS + name), *texts)

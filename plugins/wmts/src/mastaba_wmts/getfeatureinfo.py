@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING
 
 from mastaba.errors import TileNotFoundError, UnsupportedOperationError
 from mastaba.model.crs import CRS
-from mastaba.model.layer import FeatureInfo
 from mastaba.model.tile_matrix_set import TileLimits, TileMatrix
 from mastaba.tiles.stored import TilePublisher, check_limits
 from mastaba.web.markup import decimal
-from mastaba.web.response import Response, content_disposition
-from mastaba_wmts.errors import PointOutOfRangeError, UpstreamError
+from mastaba_wmts.errors import PointOutOfRangeError
 from mastaba_wmts.gettile import GetTile
 from mastaba_wmts.params import FeatureInfoRequest, info_format, tile_index
 
 if TYPE_CHECKING:
     from mastaba.services.base import Site
-    from mastaba.services.featureinfo.external import ExternalAnswer, ExternalWMS
+    from mastaba.services.featureinfo.answers import Part
+    from mastaba.services.featureinfo.external import ExternalWMS
+    from mastaba.web.response import Response
     from mastaba_wmts.gettile import Publisher
 
 
@@ -48,10 +48,15 @@ class GetFeatureInfo:
             SlabFormatError, StorageError: the tile cannot be read.
         """
         # Loaded on first use: other requests do not need it.
-        from mastaba.services.featureinfo.answers import PixelAnswer, position_of, written
+        from mastaba.services.featureinfo.answers import (
+            PixelAnswer,
+            feature_info_response,
+            position_of,
+        )
 
         layer = self._tiles.layer(wanted.tile.layer)
-        if layer.feature_info is None:
+        source = layer.feature_info
+        if source is None:
             raise UnsupportedOperationError("the layer is not queryable", "GetFeatureInfo")
         tile = wanted.tile
         if not wanted.with_format:
@@ -61,33 +66,33 @@ class GetFeatureInfo:
         check_limits(limits, tile_row, tile_col)
         media_type = info_format(wanted.info_format)
         i, j = tile_index(wanted.i, "I"), tile_index(wanted.j, "J")
-        at_fault = [
+        width, height = matrix.tile_width, matrix.tile_height
+        outside = [
             name
-            for name, index, size in (("I", i, matrix.tile_width), ("J", j, matrix.tile_height))
+            for name, index, size in (("I", i, width), ("J", j, height))
             if not 0 <= index < size
         ]
-        if at_fault:
-            raise PointOutOfRangeError("the pixel is not inside the tile", at_fault)
-        part: PixelAnswer | ExternalAnswer
-        if layer.feature_info.url is None:
-            bbox = matrix.bbox_of(TileLimits(tile_row, tile_row, tile_col, tile_col))
-            part = PixelAnswer(
-                layer.id,
-                self._values(publisher, tile_row, tile_col, i, j),
-                position_of(bbox, crs, matrix.tile_width, matrix.tile_height, i, j),
-            )
+        if outside:
+            raise PointOutOfRangeError("the pixel is not inside the tile", outside)
+        bbox = matrix.bbox_of(TileLimits(tile_row, tile_row, tile_col, tile_col))
+        part: Part
+        if source.url is None:
+            values = self._values(publisher, tile_row, tile_col, i, j)
+            part = PixelAnswer(layer.id, values, position_of(bbox, crs, width, height, i, j))
         else:
-            part = self._ask(layer.feature_info, crs, matrix, tile_row, tile_col, i, j, media_type)
-        answer = written([part], media_type)
-        headers = [
-            ("Content-Type", answer.media_type),
-            ("Content-Disposition", content_disposition(media_type)),
-            ("X-Content-Type-Options", "nosniff"),
-        ]
-        if answer.foreign:
-            # Pages from another server must not run scripts in this server's origin.
-            headers.append(("Content-Security-Policy", "sandbox"))
-        return Response(200, headers, answer.body)
+            # The other WMS receives the tile as a map.
+            corners = bbox.corners(northing_first=crs.northing_first)
+            forwarded = {
+                "CRS": crs.code,
+                "BBOX": ",".join(map(decimal, corners)),
+                "WIDTH": str(width),
+                "HEIGHT": str(height),
+                "I": str(i),
+                "J": str(j),
+                "FEATURE_COUNT": "1",
+            }
+            part = self._external.ask(source, media_type, forwarded)
+        return feature_info_response([part], media_type)
 
     def _values(
         self, publisher: Publisher, tile_row: int, tile_col: int, i: int, j: int
@@ -107,47 +112,9 @@ class GetFeatureInfo:
             values = pixels.read(Window(row, row + 1, column, column + 1)).pixels[0, 0]
         else:
             publisher.prepare(tile_row, tile_col)
-            values = pixel_value(
-                self._site.catalogue,
-                renderer.tiles,
-                publisher.map_request(tile_row, tile_col),
-                layer,
-                j,
-                i,
-            )
+            request = publisher.map_request(tile_row, tile_col)
+            values = pixel_value(self._site.catalogue, renderer.tiles, request, layer, j, i)
         return tuple(f"{value:.6g}" for value in values.tolist())
-
-    def _ask(
-        self,
-        info: FeatureInfo,
-        crs: CRS,
-        matrix: TileMatrix,
-        tile_row: int,
-        tile_col: int,
-        i: int,
-        j: int,
-        media_type: str,
-    ) -> ExternalAnswer:
-        """Return the answer of another WMS, which receives the tile as a map."""
-        from mastaba.services.featureinfo import external
-
-        bbox = matrix.bbox_of(TileLimits(tile_row, tile_row, tile_col, tile_col))
-        corners = [bbox.xmin, bbox.ymin, bbox.xmax, bbox.ymax]
-        if crs.northing_first:
-            corners = [bbox.ymin, bbox.xmin, bbox.ymax, bbox.xmax]
-        query = external.ExternalQuery(
-            crs.code,
-            ",".join(map(decimal, corners)),
-            matrix.tile_width,
-            matrix.tile_height,
-            i,
-            j,
-            media_type,
-        )
-        try:
-            return self._external.ask(info, query)
-        except external.UpstreamError as error:
-            raise UpstreamError(str(error)) from error
 
     @cached_property
     def _external(self) -> ExternalWMS:

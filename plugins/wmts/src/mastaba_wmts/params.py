@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import Final, NamedTuple
 
 from mastaba.errors import InvalidParameterError, MissingParameterError
+from mastaba.services.featureinfo import INFO_FORMATS
 from mastaba.web.request import printable
 from mastaba_wmts.errors import VersionNegotiationError
 
@@ -30,17 +31,6 @@ _SECTION_NAMES: Final = {name.lower(): name for name in (*SECTIONS, "All")}
 MEDIA_TYPES: Final = ("text/xml", "application/xml")
 """Media types of the capabilities document, the default first."""
 
-INFO_EXTENSIONS: Final = {
-    "txt": "text/plain",
-    "xml": "text/xml",
-    "html": "text/html",
-    "json": "application/json",
-}
-"""Media types of GetFeatureInfo, by the extension of a RESTful path."""
-
-INFO_FORMATS: Final = tuple(INFO_EXTENSIONS.values())
-
-_FLAGS: Final = {"true": True, "1": True, "false": False, "0": False}
 # Longer numbers are outside every matrix. They are not passed to int(), whose cost grows with
 # the square of the length.
 _DIGITS: Final = 18
@@ -63,12 +53,10 @@ class CapabilitiesRequest:
 
     Attributes:
         sections: names from `SECTIONS`; None for the complete document.
-        inspire: whether to answer in the INSPIRE form; None means as in the settings.
         media_type: of the answer.
     """
 
     sections: frozenset[str] | None = None
-    inspire: bool | None = None
     media_type: str = MEDIA_TYPES[0]
 
 
@@ -149,14 +137,8 @@ def capabilities_request(parameters: Mapping[str, str]) -> CapabilitiesRequest:
     formats = (item.lower() for item in _items(parameters.get("acceptformats", "")))
     return CapabilitiesRequest(
         _sections(parameters.get("sections")),
-        inspire(parameters),
         next((name for name in formats if name in MEDIA_TYPES), MEDIA_TYPES[0]),
     )
-
-
-def inspire(parameters: Mapping[str, str]) -> bool | None:
-    """Return the value of INSPIRE; None when it is absent or invalid."""
-    return _FLAGS.get(parameters.get("inspire", "").lower())
 
 
 def _sections(value: str | None) -> frozenset[str] | None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Final
 from urllib.parse import quote
 
-from mastaba_wmts.params import INFO_EXTENSIONS, VERSION, FeatureInfoRequest, TileRequest
+from mastaba.services.featureinfo import INFO_EXTENSIONS
+from mastaba_wmts.params import VERSION, FeatureInfoRequest, TileRequest
 
 CAPABILITIES_PATH: Final = f"/{VERSION}/WMTSCapabilities.xml"
 _TILE: Final = 8
@@ -53,18 +54,14 @@ def feature_info_request(path: str) -> FeatureInfoRequest | None:
     )
 
 
-def tile_template(endpoint_uri: str, layer: str, extension: str) -> str:
-    """Return the ResourceURL template for the tiles of a layer."""
-    return f"{_tile_path(endpoint_uri, layer)}.{extension}"
+def resources_uri(endpoint_uri: str) -> str:
+    """Return the address below which the layers are, for `tile_template`."""
+    return f"{quote(endpoint_uri, safe=_LITERAL + '/?#%')}/{VERSION}"
 
 
-def feature_info_template(endpoint_uri: str, layer: str, extension: str) -> str:
-    """Return the ResourceURL template for the feature information of a layer."""
-    return f"{_tile_path(endpoint_uri, layer)}/{{J}}/{{I}}.{extension}"
-
-
-def _tile_path(endpoint_uri: str, layer: str) -> str:
+def tile_template(resources_uri: str, layer: str) -> str:
+    """Return the template of the paths of a layer's tiles, without the extension."""
     return (
-        f"{quote(endpoint_uri, safe=_LITERAL + '/?#%')}/{VERSION}/{quote(layer, safe=_LITERAL)}"
+        f"{resources_uri}/{quote(layer, safe=_LITERAL)}"
         "/{style}/{TileMatrixSet}/{TileMatrix}/{TileRow}/{TileCol}"
     )

@@ -13,7 +13,6 @@ from mastaba.web.request import Request
 from mastaba.web.response import Response, preferred_media_type
 from mastaba_wmts import params, post, rest
 from mastaba_wmts.errors import BindingError, NotAcceptableError, error_response
-from mastaba_wmts.getcapabilities import GetCapabilities
 from mastaba_wmts.getfeatureinfo import GetFeatureInfo
 from mastaba_wmts.gettile import GetTile
 from mastaba_wmts.params import MEDIA_TYPES, CapabilitiesRequest, Operation
@@ -41,6 +40,9 @@ class WMTSService(Service):
     }
 
     def __init__(self, settings: ServiceSettings, site: Site) -> None:
+        # Loaded here, so that listing the plugins loads no lxml.
+        from mastaba_wmts.getcapabilities import GetCapabilities
+
         super().__init__(settings, site)
         layers = self.published_layers()
         self._get_capabilities = GetCapabilities(settings, site.catalogue, layers)
@@ -70,7 +72,8 @@ class WMTSService(Service):
         if operation is Operation.GET_TILE:
             return self._get_tile.respond(request, params.tile_request(parameters))
         if operation is Operation.GET_CAPABILITIES:
-            return self._get_capabilities.respond(request, params.capabilities_request(parameters))
+            wanted = params.capabilities_request(parameters)
+            return self._get_capabilities.respond(request, wanted, parameters)
         return self._get_feature_info.respond(params.feature_info_request(parameters))
 
     def error_response(self, error: Exception, request: Request) -> Response:
@@ -78,7 +81,7 @@ class WMTSService(Service):
 
     def _by_path(self, request: Request) -> Response:
         if request.method != "GET":
-            raise BindingError("the resources of the RESTful binding are had with GET")
+            raise BindingError("RESTful paths support only GET")
         tile = rest.tile_request(request.path)
         if tile is not None:
             return self._get_tile.respond(request, tile)
@@ -86,8 +89,8 @@ class WMTSService(Service):
             media_type = preferred_media_type(request, MEDIA_TYPES)
             if media_type is None:
                 raise NotAcceptableError("the capabilities are XML")
-            wanted = CapabilitiesRequest(None, params.inspire(request.query), media_type)
-            return self._get_capabilities.respond(request, wanted)
+            wanted = CapabilitiesRequest(None, media_type)
+            return self._get_capabilities.respond(request, wanted, request.query)
         point = rest.feature_info_request(request.path)
         if point is not None:
             return self._get_feature_info.respond(point)

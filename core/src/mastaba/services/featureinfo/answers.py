@@ -1,4 +1,4 @@
-"""Bodies of GetFeatureInfo responses (wms.md section 4)."""
+"""GetFeatureInfo responses (wms.md section 4)."""
 
 from __future__ import annotations
 
@@ -8,19 +8,14 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
-from xml.parsers import expat
 
 import numpy as np
-import numpy.typing as npt
 
 from mastaba.model.bbox import BoundingBox
 from mastaba.model.crs import CRS, WGS84, transform_points
 from mastaba.services.featureinfo.external import ExternalAnswer, UpstreamError
-from mastaba.web.markup import DECLARATION, element, leaf, text
-
-PLAIN, XML, HTML, JSON = "text/plain", "text/xml", "text/html", "application/json"
-INFO_FORMATS: Final = (PLAIN, XML, HTML, JSON)
-"""Media types that every queryable layer supports, in the order of capabilities."""
+from mastaba.web.markup import escaped
+from mastaba.web.response import Response, content_disposition
 
 _BODY: Final = re.compile(r"<body", re.IGNORECASE)
 _BODY_END: Final = re.compile(r"</body", re.IGNORECASE)
@@ -42,24 +37,7 @@ class PixelAnswer:
     position: tuple[float, float] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """A response body.
-
-    Attributes:
-        foreign: whether part of it is from another server.
-    """
-
-    body: bytes
-    media_type: str
-    foreign: bool = False
-
-
-def value_texts(values: npt.NDArray[Any]) -> tuple[str, ...]:
-    """Return one string per channel: uint8 as integers, float32 with two decimals."""
-    if values.dtype == np.uint8:
-        return tuple(str(int(value)) for value in values)
-    return tuple(f"{float(value):.2f}" for value in values)
+Part = PixelAnswer | ExternalAnswer
 
 
 def position_of(
@@ -87,31 +65,42 @@ def position_of(
     return None
 
 
-def written(parts: Sequence[PixelAnswer | ExternalAnswer], info_format: str) -> Answer:
-    """Return the answers of one or more layers as one body.
+def feature_info_response(parts: Sequence[Part], info_format: str) -> Response:
+    """Return the answers for one or more layers as one response.
 
     Args:
-        parts: in the order of QUERY_LAYERS, at least one.
+        parts: in the order of the request, at least one.
         info_format: one of `INFO_FORMATS`.
 
     Raises:
         UpstreamError: answers cannot be joined, because one is not in the format it claims.
     """
+    headers = [
+        ("Content-Disposition", content_disposition(info_format)),
+        ("X-Content-Type-Options", "nosniff"),
+    ]
+    if any(isinstance(part, ExternalAnswer) for part in parts):
+        # Scripts and forms from another server must not run in the origin of this one.
+        headers.append(("Content-Security-Policy", "sandbox"))
     if len(parts) == 1 and isinstance(parts[0], ExternalAnswer):
-        return Answer(parts[0].body, parts[0].media_type, foreign=True)
-    write = {PLAIN: _plain, XML: _xml, HTML: _html, JSON: _json}[info_format]
-    foreign = any(isinstance(part, ExternalAnswer) for part in parts)
-    return Answer(write(parts).encode(), info_format, foreign)
+        return Response(200, [("Content-Type", parts[0].media_type), *headers], parts[0].body)
+    write = {
+        "text/plain": _plain,
+        "text/xml": _xml,
+        "text/html": _html,
+        "application/json": _json,
+    }[info_format]
+    return Response(200, [("Content-Type", info_format), *headers], write(parts))
 
 
-def _plain(parts: Sequence[PixelAnswer | ExternalAnswer]) -> str:
+def _plain(parts: Sequence[Part]) -> bytes:
     return "\n".join(
         ",".join(part.values) if isinstance(part, PixelAnswer) else _text(part).rstrip("\r\n")
         for part in parts
-    )
+    ).encode()
 
 
-def _json(parts: Sequence[PixelAnswer | ExternalAnswer]) -> str:
+def _json(parts: Sequence[Part]) -> bytes:
     features: list[Any] = []
     for part in parts:
         if isinstance(part, PixelAnswer):
@@ -130,7 +119,7 @@ def _json(parts: Sequence[PixelAnswer | ExternalAnswer]) -> str:
     except (ValueError, RecursionError):
         raise _not_geojson() from None
     # JSON can contain half of a surrogate pair, UTF-8 cannot (RFC 8259 clause 8.2).
-    return _HALVES.sub(_REPLACEMENT, written)
+    return _HALVES.sub(_REPLACEMENT, written).encode()
 
 
 def _number(text: str) -> int | float | None:
@@ -153,58 +142,44 @@ def _features(part: ExternalAnswer) -> list[Any]:
 
 
 def _not_geojson() -> UpstreamError:
-    return UpstreamError("the server that knows the features did not answer in GeoJSON")
+    return UpstreamError("the upstream server did not answer in GeoJSON")
 
 
-def _xml(parts: Sequence[PixelAnswer | ExternalAnswer]) -> str:
-    if len(parts) == 1 and isinstance(parts[0], PixelAnswer):
-        return DECLARATION + element("Pixel", *_bands(parts[0]))
-    children = [
-        element("Pixel", *_bands(part), attributes={"layer": part.layer})
-        if isinstance(part, PixelAnswer)
-        else _root_element(part)
-        for part in parts
-    ]
+def _xml(parts: Sequence[Part]) -> bytes:
+    # Loaded on first use: the other formats do not need it.
+    from mastaba.web.xml import NotXMLError, add, read, root_element, serialized
+
     foreign = any(isinstance(part, ExternalAnswer) for part in parts)
-    return DECLARATION + element("FeatureInfo" if foreign else "Pixels", *children)
+    root = root_element("FeatureInfo" if foreign else "Pixels")
+    for part in parts:
+        if isinstance(part, PixelAnswer):
+            pixel = add(root, "Pixel", attributes={"layer": part.layer})
+            for value in part.values:
+                add(pixel, "Band", value)
+            continue
+        try:
+            root.append(read(part.body))
+        except NotXMLError:
+            raise UpstreamError("the upstream server did not answer in XML") from None
+    if len(parts) == 1:
+        (root,) = root
+        del root.attrib["layer"]
+    return serialized(root)
 
 
-def _bands(part: PixelAnswer) -> list[str]:
-    return [leaf("Band", value) for value in part.values]
-
-
-def _root_element(part: ExternalAnswer) -> str:
-    """Return the root element of an XML document, to be embedded in another one."""
-    parser = expat.ParserCreate()
-    parser.StartDoctypeDeclHandler = _refuse
-    root = _text(part).lstrip()
-    if root.startswith("<?xml"):
-        # Already decoded, so the encoding in its declaration no longer applies.
-        root = root.partition("?>")[2].lstrip()
-    try:
-        parser.Parse(root, True)
-    except (expat.ExpatError, ValueError):
-        raise UpstreamError("the server that knows the features did not answer in XML") from None
-    return root
-
-
-def _refuse(*declared: object) -> None:
-    raise ValueError("a DOCTYPE is not allowed")
-
-
-def _html(parts: Sequence[PixelAnswer | ExternalAnswer]) -> str:
+def _html(parts: Sequence[Part]) -> bytes:
     blocks = []
     for part in parts:
         if isinstance(part, ExternalAnswer):
             blocks.append(_inside_body(_text(part)))
             continue
-        heading = f"<h2>{text(part.layer)}</h2>\n" if len(parts) > 1 else ""
-        items = "".join(f"<li>{text(value)}</li>" for value in part.values)
+        heading = f"<h2>{escaped(part.layer)}</h2>\n" if len(parts) > 1 else ""
+        items = "".join(f"<li>{escaped(value)}</li>" for value in part.values)
         blocks.append(f"{heading}<b>Pixel value :</b>\n<ul>{items}</ul>")
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head><meta charset="UTF-8">'
         "<title>Feature info</title></head>\n<body>\n" + "\n".join(blocks) + "\n</body>\n</html>\n"
-    )
+    ).encode()
 
 
 def _inside_body(document: str) -> str:

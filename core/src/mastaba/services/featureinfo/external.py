@@ -26,38 +26,19 @@ _TOKEN: Final = frozenset(ascii_letters + digits + "!#$&^_.+-")
 
 
 class UpstreamError(RequestError):
-    """The other server gave no usable response."""
-
-
-@dataclass(frozen=True, slots=True)
-class ExternalQuery:
-    """Query to the other server.
-
-    Attributes:
-        bbox: in the axis order of the CRS in WMS 1.3.0.
-        i, j: column and row of the pixel.
-    """
-
-    crs: str
-    bbox: str
-    width: int
-    height: int
-    i: int
-    j: int
-    info_format: str
-    feature_count: int = 1
+    """The upstream server gave no usable response."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExternalAnswer:
-    """Response of the other server; none of it can be trusted."""
+    """Response of the upstream server; none of it can be trusted."""
 
     body: bytes
     media_type: str
 
 
 class ExternalWMS:
-    """Client of other servers. Shared by all threads."""
+    """Client of upstream servers. Shared by all threads."""
 
     def __init__(self, environment: Environment | None = None) -> None:
         self._environment = environment or Environment()
@@ -69,24 +50,28 @@ class ExternalWMS:
 
         return Fetcher(self._environment, f"Mastaba/{__version__}")
 
-    def ask(self, info: FeatureInfo, query: ExternalQuery) -> ExternalAnswer:
-        """Return the response to a query.
+    def ask(self, info: FeatureInfo, info_format: str, query: Mapping[str, str]) -> ExternalAnswer:
+        """Return the response to a WMS 1.3.0 GetFeatureInfo.
+
+        Args:
+            info_format: requested media type.
+            query: CRS, BBOX (in the axis order of the CRS), WIDTH, HEIGHT, I, J and
+                FEATURE_COUNT.
 
         Raises:
-            UpstreamError: there is none, or it reports a failure.
+            UpstreamError: there is no response, or it reports a failure.
         """
         from mastaba.services.featureinfo.fetch import FetchError
 
         try:
-            fetched = self._fetcher.get(question_url(info, query))
+            fetched = self._fetcher.get(_url(info, info_format, query))
         except FetchError as error:
             logger.warning("GetFeatureInfo: %s", error)
-            raise UpstreamError("the server that knows the features gives no answer") from None
+            raise UpstreamError("the upstream server does not answer") from None
         if not 200 <= fetched.status <= 299:
             logger.warning("GetFeatureInfo: %s answers %d", info.url, fetched.status)
-            raise UpstreamError("the server that knows the features reports a failure")
-        media_type = _media_type(fetched.content_type)
-        return ExternalAnswer(fetched.body, media_type or query.info_format)
+            raise UpstreamError("the upstream server reports an error")
+        return ExternalAnswer(fetched.body, _media_type(fetched.content_type) or info_format)
 
 
 def _media_type(content_type: str) -> str | None:
@@ -99,8 +84,8 @@ def _media_type(content_type: str) -> str | None:
     return content_type if is_type else None
 
 
-def question_url(info: FeatureInfo, query: ExternalQuery) -> str:
-    """Return the URL of a WMS 1.3.0 GetFeatureInfo; standard parameters override extra ones."""
+def _url(info: FeatureInfo, info_format: str, query: Mapping[str, str]) -> str:
+    """Return the URL of the request; standard parameters override configured ones."""
     assert info.url is not None
     parameters = {
         "VERSION": "1.3.0",
@@ -109,24 +94,15 @@ def question_url(info: FeatureInfo, query: ExternalQuery) -> str:
         "STYLES": "",
         "LAYERS": info.layers,
         "QUERY_LAYERS": info.query_layers,
-        "INFO_FORMAT": query.info_format,
+        "INFO_FORMAT": info_format,
         "FORMAT": "image/tiff",
-        "FEATURE_COUNT": str(query.feature_count),
-        "CRS": query.crs,
-        "WIDTH": str(query.width),
-        "HEIGHT": str(query.height),
-        "I": str(query.i),
-        "J": str(query.j),
-        "BBOX": query.bbox,
+        **query,
     }
-    parameters |= _without(info.extra_query_params, parameters)
+    extra = info.extra_query_params.items()
+    parameters |= {name: value for name, value in extra if name.upper() not in parameters}
     url = info.url
     if "?" not in url:
         url += "?"
     elif not url.endswith(("?", "&")):
         url += "&"
     return url + urlencode(parameters)
-
-
-def _without(extra: Mapping[str, str], taken: Mapping[str, str]) -> dict[str, str]:
-    return {name: value for name, value in extra.items() if name.upper() not in taken}

@@ -1,0 +1,58 @@
+"""The contact of the provider, as WMS and TMS documents give it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mastaba.web.xml import add
+
+if TYPE_CHECKING:
+    from mastaba.model.settings import Settings
+    from mastaba.web.xml import Element
+
+
+def add_contact(
+    parent: Element, settings: Settings, namespace: str = "", *, whole_parts: bool
+) -> None:
+    """Append ``ContactInformation`` without empty parts; nothing if all are empty.
+
+    Args:
+        namespace: URI in braces, or an empty string.
+        whole_parts: whether person and address contain all of their elements or none (WMS).
+    """
+    contact = settings.contact
+    parts = (
+        (
+            "ContactPersonPrimary",
+            (("ContactPerson", contact.name), ("ContactOrganization", settings.provider)),
+        ),
+        ("", (("ContactPosition", contact.position),)),
+        (
+            "ContactAddress",
+            (
+                ("AddressType", contact.address_type),
+                ("Address", contact.delivery_point),
+                ("City", contact.city),
+                ("StateOrProvince", contact.administrative_area),
+                ("PostCode", contact.post_code),
+                ("Country", contact.country),
+            ),
+        ),
+        (
+            "",
+            (
+                ("ContactVoiceTelephone", contact.voice),
+                ("ContactFacsimileTelephone", contact.facsimile),
+                ("ContactElectronicMailAddress", contact.email),
+            ),
+        ),
+    )
+    filled = [part for part in parts if any(text for _, text in part[1])]
+    if not filled:
+        return
+    information = add(parent, f"{namespace}ContactInformation")
+    for group, texts in filled:
+        inside = add(information, namespace + group) if group else information
+        for name, text in texts:
+            if text or (group and whole_parts):
+                add(inside, namespace + name, text)

@@ -1,0 +1,50 @@
+"""Requests in the body of a POST: a form or an XML document."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from mastaba.web.request import parse_query
+
+if TYPE_CHECKING:
+    from mastaba.web.xml import Element
+
+FORM: Final = "application/x-www-form-urlencoded"
+
+_MAX_ELEMENTS: Final = 1000
+_MAX_DEPTH: Final = 32
+
+
+def form_parameters(body: bytes) -> dict[str, str]:
+    """Return the parameters in a form, as `parse_query` does."""
+    # One character per byte, as in WSGI and the query string of a GET request.
+    return parse_query(body.decode("latin-1"))
+
+
+def read_request(body: bytes) -> Element:
+    """Return the root of an XML request.
+
+    Raises:
+        NotXMLError: as in `xml.read`, or it has too many or too deeply nested elements.
+    """
+    # Loaded on first use: most requests are not XML.
+    from mastaba.web.xml import NotXMLError, read
+
+    root = read(body)
+    elements = sum(1 for _ in root.iter())
+    if elements > _MAX_ELEMENTS or root.find("/".join("*" * _MAX_DEPTH)) is not None:
+        raise NotXMLError("the document has too many elements")
+    return root
+
+
+def texts(root: Element, *path: str) -> list[str]:
+    """Return the texts of all elements at a path below the root, without those of children.
+
+    Args:
+        path: local names, in any namespace.
+    """
+    found = root.iterfind("/".join(f"{{*}}{name}" for name in path))
+    return [
+        "".join([element.text or "", *(child.tail or "" for child in element)]).strip()
+        for element in found
+    ]
