@@ -37,14 +37,16 @@ def read_request(body: bytes) -> Element:
     return root
 
 
-def texts(root: Element, *path: str) -> list[str]:
-    """Return the texts of all elements at a path below the root, without those of children.
+def elements(root: Element, *path: str) -> list[Element]:
+    """Return all elements at a path of local names below the root, in any namespace."""
+    return root.findall("/".join(f"{{*}}{name}" for name in path))
 
-    Args:
-        path: local names, in any namespace.
-    """
-    found = root.iterfind("/".join(f"{{*}}{name}" for name in path))
-    return [
-        "".join([element.text or "", *(child.tail or "" for child in element)]).strip()
-        for element in found
-    ]
+
+def texts(root: Element, *path: str) -> list[str]:
+    """Return the texts of these elements, stripped and without the texts of children."""
+    return [text_of(element) for element in elements(root, *path)]
+
+
+def text_of(element: Element) -> str:
+    """Return the text of an element, stripped and without the texts of children."""
+    return "".join([element.text or "", *(child.tail or "" for child in element)]).strip()

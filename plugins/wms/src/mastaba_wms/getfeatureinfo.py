@@ -58,7 +58,7 @@ class GetFeatureInfo:
         self._site.renderer.prepare(query.map)
         forwarded = {
             "CRS": query.map.crs.code,
-            "BBOX": _forwarded_bbox(parameters, query),
+            "BBOX": _forwarded_bbox(version, parameters, query),
             "WIDTH": str(query.map.width),
             "HEIGHT": str(query.map.height),
             "I": str(i),
@@ -115,8 +115,8 @@ def _index(parameters: Mapping[str, str], name: str, size: int) -> int:
     return number
 
 
-def _forwarded_bbox(parameters: Mapping[str, str], query: MapQuery) -> str:
+def _forwarded_bbox(version: Version, parameters: Mapping[str, str], query: MapQuery) -> str:
     """Return the client's own text, or for WMS 1.1.1 the same box in the axis order of 1.3.0."""
-    if query.version is Version.V1_3_0:
+    if version is Version.V1_3_0:
         return parameters["bbox"].rstrip().replace(" ", "+")
     return ",".join(map(repr, query.map.bbox.corners(northing_first=query.map.crs.northing_first)))

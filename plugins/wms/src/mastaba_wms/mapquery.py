@@ -27,14 +27,8 @@ _MAX_FORMAT: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class MapQuery:
-    """A map to draw, and how to send it.
+    """A map to draw, and how to send it."""
 
-    Attributes:
-        layers: in the order of LAYERS.
-    """
-
-    version: Version
-    layers: tuple[PublishedLayer, ...]
     map: MapRequest
     encoder: Encoder
     background: Background
@@ -133,15 +127,8 @@ class MapQueries:
             background = Background(params.background_colour(parameters), transparent)
         factor = params.resolution_factor(parameters)
         options = params.format_options(parameters)
-        return MapQuery(
-            version,
-            tuple(layers),
-            MapRequest(styled, bbox, crs, width, height, factor),
-            encoder,
-            background,
-            options,
-            parameters.get("filename"),
-        )
+        image = MapRequest(styled, bbox, crs, width, height, factor)
+        return MapQuery(image, encoder, background, options, parameters.get("filename"))
 
     def _size(self, parameters: Mapping[str, str]) -> tuple[int, int]:
         return (

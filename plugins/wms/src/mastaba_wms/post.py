@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from mastaba.errors import InvalidParameterError, UnsupportedOperationError
-from mastaba.web.post import FORM, form_parameters, read_request, texts
+from mastaba.web.post import FORM, elements, form_parameters, read_request, text_of, texts
 from mastaba.web.request import Request, printable
 from mastaba_wms.errors import BindingError
 
@@ -71,11 +71,10 @@ def _map_parameters(root: Element) -> dict[str, str]:
     found = {name: text for name, path in _TEXTS for text in texts(root, *path)[:1]}
     if "transparent" in found:
         found["transparent"] = _FLAGS.get(found["transparent"].lower(), found["transparent"])
-    options = root.findall("{*}Output/{*}VendorOption")
+    options = elements(root, "Output", "VendorOption")
     if options:
-        values = texts(root, "Output", "VendorOption")
-        names = [option.get("name", "") for option in options]
-        found["format_options"] = ";".join(map(":".join, zip(names, values, strict=True)))
+        pairs = [f"{option.get('name', '')}:{text_of(option)}" for option in options]
+        found["format_options"] = ";".join(pairs)
     return found | _layers(root) | _box(root, found.get("crs"))
 
 
@@ -86,7 +85,7 @@ def _layers(root: Element) -> dict[str, str]:
             raise UnsupportedOperationError(
                 f"{name} is not supported: layers and styles are those of the server", "SLD"
             )
-    layers = root.findall("{*}StyledLayerDescriptor/{*}NamedLayer")
+    layers = elements(root, "StyledLayerDescriptor", "NamedLayer")
     if not layers:
         return {}
     names = ["".join(texts(layer, "Name")[-1:]) for layer in layers]

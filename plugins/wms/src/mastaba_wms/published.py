@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from mastaba.model.crs_offer import CRSOffer, LayerCRS
+from mastaba.model.crs_offer import LayerCRS
 from mastaba.model.layer import Layer
 from mastaba.model.style import Style
 from mastaba.web.request import printable
@@ -35,11 +35,6 @@ class PublishedLayer:
                 f"the layer {self.layer.id} has no style {printable(identifier)}", "STYLES"
             )
         return style
-
-
-def published(layers: Iterable[Layer], offer: CRSOffer) -> dict[str, PublishedLayer]:
-    """Return layers by identifier, in the same order."""
-    return {layer.id: PublishedLayer(layer, offer.of(layer)) for layer in layers}
 
 
 def find(

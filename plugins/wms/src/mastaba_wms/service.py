@@ -19,7 +19,7 @@ from mastaba_wms.getlegendgraphic import GetLegendGraphic
 from mastaba_wms.getmap import GetMap
 from mastaba_wms.mapquery import MapQueries, Sheet
 from mastaba_wms.params import Exceptions, Operation
-from mastaba_wms.published import published
+from mastaba_wms.published import PublishedLayer
 from mastaba_wms.versions import Version, negotiated
 
 logger = logging.getLogger("mastaba.wms")
@@ -60,7 +60,9 @@ class WMSService(Service):
         super().__init__(settings, site)
         general = site.catalogue.settings
         offer = CRSOffer(general)
-        layers = published(self.published_layers(), offer)
+        layers = {
+            layer.id: PublishedLayer(layer, offer.of(layer)) for layer in self.published_layers()
+        }
         encoders = {
             name.lower(): site.encoders[name.lower()]
             for name in general.map.formats

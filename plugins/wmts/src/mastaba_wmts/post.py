@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import urlencode
 
 from mastaba.errors import MissingParameterError, UnsupportedOperationError
-from mastaba.web.post import FORM, form_parameters, read_request, texts
+from mastaba.web.post import FORM, elements, form_parameters, read_request, text_of, texts
 from mastaba.web.request import Request, printable
 
 if TYPE_CHECKING:
@@ -72,9 +72,7 @@ def _xml_parameters(body: bytes) -> dict[str, str]:
 
 def _tile_parameters(root: Element) -> dict[str, str]:
     parameters = {name.lower(): text for name in _TILE_PARAMETERS for text in texts(root, name)[:1]}
-    options = root.findall("{*}VendorOption")
-    for option, text in zip(options, texts(root, "VendorOption"), strict=True):
-        name = option.get("name")
-        if name:
-            parameters.setdefault(name.lower(), text)
+    for option in elements(root, "VendorOption"):
+        if name := option.get("name"):
+            parameters.setdefault(name.lower(), text_of(option))
     return parameters
