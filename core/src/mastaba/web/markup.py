@@ -38,7 +38,7 @@ def _is_harmless(href: str) -> bool:
 
 def decimal(value: float) -> str:
     """Return the shortest decimal text, without exponent, that parses to the same number."""
-    return _plain(repr(float(value)))
+    return _plain(repr(float(value)).removesuffix(".0"))
 
 
 def coordinate(value: float) -> str:
@@ -49,6 +49,4 @@ def coordinate(value: float) -> str:
 def _plain(number: str) -> str:
     if "e" in number:
         number = format(Decimal(number), "f")
-    if "." in number:
-        number = number.rstrip("0").rstrip(".")
     return "0" if number == "-0" else number

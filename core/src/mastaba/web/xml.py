@@ -58,7 +58,10 @@ def add(
     except ValueError:  # lxml checks every text
         element = etree.SubElement(parent, name, _legal(attributes))
     if text:
-        _set_text(element, text)
+        try:
+            element.text = text
+        except ValueError:
+            element.text = legal(text)
     return element
 
 
@@ -78,8 +81,12 @@ def add_copy(parent: Element, source: Element, *texts: str) -> Element:
     """
     element = copy(source)
     parent.append(element)
-    for child, text in zip(element, texts, strict=True):
-        _set_text(child, text)
+    try:
+        for child, text in zip(element, texts, strict=True):
+            child.text = text
+    except ValueError:
+        for child, text in zip(element, texts, strict=True):
+            child.text = legal(text)
     return element
 
 
@@ -146,13 +153,6 @@ def read(body: bytes) -> Element:
 def local_name(element: Element) -> str:
     """Return the name of an element without its namespace."""
     return etree.QName(element).localname
-
-
-def _set_text(element: Element, text: str) -> None:
-    try:
-        element.text = text
-    except ValueError:
-        element.text = legal(text)
 
 
 def _legal(attributes: Mapping[str, str] | None) -> dict[str, str]:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from mastaba.model.bbox import WORLD, BoundingBox
-from mastaba.model.crs import CRS, Equivalences
+from mastaba.model.crs import CRS, WGS84, Equivalences
 from mastaba.model.extent import bbox_in, geographic_extent
 from mastaba.model.layer import Layer, Metadata
 from mastaba.model.style import Style
@@ -100,7 +100,7 @@ class LayerWriter:
             self.add(root, self._crs_name, code)
         self._add_geographic_box(root, box)
         if self._is_130 and "CRS:84" in codes:
-            self._add_box(root, "CRS:84", box)
+            self._add_box(root, "CRS:84", WGS84, box)
         for published in layers:
             self._add_layer(root, published, codes)
 
@@ -116,9 +116,10 @@ class LayerWriter:
         self._add_geographic_box(element, layer.geographic_bbox)
         # A layer does not inherit the bounding boxes of the root.
         for code in dict.fromkeys([*codes, *shared]):
-            bbox = bbox_in(layer, CRS.from_code(code), self._equivalences)
+            crs = CRS.from_code(code)
+            bbox = bbox_in(layer, crs, self._equivalences)
             if bbox is not None:
-                self._add_box(element, code, bbox)
+                self._add_box(element, code, crs, bbox)
         if layer.attribution:
             attribution = self.add(element, "Attribution")
             self.add(attribution, "Title", layer.attribution.title)
@@ -145,10 +146,10 @@ class LayerWriter:
             return
         add_copy(element, _GEOGRAPHIC_BOX, west, east, south, north)
 
-    def _add_box(self, element: Element, code: str, bbox: BoundingBox) -> None:
+    def _add_box(self, element: Element, code: str, crs: CRS, bbox: BoundingBox) -> None:
         corners = map(coordinate, (bbox.xmin, bbox.ymin, bbox.xmax, bbox.ymax))
         names = ("minx", "miny", "maxx", "maxy")
-        if self._is_130 and CRS.from_code(code).northing_first:
+        if self._is_130 and crs.northing_first:
             names = ("miny", "minx", "maxy", "maxx")
         texts = dict(zip(names, corners, strict=True))
         self.add(element, "BoundingBox", attributes={self._crs_name: code} | texts)
