@@ -322,6 +322,7 @@ def test_answers_of_several_layers_are_joined(relay: Relay, info_query: MapQuery
         ("text/xml", b"<a/><b/>"),
         ("text/xml", b'<!DOCTYPE a [<!ENTITY e "x">]><a>&e;</a>'),
         ("text/xml", b""),
+        ("text/xml", b"<a>" + b"<b/>" * 250_000 + b"</a>"),
     ],
 )
 def test_answers_that_cannot_be_joined_are_reported(

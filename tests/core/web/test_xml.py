@@ -120,6 +120,13 @@ def test_invalid_or_dangerous_document_is_refused(body: bytes) -> None:
         read(body)
 
 
+def test_tags_have_a_bound() -> None:
+    body = b"<a><b></b></a>"
+    assert len(read(body, most_tags=4)) == 1
+    with pytest.raises(NotXMLError):
+        read(body, most_tags=3)
+
+
 def test_request_may_not_have_too_many_elements() -> None:
     assert len(read_request(b"<a>" + b"<b/>" * 999 + b"</a>")) == 999
     assert local_name(read_request(b"<a>" * 32 + b"</a>" * 32)) == "a"

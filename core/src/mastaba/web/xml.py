@@ -25,7 +25,7 @@ _DECLARATION: Final = '<?xml version="1.0" encoding="UTF-8"?>\n'
 
 
 class NotXMLError(ValueError):
-    """The text is not well-formed XML, or has a DOCTYPE."""
+    """The text is not well-formed XML, has a DOCTYPE, or exceeds a limit."""
 
 
 def root_element(
@@ -121,14 +121,19 @@ def serialized(
     return prolog.encode() + body
 
 
-def read(body: bytes) -> Element:
+def read(body: bytes, *, most_tags: int | None = None) -> Element:
     """Return the root of a document from outside, without comments and instructions.
 
     No entity is replaced and nothing else is loaded. libxml2 limits depth and sizes.
 
+    Args:
+        most_tags: bound for the number of tags, and with it for the memory of the tree.
+
     Raises:
         NotXMLError: it is not well-formed, has a DOCTYPE, or exceeds a limit.
     """
+    if most_tags is not None and body.count(b"<") > most_tags:
+        raise NotXMLError("the document has too many elements")
     # In UTF-16 and UTF-32 each character is surrounded by zeros.
     if b"<!DOCTYPE" in body.replace(b"\0", b""):
         raise NotXMLError("a DOCTYPE is not allowed")

@@ -20,6 +20,8 @@ from mastaba.web.response import Response, content_disposition
 _BODY: Final = re.compile(r"<body", re.IGNORECASE)
 _BODY_END: Final = re.compile(r"</body", re.IGNORECASE)
 _HALVES: Final = re.compile("[\ud800-\udfff]")
+_MAX_TAGS: Final = 200_000
+"""Tags in the XML of an upstream server; they need about 25 MB while it is embedded."""
 _REPLACEMENT: Final = "\ufffd"
 
 
@@ -158,7 +160,7 @@ def _xml(parts: Sequence[Part]) -> bytes:
                 add(pixel, "Band", value)
             continue
         try:
-            root.append(read(part.body))
+            root.append(read(part.body, most_tags=_MAX_TAGS))
         except NotXMLError:
             raise UpstreamError("the upstream server did not answer in XML") from None
     if len(parts) == 1:
