@@ -1,29 +1,22 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from mastaba.environment import Environment
-from mastaba.errors import StorageError
-from mastaba_storage_ceph.cluster import ClusterSettings, load_rados
+from mastaba.errors import StorageError, StorageUnavailableError
+from mastaba_storage_ceph.cluster import load_rados
 from mastaba_storage_ceph.storage import CephStorage
 
 
-def test_settings_have_the_defaults_of_existing_tools() -> None:
-    settings = ClusterSettings.from_environment(Environment({}))
-    assert settings == ClusterSettings("/etc/ceph/ceph.conf", "client.admin", "ceph", 60)
-
-
-def test_settings_of_an_existing_installation() -> None:
-    variables = {
-        "ROK4_CEPH_CONFFILE": "/srv/ceph.conf",
-        "ROK4_CEPH_USERNAME": "maps",
-        "ROK4_CEPH_CLUSTERNAME": "big",
-        "ROK4_NETWORK_TIMEOUT": "5",
-    }
-    settings = ClusterSettings.from_environment(Environment(variables))
-    assert settings == ClusterSettings("/srv/ceph.conf", "client.maps", "big", 5)
+@pytest.fixture
+def rados() -> object:
+    try:
+        return load_rados()
+    except StorageError:
+        pytest.skip("librados for Python is not installed")
 
 
 def test_missing_client_library_is_reported() -> None:
@@ -45,11 +38,24 @@ def test_missing_client_library_is_reported() -> None:
     assert "python3-rados" in done.stdout, done.stderr
 
 
-def test_unusable_configuration_file_is_reported_with_its_variable() -> None:
-    try:
-        load_rados()
-    except StorageError:
-        pytest.skip("librados for Python is not installed")
+def test_unusable_configuration_file_is_reported_with_its_variable(rados: object) -> None:
     environment = Environment({"MASTABA_CEPH_CONFFILE": "/nowhere/ceph.conf"})
     with pytest.raises(StorageError, match=r"/nowhere/ceph\.conf .* MASTABA_CEPH_CONFFILE"):
         CephStorage.open("maps", environment)
+
+
+def test_variables_of_an_existing_installation_are_used(rados: object, tmp_path: Path) -> None:
+    conffile = tmp_path / "ceph.conf"
+    # librados writes its log under the names that it was given.
+    conffile.write_text(
+        f"[global]\nmon_host = v1:127.0.0.1:1\nlog_file = {tmp_path}/$cluster-$name.log\n"
+    )
+    variables = {
+        "ROK4_CEPH_CONFFILE": str(conffile),
+        "ROK4_CEPH_USERNAME": "maps",
+        "ROK4_CEPH_CLUSTERNAME": "big",
+        "ROK4_NETWORK_TIMEOUT": "1",
+    }
+    with pytest.raises(StorageUnavailableError, match=f"{conffile} does not answer"):
+        CephStorage.open("maps", Environment(variables))
+    assert (tmp_path / "big-client.maps.log").is_file()

@@ -21,7 +21,7 @@ from mastaba.errors import (
 )
 from mastaba.storage.base import ByteRange, ObjectRead, ObjectStat, Storage
 from mastaba.storage.per_process import PerProcess
-from mastaba_storage_ceph.cluster import ClusterSettings, load_rados, shared_cluster
+from mastaba_storage_ceph.cluster import load_rados, shared_cluster
 
 if TYPE_CHECKING:
     from mastaba.environment import Environment
@@ -50,8 +50,7 @@ class CephStorage(Storage):
     @classmethod
     def open(cls, container: str, environment: Environment) -> Self:
         load_rados()
-        settings = ClusterSettings.from_environment(environment)
-        storage = cls(container, shared_cluster(settings))
+        storage = cls(container, shared_cluster(environment))
         storage._context()  # so that a pool that does not exist is reported at once
         return storage
 
