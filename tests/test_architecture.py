@@ -61,7 +61,7 @@ LIBRARIES = {
     # GeoTIFF has to write a CRS in the words of EPSG.
     "pyproj": {"mastaba.model.crs", "mastaba.encoding.geotiff"},
     "werkzeug": {"mastaba.web"},
-    "urllib3": {"mastaba.storage.http"},
+    "urllib3": {"mastaba.storage.http_client", "mastaba.services.featureinfo.fetch"},
     "ctypes": {"mastaba.render.native", "mastaba.server.allocator"},
     "lxml": {"mastaba.web.xml"},
     "orjson": {"mastaba.encoding.asc"},
@@ -244,7 +244,7 @@ def test_tile_path_decodes_draws_and_dispatches_nothing(module: str, core: list[
 
 # Distributions that are called otherwise than their packages; what comes with the core or with
 # the system need not be declared.
-DISTRIBUTIONS = {"PIL": "pillow", "yaml": "pyyaml"}
+DISTRIBUTIONS = {"PIL": "pillow", "swiftclient": "python_swiftclient", "yaml": "pyyaml"}
 WITH_CORE = {"numpy", "pillow", "werkzeug", "pluggy", "pyproj", "rados"}
 
 

@@ -161,7 +161,7 @@ def test_storage_errors_are_counted_and_absent_objects_are_not_errors(
         for reader in readers.values()
     }.values()
     assert isinstance(storage._storage, FileStorage)
-    monkeypatch.setattr(storage, "_read", read)
+    monkeypatch.setattr(storage._storage, "read", read)
     errors = []
     for error in (ObjectNotFoundError("x"), StorageUnavailableError("x")):
         failure[:] = [error]

@@ -110,7 +110,6 @@ def test_no_wrong_data_is_served_from_a_failing_store(
         OBJECT_READ_ATTEMPTS="3",
         OBJECT_ATTEMPTS_WAIT="0",
         OBJECT_BREAKER_FAILURES="0",
-        OBJECT_HEDGE_DELAY_MS="300",
         NETWORK_TIMEOUT="1",
     )
     server.faults = Faults(errors=0.01, resets=0.01, stalls=0.02, truncations=0.01)

@@ -1,4 +1,6 @@
+import os
 from collections.abc import Callable, Iterator
+from functools import cache
 
 import pytest
 
@@ -11,19 +13,18 @@ from mastaba_conformance.object_server import (
     ObjectServer,
 )
 from mastaba_storage_swift.storage import SwiftStorage
-from mastaba_storage_swift.tokens import shared_tokens
 
 OpenContainer = Callable[..., SwiftStorage]
 
 
 @pytest.fixture(autouse=True)
-def _clean(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Remove proxy settings of the machine and cached tokens of other tests."""
+def _clean(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Remove settings of the machine for proxies and OpenStack."""
     for name in ("http_proxy", "https_proxy", "no_proxy", "all_proxy"):
         monkeypatch.delenv(name, raising=False)
         monkeypatch.delenv(name.upper(), raising=False)
-    yield
-    shared_tokens.cache_clear()
+    for name in [name for name in os.environ if name.startswith("OS_")]:
+        monkeypatch.delenv(name)
 
 
 @pytest.fixture
@@ -44,13 +45,15 @@ def open_container(request: pytest.FixtureRequest, server: ObjectServer) -> Open
         valid |= {"KEYSTONE_DOMAINID": DOMAIN_ID, "KEYSTONE_PROJECTID": PROJECT_ID}
     path = "/auth/v1.0" if request.param == "native" else "/v3/auth/tokens"
 
+    @cache
+    def environment(variables: tuple[tuple[str, str], ...]) -> Environment:
+        return Environment({f"MASTABA_{name}": value for name, value in variables})
+
     def open_container(
         container: str = "maps", url: str = server.url, **variables: str
     ) -> SwiftStorage:
         urls = {"SWIFT_AUTHURL": url + path, "SWIFT_PUBLICURL": f"{url}/v1/AUTH_account"}
         given = {**valid, **urls, **variables}
-        return SwiftStorage.open(
-            container, Environment({f"MASTABA_{name}": value for name, value in given.items()})
-        )
+        return SwiftStorage.open(container, environment(tuple(given.items())))
 
     return open_container

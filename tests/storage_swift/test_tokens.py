@@ -8,9 +8,8 @@ from tests.storage_swift.conftest import OpenContainer
 
 from mastaba.environment import Environment
 from mastaba.errors import AccessDeniedError, StorageError, StorageUnavailableError
-from mastaba_conformance.object_server import SWIFT_PASSWORD, ObjectServer
+from mastaba_conformance.object_server import ObjectServer
 from mastaba_storage_swift.storage import SwiftStorage
-from mastaba_storage_swift.tokens import shared_tokens
 
 
 def authentications(server: ObjectServer) -> int:
@@ -20,17 +19,6 @@ def authentications(server: ObjectServer) -> int:
 @pytest.fixture(autouse=True)
 def _object(server: ObjectServer) -> None:
     server.put("maps", "k", b"data")
-
-
-def test_native_authentication_sends_both_pairs_of_headers(
-    server: ObjectServer, open_container: OpenContainer
-) -> None:
-    open_container().read("k")
-    first = server.requests[0]
-    if first.method == "GET":
-        sent = {name: first.headers.get(name) for name in ("X-Storage-User", "X-Auth-User")}
-        assert sent == {"X-Storage-User": "account:user", "X-Auth-User": "account:user"}
-        assert first.headers["X-Storage-Pass"] == first.headers["X-Auth-Key"] == SWIFT_PASSWORD
 
 
 def test_one_token_serves_all_containers(
@@ -91,8 +79,7 @@ def test_a_token_that_the_server_never_accepts_is_an_error(
 def test_both_forms_of_the_token_file_are_accepted(
     server: ObjectServer, open_container: OpenContainer, tmp_path: Path, form: str
 ) -> None:
-    token = open_container(SWIFT_TOKEN_FILE=str(tmp_path / "first"))._tokens.get()
-    shared_tokens.cache_clear()
+    token = open_container(SWIFT_TOKEN_FILE=str(tmp_path / "first"))._account.token()
     server.requests.clear()
     path = tmp_path / "token"
     path.write_text(form.format(token))
@@ -128,7 +115,7 @@ def test_the_token_is_written_as_a_header_line_readable_only_by_its_owner(
     path.write_text("")
     path.chmod(0o644)
     storage = open_container(SWIFT_TOKEN_FILE=str(path))
-    assert path.read_text() == f"X-Auth-Token: {storage._tokens.get()}\n"
+    assert path.read_text() == f"X-Auth-Token: {storage._account.token()}\n"
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert os.listdir(tmp_path) == ["token"]
 
@@ -143,12 +130,12 @@ def test_an_unwritable_token_file_is_logged_and_does_no_harm(
         assert storage.read("k").data == b"data"
         logged = "\n".join(record.getMessage() for record in caplog.records)
         assert f"MASTABA_SWIFT_TOKEN_FILE: cannot write {path}" in logged
-        assert storage._tokens.get() not in logged
+        assert storage._account.token() not in logged
     assert os.listdir(tmp_path) == ["folder"]
 
 
 def test_an_invalid_password_is_reported_by_its_variable(open_container: OpenContainer) -> None:
-    with pytest.raises(AccessDeniedError, match="MASTABA_SWIFT_PASSWD") as caught:
+    with pytest.raises(AccessDeniedError, match=r"access denied.*MASTABA_SWIFT_PASSWD") as caught:
         open_container(SWIFT_PASSWD="a-secret-that-must-not-be-shown")
     assert "must-not-be-shown" not in str(caught.value)
 
@@ -156,12 +143,14 @@ def test_an_invalid_password_is_reported_by_its_variable(open_container: OpenCon
 def test_a_url_that_returns_no_token_is_reported(
     server: ObjectServer, open_container: OpenContainer
 ) -> None:
-    with pytest.raises(StorageError, match=r"MASTABA_SWIFT_AUTHURL|401|403"):
+    with pytest.raises(
+        StorageError, match=r"nothing-here: (status|access denied).*check MASTABA_SWIFT_AUTHURL"
+    ):
         open_container(SWIFT_AUTHURL=f"{server.url}/nothing-here")
 
 
 def test_an_unreachable_authentication_server_is_reported(open_container: OpenContainer) -> None:
-    with pytest.raises(StorageUnavailableError, match=r"127\.0\.0\.1:1 "):
+    with pytest.raises(StorageUnavailableError, match=r"127\.0\.0\.1:1/.*Connection refused"):
         open_container(SWIFT_AUTHURL="http://127.0.0.1:1/auth/v1.0")
 
 

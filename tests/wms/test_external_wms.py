@@ -18,7 +18,8 @@ from lxml import etree
 from werkzeug.test import Client, TestResponse
 
 from mastaba.environment import Environment
-from mastaba.services.featureinfo.fetch import MAX_BODY, Fetcher, FetchError
+from mastaba.errors import NoResponseError
+from mastaba.services.featureinfo.fetch import MAX_BODY, Fetcher
 from mastaba_conformance.installation import layer_document, write_installation
 from mastaba_conformance.pyramids import LevelPlan, write_pyramid
 from mastaba_conformance.tile_matrix_sets import web_mercator
@@ -266,7 +267,7 @@ def test_server_that_trickles_is_given_up(monkeypatch: pytest.MonkeyPatch) -> No
     thread = threading.Thread(target=trickle)
     thread.start()
     fetcher = Fetcher(Environment({"MASTABA_NETWORK_TIMEOUT": "1"}), "test")
-    with pytest.raises(FetchError):
+    with pytest.raises(NoResponseError):
         fetcher.get(f"http://127.0.0.1:{listener.getsockname()[1]}/")
     thread.join()
     listener.close()

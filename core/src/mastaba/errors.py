@@ -21,6 +21,7 @@ Each protocol service has its own table that maps them to responses::
     │   ├── UnknownPathError          no resource at this path
     │   └── RequestTooLargeError
     ├── ClientGoneError               the client has hung up
+    ├── NoResponseError               an HTTP server did not answer, or not completely
     ├── OverloadedError               retry_after: seconds; the same request may succeed later
     ├── StorageError                  storage, key
     │   ├── ObjectNotFoundError       absent, which is not a failure
@@ -150,6 +151,10 @@ class RequestTooLargeError(RequestError):
 
 class ClientGoneError(MastabaError):
     """The client has hung up: no one waits for the response."""
+
+
+class NoResponseError(MastabaError):
+    """An HTTP server did not answer, or not completely; the message is for the log."""
 
 
 class OverloadedError(MastabaError):

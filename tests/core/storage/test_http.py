@@ -12,7 +12,8 @@ import pytest
 from mastaba.environment import Environment
 from mastaba.errors import StorageError, StorageUnavailableError
 from mastaba.storage.base import MAX_WHOLE, ByteRange
-from mastaba.storage.http import HTTPAnswer, HTTPClient, HTTPStorage
+from mastaba.storage.http import HTTPStorage
+from mastaba.storage.http_client import HTTPAnswer, HTTPClient
 
 LONG = "9" * 5000
 
@@ -121,13 +122,9 @@ class OverHTTP(OneAnswer):
 
     def __init__(self, url: str) -> None:
         super().__init__(HTTPAnswer(200, {}, b""))
-        self._url = url
         self.client = HTTPClient(url, 30)
 
-    def send(
-        self, method: str, key: str, headers: dict[str, str], limit: int | None = None
-    ) -> HTTPAnswer:
-        return self.client.request(method, f"{self._url}/{key}", headers, limit=limit)
+    send = HTTPStorage.send
 
 
 @pytest.fixture

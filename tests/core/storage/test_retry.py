@@ -1,4 +1,3 @@
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,7 +12,8 @@ from mastaba.errors import (
 )
 from mastaba.storage.base import ByteRange, ObjectRead
 from mastaba.storage.file import FileStorage
-from mastaba.storage.retry import CircuitBreaker, RetryingStorage, RetryPolicy
+from mastaba.storage.managed import ManagedStorage
+from mastaba.storage.retry import CircuitBreaker, RetryPolicy
 
 
 class Flaky(FileStorage):
@@ -49,14 +49,14 @@ def down() -> StorageUnavailableError:
 
 def test_a_failed_read_is_repeated(key: str) -> None:
     inner = Flaky(down(), down())
-    storage = RetryingStorage(inner, RetryPolicy(attempts=3, wait=0))
+    storage = ManagedStorage(inner, RetryPolicy(attempts=3, wait=0))
     assert storage.read(key).data == b"content"
     assert inner.reads == 3
 
 
 def test_the_last_failure_is_raised(key: str) -> None:
     inner = Flaky(down(), down(), StorageUnavailableError("the last one"))
-    storage = RetryingStorage(inner, RetryPolicy(attempts=3, wait=0))
+    storage = ManagedStorage(inner, RetryPolicy(attempts=3, wait=0))
     with pytest.raises(StorageUnavailableError, match="the last one"):
         storage.read(key)
     assert inner.reads == 3
@@ -65,7 +65,7 @@ def test_the_last_failure_is_raised(key: str) -> None:
 @pytest.mark.parametrize("error", [ObjectNotFoundError("absent"), AccessDeniedError("refused")])
 def test_absent_objects_and_denied_access_are_not_retried(key: str, error: StorageError) -> None:
     inner = Flaky(error)
-    storage = RetryingStorage(inner, RetryPolicy(attempts=3, wait=0))
+    storage = ManagedStorage(inner, RetryPolicy(attempts=3, wait=0))
     with pytest.raises(type(error)):
         storage.read(key)
     assert inner.reads == 1
@@ -73,7 +73,7 @@ def test_absent_objects_and_denied_access_are_not_retried(key: str, error: Stora
 
 def test_the_circuit_opens_after_some_failures(key: str) -> None:
     inner = Flaky(*[down() for _ in range(3)])
-    storage = RetryingStorage(inner, RetryPolicy(failures=3, pause=1e9))
+    storage = ManagedStorage(inner, RetryPolicy(failures=3, pause=1e9))
     for _ in range(5):
         with pytest.raises(StorageUnavailableError):
             storage.read(key)
@@ -107,7 +107,7 @@ def test_one_trial_is_allowed_after_the_pause() -> None:
 
 def test_responses_between_failures_keep_the_circuit_closed(key: str) -> None:
     inner = Flaky(down(), ObjectNotFoundError("absent"), down(), None, down(), down())
-    storage = RetryingStorage(inner, RetryPolicy(failures=2, pause=1e9))
+    storage = ManagedStorage(inner, RetryPolicy(failures=2, pause=1e9))
     outcomes = []
     for _ in range(6):
         try:
@@ -121,7 +121,7 @@ def test_responses_between_failures_keep_the_circuit_closed(key: str) -> None:
 
 def test_an_unreadable_object_does_not_open_the_circuit(key: str) -> None:
     inner = Flaky(*[StorageUnavailableError("status 500", answered=True) for _ in range(9)])
-    storage = RetryingStorage(inner, RetryPolicy(failures=3, pause=1e9))
+    storage = ManagedStorage(inner, RetryPolicy(failures=3, pause=1e9))
     for _ in range(9):
         with pytest.raises(StorageUnavailableError, match="status 500"):
             storage.read(key)
@@ -130,38 +130,11 @@ def test_an_unreadable_object_does_not_open_the_circuit(key: str) -> None:
 
 def test_the_breaker_can_be_turned_off(key: str) -> None:
     inner = Flaky(*[down() for _ in range(20)])
-    storage = RetryingStorage(inner, RetryPolicy(failures=0))
+    storage = ManagedStorage(inner, RetryPolicy(failures=0))
     for _ in range(20):
         with pytest.raises(StorageUnavailableError):
             storage.read(key)
     assert storage.read(key).data == b"content"
-
-
-def test_a_slow_read_is_sent_twice_when_hedged(key: str) -> None:
-    release = threading.Event()
-
-    class Slow(Flaky):
-        def read(
-            self, key: str, byte_range: ByteRange | None = None, version: str | None = None
-        ) -> ObjectRead:
-            if next(self.errors, None) is not None:
-                release.wait(timeout=60)
-                raise down()
-            return super().read(key, byte_range, version)
-
-    storage = RetryingStorage(Slow(down()), RetryPolicy(hedge_delay=0.01))
-    try:
-        assert storage.read(key).data == b"content"
-    finally:
-        release.set()
-
-
-def test_hedged_reads_fail_when_both_do(key: str) -> None:
-    storage = RetryingStorage(Flaky(down()), RetryPolicy(hedge_delay=5))
-    with pytest.raises(StorageUnavailableError):
-        storage.read(key)
-    with pytest.raises(ObjectNotFoundError):
-        storage.read(key + "-absent")
 
 
 def test_policy_comes_from_the_environment() -> None:
@@ -170,18 +143,18 @@ def test_policy_comes_from_the_environment() -> None:
             "ROK4_OBJECT_READ_ATTEMPTS": "3",
             "MASTABA_OBJECT_ATTEMPTS_WAIT": "0",
             "MASTABA_OBJECT_BREAKER_FAILURES": "many",
-            "MASTABA_OBJECT_HEDGE_DELAY_MS": "250",
         }
     )
     policy = RetryPolicy.from_environment(environment)
-    assert policy == RetryPolicy(attempts=3, wait=0, failures=5, pause=10, hedge_delay=0.25)
+    assert policy == RetryPolicy(attempts=3, wait=0, failures=5, pause=10)
     zero = Environment({"MASTABA_OBJECT_READ_ATTEMPTS": "0"})
     assert RetryPolicy.from_environment(zero) == RetryPolicy()
 
 
 def test_it_has_the_attributes_of_the_wrapped_storage() -> None:
     inner = Flaky()
-    storage = RetryingStorage(inner, RetryPolicy())
+    storage = ManagedStorage(inner, RetryPolicy())
     assert (storage.name, storage.full_name, storage.container_field) == ("file", "file://", None)
+    assert storage.is_remote
     storage.close()
     storage.close()

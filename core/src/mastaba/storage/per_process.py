@@ -47,9 +47,6 @@ class PerProcess(Generic[T]):
         value, self._value = self._value, None
         return value
 
-    def renew_lock(self) -> None:
-        self._lock = threading.Lock()
-
 
 def _before_fork() -> None:
     _lock.acquire()
@@ -63,7 +60,7 @@ def _in_child() -> None:
         # so it must not be cleaned up here: keep a reference.
         _inherited.append(instance.drop())
         # A thread that does not exist in the child may have held the lock.
-        instance.renew_lock()
+        instance._lock = threading.Lock()
     _lock.release()
 
 

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from mastaba.environment import Environment
 from mastaba.errors import ObjectNotFoundError, UnknownPluginError
 from mastaba.storage.base import Storage
-from mastaba.storage.measured import MeasuredStorage, StorageCounts
+from mastaba.storage.managed import ManagedStorage, StorageCounts
 from mastaba.storage.path import ResourcePath
-from mastaba.storage.retry import RetryingStorage, RetryPolicy
+from mastaba.storage.retry import RetryPolicy
 
 
 class StoragePool:
@@ -41,11 +41,9 @@ class StoragePool:
         if self.measured is not None:
             return
         with self._lock:
-            counts = self.measured = StorageCounts()
-            measured = {
-                id(storage): MeasuredStorage(storage, counts) for storage in self._open.values()
-            }
-            self._open = {key: measured[id(storage)] for key, storage in self._open.items()}
+            self.measured = StorageCounts()
+            managed = {id(storage): self._managed(storage) for storage in self._open.values()}
+            self._open = {key: managed[id(storage)] for key, storage in self._open.items()}
 
     def open(self, name: str, container: str) -> Storage:
         """Return the open storage of a container, always the same one for the same container.
@@ -69,14 +67,18 @@ class StoragePool:
                     self._open[name, container] = known
                     break
             else:
-                if storage.is_remote:
-                    storage = RetryingStorage(storage, self._policy)
-                if self.measured is not None:
-                    storage = MeasuredStorage(storage, self.measured)
-                self._open[name, container] = storage
-                return storage
+                return self._open.setdefault((name, container), self._managed(storage))
         storage.close()
         return known
+
+    def _managed(self, storage: Storage) -> Storage:
+        if isinstance(storage, ManagedStorage):
+            if self.measured is not None:
+                storage.count(self.measured)
+            return storage
+        if storage.is_remote or self.measured is not None:
+            return ManagedStorage(storage, self._policy, self.measured)
+        return storage
 
     def open_beside(self, name: str, container: str, beside: str | None) -> Storage:
         """Return the open storage of a container named in a descriptor or symbolic object.

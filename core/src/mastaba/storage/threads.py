@@ -1,13 +1,13 @@
-"""Shared thread pools of limited size for storage reads, created again in each process."""
+"""The threads that run the reads of one request in parallel."""
 
 from __future__ import annotations
 
-import os
-import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from typing import Final, TypeVar
+
+from mastaba.storage.per_process import PerProcess
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -22,18 +22,11 @@ class ThreadPool:
     """
 
     def __init__(self, size: int, name: str) -> None:
-        self.size = size
-        self._name = name
-        self._lock = threading.Lock()
-        self._executor: ThreadPoolExecutor | None = None
-        os.register_at_fork(after_in_child=self._forget)
+        self._executor = PerProcess(lambda: ThreadPoolExecutor(size, name))
 
     def submit(self, function: Callable[[], R]) -> Future[R]:
         """Call a function in one of the threads."""
-        with self._lock:
-            if self._executor is None:
-                self._executor = ThreadPoolExecutor(self.size, self._name)
-            return self._executor.submit(function)
+        return self._executor.get().submit(function)
 
     def map(self, function: Callable[[T], R], items: Sequence[T]) -> list[R]:
         """Return the results for all items, in their order.
@@ -56,11 +49,5 @@ class ThreadPool:
             for future in futures:
                 future.cancel()
 
-    def _forget(self) -> None:
-        # Threads do not survive a fork, and one of them may have held the lock.
-        self._lock = threading.Lock()
-        self._executor = None
-
 
 READS: Final = ThreadPool(32, "mastaba-read")
-"""Runs the reads of one request in parallel."""

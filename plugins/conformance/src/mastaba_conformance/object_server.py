@@ -32,6 +32,7 @@ SWIFT_USER: Final = "account:user"
 SWIFT_PASSWORD: Final = "password"  # noqa: S105 - of a test server
 PROJECT_ID: Final = "project"
 DOMAIN_ID: Final = "domain"
+APPLICATION_ID: Final = "application"
 
 _RANGE: Final = re.compile(r"bytes=(\d+)-(\d*)")
 
@@ -251,6 +252,11 @@ class ObjectServer:
     def _authenticate_v3(self, body: bytes) -> _Answer:
         try:
             auth = json.loads(body)["auth"]
+            if "application_credential" in auth["identity"]:
+                credential = auth["identity"]["application_credential"]
+                if (credential["id"], credential["secret"]) != (APPLICATION_ID, SWIFT_PASSWORD):
+                    return _Answer(401, body=b"Unauthorized")
+                return self._keystone_token()
             user = auth["identity"]["password"]["user"]
             given = (
                 user["name"],
@@ -262,7 +268,21 @@ class ObjectServer:
             return _Answer(400, body=b"Bad Request")
         if given != (SWIFT_USER.partition(":")[2], SWIFT_PASSWORD, DOMAIN_ID, PROJECT_ID):
             return _Answer(401, body=b"Unauthorized")
-        return _Answer(201, {"X-Subject-Token": self._new_token()}, b'{"token": {}}')
+        return self._keystone_token()
+
+    def _keystone_token(self) -> _Answer:
+        endpoint = {
+            "interface": "public",
+            "region": "region",
+            "region_id": "region",
+            "url": f"{self.url}/v1/AUTH_account",
+        }
+        token = {
+            "expires_at": "2100-01-01T00:00:00.000000Z",
+            "catalog": [{"type": "object-store", "name": "swift", "endpoints": [endpoint]}],
+        }
+        headers = {"X-Subject-Token": self._new_token()}
+        return _Answer(201, headers, json.dumps({"token": token}).encode())
 
     def _new_token(self) -> str:
         token = f"AUTH_tk{secrets.token_hex(8)}"

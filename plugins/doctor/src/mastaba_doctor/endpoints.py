@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote, urlsplit
 
 from mastaba.environment import Environment
+from mastaba.errors import NoResponseError
 from mastaba.model.fault import Fault, Severity
 from mastaba_doctor.addresses import is_default, is_http
 from mastaba_doctor.answer import Answer, ask_inside
-from mastaba_doctor.fetch import UnreachableError, get
+from mastaba_doctor.fetch import get
 
 if TYPE_CHECKING:
     from wsgiref.types import WSGIApplication
@@ -99,7 +100,7 @@ def _examined(
     fault = partial(Fault, severity, file, f"$.{service.name}.endpoint_uri")
     try:
         found = get(probe.url, environment)
-    except UnreachableError as error:
+    except NoResponseError as error:
         remedy = (
             "check host, port and name, and that the front server is up"
             if is_running

@@ -1,7 +1,8 @@
 """The storage driver ``s3`` (storage.md section 5).
 
-botocore signs the requests, and the HTTP client shared by all object storages sends them.
-botocore's own client would need several times the CPU time of everything else in a tile request.
+boto3 provides credentials and region, and sends all requests except range reads. A range read is
+signed by botocore and sent by the HTTP client of the core, because it happens for every tile and
+boto3 would need three times the CPU time (see README.md).
 """
 
 from __future__ import annotations
@@ -11,20 +12,16 @@ import re
 from typing import TYPE_CHECKING, ClassVar, Final, Self
 from urllib.parse import quote
 
-from botocore.auth import HmacV1Auth, S3SigV4Auth  # type: ignore[import-untyped]
-from botocore.awsrequest import AWSRequest  # type: ignore[import-untyped]
-from botocore.credentials import Credentials  # type: ignore[import-untyped]
-
-from mastaba.errors import StorageError
-from mastaba.storage.http import HTTPAnswer, HTTPClient, HTTPStorage, quoted_key
-from mastaba_storage_s3.clusters import Cluster, find_cluster, read_clusters
+from mastaba.errors import AccessDeniedError, NoResponseError
+from mastaba.storage.http import HTTPStorage, quoted_key
 
 if TYPE_CHECKING:
     from mastaba.environment import Environment
+    from mastaba.storage.http_client import HTTPAnswer
+    from mastaba_storage_s3.clusters import Cluster
 
 logger = logging.getLogger(__name__)
 
-_DEFAULT_REGION: Final = "us-east-1"
 _ERROR_CODE: Final = re.compile(rb"<Code>([\w.-]+)</Code>")
 
 
@@ -34,53 +31,32 @@ class S3Storage(HTTPStorage):
     Args:
         bucket: name of the bucket.
         cluster: cluster of the bucket.
-        client: HTTP client of the cluster.
-        region: region for version 4 signatures.
-        signature_version: 4, or 2 for old gateways.
-        virtual_host: whether the bucket is part of the host name instead of the path.
+        environment: NETWORK_TIMEOUT and SSL_NO_VERIFY.
     """
 
     name = "s3"
     container_field: ClassVar[str | None] = "bucket_name"
 
-    def __init__(
-        self,
-        bucket: str,
-        cluster: Cluster,
-        client: HTTPClient,
-        region: str = _DEFAULT_REGION,
-        signature_version: int = 4,
-        *,
-        virtual_host: bool = False,
-    ) -> None:
+    def __init__(self, bucket: str, cluster: Cluster, environment: Environment) -> None:
+        from mastaba.storage.http_client import HTTPClient
+
+        scheme, _, place = cluster.url.partition("://")
+        self._url = (
+            f"{scheme}://{bucket}.{place}"
+            if cluster.virtual_host
+            else f"{cluster.url}/{quote(bucket, safe='')}"
+        )
+        client = HTTPClient.from_environment(self._url, environment)
         super().__init__(f"{bucket}@{cluster.name}", client)
         self._bucket = bucket
-        self._version_2 = signature_version == 2
-        self._credentials = Credentials(cluster.key, cluster.secret)
-        self._region = region
-        if virtual_host:
-            scheme, _, rest = cluster.url.partition("://")
-            self._base = f"{scheme}://{bucket}.{rest}"
-        else:
-            self._base = f"{cluster.url}/{quote(bucket, safe='')}"
+        self._cluster = cluster
         self._bucket_is_missing = False
 
     @classmethod
     def open(cls, container: str, environment: Environment) -> Self:
-        bucket, cluster = find_cluster(read_clusters(environment), container)
-        version = environment.integer("S3_SIGNATURE_VERSION", 4)
-        if version not in (2, 4):
-            raise StorageError(
-                f"MASTABA_S3_SIGNATURE_VERSION is {version}, but must be 4 or 2", storage="s3://"
-            )
-        return cls(
-            bucket,
-            cluster,
-            HTTPClient.from_environment(cluster.url, environment),
-            environment.text("S3_REGION") or _DEFAULT_REGION,
-            version,
-            virtual_host=environment.flag("S3_USE_VIRTUAL_HOST"),
-        )
+        from mastaba_storage_s3.clusters import find_cluster
+
+        return cls(*find_cluster(environment, container), environment)
 
     @classmethod
     def resolve_container(cls, container: str, beside: str | None) -> str:
@@ -97,17 +73,64 @@ class S3Storage(HTTPStorage):
     def send(
         self, method: str, key: str, headers: dict[str, str], limit: int | None = None
     ) -> HTTPAnswer:
-        path = quote(key, safe="/-_.~")
-        request = AWSRequest(method, f"{self._base}/{path}", headers)
-        if self._version_2:
+        from botocore.exceptions import BotoCoreError, ClientError
+        from botocore.parsers import ResponseParserError
+
+        try:
+            if "Range" in headers:
+                return super().send(method, key, self._signed(method, key, headers), limit)
+            return self._send_with_boto3(method, key, headers, limit)
+        except (BotoCoreError, ClientError, ResponseParserError) as error:
+            raise AccessDeniedError(f"boto3 gets no credentials: {error}") from error
+
+    def _signed(self, method: str, key: str, headers: dict[str, str]) -> dict[str, str]:
+        from botocore.auth import HmacV1Auth, S3SigV4Auth
+        from botocore.awsrequest import AWSRequest
+
+        request = AWSRequest(method, f"{self._url}/{quote(key, safe='/-_.~')}", headers)
+        credentials = self._cluster.credentials.get().get_frozen_credentials()
+        if self._cluster.signature_version == 2:
             # Version 2 signs the path as sent.
-            request.auth_path = f"/{self._bucket}/{quoted_key(key)}"
-            HmacV1Auth(self._credentials).add_auth(request)
+            request.auth_path = f"/{self._bucket}{quoted_key(key)}"
+            HmacV1Auth(credentials).add_auth(request)
         else:
             # Version 4 signs the path in its canonical encoding.
-            S3SigV4Auth(self._credentials, "s3", self._region).add_auth(request)
-        url = f"{self._base}/{quoted_key(key)}"
-        return self.client.request(method, url, dict(request.headers.items()), limit=limit)
+            S3SigV4Auth(credentials, "s3", self._cluster.region).add_auth(request)
+        return dict(request.headers.items())
+
+    def _send_with_boto3(
+        self, method: str, key: str, headers: dict[str, str], limit: int | None
+    ) -> HTTPAnswer:
+        from botocore.awsrequest import HeadersDict
+        from botocore.exceptions import (
+            ClientError,
+            ConnectionError,
+            HTTPClientError,
+            IncompleteReadError,
+        )
+
+        from mastaba.storage.http_client import HTTPAnswer, failure_reason
+
+        client = self._cluster.client.get()
+        arguments = {"Bucket": self._bucket, "Key": key}
+        if "If-Match" in headers:
+            arguments["IfMatch"] = headers["If-Match"]
+        body = b""
+        try:
+            found = (client.head_object if method == "HEAD" else client.get_object)(**arguments)
+            if method == "GET":
+                with found["Body"] as stream:
+                    if limit is None or found["ContentLength"] <= limit:
+                        body = stream.read()
+        except ClientError as error:
+            found, code = error.response, error.response["Error"].get("Code") or ""
+            body = b"" if code.isdigit() else b"<Code>%s</Code>" % code.encode()
+        except (ConnectionError, HTTPClientError, IncompleteReadError) as error:
+            raise NoResponseError(
+                f"{self._cluster.url} does not answer: {failure_reason(error)}"
+            ) from error
+        facts = found["ResponseMetadata"]
+        return HTTPAnswer(facts["HTTPStatusCode"], HeadersDict(facts["HTTPHeaders"]), body)
 
     def refusal_reason(self, answer: HTTPAnswer) -> str:
         match = _ERROR_CODE.search(answer.body)
@@ -115,5 +138,5 @@ class S3Storage(HTTPStorage):
         if code == "NoSuchBucket" and not self._bucket_is_missing:
             # Absent objects are normal and not logged. A missing bucket is an error.
             self._bucket_is_missing = True
-            logger.error("there is no bucket %s", self.full_name)
+            logger.error("the bucket %s does not exist", self.full_name)
         return code

@@ -1,19 +1,23 @@
-"""The storage driver ``swift`` (storage.md section 6)."""
+"""The storage driver ``swift`` (storage.md section 6).
+
+keystoneauth1 authenticates, and python-swiftclient sends all requests except range reads. A range
+read is sent by the HTTP client of the core, because it happens for every tile (see README.md).
+"""
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING, ClassVar, Self
 from urllib.parse import quote
 
-from mastaba.storage.http import HTTPAnswer, HTTPClient, HTTPStorage, quoted_key
-from mastaba.storage.settings import network_timeout
-from mastaba_storage_swift.authentication import Credentials
-from mastaba_storage_swift.tokens import Tokens, shared_tokens
+from mastaba.errors import NoResponseError
+from mastaba.storage.http import HTTPStorage, quoted_key
+from mastaba.storage.per_process import PerProcess
 
 if TYPE_CHECKING:
     from mastaba.environment import Environment
-
-_DEFAULT_URL = "http://localhost:8080/api/v1"
+    from mastaba.storage.http_client import HTTPAnswer
+    from mastaba_storage_swift.account import Account
 
 
 class SwiftStorage(HTTPStorage):
@@ -21,47 +25,91 @@ class SwiftStorage(HTTPStorage):
 
     Args:
         container: name of the container.
-        public_url: URL of the account.
-        client: HTTP client of the server.
-        tokens: tokens of the account.
+        account: account of the container.
+        environment: NETWORK_TIMEOUT and SSL_NO_VERIFY.
     """
 
     name = "swift"
     container_field: ClassVar[str | None] = "container_name"
 
-    def __init__(self, container: str, public_url: str, client: HTTPClient, tokens: Tokens) -> None:
-        super().__init__(container, client)
-        self._base = f"{public_url.rstrip('/')}/{quote(container, safe='')}"
-        self._tokens = tokens
+    def __init__(self, container: str, account: Account, environment: Environment) -> None:
+        from mastaba.storage.http_client import HTTPClient
+
+        self._account = account
+        self._url = account.url().rstrip("/")
+        url = f"{self._url}/{quote(container, safe='')}"
+        super().__init__(container, HTTPClient.from_environment(url, environment))
+        self._connections = PerProcess(threading.local)
 
     @classmethod
     def open(cls, container: str, environment: Environment) -> Self:
-        credentials = Credentials.from_environment(environment)
-        tokens = shared_tokens(
-            credentials,
-            environment.text("SWIFT_TOKEN_FILE") or None,
-            network_timeout(environment),
-            not environment.flag("SSL_NO_VERIFY"),
-        )
-        tokens.get()  # so that invalid credentials are reported at once, not with the first tile
-        url = environment.text("SWIFT_PUBLICURL") or _DEFAULT_URL
-        return cls(container, url, HTTPClient.from_environment(url, environment), tokens)
+        from mastaba_storage_swift.account import shared_account
+
+        account = shared_account(environment)
+        account.token()  # so that invalid credentials are reported at once
+        return cls(container, account, environment)
 
     def send(
         self, method: str, key: str, headers: dict[str, str], limit: int | None = None
     ) -> HTTPAnswer:
-        token = self._tokens.get()
+        token = self._account.token()
         answer = self._send(method, key, headers, token, limit)
         # If the server refuses a fresh token, access is denied. Requesting another token each
         # time would only add load.
         if answer.status == 401 or (
-            answer.status in (400, 403) and not self._tokens.is_fresh(token)
+            answer.status in (400, 403) and not self._account.is_fresh(token)
         ):
-            answer = self._send(method, key, headers, self._tokens.renew(token), limit)
+            answer = self._send(method, key, headers, self._account.renew(token), limit)
         return answer
+
+    def close(self) -> None:
+        super().close()
+        self._connections.drop()
 
     def _send(
         self, method: str, key: str, headers: dict[str, str], token: str, limit: int | None
     ) -> HTTPAnswer:
-        url = f"{self._base}/{quoted_key(key)}"
-        return self.client.request(method, url, {**headers, "X-Auth-Token": token}, limit=limit)
+        # swiftclient normalises segments of dots, which belong to the name of the object.
+        if "Range" in headers or "%2E" in quoted_key(key):
+            return super().send(method, key, {**headers, "X-Auth-Token": token}, limit)
+        return self._send_with_swiftclient(method, key, headers, token, limit)
+
+    def _send_with_swiftclient(
+        self, method: str, key: str, headers: dict[str, str], token: str, limit: int | None
+    ) -> HTTPAnswer:
+        from swiftclient.client import ClientException, Connection
+        from urllib3 import HTTPHeaderDict
+        from urllib3.exceptions import HTTPError
+
+        from mastaba.storage.http_client import HTTPAnswer, failure_reason
+
+        own = self._connections.get()  # of this thread
+        if not hasattr(own, "connection"):
+            verify = self._account.verify
+            own.connection = Connection(
+                retries=0,  # the storage pool repeats failed reads of every driver
+                insecure=not verify,
+                cacert=verify if isinstance(verify, str) else None,
+                timeout=self._account.timeout,
+            )
+        connection = own.connection
+        connection.url, connection.token = self._url, token
+        body = b""
+        try:
+            if method == "HEAD":
+                found = connection.head_object(self.container, key, headers)
+            else:
+                found, stream = connection.get_object(
+                    self.container, key, resp_chunk_size=limit, headers=headers
+                )
+                if limit is None or int(found.get("content-length", 0)) <= limit:
+                    body = stream.read(limit)
+                stream.close()
+        except ClientException as error:
+            if error.http_status is None:
+                raise NoResponseError(f"{self._url} does not answer: {error}") from error
+            return HTTPAnswer(error.http_status, error.http_response_headers or {}, b"")
+        except (OSError, HTTPError) as error:
+            reason = failure_reason(error)
+            raise NoResponseError(f"{self._url} does not answer: {reason}") from error
+        return HTTPAnswer(200, HTTPHeaderDict(found), body)

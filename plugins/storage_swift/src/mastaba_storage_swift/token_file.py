@@ -28,7 +28,7 @@ def read_token(path: str) -> str | None:
         logger.warning("MASTABA_SWIFT_TOKEN_FILE: cannot read %s: %s", path, reason_of(error))
         return None
     token = line[len(_HEADER) :].strip() if line.lower().startswith(_HEADER.lower()) else line
-    # It becomes a header of a request: nothing else may get into that.
+    # The token becomes a request header, which must not contain anything else.
     is_token = token.isascii() and token.isprintable() and " " not in token
     return token if token and is_token else None
 

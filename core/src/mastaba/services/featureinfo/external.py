@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 
 from mastaba import __version__
 from mastaba.environment import Environment
-from mastaba.errors import RequestError
+from mastaba.errors import NoResponseError, RequestError
 from mastaba.model.layer import FeatureInfo
 
 if TYPE_CHECKING:
@@ -61,17 +61,16 @@ class ExternalWMS:
         Raises:
             UpstreamError: there is no response, or it reports a failure.
         """
-        from mastaba.services.featureinfo.fetch import FetchError
-
         try:
-            fetched = self._fetcher.get(_url(info, info_format, query))
-        except FetchError as error:
+            answer = self._fetcher.get(_url(info, info_format, query))
+        except NoResponseError as error:
             logger.warning("GetFeatureInfo: %s", error)
             raise UpstreamError("the upstream server does not answer") from None
-        if not 200 <= fetched.status <= 299:
-            logger.warning("GetFeatureInfo: %s answers %d", info.url, fetched.status)
+        if not 200 <= answer.status <= 299:
+            logger.warning("GetFeatureInfo: %s answers %d", info.url, answer.status)
             raise UpstreamError("the upstream server reports an error")
-        return ExternalAnswer(fetched.body, _media_type(fetched.content_type) or info_format)
+        media_type = _media_type(answer.headers.get("Content-Type", ""))
+        return ExternalAnswer(answer.body, media_type or info_format)
 
 
 def _media_type(content_type: str) -> str | None:

@@ -1,0 +1,266 @@
+"""The HTTP client for object storages, forwarded queries and checks of public addresses."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
+
+import urllib3
+from urllib3.exceptions import HTTPError, InsecureRequestWarning, ProtocolError
+from urllib3.util import make_headers, parse_url
+
+from mastaba.errors import NoResponseError, reason_of
+from mastaba.storage.per_process import PerProcess
+
+if TYPE_CHECKING:
+    from mastaba.environment import Environment
+
+DEFAULT_TIMEOUT: Final = 30
+
+_CONNECTIONS: Final = 64
+_MAX_ERROR_BODY: Final = 256 * 1024
+# Longer numbers are not sizes, and Python refuses to convert very long ones.
+_SIZE: Final = re.compile(r"[0-9]{1,19}")
+
+
+@dataclass(frozen=True, slots=True)
+class HTTPAnswer:
+    """Status, headers (case-insensitive) and body of a response."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def announced_size(self) -> int | None:
+        """Bytes of the body according to Content-Length; None if unknown."""
+        size = self.headers.get("Content-Length", "")
+        return int(size) if _SIZE.fullmatch(size) else None
+
+    @property
+    def size(self) -> int:
+        """Bytes of the body, even if it was not read."""
+        return max(len(self.body), self.announced_size or 0)
+
+
+class HTTPClient:
+    """Sends requests to one server, over keep-alive connections shared by all threads.
+
+    No request is repeated, and no redirect is followed. The variables HTTP_PROXY, HTTPS_PROXY
+    and NO_PROXY determine the proxy.
+
+    Args:
+        url: URL of the server.
+        timeout: seconds to connect, and between two pieces of a response; None for no limit.
+        verify: whether to verify the server's certificate.
+
+    Attributes:
+        path: path of the URL, without a slash at its end.
+
+    Raises:
+        NoResponseError: the URL is not an HTTP or HTTPS URL.
+    """
+
+    def __init__(self, url: str, timeout: float | None, *, verify: bool = True) -> None:
+        try:
+            parts = urlsplit(url)
+            port = f":{parts.port}" if parts.port is not None else ""
+        except ValueError as error:
+            raise NoResponseError(f"{url!r} is not a URL: {error}") from error
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise NoResponseError(f"{url!r} is not an HTTP URL")
+        # Without user information, which may contain a password.
+        self._host = parts.netloc.rpartition("@")[2].removesuffix(port) + port
+        self._scheme = parts.scheme
+        self.path = parts.path.rstrip("/")
+        self._timeout = timeout
+        self._verify = verify
+        self._pool = PerProcess(lambda: self._open_pool(_CONNECTIONS, timeout))
+        if not verify:
+            urllib3.disable_warnings(InsecureRequestWarning)
+
+    @classmethod
+    def from_environment(cls, url: str, environment: Environment) -> HTTPClient:
+        """Create a client from the variables NETWORK_TIMEOUT and SSL_NO_VERIFY."""
+        verify = not environment.flag("SSL_NO_VERIFY")
+        return cls(url, network_timeout(environment), verify=verify)
+
+    def request(
+        self,
+        method: str,
+        target: str,
+        headers: Mapping[str, str],
+        limit: int | None = None,
+        seconds: float | None = None,
+    ) -> HTTPAnswer:
+        """Send one request and return the response.
+
+        Args:
+            target: path and query.
+            limit: maximum bytes of the body to read; a body that announces more is not read.
+            seconds: limit for the whole exchange, which then has its own connection; None for
+                no limit.
+
+        Raises:
+            NoResponseError: the response is missing, incomplete or too late.
+        """
+        try:
+            if seconds is None:
+                return self._exchange(self._pool.get(), method, target, headers, limit)
+            timeout = seconds if self._timeout is None else min(self._timeout, seconds)
+            pool = self._open_pool(1, timeout)
+            with _deadline(pool, seconds):
+                return self._exchange(pool, method, target, headers, limit)
+        except (HTTPError, OSError) as error:
+            raise NoResponseError(
+                f"{self._scheme}://{self._host} does not answer: {failure_reason(error)}"
+            ) from error
+
+    def close(self) -> None:
+        pool = self._pool.drop()
+        if pool is not None:
+            pool.close()
+
+    def _exchange(
+        self,
+        pool: urllib3.HTTPConnectionPool,
+        method: str,
+        target: str,
+        headers: Mapping[str, str],
+        limit: int | None,
+    ) -> HTTPAnswer:
+        if pool.proxy is not None and self._scheme == "http":
+            target = f"http://{self._host}{target}"
+        response = pool.urlopen(
+            method,
+            target,
+            headers=headers,
+            retries=False,
+            redirect=False,
+            preload_content=False,
+            assert_same_host=False,
+        )
+        try:
+            answer = HTTPAnswer(response.status, response.headers, b"")
+            if answer.status >= 300:
+                limit = _MAX_ERROR_BODY
+            elif limit is not None and (answer.announced_size or 0) > limit:
+                response.close()
+                return answer
+            data = response.read(limit, decode_content=False)
+            if limit is not None and len(data) < limit and response.length_remaining:
+                raise ProtocolError("the response is truncated")
+        except BaseException:
+            response.close()
+            raise
+        if limit is not None and len(data) >= limit:
+            response.close()  # unread data makes the connection unusable
+        else:
+            response.release_conn()
+        return HTTPAnswer(answer.status, answer.headers, data)
+
+    def _open_pool(self, size: int, timeout: float | None) -> urllib3.HTTPConnectionPool:
+        settings: dict[str, Any] = {
+            "maxsize": size,
+            "timeout": urllib3.Timeout(connect=timeout, read=timeout),
+            "ssl_context": _tls_context(self._verify) if self._scheme == "https" else None,
+        }
+        proxy = "" if proxy_bypass(self._host) else getproxies().get(self._scheme, "")
+        manager = urllib3.PoolManager(**settings)
+        if proxy:
+            credentials = parse_url(proxy).auth
+            headers = make_headers(proxy_basic_auth=credentials) if credentials else None
+            manager = urllib3.ProxyManager(proxy, proxy_headers=headers, **settings)
+        return manager.connection_from_url(f"{self._scheme}://{self._host}")
+
+
+def network_timeout(environment: Environment) -> int | None:
+    """Return the timeout of connections and reads in seconds; None for no limit.
+
+    NETWORK_TIMEOUT=0 means no limit. If the variable is unset, there is a default limit, because
+    a store that hangs would otherwise block every thread that reads from it.
+    """
+    timeout = environment.integer("NETWORK_TIMEOUT", DEFAULT_TIMEOUT)
+    return timeout if timeout > 0 else None
+
+
+def certificate_authorities() -> str | None:
+    """Return the file of the system's certificate authorities; None if there is none.
+
+    For libraries that otherwise trust a list of their own.
+    """
+    paths = ssl.get_default_verify_paths()
+    debian = os.path.join(paths.capath or "", "ca-certificates.crt")
+    return paths.cafile or (debian if os.path.isfile(debian) else None)
+
+
+def failure_reason(error: Exception) -> str:
+    """Return why a request failed, from an error of urllib3 or of a library based on it."""
+    cause: Exception | None = error
+    while cause is not None:
+        error = cause
+        # The libraries keep the original error in different places.
+        places = (error.__cause__, getattr(error, "reason", None), *error.args, error.__context__)
+        cause = next((place for place in places if isinstance(place, Exception)), None)
+    if isinstance(error, TimeoutError | urllib3.exceptions.TimeoutError):
+        return "no response in time"
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return (
+            f"the certificate is not accepted: {error.verify_message} "
+            "(MASTABA_SSL_NO_VERIFY=1 accepts any certificate)"
+        )
+    return reason_of(error) or type(error).__name__
+
+
+@lru_cache(maxsize=2)
+def _tls_context(verify: bool) -> ssl.SSLContext:
+    # Loading all CA certificates takes longer than many responses.
+    context = ssl.create_default_context()
+    if not verify:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+@contextmanager
+def _deadline(pool: urllib3.HTTPConnectionPool, seconds: float) -> Iterator[None]:
+    """Shut down the connection of a pool after some time.
+
+    The timeout of a socket restarts with each byte, so it does not stop a slow trickle.
+    """
+    make = pool.ConnectionCls
+    opened: list[Any] = []
+
+    def connection(**settings: Any) -> Any:
+        opened.append(make(**settings))
+        return opened[-1]
+
+    def cut() -> None:
+        for each in opened:
+            with suppress(OSError, AttributeError):
+                each.sock.shutdown(socket.SHUT_RDWR)
+
+    pool.ConnectionCls = connection  # type: ignore[assignment]
+    end = time.monotonic() + seconds
+    timer = threading.Timer(seconds, cut)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        pool.close()
+    # A truncated response looks complete if it ends with the connection.
+    if time.monotonic() >= end:
+        raise TimeoutError

@@ -1,0 +1,147 @@
+"""A storage that repeats failed reads, counts reads and records their duration."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, NoReturn, TypeVar
+
+from mastaba import trace
+from mastaba.errors import ObjectNotFoundError, StorageError, StorageUnavailableError
+from mastaba.storage.base import ByteRange, ObjectRead, ObjectStat, Storage
+from mastaba.storage.retry import CircuitBreaker, RetryPolicy
+
+if TYPE_CHECKING:
+    from mastaba.environment import Environment
+
+logger = logging.getLogger(__name__)
+
+R = TypeVar("R")
+
+
+class DriverCounts:
+    """Counts for all containers of one driver since the start of this process.
+
+    Attributes:
+        reads: number of reads, including failed ones; repeated attempts are one read.
+        errors: number of failed reads; an absent object is not a failure.
+    """
+
+    def __init__(self) -> None:
+        self.reads = 0
+        self.errors = 0
+
+
+class StorageCounts:
+    """Counts of each driver by its name."""
+
+    def __init__(self) -> None:
+        self.drivers: dict[str, DriverCounts] = {}
+
+
+class ManagedStorage(Storage):
+    """Wrapper of an open storage. Only reads from remote storages are repeated.
+
+    An absent object or denied access is a response, not a failure.
+
+    Args:
+        storage: the wrapped storage.
+        policy: number and timing of attempts.
+        counts: where reads are counted; None if they are not.
+    """
+
+    def __init__(
+        self, storage: Storage, policy: RetryPolicy, counts: StorageCounts | None = None
+    ) -> None:
+        super().__init__(storage.container)
+        # Drivers define these as class attributes.
+        vars(self).update(
+            name=storage.name,
+            container_field=storage.container_field,
+            is_remote=storage.is_remote,
+        )
+        self._storage = storage
+        self._policy = policy
+        self._breaker = CircuitBreaker(storage.full_name, policy.failures, policy.pause)
+        self._counts: DriverCounts | None = None
+        if counts is not None:
+            self.count(counts)
+
+    @property
+    def full_name(self) -> str:
+        return self._storage.full_name
+
+    @property
+    def is_suspended(self) -> bool:
+        return self._breaker.is_open
+
+    @classmethod
+    def open(cls, container: str, environment: Environment) -> NoReturn:
+        raise TypeError("a ManagedStorage wraps an open storage")
+
+    def count(self, counts: StorageCounts) -> None:
+        """Start to count and time reads."""
+        self._counts = counts.drivers.setdefault(self.name, DriverCounts())
+
+    def read(
+        self, key: str, byte_range: ByteRange | None = None, version: str | None = None
+    ) -> ObjectRead:
+        return self._read(key, lambda: self._storage.read(key, byte_range, version))
+
+    def read_ranges(
+        self, key: str, byte_ranges: Sequence[ByteRange], version: str | None = None
+    ) -> list[ObjectRead]:
+        return self._read(key, lambda: self._storage.read_ranges(key, byte_ranges, version))
+
+    def stat(self, key: str) -> ObjectStat:
+        return self._attempt(key, lambda: self._storage.stat(key))
+
+    def exists(self, key: str) -> bool:
+        return self._attempt(key, lambda: self._storage.exists(key))
+
+    def close(self) -> None:
+        self._storage.close()
+
+    def _read(self, key: str, call: Callable[[], R]) -> R:
+        counts = self._counts
+        if counts is None:
+            return self._attempt(key, call)
+        counts.reads += 1
+        notes = trace.current()
+        begin = time.perf_counter()
+        try:
+            return self._attempt(key, call)
+        except StorageError as error:
+            if not isinstance(error, ObjectNotFoundError):
+                counts.errors += 1
+            raise
+        finally:
+            if notes is not None:
+                notes.add("read", time.perf_counter() - begin)
+
+    def _attempt(self, key: str, call: Callable[[], R]) -> R:
+        if not self.is_remote:
+            return call()
+        attempts = self._policy.attempts
+        for attempt in range(1, attempts + 1):
+            self._breaker.check(key)
+            try:
+                result = call()
+            except StorageUnavailableError as error:
+                # One unreadable object must not open the circuit for all others.
+                if error.answered:
+                    self._breaker.answered()
+                else:
+                    self._breaker.failed(error)
+                if attempt == attempts:
+                    raise
+                logger.warning("attempt %d of %d failed: %s", attempt, attempts, error)
+                time.sleep(self._policy.wait)
+            except StorageError:
+                self._breaker.answered()
+                raise
+            else:
+                self._breaker.answered()
+                return result
+        raise AssertionError("unreachable: the last attempt returns or raises")
