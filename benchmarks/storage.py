@@ -15,6 +15,8 @@ from multiprocessing.connection import Connection
 from types import SimpleNamespace
 from typing import Any, cast
 
+from swiftclient.client import Connection as SwiftConnection
+
 from mastaba.environment import Environment
 from mastaba.model.pyramid import Level
 from mastaba.plugins.manager import Plugins
@@ -22,6 +24,7 @@ from mastaba.slab.index_cache import IndexCache
 from mastaba.slab.layout import PrefixLayout
 from mastaba.slab.plan import read_tiles
 from mastaba.slab.reader import LevelReader
+from mastaba.storage.base import ByteRange
 from mastaba.storage.pool import StoragePool
 from mastaba_conformance.object_server import (
     SWIFT_PASSWORD,
@@ -30,6 +33,10 @@ from mastaba_conformance.object_server import (
     ObjectServer,
 )
 from mastaba_conformance.slab_writer import build_slab
+from mastaba_storage_s3.clusters import find_cluster
+from mastaba_storage_s3.storage import S3Storage
+from mastaba_storage_swift.account import shared_account
+from mastaba_storage_swift.storage import SwiftStorage
 
 SIDE = 16
 TILE = 20 * 1024
@@ -52,6 +59,15 @@ def main() -> int:
             for case, function in _cases(store.reader_maker(name)).items():
                 requests, wall, cpu = _measure(store, function, arguments.rounds)
                 print(f"{name:8} {case:28} {requests:8g} {wall * 1e3:8.1f} {cpu * 1e3:8.2f}")
+        store.set_latency(0)
+        print("\nCPU time of one range read, without latency; interleaved")
+        reads = store.range_reads()
+        times: dict[str, list[float]] = {case: [] for case in reads}
+        for _ in range(arguments.rounds):
+            for case, function in reads.items():
+                times[case].append(_measure(store, function, 20)[2])
+        for case, measured in times.items():
+            print(f"{case:37} {statistics.median(measured) * 1e3:8.2f} ms")
     return 0
 
 
@@ -110,13 +126,40 @@ class _Store:
             "MASTABA_SWIFT_USER": user,
             "MASTABA_SWIFT_PASSWD": SWIFT_PASSWORD,
         }
-        self._pool = StoragePool(Plugins().storages, Environment(variables))
+        self._environment = Environment(variables)
+        self._pool = StoragePool(Plugins().storages, self._environment)
         return self
 
     def __exit__(self, *exc_info: object) -> None:
         self._pool.close()
         self._connection.send(None)
         self._process.join()
+
+    def set_latency(self, seconds: float) -> None:
+        self._connection.send(seconds)
+        self._connection.recv()
+
+    def range_reads(self) -> dict[str, Callable[[], object]]:
+        """Return range reads of one tile by the drivers, and by the libraries that they use."""
+        header = f"bytes=4096-{4096 + TILE - 1}"
+        s3 = S3Storage.open("maps", self._environment)
+        _, cluster = find_cluster(self._environment, "maps")
+        account = shared_account(self._environment)
+        connection = SwiftConnection(preauthurl=account.url(), preauthtoken=account.token())
+        swift = SwiftStorage.open("maps", self._environment)
+        wanted = ByteRange(4096, TILE)
+        return {
+            "s3": lambda: s3.read("P_0_0", wanted),
+            "s3 with boto3": lambda: (
+                cluster.client.get()
+                .get_object(Bucket="maps", Key="P_0_0", Range=header)["Body"]
+                .read()
+            ),
+            "swift": lambda: swift.read("P_0_0", wanted),
+            "swift with python-swiftclient": lambda: connection.get_object(
+                "maps", "P_0_0", headers={"Range": header}
+            ),
+        }
 
     def requests(self) -> int:
         """Return the number of requests so far."""
@@ -140,7 +183,9 @@ def _serve(connection: Connection[Any, Any], latency: float) -> None:
                 server.put("maps", f"P_{slab_col}_{slab_row}", slab)
         server.faults = Faults(latency=latency)
         connection.send(server.url)
-        while connection.recv() is not None:
+        while (message := connection.recv()) is not None:
+            if isinstance(message, float | int):
+                server.faults = Faults(latency=message)
             connection.send(len(server.requests))
 
 
