@@ -17,7 +17,7 @@ from mastaba.errors import (
 from mastaba.plugins.manager import Plugins
 from mastaba.storage.base import ByteRange
 from mastaba.storage.pool import StoragePool
-from mastaba_conformance.object_server import ObjectServer
+from mastaba_conformance.object_server import Faults, ObjectServer
 from mastaba_storage_s3.storage import S3Storage
 
 SECRET = "a-secret-that-must-not-be-shown"
@@ -220,6 +220,15 @@ def test_self_signed_certificate_is_refused_and_the_message_names_the_remedy(
     with pytest.raises(StorageUnavailableError):
         open_bucket(tls_server, SSL_NO_VERIFY="0").read("k")
     assert open_bucket(tls_server, SSL_NO_VERIFY="1").read("k").data == b"data"
+
+
+def test_truncated_objects_are_reported(server: ObjectServer) -> None:
+    server.put("maps", "k", b"0123456789")
+    storage = open_bucket(server)
+    server.faults = Faults(truncations=1)
+    for byte_range in (None, ByteRange(0, 10)):
+        with pytest.raises(StorageUnavailableError):
+            storage.read("k", byte_range)
 
 
 @pytest.mark.parametrize("status", [301, 400, 418, 500, 503, 429])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mastaba.environment import Environment
-from mastaba.errors import AccessDeniedError, StorageError
+from mastaba.errors import AccessDeniedError, StorageError, StorageUnavailableError
 from mastaba.storage.base import ByteRange
 from mastaba_conformance.object_server import (
     APPLICATION_ID,
@@ -13,6 +13,7 @@ from mastaba_conformance.object_server import (
     PROJECT_ID,
     SWIFT_PASSWORD,
     SWIFT_USER,
+    Faults,
     ObjectServer,
 )
 from mastaba_storage_swift.storage import SwiftStorage
@@ -63,6 +64,14 @@ def test_tiles_are_read_and_an_expired_token_is_replaced(
     server.forget_tokens()
     assert storage.read("k", ByteRange(2, 3)).data == b"234"
     assert server.count("GET", "/auth/") + server.count("POST", "/v3/") == 2
+
+
+def test_truncated_objects_are_reported(server: ObjectServer, variables: dict[str, str]) -> None:
+    storage = SwiftStorage.open("maps", Environment(variables))
+    server.faults = Faults(truncations=1)
+    for byte_range in (None, ByteRange(0, 10)):
+        with pytest.raises(StorageUnavailableError):
+            storage.read("k", byte_range)
 
 
 def test_refused_credentials_are_reported(

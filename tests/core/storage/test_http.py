@@ -69,6 +69,11 @@ def test_body_that_is_too_large_is_not_read_to_its_end(monkeypatch: pytest.Monke
         OneAnswer(HTTPAnswer(200, {}, b"1234")).read("key")
 
 
+def test_truncated_object_is_an_error() -> None:
+    with pytest.raises(StorageUnavailableError, match="truncated"):
+        OneAnswer(HTTPAnswer(200, {"Content-Length": "5"}, b"1234")).read("key")
+
+
 SIZE = 400_000_000
 # What the two ends of a connection on this machine hold before the server notices anything.
 IN_FLIGHT = 32_000_000

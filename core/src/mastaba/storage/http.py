@@ -79,6 +79,8 @@ class HTTPStorage(Storage):
             self._check_range(answer, byte_range, key)
         elif answer.size > MAX_WHOLE:
             raise self._error(StorageError, key, "the object is too large to be read as a whole")
+        elif answer.size > len(answer.body):
+            raise self._error(StorageUnavailableError, key, "the response is truncated")
         return ObjectRead(answer.body, found, _modified(answer))
 
     def stat(self, key: str) -> ObjectStat:

@@ -108,6 +108,7 @@ class S3Storage(HTTPStorage):
             HTTPClientError,
             IncompleteReadError,
         )
+        from botocore.parsers import ResponseParserError
 
         from mastaba.storage.http_client import HTTPAnswer, failure_reason
 
@@ -120,12 +121,18 @@ class S3Storage(HTTPStorage):
             found = (client.head_object if method == "HEAD" else client.get_object)(**arguments)
             if method == "GET":
                 with found["Body"] as stream:
-                    if limit is None or found["ContentLength"] <= limit:
-                        body = stream.read()
+                    if limit is None or found.get("ContentLength", 0) <= limit:
+                        body = stream.read(limit)
         except ClientError as error:
             found, code = error.response, error.response["Error"].get("Code") or ""
             body = b"" if code.isdigit() else b"<Code>%s</Code>" % code.encode()
-        except (ConnectionError, HTTPClientError, IncompleteReadError) as error:
+        except (
+            ConnectionError,
+            HTTPClientError,
+            IncompleteReadError,
+            ResponseParserError,
+            ValueError,
+        ) as error:
             raise NoResponseError(
                 f"{self._cluster.url} does not answer: {failure_reason(error)}"
             ) from error

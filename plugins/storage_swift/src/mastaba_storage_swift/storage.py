@@ -7,6 +7,7 @@ read is sent by the HTTP client of the core, because it happens for every tile (
 from __future__ import annotations
 
 import threading
+from contextlib import closing
 from typing import TYPE_CHECKING, ClassVar, Self
 from urllib.parse import quote
 
@@ -94,17 +95,18 @@ class SwiftStorage(HTTPStorage):
             )
         connection = own.connection
         connection.url, connection.token = self._url, token
-        body = b""
         try:
             if method == "HEAD":
                 found = connection.head_object(self.container, key, headers)
-            else:
-                found, stream = connection.get_object(
-                    self.container, key, resp_chunk_size=limit, headers=headers
-                )
-                if limit is None or int(found.get("content-length", 0)) <= limit:
-                    body = stream.read(limit)
-                stream.close()
+                return HTTPAnswer(200, HTTPHeaderDict(found), b"")
+            found, stream = connection.get_object(
+                self.container, key, resp_chunk_size=limit, headers=headers
+            )
+            with closing(stream):
+                answer = HTTPAnswer(200, HTTPHeaderDict(found), b"")
+                if limit is None or (answer.announced_size or 0) <= limit:
+                    answer = HTTPAnswer(200, answer.headers, stream.read(limit))
+            return answer
         except ClientException as error:
             if error.http_status is None:
                 raise NoResponseError(f"{self._url} does not answer: {error}") from error
@@ -112,4 +114,3 @@ class SwiftStorage(HTTPStorage):
         except (OSError, HTTPError) as error:
             reason = failure_reason(error)
             raise NoResponseError(f"{self._url} does not answer: {reason}") from error
-        return HTTPAnswer(200, HTTPHeaderDict(found), body)
