@@ -55,7 +55,7 @@ MAX_PACKAGES = 12
 LIBRARIES = {
     "flup": {"mastaba.server.fastcgi", "mastaba.server.records"},
     "httptools": {"mastaba.server.http"},
-    "jsonschema": {"mastaba.config"},
+    "jsonschema_rs": {"mastaba.config.schema"},
     "yaml": {"mastaba.config"},
     "pluggy": {"mastaba", "mastaba.plugins"},
     # GeoTIFF has to write a CRS in the words of EPSG.
@@ -236,7 +236,7 @@ def test_library_lives_in_its_place(library: str, places: set[str], core: list[I
 def test_tile_path_decodes_draws_and_dispatches_nothing(module: str, core: list[Import]) -> None:
     imports = [found for found in core if found.importer == module]
     assert imports
-    heavy = {"numpy", "PIL", "yaml", "jsonschema", "pluggy", "pyproj", "lxml", "xml", "re"}
+    heavy = {"numpy", "PIL", "yaml", "jsonschema_rs", "pluggy", "pyproj", "lxml", "xml", "re"}
     assert [str(found) for found in imports if found.imported.split(".")[0] in heavy] == []
     parts = {part_of(found.imported) for found in imports if found.imported.startswith("mastaba.")}
     assert parts.isdisjoint({"config", "plugins", "encoding", "testing"})

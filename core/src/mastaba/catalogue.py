@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
 
 from mastaba.model.layer import Layer
 from mastaba.model.settings import MapLimits, ServiceSettings, Settings
@@ -12,6 +14,9 @@ from mastaba.model.tile_matrix_set import TileMatrixSet
 from mastaba.slab.index_cache import IndexCache
 from mastaba.slab.reader import LevelReader
 from mastaba.storage.pool import StoragePool
+
+LoadedLayer = tuple[Layer, Mapping[str, LevelReader]]
+"""A layer, and the reader of each of its levels by tile matrix identifier."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,3 +50,12 @@ class Catalogue:
     missing_layers: frozenset[str] = frozenset()
     outdated_layers: frozenset[str] = frozenset()
     map_limits: MapLimits = field(default_factory=MapLimits)
+
+
+def in_order(loaded: Mapping[str, LoadedLayer]) -> dict[str, Any]:
+    """Return the attributes ``layers`` and ``readers`` of a catalogue."""
+    ordered = sorted(loaded.items(), key=lambda item: item[0].encode())
+    return {
+        "layers": MappingProxyType({key: layer for key, (layer, _) in ordered}),
+        "readers": MappingProxyType({key: readers for key, (_, readers) in ordered}),
+    }

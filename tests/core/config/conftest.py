@@ -47,11 +47,13 @@ class Sample(Service):
 class WMS(Sample):
     name: ClassVar[str] = "wms"
     title: ClassVar[str] = "WMS service"
+    is_raster_only: ClassVar[bool] = True
 
 
 class WMTS(Sample):
     name: ClassVar[str] = "wmts"
     title: ClassVar[str] = "WMTS service"
+    is_raster_only: ClassVar[bool] = True
 
 
 class _Plugin:

@@ -204,7 +204,7 @@ ERRORS: list[tuple[str, str, Any, str, str]] = [
     (PYRAMID, f"{LEVEL}.id", REMOVED, f"{LEVEL}.id", "missing"),
     (PYRAMID, f"{LEVEL}.id", 4, f"{LEVEL}.id", "text"),
     (PYRAMID, f"{LEVEL}.id", "40", f"{LEVEL}.id", "40"),
-    (PYRAMID, f"{LEVEL}.id", "3", "$.levels[2].id", "twice"),
+    (PYRAMID, f"{LEVEL}.id", "3", "$.levels[2].id", "duplicate"),
     (PYRAMID, f"{LEVEL}.tiles_per_width", 0, f"{LEVEL}.tiles_per_width", "small"),
     (PYRAMID, f"{LEVEL}.tiles_per_height", 10**6, f"{LEVEL}.tiles_per_height", "large"),
     (PYRAMID, f"{LEVEL}.tile_limits", REMOVED, f"{LEVEL}.tile_limits", "missing"),
@@ -241,7 +241,7 @@ ERRORS: list[tuple[str, str, Any, str, str]] = [
     (TMS, "$.keywords", "k", "$.keywords", "list"),
     (TMS, "$.tileMatrices", REMOVED, "$.tileMatrices", "missing"),
     (TMS, "$.tileMatrices", [], "$.tileMatrices", "at least 1"),
-    (TMS, "$.tileMatrices[1].id", "0", "$.tileMatrices[1].id", "twice"),
+    (TMS, "$.tileMatrices[1].id", "0", "$.tileMatrices[1].id", "duplicate"),
     (TMS, "$.tileMatrices[1].cellSize", 0, "$.tileMatrices[1].cellSize", "small"),
     (TMS, "$.tileMatrices[1].cellSize", "1", "$.tileMatrices[1].cellSize", "number"),
     (TMS, "$.tileMatrices[1].tileWidth", 0, "$.tileMatrices[1].tileWidth", "small"),
@@ -289,8 +289,8 @@ WARNINGS: list[tuple[str, str, Any, str, str]] = [
     (LAYER, "$.attribution", "me", "$.attribution", "default"),
     (LAYER, "$.wms.authorized", True, "$.wms.authorized", "unknown"),
     (LAYER, "$.opacity", 1, "$.opacity", "unknown"),
-    (LAYER, "$.extra_crs[0]", "EPSG:1", "$.extra_crs[0]", "not known"),
-    (LAYER, "$.extra_crs[0]", "EPSG:32733", "$.extra_crs[0]", "place"),
+    (LAYER, "$.extra_crs[0]", "EPSG:1", "$.extra_crs[0]", "unknown"),
+    (LAYER, "$.extra_crs[0]", "EPSG:32733", "$.extra_crs[0]", "area of use"),
     (PYRAMID, "$.levels[0].colour", 1, "$.levels[0].colour", "unknown"),
     (
         PYRAMID,
@@ -301,7 +301,7 @@ WARNINGS: list[tuple[str, str, Any, str, str]] = [
     ),
     (TMS, "$.wellKnownScaleSet", "x", "$.wellKnownScaleSet", "unknown"),
     (STYLE, "$.sharpen", {}, "$.sharpen", "unknown"),
-    (STYLE, "$.palette.colours[0].value", 0, "$.palette.colours[1].value", "twice"),
+    (STYLE, "$.palette.colours[0].value", 0, "$.palette.colours[1].value", "duplicate"),
 ]
 
 # Faults of a style; its layer goes on without it.

@@ -333,14 +333,14 @@ def load(tmp_path: Path, document: dict[str, Any]) -> tuple[ServicesConfig | Non
     file.write_text(json.dumps(document), encoding="utf-8")
     pool = StoragePool(plugins.storages, Environment({}))
     path = ResourcePath("file", "", str(file))
-    return load_services(path, plugins, DocumentReader(pool, faults), faults, "a test"), faults
+    return load_services(path, plugins, DocumentReader(pool, plugins, faults), "a test"), faults
 
 
 def test_a_file_of_generation_6_is_used_with_a_warning(tmp_path: Path) -> None:
     document = {key: value for key, value in OFFICE.items() if key != "crs_equivalences"}
     config, faults = load(tmp_path, document)
     assert config is not None
-    assert config.default_style == "plain"
+    assert config.settings.default_style == "plain"
     assert config.settings.contact.city == "Lyon"
     assert config.settings.map.max_width == 4096
     assert config.settings.tile_reprojection is True

@@ -8,8 +8,6 @@ from typing import Any, Generic, TypeVar
 
 from mastaba.config.documents import DocumentReader, started_at
 from mastaba.config.faults import Faults
-from mastaba.config.schema import SchemaValidator
-from mastaba.storage.path import ResourcePath
 
 T = TypeVar("T")
 
@@ -21,7 +19,7 @@ class Book(Generic[T]):
 
     Args:
         directory: path as configured; a trailing slash is dropped.
-        kind: kind of resource, for messages.
+        kind: name of the schema.
         make: creates the resource from identifier, validated document and file name; if the
             document cannot be used, it records why and returns None.
         known: resources loaded earlier, which are not read again.
@@ -31,18 +29,14 @@ class Book(Generic[T]):
         self,
         directory: str,
         kind: str,
-        validator: SchemaValidator,
         make: Callable[[str, dict[str, Any], str, Faults], T | None],
         reader: DocumentReader,
-        faults: Faults,
-        known: Mapping[str, T] = MappingProxyType({}),
+        known: Mapping[str, T],
     ) -> None:
-        self._directory = directory.removesuffix("/") or "/"
+        self._directory = directory.rstrip("/")
         self._kind = kind
-        self._validator = validator
         self._make = make
         self._reader = reader
-        self._faults = faults
         self._loaded: dict[str, T | None] = dict(known)
 
     @property
@@ -63,35 +57,30 @@ class Book(Generic[T]):
         return self._loaded[identifier]
 
     def _load(self, identifier: str, named_by: str) -> T | None:
+        reader, kind = self._reader, self._kind.replace("_", " ")
         if not identifier or any(c in identifier for c in '<>/\\"') or not identifier.isprintable():
-            self._faults.error(
-                self._directory,
+            reader.faults.error(
+                self._directory or "/",
                 "$",
-                f"{identifier!r} cannot be the name of a {self._kind}; it is used by {named_by}",
+                f"{identifier!r} cannot be the name of a {kind}; it is used by {named_by}",
                 "rename it",
             )
             return None
-        base = f"{self._directory.removesuffix('/')}/{identifier}"
+        base = f"{self._directory}/{identifier}"
         for suffix in _SUFFIXES:
-            try:
-                path = ResourcePath.parse(base + suffix)
-            except ValueError as error:
-                self._faults.error(base, "$", str(error), "correct the configured directory")
+            path = reader.path(base + suffix, base, "$")
+            if path is None:
                 return None
-            if self._reader.exists(path):
-                break
-        else:
-            self._faults.error(
-                base,
-                "$",
-                f"there is no such {self._kind}; it is named by {named_by}{started_at(base)}",
-                f"add {base}.json, or correct the name",
-            )
-            return None
-        document = self._reader.document(path, named_by)
-        if document is None:
-            return None
-        document = self._validator.validate(document, str(path), self._faults)
-        return (
-            None if document is None else self._make(identifier, document, str(path), self._faults)
+            if reader.exists(path):
+                document = reader.document(path, named_by)
+                document = reader.validated(document, self._kind, str(path))
+                if document is None:
+                    return None
+                return self._make(identifier, document, str(path), reader.faults)
+        reader.faults.error(
+            base,
+            "$",
+            f"there is no such {kind}; it is named by {named_by}{started_at(base)}",
+            f"add {base}.json, or correct the name",
         )
+        return None

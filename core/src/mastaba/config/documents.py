@@ -13,13 +13,14 @@ from typing import Any, Final
 import yaml
 
 from mastaba.config.faults import Faults
+from mastaba.config.schema import SchemaValidator
 from mastaba.errors import AccessDeniedError, MastabaError, ObjectNotFoundError, reason_of
+from mastaba.plugins.manager import Plugins
 from mastaba.storage.base import ByteRange
 from mastaba.storage.path import ResourcePath
 from mastaba.storage.pool import StoragePool
 
 _MAX_SIZE: Final = 64 * 1024 * 1024
-_TOO_LARGE: Final = "is larger than 64 MiB"
 _MAX_DEPTH: Final = 64
 _LARGEST: Final = sys.float_info.max
 _MAX_DIGITS: Final = 1000
@@ -41,9 +42,12 @@ def read_local_text(file: str) -> str:
     with open(descriptor, "rb") as stream:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise OSError(errno.EINVAL, "it is not a regular file")
-        data = stream.read(_MAX_SIZE + 1)
+        return _decoded(stream.read(_MAX_SIZE + 1))
+
+
+def _decoded(data: bytes) -> str:
     if len(data) > _MAX_SIZE:
-        raise ValueError(_TOO_LARGE)
+        raise ValueError("is larger than 64 MiB")
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -73,44 +77,47 @@ class DocumentReader:
     The argument ``named_by`` is the key or line, and the file, that name the document.
     """
 
-    def __init__(self, pool: StoragePool, faults: Faults) -> None:
+    def __init__(self, pool: StoragePool, plugins: Plugins, faults: Faults) -> None:
+        self.faults = faults
         self._pool = pool
-        self._faults = faults
+        self._plugins = plugins
+        self._validators: dict[str, SchemaValidator] = {}
+
+    def path(self, text: str, file: str, at: str) -> ResourcePath | None:
+        """Parse a path; return None after recording an error at a place in a file."""
+        try:
+            return ResourcePath.parse(text)
+        except ValueError as error:
+            self.faults.error(file, at, str(error), "correct the path")
+            return None
 
     def text(self, path: ResourcePath, named_by: str, *, may_be_empty: bool = False) -> str | None:
         """Return the text of a file or object, or None after recording why not."""
         try:
             data = self._pool.read_full(path, may_be_empty=True)
+            if not data and not may_be_empty:
+                reason, remedy = f"is empty; it is named by {named_by}", "write the file again"
+                reason += started_at(str(path))
+            elif self._is_tiff(path, named_by, data):
+                return None
+            else:
+                return _decoded(data)
         except ObjectNotFoundError:
             reason = f"does not exist; it is named by {named_by}{started_at(str(path))}"
-            self._faults.error(str(path), "$", reason, "correct the path, or add the file")
-            return None
+            remedy = "correct the path, or add the file"
         except MastabaError as error:
-            if not self._is_tiff(path, named_by):
-                reason = f"{error}; it is named by {named_by}"
-                remedy = (
-                    "set the variables, or correct the access rights"
-                    if isinstance(error, AccessDeniedError)
-                    else "correct the path, or make it readable for the server"
-                )
-                self._faults.error(str(path), "$", reason, remedy)
-            return None
-        if not data and not may_be_empty:
-            reason = f"is empty; it is named by {named_by}{started_at(str(path))}"
-            self._faults.error(str(path), "$", reason, "write the file again")
-            return None
-        if data.startswith(_TIFF_MAGICS) and self._is_tiff(path, named_by):
-            return None
-        if len(data) > _MAX_SIZE:
-            self._faults.error(str(path), "$", _TOO_LARGE)
-            return None
-        try:
-            return data.decode("utf-8-sig")
-        except UnicodeDecodeError as error:
-            self._faults.error(
-                str(path), "$", f"is not UTF-8 text (byte {error.start})", "save it as UTF-8"
+            if self._is_tiff(path, named_by):
+                return None
+            reason = f"{error}; it is named by {named_by}"
+            remedy = (
+                "set the variables, or correct the access rights"
+                if isinstance(error, AccessDeniedError)
+                else "correct the path, or make it readable for the server"
             )
-            return None
+        except ValueError as error:
+            reason, remedy = str(error), "write it as UTF-8 text"
+        self.faults.error(str(path), "$", reason, remedy)
+        return None
 
     def exists(self, path: ResourcePath) -> bool:
         """Return whether an object exists; True if unreachable, since reading it reports why."""
@@ -119,16 +126,21 @@ class DocumentReader:
         except MastabaError:
             return True
 
-    def _is_tiff(self, path: ResourcePath, named_by: str) -> bool:
-        """Return whether an object is an image instead of a document; record this."""
-        try:
-            storage = self._pool.open(path.storage, path.container)
-            start = storage.read(path.key, ByteRange(0, 4)).data
-        except MastabaError:
-            return False
+    def _is_tiff(self, path: ResourcePath, named_by: str, start: bytes | None = None) -> bool:
+        """Return whether an object is an image instead of a document; record this.
+
+        Args:
+            start: its first bytes, if they have been read.
+        """
+        if start is None:
+            try:
+                storage = self._pool.open(path.storage, path.container)
+                start = storage.read(path.key, ByteRange(0, 4)).data
+            except MastabaError:
+                return False
         if not start.startswith(_TIFF_MAGICS):
             return False
-        self._faults.error(
+        self.faults.error(
             str(path),
             "$",
             "is a TIFF image (a GeoTIFF or a slab), not a JSON document; it is named by "
@@ -140,7 +152,20 @@ class DocumentReader:
     def document(self, path: ResourcePath, named_by: str) -> Any:
         """Return the parsed document without nulls, or None after recording why not."""
         text = self.text(path, named_by)
-        return None if text is None else parse_document(text, str(path), self._faults)
+        return None if text is None else parse_document(text, str(path), self.faults)
+
+    def validated(self, document: Any, kind: str, file: str) -> dict[str, Any] | None:
+        """Return a valid document, or None after recording its errors.
+
+        Args:
+            document: a parsed document, or None; it may be modified.
+            kind: name of its schema.
+        """
+        if document is None:
+            return None
+        if kind not in self._validators:
+            self._validators[kind] = SchemaValidator(kind, self._plugins)
+        return self._validators[kind].validate(document, file, self.faults)
 
 
 def parse_document(text: str, file: str, faults: Faults) -> Any:
@@ -148,39 +173,36 @@ def parse_document(text: str, file: str, faults: Faults) -> Any:
 
     ``null`` counts as absent everywhere: such members are removed.
     """
+    path, remedy = "$", "correct it"
     try:
-        if not text.strip():
-            raise _UnfitValueError("$", "is empty")
         if file.lower().endswith((".yaml", ".yml")):
             parsed = yaml.load(text, _YAML_LOADER)  # noqa: S506 - one of the safe loaders
-        else:
+        elif text.strip():
             parsed = json.loads(text, parse_constant=_refuse_constant, parse_int=_whole_number)
-        if parsed is None:  # ``null``, or YAML with only comments
-            raise _UnfitValueError("$", "is empty")
-        return _cleaned(parsed, "$", 0, {})
+        else:
+            parsed = None
+        if parsed is not None:
+            return _cleaned(parsed, "$", 0, {})
+        reason = "is empty"
     except json.JSONDecodeError as error:
-        faults.error(
-            file,
-            "$",
-            f"is not valid JSON: {error.msg} at line {error.lineno}, column {error.colno}",
-            "correct it, or name the file .yaml if it is YAML",
-        )
+        reason = f"is not valid JSON: {error.msg} at line {error.lineno}, column {error.colno}"
+        remedy = "correct it, or name the file .yaml if it is YAML"
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         place = f" at line {mark.line + 1}, column {mark.column + 1}" if mark else ""
-        problem = getattr(error, "problem", None) or "not readable"
-        faults.error(file, "$", f"is not valid YAML: {problem}{place}", "correct it")
-    except _UnfitValueError as error:
-        faults.error(file, error.path, str(error), "correct it")
+        reason = f"is not valid YAML: {getattr(error, 'problem', None) or 'not readable'}{place}"
+    except _InvalidValueError as error:
+        path, reason = error.path, str(error)
     except RecursionError:
-        faults.error(file, "$", _TOO_DEEP, "correct it")
+        reason = _TOO_DEEP
     except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError) as error:
         # YAML scalar constructors raise various errors, as for ``!!bool perhaps``.
-        faults.error(file, "$", f"cannot be read: {error}", "correct it")
+        reason = f"cannot be read: {error}"
+    faults.error(file, path, reason, remedy)
     return None
 
 
-class _UnfitValueError(ValueError):
+class _InvalidValueError(ValueError):
     """A value that is invalid in every configuration."""
 
     def __init__(self, path: str, reason: str) -> None:
@@ -196,7 +218,7 @@ def _whole_number(digits: str) -> int:
 
 
 def _refuse_constant(name: str) -> Any:
-    raise ValueError(f"{name} is not a number of JSON")
+    raise ValueError(f"{name} is not a JSON number")
 
 
 def _cleaned(value: Any, path: str, depth: int, done: dict[int, Any]) -> Any:
@@ -208,24 +230,24 @@ def _cleaned(value: Any, path: str, depth: int, done: dict[int, Any]) -> Any:
         done: results for the containers visited so far: YAML aliases may name one many times.
 
     Raises:
-        _UnfitValueError: the value, or a value inside it, is invalid.
+        _InvalidValueError: the value, or a value inside it, is invalid.
     """
     if isinstance(value, str):
         if not value.isascii() and _SURROGATES.search(value):
-            raise _UnfitValueError(path, "has half of a surrogate pair, which is no character")
+            raise _InvalidValueError(path, "contains an unpaired surrogate")
         return value
     if isinstance(value, int | float):
         if not -_LARGEST <= value <= _LARGEST:
-            raise _UnfitValueError(path, "is a number that is too large, or none")
+            raise _InvalidValueError(path, "is too large, or not a number")
         return value
     if not isinstance(value, dict | list):
         return value
     if depth == _MAX_DEPTH:
-        raise _UnfitValueError("$", _TOO_DEEP)
+        raise _InvalidValueError("$", _TOO_DEEP)
     if id(value) in done:
         found = done[id(value)]
         if found is None:
-            raise _UnfitValueError(path, "contains itself")
+            raise _InvalidValueError(path, "contains itself")
         return found
     done[id(value)] = None
     cleaned: Any

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Final
 from urllib.parse import parse_qsl
 
+from mastaba.catalogue import Catalogue, LoadedLayer
 from mastaba.config.book import Book
 from mastaba.config.documents import DocumentReader
 from mastaba.config.faults import Faults
-from mastaba.config.pyramids import PyramidLoader, SlabPlace, StoredPyramid
-from mastaba.config.schema import SchemaValidator, json_path
+from mastaba.config.pyramids import PyramidLoader, SlabPlace, coarse_to_fine
+from mastaba.config.server import ServerConfig
 from mastaba.config.services import load_metadata
+from mastaba.config.styles import make_style
+from mastaba.config.tile_matrix_sets import make_tile_matrix_set
 from mastaba.model.bbox import BoundingBox
 from mastaba.model.crs import CRS, WGS84, geographic_bbox, is_known_crs
 from mastaba.model.extent import pyramid_bbox
@@ -22,21 +24,19 @@ from mastaba.model.pyramid import Level, Pyramid
 from mastaba.model.settings import Settings
 from mastaba.model.style import Style
 from mastaba.model.tile_matrix_set import TileMatrixSet
+from mastaba.plugins.manager import Plugins
 from mastaba.slab.index_cache import IndexCache
-from mastaba.slab.reader import LevelReader
 from mastaba.storage.path import ResourcePath
+from mastaba.storage.pool import StoragePool
 
 _ONE_CHANNEL: Final = frozenset(("estompage", "pente", "exposition", "terrainrgb"))
-_RASTER_ONLY: Final = frozenset(("wms", "wmts"))
 
 # A blank tile is an ordinary response.
 _MISSING_TILE_STATUS: Final = {"404": 404, "204": 204, "blank": 200}
 
-LoadedLayer = tuple[Layer, Mapping[str, LevelReader]]
-
 
 def read_layer_list(
-    path: ResourcePath, reader: DocumentReader, faults: Faults, named_by: str
+    path: ResourcePath, reader: DocumentReader, named_by: str
 ) -> dict[str, tuple[ResourcePath, str]] | None:
     """Return the path of each layer descriptor and the line that names it, by layer identifier.
 
@@ -54,76 +54,75 @@ def read_layer_list(
         line = line.strip()
         if not line or line.startswith("#"):
             continue
-        try:
-            layer_path = ResourcePath.parse(line)
-        except ValueError as error:
-            faults.error(str(path), f"line {number}", str(error), "correct the path")
+        layer_path = reader.path(line, str(path), f"line {number}")
+        if layer_path is None:
             continue
         other, _ = paths.setdefault(layer_path.stem, (layer_path, f"line {number} of {path}"))
         if other is not layer_path:
-            faults.error(
+            reader.faults.error(
                 str(path),
                 f"line {number}",
-                f"the layer {layer_path.stem!r} is listed before, as {other}, which is used",
+                f"duplicate layer {layer_path.stem!r}; {other}, listed before, is used",
                 "rename one of the descriptors",
             )
     return paths
 
 
 class LayerLoader:
-    """Loader of layers from descriptors.
+    """Loader of layers from descriptors, and of the tile matrix sets and styles that they name.
 
     Args:
+        server: location of styles and tile matrix sets.
         settings: from services.json.
+        known: catalogue whose tile matrix sets and styles are not read again.
     """
 
     def __init__(
         self,
+        server: ServerConfig,
+        plugins: Plugins,
         settings: Settings,
-        pyramids: PyramidLoader,
-        styles: Book[Style],
-        tile_matrix_sets: Book[TileMatrixSet],
-        validator: SchemaValidator,
+        pool: StoragePool,
         indices: IndexCache,
-        faults: Faults,
+        reader: DocumentReader,
+        known: Catalogue | None = None,
     ) -> None:
+        self.tile_matrix_sets: Book[TileMatrixSet] = Book(
+            server.tile_matrix_sets,
+            "tile_matrix_set",
+            make_tile_matrix_set,
+            reader,
+            known.tile_matrix_sets if known else {},
+        )
+        self.styles: Book[Style] = Book(
+            server.styles, "style", make_style, reader, known.styles if known else {}
+        )
+        self._pyramids = PyramidLoader(self.tile_matrix_sets, reader, pool)
+        self._installed = plugins.services.keys()
+        self._raster_only = frozenset(
+            name for name, service in plugins.services.items() if service.is_raster_only
+        )
         self._settings = settings
-        self._default_style = settings.default_style
-        self._pyramids = pyramids
-        self._styles = styles
-        self._tile_matrix_sets = tile_matrix_sets
-        self._validator = validator
         self._indices = indices
-        self._faults = faults
+        self._reader = reader
+        self._faults = reader.faults
 
     def load(self, identifier: str, document: Any, file: str) -> LoadedLayer | None:
-        """Return a layer and the readers of its levels, or None after recording a problem."""
-        document = self._validator.validate(document, file, self._faults)
-        named = self._check_identifier(identifier, file)
-        if document is None or not named:
+        """Return a layer and the readers of its levels, or None after recording a problem.
+
+        Args:
+            document: parsed descriptor, or None if that failed; it may be modified.
+        """
+        hidden = self._switched_off(document)
+        document = self._reader.validated(document, "layer", file)
+        if document is None or not _check_identifier(identifier, file, self._faults):
             return None
         composed = self._compose(document["pyramids"], file)
         if composed is None:
             return None
         pyramid, places = composed
-        crs = pyramid.tile_matrix_set.crs
         try:
-            if "bbox" in document:
-                corners = document["bbox"]
-                geographic = BoundingBox(
-                    *(float(corners[side]) for side in ("west", "south", "east", "north"))
-                )
-                if geographic.xmin > geographic.xmax or geographic.ymin > geographic.ymax:
-                    raise ValueError(
-                        "its west is east of its east, or its south north of its north"
-                    )
-                native = WGS84.transform_bbox(geographic, crs)
-                pyramid = _narrowed(pyramid, native, f"{file}: $.bbox")
-            else:
-                native = pyramid_bbox(pyramid)
-                geographic = geographic_bbox(native, crs)
-            if not native.is_finite:
-                raise ValueError("its coordinates are too large")
+            pyramid, native, geographic = _extent(document.get("bbox"), pyramid, file)
         except ValueError as error:
             self._faults.error(
                 file,
@@ -135,6 +134,7 @@ class LayerLoader:
         styles = self._layer_styles(document, pyramid, file)
         if styles is None:
             return None
+        resampling = document.get("resampling", "lanczos")
         layer = Layer(
             id=identifier,
             title=document["title"],
@@ -143,11 +143,11 @@ class LayerLoader:
             native_bbox=native,
             geographic_bbox=geographic,
             styles=styles,
-            hidden_from=_hidden_from(document, pyramid),
+            hidden_from=hidden | self._raster_only if pyramid.format.is_vector else hidden,
             keywords=tuple(document.get("keywords", ())),
             metadata=tuple(load_metadata(entry) for entry in document.get("metadata", ())),
             attribution=_attribution(document.get("attribution")),
-            resampling=_resampling(document.get("resampling", "lanczos_2")),
+            resampling="lanczos_2" if resampling == "lanczos" else resampling,
             extra_crs=self._extra_crs(document, geographic, file),
             extra_tile_matrix_sets=self._extra_sets(document, pyramid, file),
             feature_info=_feature_info(document.get("get_feature_info"), pyramid),
@@ -160,23 +160,19 @@ class LayerLoader:
         }
         return layer, MappingProxyType(readers)
 
-    def _check_identifier(self, identifier: str, file: str) -> bool:
-        if not identifier or any(c in '<>"/' or not c.isprintable() for c in identifier):
-            self._faults.error(
-                file,
-                "$",
-                f"{identifier!r} cannot be the identifier of a layer",
-                'rename the file: no <, >, ", / nor control characters',
-            )
-            return False
-        if "," in identifier:
-            self._faults.warning(
-                file,
-                "$",
-                f"the layer {identifier!r} cannot be named in a WMS request",
-                "rename the file: no comma",
-            )
-        return True
+    def _switched_off(self, document: Any) -> frozenset[str]:
+        """Return the services that do not publish a layer.
+
+        The switches of services that are not installed are removed from the descriptor.
+        """
+        hidden = set()
+        for name, section in list(document.items()) if isinstance(document, dict) else ():
+            is_enabled = section.get("enabled") if isinstance(section, dict) else None
+            if is_enabled is False:
+                hidden.add(name)
+            if isinstance(is_enabled, bool) and name not in self._installed:
+                del document[name]
+        return frozenset(hidden)
 
     def _compose(
         self, entries: list[dict[str, str]], file: str
@@ -187,40 +183,34 @@ class LayerLoader:
         first: Pyramid | None = None
         usable = True
         for position, entry in enumerate(entries):
-            at = json_path(["pyramids", position])
-            stored = self._load_pyramid(entry["path"], f"{at}.path", file)
+            at = f"$.pyramids[{position}]"
+            path = self._reader.path(entry["path"], file, f"{at}.path")
+            # Problems of the descriptor are recorded once, for the descriptor itself.
+            named_by = f"pyramids[{position}].path of {file}"
+            stored = None if path is None else self._pyramids.load(path, named_by)
             if stored is None:
                 usable = False
                 continue
             first = first or stored.pyramid
-            problem = _mismatch(first, stored.pyramid) or _bad_range(entry, stored.pyramid)
+            problem = _mismatch(first, stored.pyramid)
             if problem is None:
-                for level in _range(entry, stored.pyramid):
-                    identifier = level.matrix.id
-                    if identifier in levels:
-                        problem = f"the level {identifier!r} is taken from an earlier pyramid"
-                        break
-                    levels[identifier] = level
-                    places[identifier] = stored.places[identifier]
+                try:
+                    for level in _range(entry, stored.pyramid):
+                        identifier = level.matrix.id
+                        if identifier in levels:
+                            raise ValueError(
+                                f"the level {identifier!r} is taken from an earlier pyramid"
+                            )
+                        levels[identifier] = level
+                        places[identifier] = stored.places[identifier]
+                except ValueError as error:
+                    problem = str(error)
             if problem is not None:
                 self._faults.error(file, at, problem, "correct the pyramid or its levels")
                 usable = False
         if not usable or first is None:
             return None
-        ordered = sorted(levels.values(), key=lambda level: -level.matrix.cell_size)
-        return (
-            replace(first, levels=MappingProxyType({level.matrix.id: level for level in ordered})),
-            places,
-        )
-
-    def _load_pyramid(self, text: str, at: str, file: str) -> StoredPyramid | None:
-        try:
-            path = ResourcePath.parse(text)
-        except ValueError as error:
-            self._faults.error(file, at, str(error), "correct the path")
-            return None
-        # Problems are recorded once, for the descriptor itself.
-        return self._pyramids.load(path, f"{at.removeprefix('$.')} of {file}")
+        return replace(first, levels=coarse_to_fine(levels)), places
 
     def _layer_styles(
         self, document: dict[str, Any], pyramid: Pyramid, file: str
@@ -230,7 +220,7 @@ class LayerLoader:
             return ()
         found: dict[str, Style] = {}
         for position, identifier in enumerate(document.get("styles", ())):
-            style = self._styles.get(identifier, f"styles[{position}] of {file}")
+            style = self.styles.get(identifier, f"styles[{position}] of {file}")
             if style is None:  # already recorded
                 continue
             problem = _unusable(style, pyramid)
@@ -239,15 +229,14 @@ class LayerLoader:
             else:
                 self._faults.warning(
                     file,
-                    json_path(["styles", position]),
+                    f"$.styles[{position}]",
                     f"the style {identifier!r} {problem}, it is skipped",
                     "remove it from the list, or correct the style",
                 )
         if found:
             return tuple(found.values())
-        default = self._styles.get(
-            self._default_style, f"global.default_style of services.json, for {file}"
-        )
+        name = self._settings.default_style
+        default = self.styles.get(name, f"global.default_style of services.json, for {file}")
         if default is None:
             return None
         problem = _unusable(default, pyramid)
@@ -255,7 +244,7 @@ class LayerLoader:
             self._faults.error(
                 file,
                 "$.styles",
-                f"no style is usable, and the default style {self._default_style!r} {problem}",
+                f"no style is usable, and the default style {name!r} {problem}",
                 "name a style in styles, or correct global.default_style of services.json",
             )
             return None
@@ -265,15 +254,15 @@ class LayerLoader:
         """Return the codes that PROJ knows and whose area of use meets the layer."""
         codes: dict[str, None] = {}
         for position, code in enumerate(document.get("extra_crs", ())):
-            problem, remedy = "is not known", "write AUTHORITY:CODE, as in EPSG:3857"
+            problem, remedy = "is unknown", "write AUTHORITY:CODE, as in EPSG:3857"
             if is_known_crs(code):
                 if CRS.from_code(code).area_of_use.intersection(bbox) is not None:
                     codes[code.upper()] = None
                     continue
-                problem, remedy = "is not made for the place of this layer", "remove it"
+                problem, remedy = "has an area of use that does not meet the layer", "remove it"
             self._faults.warning(
                 file,
-                json_path(["extra_crs", position]),
+                f"$.extra_crs[{position}]",
                 f"the CRS {code!r} {problem}, it is skipped",
                 remedy,
             )
@@ -288,12 +277,59 @@ class LayerLoader:
         for position, identifier in enumerate(document.get("extra_tilematrixsets", ())):
             if identifier == pyramid.tile_matrix_set.id:
                 continue
-            tile_matrix_set = self._tile_matrix_sets.get(
+            tile_matrix_set = self.tile_matrix_sets.get(
                 identifier, f"extra_tilematrixsets[{position}] of {file}"
             )
             if tile_matrix_set is not None:
                 found[identifier] = tile_matrix_set
         return tuple(found.values())
+
+
+def _check_identifier(identifier: str, file: str, faults: Faults) -> bool:
+    if not identifier or any(c in '<>"/' or not c.isprintable() for c in identifier):
+        faults.error(
+            file,
+            "$",
+            f"{identifier!r} cannot be the identifier of a layer",
+            'rename the file: no <, >, ", / or control characters',
+        )
+        return False
+    if "," in identifier:
+        faults.warning(
+            file,
+            "$",
+            f"the layer {identifier!r} cannot be named in a WMS request",
+            "rename the file: no comma",
+        )
+    return True
+
+
+def _extent(
+    bbox: dict[str, float] | None, pyramid: Pyramid, file: str
+) -> tuple[Pyramid, BoundingBox, BoundingBox]:
+    """Return the pyramid inside the configured box, and its native and geographic box.
+
+    Args:
+        bbox: WGS 84 degrees, as in the descriptor.
+
+    Raises:
+        ValueError: the box is invalid, or contains no tile of a level.
+    """
+    crs = pyramid.tile_matrix_set.crs
+    if bbox is None:
+        native = pyramid_bbox(pyramid)
+        geographic = geographic_bbox(native, crs)
+    else:
+        geographic = BoundingBox(
+            *(float(bbox[side]) for side in ("west", "south", "east", "north"))
+        )
+        if geographic.xmin > geographic.xmax or geographic.ymin > geographic.ymax:
+            raise ValueError("its west is east of its east, or its south north of its north")
+        native = WGS84.transform_bbox(geographic, crs)
+        pyramid = _narrowed(pyramid, native, f"{file}: $.bbox")
+    if not native.is_finite:
+        raise ValueError("its coordinates are too large")
+    return pyramid, native, geographic
 
 
 def _mismatch(first: Pyramid, other: Pyramid) -> str | None:
@@ -309,24 +345,26 @@ def _mismatch(first: Pyramid, other: Pyramid) -> str | None:
         ]
     for word, one, two in pairs:
         if one != two:
-            return f"its {word} {two} is not that of the first pyramid, {one}"
-    return None
-
-
-def _bad_range(entry: dict[str, str], pyramid: Pyramid) -> str | None:
-    for key in ("bottom_level", "top_level"):
-        if entry[key] not in pyramid.levels:
-            known = ", ".join(pyramid.levels)
-            return f"{key} {entry[key]!r} is no level of {pyramid.name} (levels: {known})"
-    bottom = pyramid.levels[entry["bottom_level"]].matrix.cell_size
-    if bottom > pyramid.levels[entry["top_level"]].matrix.cell_size:
-        return "bottom_level is coarser than top_level"
+            return f"its {word} {two} differs from that of the first pyramid, {one}"
     return None
 
 
 def _range(entry: dict[str, str], pyramid: Pyramid) -> list[Level]:
+    """Return the levels from bottom_level to top_level.
+
+    Raises:
+        ValueError: there are none.
+    """
+    for key in ("bottom_level", "top_level"):
+        if entry[key] not in pyramid.levels:
+            known = ", ".join(pyramid.levels)
+            raise ValueError(
+                f"{key} {entry[key]!r} is not a level of {pyramid.name} (levels: {known})"
+            )
     finest = pyramid.levels[entry["bottom_level"]].matrix.cell_size
     coarsest = pyramid.levels[entry["top_level"]].matrix.cell_size
+    if finest > coarsest:
+        raise ValueError("bottom_level is coarser than top_level")
     return [
         level for level in pyramid.levels.values() if finest <= level.matrix.cell_size <= coarsest
     ]
@@ -346,7 +384,7 @@ def _narrowed(pyramid: Pyramid, bbox: BoundingBox, named_by: str) -> Pyramid:
         limits = level.matrix.limits_of(bbox)
         common = None if limits is None else limits.intersection(level.limits)
         if common is None:
-            raise ValueError(f"no tile of level {identifier} lies in it")
+            raise ValueError(f"it contains no tile of level {identifier}")
         if common != level.limits:
             level = replace(level, limits=common, limits_from=named_by)
         levels[identifier] = level
@@ -364,15 +402,6 @@ def _unusable(style: Style, pyramid: Pyramid) -> str | None:
     return None
 
 
-def _hidden_from(document: dict[str, Any], pyramid: Pyramid) -> frozenset[str]:
-    hidden = {
-        name
-        for name, section in document.items()
-        if isinstance(section, dict) and section.get("enabled") is False
-    }
-    return frozenset(hidden | _RASTER_ONLY if pyramid.format.is_vector else hidden)
-
-
 def _attribution(document: dict[str, Any] | None) -> Attribution | None:
     if document is None:
         return None
@@ -382,10 +411,6 @@ def _attribution(document: dict[str, Any] | None) -> Attribution | None:
         document["url"],
         logo and Logo(logo["format"], logo["url"], int(logo["width"]), int(logo["height"])),
     )
-
-
-def _resampling(name: str) -> str:
-    return "lanczos_2" if name == "lanczos" else name
 
 
 def _feature_info(document: dict[str, str] | None, pyramid: Pyramid) -> FeatureInfo | None:

@@ -6,12 +6,11 @@ import contextlib
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from mastaba.catalogue import Catalogue
+from mastaba.catalogue import Catalogue, LoadedLayer, in_order
 from mastaba.config.documents import DocumentReader
 from mastaba.config.faults import Faults
 from mastaba.config.kept_layers import kept_layers
-from mastaba.config.layer_books import open_layer_books
-from mastaba.config.layers import LayerLoader, LoadedLayer, read_layer_list
+from mastaba.config.layers import LayerLoader, read_layer_list
 from mastaba.config.server import ServerConfig
 from mastaba.config.services import ServicesConfig, load_services
 from mastaba.environment import Environment
@@ -42,12 +41,11 @@ def load_catalogue(
         previous: catalogue published now, None at the start.
     """
     pool = StoragePool(plugins.storages, environment)
-    reader = DocumentReader(pool, faults)
+    reader = DocumentReader(pool, plugins, faults)
     services = load_services(
         ResourcePath("file", "", server.services),
         plugins,
         reader,
-        faults,
         f"configurations.services of {server.file}",
     )
     known = services or ServicesConfig(Settings(), {})
@@ -56,41 +54,39 @@ def load_catalogue(
         pool.measure()
     kind = MeasuredIndexCache if is_traced else IndexCache
     indices = kind(server.cache_size, server.cache_validity)
-    books = open_layer_books(server, plugins, known.settings, pool, indices, faults)
+    loader = LayerLoader(server, plugins, known.settings, pool, indices, reader)
+    paths = _layer_paths(server, reader)
     kept = _kept_layers(known.services, plugins, faults)
-    layers = _load_layers(server, kept, books.layers, reader, faults)
-    if services is None or layers is None:
+    layers: dict[str, LoadedLayer | None] = {}
+    for identifier, (path, named_by) in {**(paths or {}), **kept}.items():
+        document = reader.document(path, named_by)
+        layers[identifier] = loader.load(identifier, document, str(path))
+    if services is None or paths is None:
         pool.close()
         return None
     faulty = frozenset(name for name, layer in layers.items() if layer is None)
-    outdated = faulty & previous.layers.keys() if previous is not None else frozenset()
     loaded = {name: layer for name, layer in layers.items() if layer is not None}
+    outdated = {}
     if previous is not None:
-        loaded |= {name: _as_it_was(previous, name, pool, indices) for name in outdated}
-    ordered = sorted(loaded.items(), key=lambda item: item[0].encode())
-    kept_layers = [loaded[name][0] for name in outdated]
+        for name in faulty & previous.layers.keys():
+            outdated[name] = _as_it_was(previous, name, pool, indices)
+    old_layers = [layer for layer, _ in outdated.values()]
+    old_sets = {layer.pyramid.tile_matrix_set for layer in old_layers}
+    old_styles = {style.id: style for layer in old_layers for style in layer.styles}
     return Catalogue(
         settings=services.settings,
         services=MappingProxyType(services.services),
-        layers=MappingProxyType({name: layer for name, (layer, _) in ordered}),
-        readers=MappingProxyType({name: readers for name, (_, readers) in ordered}),
         tile_matrix_sets=MappingProxyType(
-            {
-                layer.pyramid.tile_matrix_set.id: layer.pyramid.tile_matrix_set
-                for layer in kept_layers
-            }
-            | dict(books.tile_matrix_sets.loaded)
+            {old.id: old for old in old_sets} | dict(loader.tile_matrix_sets.loaded)
         ),
-        styles=MappingProxyType(
-            {style.id: style for layer in kept_layers for style in layer.styles}
-            | dict(books.styles.loaded)
-        ),
+        styles=MappingProxyType(old_styles | dict(loader.styles.loaded)),
         storages=pool,
         indices=indices,
         decoded_tiles_size=server.decoded_tiles_size,
-        missing_layers=faulty - outdated,
-        outdated_layers=outdated,
+        missing_layers=faulty - outdated.keys(),
+        outdated_layers=frozenset(outdated),
         map_limits=server.map_limits,
+        **in_order(loaded | outdated),
     )
 
 
@@ -110,45 +106,25 @@ def _as_it_was(
     return previous.layers[name], MappingProxyType(readers)
 
 
-def _load_layers(
-    server: ServerConfig,
-    kept: Mapping[str, tuple[ResourcePath, str]],
-    loader: LayerLoader,
-    reader: DocumentReader,
-    faults: Faults,
-) -> dict[str, LoadedLayer | None] | None:
-    """Return the listed layers and those that services keep, by identifier.
-
-    A layer with an error is None. The result is None if the list cannot be read.
-
-    Args:
-        kept: path of each descriptor and what names it; these replace listed ones.
-    """
-    paths: dict[str, tuple[ResourcePath, str]] = {}
-    if server.layers is not None:
-        try:
-            list_path = ResourcePath.parse(server.layers)
-        except ValueError as error:
-            faults.error(server.file, "$.configurations.layers", str(error), "correct the path")
-            return None
-        named_by = f"configurations.layers of {server.file}"
-        listed = read_layer_list(list_path, reader, faults, named_by)
-        if listed is None:
-            return None
-        paths = listed
-    loaded: dict[str, LoadedLayer | None] = {}
-    for identifier, (layer_path, named_by) in {**paths, **kept}.items():
-        document = reader.document(layer_path, named_by)
-        loaded[identifier] = (
-            None if document is None else loader.load(identifier, document, str(layer_path))
-        )
-    return loaded
+def _layer_paths(
+    server: ServerConfig, reader: DocumentReader
+) -> dict[str, tuple[ResourcePath, str]] | None:
+    """Return the listed descriptors and what names them, by layer; None if that fails."""
+    if server.layers is None:
+        return {}
+    path = reader.path(server.layers, server.file, "$.configurations.layers")
+    if path is None:
+        return None
+    return read_layer_list(path, reader, f"configurations.layers of {server.file}")
 
 
 def _kept_layers(
     services: Mapping[str, ServiceSettings], plugins: Plugins, faults: Faults
 ) -> dict[str, tuple[ResourcePath, str]]:
-    """Return the descriptors in service directories and what names them, by layer."""
+    """Return the descriptors in service directories and what names them, by layer.
+
+    These replace listed ones.
+    """
     found: dict[str, tuple[ResourcePath, str]] = {}
     for name, settings in services.items():
         directory = plugins.services[name].layer_directory(settings)

@@ -6,12 +6,11 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any
 
 from mastaba.config.book import Book
 from mastaba.config.documents import DocumentReader
 from mastaba.config.faults import Faults
-from mastaba.config.schema import SchemaValidator, json_path
 from mastaba.errors import MastabaError
 from mastaba.model.format import TILE_FORMATS, TileFormat
 from mastaba.model.pyramid import Attribute, Level, Pyramid, RasterSpecification, Table
@@ -22,8 +21,6 @@ from mastaba.slab.reader import LevelReader
 from mastaba.storage.base import Storage
 from mastaba.storage.path import ResourcePath
 from mastaba.storage.pool import StoragePool
-
-_VECTOR: Final = "TIFF_PBF_MVT"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,18 +47,12 @@ class PyramidLoader:
     """Loader of descriptors; each is loaded once, however many layers use it."""
 
     def __init__(
-        self,
-        tile_matrix_sets: Book[TileMatrixSet],
-        validator: SchemaValidator,
-        reader: DocumentReader,
-        pool: StoragePool,
-        faults: Faults,
+        self, tile_matrix_sets: Book[TileMatrixSet], reader: DocumentReader, pool: StoragePool
     ) -> None:
         self._tile_matrix_sets = tile_matrix_sets
-        self._validator = validator
         self._reader = reader
         self._pool = pool
-        self._faults = faults
+        self._faults = reader.faults
         self._loaded: dict[ResourcePath, StoredPyramid | None] = {}
 
     def load(self, path: ResourcePath, named_by: str) -> StoredPyramid | None:
@@ -76,11 +67,9 @@ class PyramidLoader:
 
     def _load(self, path: ResourcePath, named_by: str) -> StoredPyramid | None:
         document, file = self._reader.document(path, named_by), str(path)
-        if document is None:
-            return None
-        if isinstance(document, dict) and document.get("format") == _VECTOR:
+        if isinstance(document, dict) and document.get("format") == "TIFF_PBF_MVT":
             document.pop("raster_specifications", None)  # ignored there, valid or not
-        document = self._validator.validate(document, file, self._faults)
+        document = self._reader.validated(document, "pyramid", file)
         if document is None:
             return None
         tile_format = TILE_FORMATS[document["format"]]
@@ -98,11 +87,10 @@ class PyramidLoader:
         places: dict[str, SlabPlace] = {}
         usable = True
         for position, entry in enumerate(document["levels"]):
-            identifier = entry["id"]
-            at = json_path(["levels", position])
+            identifier, at = entry["id"], f"$.levels[{position}]"
             if identifier in levels:
                 self._faults.error(
-                    file, f"{at}.id", f"the level {identifier!r} stands there twice", "remove one"
+                    file, f"{at}.id", f"duplicate level {identifier!r}", "remove one of them"
                 )
                 usable = False
                 continue
@@ -114,15 +102,16 @@ class PyramidLoader:
                 levels[identifier], places[identifier] = level, place
         if not usable:
             return None
-        ordered = sorted(levels.values(), key=lambda level: -level.matrix.cell_size)
-        pyramid = Pyramid(
-            name=path.stem,
-            tile_matrix_set=tile_matrix_set,
-            format=tile_format,
-            raster=raster,
-            levels=MappingProxyType({level.matrix.id: level for level in ordered}),
+        return StoredPyramid(
+            Pyramid(
+                name=path.stem,
+                tile_matrix_set=tile_matrix_set,
+                format=tile_format,
+                raster=raster,
+                levels=coarse_to_fine(levels),
+            ),
+            places,
         )
-        return StoredPyramid(pyramid, MappingProxyType(places))
 
     def _place(
         self, document: dict[str, Any], descriptor: ResourcePath, at: str
@@ -133,39 +122,36 @@ class PyramidLoader:
         except MastabaError as error:
             self._faults.error(file, f"{at}.type", str(error), "install it")
             return None
-        wanted = (
-            ["image_directory", "path_depth"]
-            if driver.container_field is None
-            else [driver.container_field, "image_prefix"]
-        )
-        missing = [key for key in wanted if key not in document]
+        field = driver.container_field
+        required = ("image_directory", "path_depth") if field is None else (field, "image_prefix")
+        missing = [key for key in required if key not in document]
         for key in missing:
             self._faults.error(
                 file, f"{at}.{key}", f"is missing for storage {document['type']}", "add it"
             )
         if missing:
             return None
-        container = document[driver.container_field] if driver.container_field else ""
         beside = descriptor.container if descriptor.storage == name else None
         try:
-            storage = self._pool.open_beside(name, container, beside)
+            storage = self._pool.open_beside(name, document[field] if field else "", beside)
         except (MastabaError, ValueError) as error:
             self._faults.error(file, at, str(error), "see the documentation of this storage")
             return None
-        layout: SlabLayout
-        if driver.container_field is None:
+        if field is None:
             directory = _image_directory(document["image_directory"], descriptor)
-            layout = PathLayout(directory, int(document["path_depth"]))
-        else:
-            layout = PrefixLayout(document["image_prefix"])
+            return SlabPlace(storage, PathLayout(directory, int(document["path_depth"])))
+        # Symbolic objects name other containers; links of files are left to the system.
         return SlabPlace(
             storage,
-            layout,
-            # Symbolic objects name other containers; links of files are left to the system.
-            None
-            if driver.container_field is None
-            else lambda other: self._pool.open_beside(name, other, storage.container),
+            PrefixLayout(document["image_prefix"]),
+            lambda other: self._pool.open_beside(name, other, storage.container),
         )
+
+
+def coarse_to_fine(levels: Mapping[str, Level]) -> Mapping[str, Level]:
+    """Return levels by tile matrix identifier, the one with the largest cells first."""
+    ordered = sorted(levels.values(), key=lambda level: -level.matrix.cell_size)
+    return MappingProxyType({level.matrix.id: level for level in ordered})
 
 
 def _image_directory(text: str, descriptor: ResourcePath) -> str:
@@ -188,29 +174,28 @@ def _raster(
             f"use one of {', '.join(map(str, tile_format.channels))}",
         )
         return None
-    values = [text.strip() for text in document["nodata"].split(",")]
+    text, at = document["nodata"], f"{at}.nodata"
+    values = [value.strip() for value in text.split(",")]
     if len(values) < channels:
         faults.error(
             file,
-            f"{at}.nodata",
+            at,
             f"{len(values)} values for {channels} channels",
             "write one value for each channel, separated by commas",
         )
         return None
     try:
-        nodata = tuple(float(text) if text else 255.0 for text in values[:channels])
+        nodata = tuple(float(value) if value else 255.0 for value in values[:channels])
     except ValueError:
         nodata = (math.nan,)
     if not all(map(math.isfinite, nodata)):
-        faults.error(
-            file, f"{at}.nodata", f"{document['nodata']!r} are not numbers", "write numbers"
-        )
+        faults.error(file, at, f"{text!r} are not numbers", "write numbers")
         return None
     if tile_format.sample == "uint8" and not all(value in range(256) for value in nodata):
         faults.warning(
             file,
-            f"{at}.nodata",
-            f"{document['nodata']!r} has values that 8 bits cannot hold, the nearest ones are used",
+            at,
+            f"{text!r} has values that do not fit into 8 bits, the nearest ones are used",
             "write whole numbers from 0 to 255",
         )
         nodata = tuple(min(255.0, max(0.0, round(value))) for value in nodata)
@@ -225,7 +210,7 @@ def _level(
         faults.error(
             file,
             f"{at}.id",
-            f"{document['id']!r} is no matrix of {tile_matrix_set.id}",
+            f"{document['id']!r} is not a matrix of {tile_matrix_set.id}",
             "correct the id, or the tile matrix set",
         )
         return None
@@ -246,23 +231,24 @@ def _level(
 
 
 def _limits(document: dict[str, int], matrix: TileMatrix) -> TileLimits | None:
-    """Return the limits; a minimum or maximum outside the matrix becomes the matrix edge."""
+    """Return the limits, or None if they are reversed.
 
-    def inside(minimum: int, maximum: int, size: int) -> tuple[int, int]:
-        return (
-            minimum if 0 <= minimum < size else 0,
-            maximum if 0 <= maximum < size else size - 1,
-        )
+    A minimum or maximum outside the matrix becomes the matrix edge.
+    """
 
-    min_row, max_row = inside(
-        int(document["min_row"]), int(document["max_row"]), matrix.matrix_height
+    def inside(key: str, size: int, edge: int) -> int:
+        index = int(document[key])
+        return index if 0 <= index < size else edge
+
+    width, height = matrix.matrix_width, matrix.matrix_height
+    limits = TileLimits(
+        inside("min_row", height, 0),
+        inside("max_row", height, height - 1),
+        inside("min_col", width, 0),
+        inside("max_col", width, width - 1),
     )
-    min_col, max_col = inside(
-        int(document["min_col"]), int(document["max_col"]), matrix.matrix_width
-    )
-    if min_row > max_row or min_col > max_col:
-        return None
-    return TileLimits(min_row, max_row, min_col, max_col)
+    is_reversed = limits.min_row > limits.max_row or limits.min_col > limits.max_col
+    return None if is_reversed else limits
 
 
 def _table(document: dict[str, Any]) -> Table:

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import copy
 import json
-import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from difflib import get_close_matches
-from functools import cache
+from functools import cache, reduce
 from importlib.resources import files
+from operator import getitem
 from typing import TYPE_CHECKING, Any, Final
 
-import jsonschema_rs
-from jsonschema import Draft202012Validator, ValidationError
-from jsonschema.validators import extend
+from jsonschema_rs import Draft202012Validator, ValidationError
 
 from mastaba.config.faults import Faults
 
@@ -32,8 +30,23 @@ _TYPE_NAMES: Final = {
 }
 _SHOWN: Final = 60
 
-_MAX_INTEGER: Final = 2**53
-"""JSON numbers may be floats, which do not represent larger integers exactly."""
+# Reason and remedy for each keyword of JSON Schema. Without a remedy, the description of the
+# value is the remedy.
+_MESSAGES: Final = {
+    "required": ("is missing", "add the key {key!r}"),
+    "type": ("must be {types}, not {shown}", "write {types}"),
+    "enum": ("cannot be {shown}", "use one of {listed}"),
+    "minLength": ("must not be empty", ""),
+    "minItems": ("must have at least {limit} elements", ""),
+    "maxItems": ("must have at most {limit} elements", ""),
+    "minimum": ("{shown} is too small", "use {limit} or more"),
+    "exclusiveMinimum": ("{shown} is too small", "use more than {limit}"),
+    "maximum": ("{shown} is too large", "use {limit} or less"),
+}
+_OTHER: Final = ("{shown} is not allowed here", "")
+
+# JSON numbers may be floats, which do not represent larger integers exactly.
+_INTEGER_BOUNDS: Final = {"minimum": -(2**53), "maximum": 2**53}
 
 
 @cache
@@ -44,7 +57,7 @@ def _load(name: str) -> dict[str, Any]:
 
 
 def schema(name: str, plugins: Plugins) -> dict[str, Any]:
-    """Return one of `SCHEMA_NAMES`, with the sections of the installed services.
+    """Return one of `SCHEMA_NAMES`, with what the installed plugins add to it.
 
     Raises:
         KeyError: unknown schema.
@@ -52,6 +65,7 @@ def schema(name: str, plugins: Plugins) -> dict[str, Any]:
     if name not in SCHEMA_NAMES:
         raise KeyError(name)
     document = copy.deepcopy(_load(name))
+    properties = document["properties"]
     if name == "services":
         for service_name, service in sorted(plugins.services.items()):
             if service.is_fallback:
@@ -59,98 +73,90 @@ def schema(name: str, plugins: Plugins) -> dict[str, Any]:
             section = copy.deepcopy(_load("service"))
             section["description"] = f"The service {service.title}."
             section["properties"].update(copy.deepcopy(dict(service.settings_schema)))
-            document["properties"][service_name] = section
-        formats = document["properties"]["global"]["properties"]["map"]["properties"]["formats"]
+            properties[service_name] = section
+        formats = properties["global"]["properties"]["map"]["properties"]["formats"]
         known = formats["items"]["enum"]
         known.extend(sorted(set(plugins.encoders).difference(known)))
     elif name == "layer":
-        switch = document["properties"]["wms"]
         for service_name, service in sorted(plugins.services.items()):
             if service_name != "root" and not service.always_on:
-                own = copy.deepcopy(switch)
-                own["description"] = f"Publication in {service.title}."
-                document["properties"].setdefault(service_name, own)
+                properties[service_name] = {
+                    "description": f"Publication by the service {service_name}.",
+                    **copy.deepcopy(_load("switch")),
+                }
+    elif name == "pyramid":
+        storage = properties["levels"]["items"]["properties"]["storage"]["properties"]
+        for driver_name, driver in sorted(plugins.storages.items()):
+            if driver.container_field:
+                storage[driver.container_field] = {
+                    "type": "string",
+                    "description": f"Container of the slabs, for the type {driver_name.upper()}.",
+                    "minLength": 1,
+                }
     return document
-
-
-def _pattern(
-    _validator: object, pattern: str, instance: object, _schema: object
-) -> Iterator[ValidationError]:
-    # In JSON Schema, $ matches only the end. In Python, it also matches before a final line
-    # feed, which could end up in an HTTP header.
-    if isinstance(instance, str) and not re.search(re.sub(r"\$$", r"\\Z", pattern), instance):
-        yield ValidationError(f"{instance!r} does not match {pattern!r}")
-
-
-_Validator: Final[Any] = extend(  # type: ignore[no-untyped-call]
-    Draft202012Validator, {"pattern": _pattern}
-)
 
 
 class SchemaValidator:
     """Validator of documents of one kind.
 
-    An unknown key is a warning. A known key with an invalid value is an error, or a warning if
-    the schema says ``"x-on-fault": "default"``: the value is then removed and the default
-    applies. The mark on an object does not apply to its members.
+    An unknown key is removed with a warning. A known key with an invalid value is an error, or a
+    warning if the schema says ``"x-on-fault": "default"``: the value is then removed and the
+    default applies. The mark on an object does not apply to its members.
     """
 
     def __init__(self, name: str, plugins: Plugins) -> None:
         self._schema = _bounded(schema(name, plugins))
-        # jsonschema takes milliseconds for each descriptor: too slow for thousands of layers.
-        # It runs only if jsonschema_rs, which is a hundred times faster, finds a problem.
-        self._validator = _Validator(self._schema)
-        self._quick = jsonschema_rs.Draft202012Validator(self._schema)
+        self._validator = Draft202012Validator(self._schema)
 
     def validate(self, document: Any, file: str, faults: Faults) -> dict[str, Any] | None:
         """Return the document, or None if it has an error; all problems are recorded."""
-        if self._quick.is_valid(document):
-            checked: dict[str, Any] = document
-            return checked
         usable = True
         for error in self._errors(document):
-            if error.validator == "additionalProperties":
-                known = error.schema.get("properties", {})
-                for key in error.instance:
-                    if key not in known:
-                        faults.warning(
-                            file,
-                            f"{json_path(error.absolute_path)}.{key}",
-                            "unknown key, it is ignored",
-                            did_you_mean(key, known) or "remove it, or correct its spelling",
-                        )
-            elif self._has_default(error):
-                _remove(document, list(error.absolute_path))
-                faults.warning(
-                    file,
-                    json_path(error.absolute_path),
-                    f"{_reason(error)}; the default is used",
-                    _remedy(error),
-                )
-            else:
-                usable = False
-                faults.error(file, _fault_path(error), _reason(error), _remedy(error))
+            # The attributes of a kind depend on its keyword.
+            kind: Any = error.kind
+            keyword, path = kind.name, list(error.instance_path)
+            node = reduce(getitem, error.schema_path[:-1], self._schema)
+            if keyword == "additionalProperties":
+                known = node.get("properties", {})
+                for key in kind.unexpected:
+                    _remove(document, [*path, key])
+                    faults.warning(
+                        file,
+                        f"{json_path(path)}.{key}",
+                        "unknown key, it is ignored",
+                        did_you_mean(key, known) or "remove it, or correct its spelling",
+                    )
+                continue
+            reason, remedy = _message(error, node)
+            if keyword == "required":
+                path.append(kind.property)
+            elif node.get("x-on-fault") == "default":
+                _remove(document, path)
+                faults.warning(file, json_path(path), f"{reason}; the default is used", remedy)
+                continue
+            usable = False
+            faults.error(file, json_path(path), reason, remedy)
         return document if usable else None
 
-    def _errors(self, document: Any) -> list[Any]:
+    def complete(self, document: dict[str, Any]) -> None:
+        """Fill in the defaults of a valid document, and make whole numbers integers.
+
+        Members of lists stay as they are.
+        """
+        _complete(document, self._schema)
+
+    def _errors(self, document: Any) -> list[ValidationError]:
         """Return the errors in the order of their paths, only one for a value of the wrong type."""
         errors = list(self._validator.iter_errors(document))
-        mistyped = {tuple(error.absolute_path) for error in errors if error.validator == "type"}
+        mistyped = [error.instance_path for error in errors if error.kind.name == "type"]
         return sorted(
             (
                 error
                 for error in errors
-                if error.validator == "type" or tuple(error.absolute_path) not in mistyped
+                if error.kind.name == "type" or error.instance_path not in mistyped
             ),
-            key=lambda error: [str(part) for part in error.absolute_path],
+            key=lambda error: [str(part) for part in error.instance_path],
         )
-
-    def _has_default(self, error: Any) -> bool:
-        *steps, keyword = error.absolute_schema_path
-        node: Any = self._schema
-        for step in steps:
-            node = node[step]
-        return bool(keyword != "required" and node.get("x-on-fault") == "default")
 
 
 def _bounded(node: Any) -> Any:
@@ -159,26 +165,26 @@ def _bounded(node: Any) -> Any:
         return [_bounded(item) for item in node]
     if not isinstance(node, dict):
         return node
-    bounds = {"minimum": -_MAX_INTEGER, "maximum": _MAX_INTEGER}
-    return {
-        **(bounds if node.get("type") == "integer" else {}),
-        **{key: _bounded(value) for key, value in node.items()},
-    }
+    bounds = _INTEGER_BOUNDS if node.get("type") == "integer" else {}
+    return {**bounds, **{key: _bounded(value) for key, value in node.items()}}
 
 
-def json_path(parts: Any) -> str:
+def _complete(document: dict[str, Any], node: dict[str, Any]) -> None:
+    for key, member in node.get("properties", {}).items():
+        if key not in document:
+            if "default" not in member:
+                continue
+            document[key] = copy.copy(member["default"])
+        value = document[key]
+        if isinstance(value, dict):
+            _complete(value, member)
+        elif isinstance(value, float) and member.get("type") == "integer":
+            document[key] = int(value)
+
+
+def json_path(parts: Iterable[str | int]) -> str:
     """Return ``$.levels[3].id`` for the parts ``"levels", 3, "id"``."""
     return "$" + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in parts)
-
-
-def _fault_path(error: Any) -> str:
-    path = json_path(error.absolute_path)
-    return f"{path}.{_missing_key(error)}" if error.validator == "required" else path
-
-
-def _missing_key(error: Any) -> str:
-    # jsonschema reports each missing key separately, and its message starts with the key.
-    return str(next(key for key in error.validator_value if error.message.startswith(repr(key))))
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
@@ -188,54 +194,25 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     return f"did you mean {spellings[similar[0]]!r}?" if similar else ""
 
 
-def _remove(document: Any, path: list[Any]) -> None:
-    for step in path[:-1]:
-        document = document[step]
-    document.pop(path[-1], None)
+def _remove(document: Any, path: list[str | int]) -> None:
+    *steps, last = path
+    reduce(getitem, steps, document).pop(last, None)
 
 
-def _reason(error: Any) -> str:
+def _message(error: ValidationError, node: dict[str, Any]) -> tuple[str, str]:
+    """Return the reason and the remedy for an error.
+
+    Args:
+        node: the part of the schema with the keyword that the value violates.
+    """
+    limit = node.get(error.kind.name)
     shown = json.dumps(error.instance, ensure_ascii=False, default=str)
-    shown = shown if len(shown) <= _SHOWN else shown[:_SHOWN] + "…"
-    match error.validator:
-        case "required":
-            return "is missing"
-        case "type":
-            return f"must be {_type_name(error.validator_value)}, not {shown}"
-        case "enum":
-            return f"cannot be {shown}"
-        case "minLength":
-            return "must not be empty"
-        case "minItems":
-            return f"must have at least {error.validator_value} elements"
-        case "maxItems":
-            return f"must have at most {error.validator_value} elements"
-        case "minimum" | "exclusiveMinimum":
-            return f"{shown} is too small"
-        case "maximum":
-            return f"{shown} is too large"
-        case _:
-            return f"{shown} is not allowed here"
-
-
-def _remedy(error: Any) -> str:
-    match error.validator:
-        case "required":
-            return f"add the key {_missing_key(error)!r}"
-        case "enum":
-            return f"use one of {', '.join(map(str, error.validator_value))}"
-        case "minimum":
-            return f"use {error.validator_value} or more"
-        case "exclusiveMinimum":
-            return f"use more than {error.validator_value}"
-        case "maximum":
-            return f"use {error.validator_value} or less"
-        case "type":
-            return f"write {_type_name(error.validator_value)}"
-        case _:
-            return str(error.schema.get("description", "see the schema of this file"))
-
-
-def _type_name(value: Any) -> str:
-    names = value if isinstance(value, list) else [value]
-    return " or ".join(_TYPE_NAMES[name] for name in names)
+    words = {
+        "shown": shown if len(shown) <= _SHOWN else shown[:_SHOWN] + "…",
+        "limit": limit,
+        "key": getattr(error.kind, "property", ""),
+        "types": " or ".join(_TYPE_NAMES[name] for name in getattr(error.kind, "types", ())),
+        "listed": ", ".join(map(str, limit)) if isinstance(limit, list) else "",
+    }
+    reason, remedy = (text.format_map(words) for text in _MESSAGES.get(error.kind.name, _OTHER))
+    return reason, remedy or node.get("description", "see the schema of this file")

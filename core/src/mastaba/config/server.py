@@ -106,57 +106,48 @@ def load_server(file: str, plugins: Plugins, faults: Faults) -> ServerConfig | N
     document = parse_document(text, file, faults)
     if document is None:
         return None
-    document = SchemaValidator("server", plugins).validate(document, file, faults)
-    return None if document is None else _server_config(document, file)
+    validator = SchemaValidator("server", plugins)
+    document = validator.validate(document, file, faults)
+    if document is None:
+        return None
+    if "logger" in document:
+        _complete_logger(document["logger"])
+    validator.complete(document)
+    return _server_config(document, file)
 
 
-def _logger_config(document: dict[str, Any]) -> LoggerConfig:
-    default = LoggerConfig()
-    # In ROK4, server.json may configure log files without "output".
-    is_file = any(key.startswith("file_") for key in document)
-    level = document.get("level", default.level)
-    return LoggerConfig(
-        output=document.get("output", "rolling_file" if is_file else default.output),
-        level=level,
-        file_prefix=document.get("file_prefix", default.file_prefix),
-        file_period=int(document.get("file_period", default.file_period)),
-        file_count=int(document.get("file_count", default.file_count)),
-        format=document.get("format", default.format),
-        # ROK4 logs each request at level info.
-        access=document.get("access", default.access if level in ("info", "debug") else "off"),
-    )
+def _complete_logger(section: dict[str, Any]) -> None:
+    """Add the defaults that depend on other settings, as in ROK4."""
+    if any(key.startswith("file_") for key in section):
+        section.setdefault("output", "rolling_file")
+    if section.get("level", "info") not in ("info", "debug"):
+        section.setdefault("access", "off")
 
 
 def _server_config(document: dict[str, Any], file: str) -> ServerConfig:
-    cache, places = document.get("cache", {}), document["configurations"]
-    workers = document.get("workers")
+    cache, maps, places = document["cache"], document["maps"], document["configurations"]
     return ServerConfig(
         file=file,
         port=document.get("port"),
-        backlog=int(document.get("backlog", 0)),
-        workers=None if workers is None else int(workers),
-        threads=int(document.get("threads", 1)),
-        logger=_logger_config(document.get("logger", {})),
-        cache_size=int(cache.get("size", 100)),
-        cache_validity=60.0 * int(cache.get("validity", 5)),
-        decoded_tiles_size=1024**2 * int(cache.get("decoded_mebibytes", 64)),
+        backlog=document["backlog"],
+        workers=document.get("workers"),
+        threads=document["threads"],
+        logger=LoggerConfig(**document["logger"]),
+        cache_size=cache["size"],
+        cache_validity=60.0 * cache["validity"],
+        decoded_tiles_size=1024**2 * cache["decoded_mebibytes"],
         services=places["services"],
         layers=places.get("layers"),
         styles=places["styles"],
         tile_matrix_sets=places["tile_matrix_sets"],
-        worker_requests=int(document.get("worker_requests", 0)),
-        request_timeout=float(document.get("request_timeout", 300)),
-        worker_timeout=float(document.get("worker_timeout", 60)),
-        body_timeout=float(document.get("body_timeout", 30)),
-        map_limits=_map_limits(document.get("maps", {}), int(document.get("threads", 1))),
-        debug=document.get("debug", False),
-    )
-
-
-def _map_limits(section: dict[str, Any], threads: int) -> MapLimits:
-    defaults = MapLimits()
-    return MapLimits(
-        memory=1024**2 * int(section.get("memory_mebibytes", defaults.memory // 1024**2)),
-        concurrent=int(section.get("concurrent", max(defaults.concurrent, threads))),
-        waiting=int(section.get("waiting", defaults.waiting)),
+        worker_requests=document["worker_requests"],
+        request_timeout=float(document["request_timeout"]),
+        worker_timeout=float(document["worker_timeout"]),
+        body_timeout=float(document["body_timeout"]),
+        map_limits=MapLimits(
+            memory=1024**2 * maps["memory_mebibytes"],
+            concurrent=maps.get("concurrent", max(MapLimits().concurrent, document["threads"])),
+            waiting=maps["waiting"],
+        ),
+        debug=document["debug"],
     )

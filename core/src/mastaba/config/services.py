@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from mastaba.config.documents import DocumentReader
 from mastaba.config.faults import Faults
 from mastaba.config.generation6 import is_generation6, to_generation7
-from mastaba.config.schema import SchemaValidator, json_path
+from mastaba.config.schema import SchemaValidator
 from mastaba.model.crs import Equivalences, is_known_crs
 from mastaba.model.layer import Metadata
 from mastaba.model.settings import Contact, MapSettings, ServiceSettings, Settings
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _COMMON = frozenset(
     ("enabled", "endpoint_uri", "root_path", "title", "abstract", "keywords", "metadata")
 )
-_KNOWN_SERVICES = frozenset(("admin", "health", "wms", "wmts", "tms", "ogcapi", "viewer"))
+_PLAIN = ("provider", "site", "fee", "access_constraint", "inspire", "default_style")
 _NO_ENCODER = "image/gif"
 
 
@@ -34,50 +34,42 @@ class ServicesConfig:
     settings: Settings
     services: dict[str, ServiceSettings]
 
-    @property
-    def default_style(self) -> str:
-        return self.settings.default_style
-
 
 def load_services(
-    path: ResourcePath, plugins: Plugins, reader: DocumentReader, faults: Faults, named_by: str
+    path: ResourcePath, plugins: Plugins, reader: DocumentReader, named_by: str
 ) -> ServicesConfig | None:
     """Read services.json; return None after recording a problem.
 
     Args:
         named_by: key and file that name it.
     """
-    document, file = reader.document(path, named_by), str(path)
+    document, file, faults = reader.document(path, named_by), str(path), reader.faults
     if document is None:
         return None
     if is_generation6(document):
         document = _converted(document, file, faults)
     _drop_foreign_sections(document, plugins, file, faults)
-    document = SchemaValidator("services", plugins).validate(document, file, faults)
+    validator = SchemaValidator("services", plugins)
+    document = validator.validate(document, file, faults)
     if document is None:
         return None
-    shared = document.get("global", {})
-    equivalences = _equivalences(shared.get("crs_equivalences"), reader, faults, file)
+    validator.complete(document)
+    shared = document["global"]
+    equivalences = _equivalences(shared.get("crs_equivalences"), reader, file)
     services = _services(document, plugins, file, faults)
     if equivalences is None or services is None:
         return None
-    return ServicesConfig(
-        settings=Settings(
-            enabled=document.get("enabled", True),
-            provider=shared.get("provider", ""),
-            site=shared.get("site", ""),
-            fee=shared.get("fee", ""),
-            access_constraint=shared.get("access_constraint", ""),
-            contact=_contact(shared.get("contact", {})),
-            inspire=shared.get("inspire", False),
-            map=_map_settings(shared.get("map", {}), equivalences, file, faults),
-            tile_reprojection=shared.get("tile", {}).get("reprojection", False),
-            cors=_cors(shared.get("cors", False)),
-            equivalences=equivalences,
-            default_style=shared.get("default_style", "normal"),
-        ),
-        services=services,
+    cors = shared["cors"]
+    settings = Settings(
+        enabled=document["enabled"],
+        contact=Contact(**shared["contact"]),
+        map=_map_settings(shared["map"], equivalences, file, faults),
+        tile_reprojection=shared["tile"]["reprojection"],
+        cors=tuple(cors) if isinstance(cors, list) else cors,
+        equivalences=equivalences,
+        **{key: shared[key] for key in _PLAIN},
     )
+    return ServicesConfig(settings, services)
 
 
 def _converted(document: dict[str, Any], file: str, faults: Faults) -> dict[str, Any]:
@@ -99,14 +91,16 @@ def _drop_foreign_sections(document: Any, plugins: Plugins, file: str, faults: F
     """Remove the sections of services that are not installed; warn if one is enabled."""
     if not isinstance(document, dict):
         return
-    for name in sorted(_KNOWN_SERVICES.difference(plugins.services)):
-        section = document.pop(name, None)
-        if isinstance(section, dict) and section.get("enabled") is True:
+    for name, section in list(document.items()):
+        if name in plugins.services or not isinstance(section, dict) or "enabled" not in section:
+            continue
+        del document[name]
+        if section["enabled"] is True:
             faults.warning(
                 file,
                 f"$.{name}",
                 "the service is enabled, but not installed",
-                f"install the package mastaba-{name}, or set enabled to false",
+                f"install its package (such as mastaba-{name}), or set enabled to false",
             )
 
 
@@ -122,7 +116,7 @@ def _services(
     places: dict[str, str] = {}
     for name, settings in found.items():
         if not _is_address(settings.endpoint_uri):
-            faults.error(file, f"$.{name}.endpoint_uri", "is no address", "correct it")
+            faults.error(file, f"$.{name}.endpoint_uri", "is not a valid address", "correct it")
             usable = False
         if plugins.services[name].is_fallback:
             continue
@@ -131,8 +125,8 @@ def _services(
             faults.warning(
                 file,
                 f"$.{name}.root_path",
-                f"is also the root path of {other}, which one of them answers is not certain",
-                "give each service a root path of its own",
+                f"is also the root path of {other}; only one of them answers there",
+                "give each service its own root path",
             )
     return found if usable else None
 
@@ -164,20 +158,11 @@ def load_metadata(document: dict[str, Any]) -> Metadata:
     return Metadata(document["format"], document["url"], document["type"])
 
 
-def _contact(document: dict[str, str]) -> Contact:
-    return Contact(**{name: document.get(name, "") for name in Contact.__slots__})
-
-
-def _cors(setting: bool | str | list[str]) -> bool | str | tuple[str, ...]:
-    return tuple(setting) if isinstance(setting, list) else setting
-
-
 def _map_settings(
     document: dict[str, Any], equivalences: Equivalences, file: str, faults: Faults
 ) -> MapSettings:
-    default, limits = MapSettings(), document.get("limits", {})
-    reprojection = document.get("reprojection", default.reprojection)
-    formats = tuple(dict.fromkeys(document.get("formats", default.formats)))
+    limits, listed, reprojection = document["limits"], document["crs"], document["reprojection"]
+    formats = tuple(dict.fromkeys(document["formats"]))
     if _NO_ENCODER in formats:
         faults.warning(
             file,
@@ -186,7 +171,6 @@ def _map_settings(
             "remove it",
         )
         formats = tuple(item for item in formats if item != _NO_ENCODER)
-    listed = document.get("crs", [])
     if listed and not reprojection:
         faults.warning(
             file,
@@ -194,19 +178,17 @@ def _map_settings(
             "has no effect without reprojection",
             "remove it, or set global.map.reprojection to true",
         )
-    width = int(limits.get("width", default.max_width))
-    height = int(limits.get("height", default.max_height))
     return MapSettings(
         reprojection=reprojection,
         formats=formats,
         crs=_offered_crs(listed, equivalences, file, faults) if reprojection else (),
-        max_layers=int(limits.get("layers_count", default.max_layers)),
-        max_width=width,
-        max_height=height,
-        max_tiles_x=int(limits.get("tile_x", default.max_tiles_x)),
-        max_tiles_y=int(limits.get("tile_y", default.max_tiles_y)),
-        max_pixels=int(limits.get("pixels", width * height)),
-        max_source_bytes=1024**2 * int(limits.get("source_mebibytes", 256)),
+        max_layers=limits["layers_count"],
+        max_width=limits["width"],
+        max_height=limits["height"],
+        max_tiles_x=limits["tile_x"],
+        max_tiles_y=limits["tile_y"],
+        max_pixels=limits.get("pixels", limits["width"] * limits["height"]),
+        max_source_bytes=1024**2 * limits["source_mebibytes"],
     )
 
 
@@ -222,17 +204,15 @@ def _offered_crs(
         else:
             faults.warning(
                 file,
-                json_path(["global", "map", "crs", position]),
-                f"the CRS {code!r} is not known, it is skipped",
+                f"$.global.map.crs[{position}]",
+                f"the CRS {code!r} is unknown, it is skipped",
                 "write AUTHORITY:CODE, as in EPSG:3857",
             )
     offered["CRS:84"] = None
     return tuple(offered)
 
 
-def _equivalences(
-    path: str | None, reader: DocumentReader, faults: Faults, file: str
-) -> Equivalences | None:
+def _equivalences(path: str | None, reader: DocumentReader, file: str) -> Equivalences | None:
     """Read the file of CRS equivalences; return None after recording a problem."""
     if path is None:
         return Equivalences()
@@ -244,7 +224,7 @@ def _equivalences(
         isinstance(others, list) and all(isinstance(other, str) for other in others)
         for others in document.values()
     ):
-        faults.error(
+        reader.faults.error(
             path, "$", "must be an object of lists of texts", 'write {"IGNF:LAMB93": ["EPSG:2154"]}'
         )
         return None
@@ -256,10 +236,10 @@ def _equivalences(
             known[code] = [other for other in others if other not in unknown]
     if unknown:
         # One line: existing files list dozens of vertical CRSs that PROJ does not know.
-        faults.warning(
+        reader.faults.warning(
             path,
             "$",
-            f"not known to the projection library, skipped: {', '.join(unknown)}",
-            "no action is needed if nobody uses these codes",
+            f"unknown to the projection library, skipped: {', '.join(unknown)}",
+            "no action is needed if no client uses these codes",
         )
     return Equivalences(known)

@@ -7,7 +7,7 @@ from typing import Any, Final
 from mastaba.config.faults import Faults
 from mastaba.model.style import Legend, Palette, PaletteEntry, Style
 
-_EXCLUSIVE: Final[tuple[str, ...]] = ("estompage", "pente", "exposition", "terrainrgb", "colorize")
+_PROCESSING: Final[tuple[str, ...]] = ("estompage", "pente", "exposition", "terrainrgb", "colorize")
 _NOT_WITH_PALETTE: Final = ("terrainrgb", "colorize")
 
 
@@ -15,7 +15,7 @@ def make_style(
     identifier: str, document: dict[str, Any], file: str, faults: Faults
 ) -> Style | None:
     """Return the style from a valid document, or None after recording a problem."""
-    processing = {name: document[name] for name in _EXCLUSIVE if name in document}
+    processing = {name: document[name] for name in _PROCESSING if name in document}
     palette = _palette(document.get("palette", {}), file, faults)
     if len(processing) > 1:
         faults.error(
@@ -23,9 +23,7 @@ def make_style(
         )
         return None
     if palette is not None and any(name in _NOT_WITH_PALETTE for name in processing):
-        faults.error(
-            file, "$.palette", f"cannot go with {next(iter(processing))}", "keep one of them"
-        )
+        faults.error(file, "$.palette", f"excludes {next(iter(processing))}", "keep one of them")
         return None
     return Style(
         id=identifier,
@@ -33,7 +31,7 @@ def make_style(
         title=document["title"],
         abstract=document.get("abstract", ""),
         keywords=tuple(document.get("keywords", ())),
-        legend=_legend(document["legend"]) if "legend" in document else None,
+        legend=_legend(document.get("legend")),
         palette=palette,
         processing=processing,
     )
@@ -42,32 +40,26 @@ def make_style(
 def _palette(document: dict[str, Any], file: str, faults: Faults) -> Palette | None:
     entries: dict[float, PaletteEntry] = {}
     for position, colour in enumerate(document.get("colours", ())):
-        entry = PaletteEntry(
-            float(colour["value"]),
-            int(colour["red"]),
-            int(colour["green"]),
-            int(colour["blue"]),
-            int(colour["alpha"]),
-        )
-        if entry.value in entries:
+        value = float(colour["value"])
+        if value in entries:
             faults.warning(
                 file,
                 f"$.palette.colours[{position}].value",
-                f"{entry.value:g} stands there twice, the first one counts",
+                f"duplicate value {value:g}, the first one is used",
                 "remove one of them",
             )
-        entries.setdefault(entry.value, entry)
+            continue
+        rgba = (int(colour[name]) for name in ("red", "green", "blue", "alpha"))
+        entries[value] = PaletteEntry(value, *rgba)
     if not entries:
         return None
-    return Palette(
-        tuple(entries[value] for value in sorted(entries)),
-        document.get("rgb_continuous", False),
-        document.get("alpha_continuous", False),
-        document.get("no_alpha", False),
-    )
+    flags = (document.get(key, False) for key in ("rgb_continuous", "alpha_continuous", "no_alpha"))
+    return Palette(tuple(entries[value] for value in sorted(entries)), *flags)
 
 
-def _legend(document: dict[str, Any]) -> Legend:
+def _legend(document: dict[str, Any] | None) -> Legend | None:
+    if document is None:
+        return None
     return Legend(
         media_type=document["format"],
         url=document["url"],

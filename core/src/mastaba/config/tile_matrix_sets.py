@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from mastaba.config.faults import Faults
-from mastaba.config.schema import json_path
 from mastaba.model.crs import CRS, UnknownCRSError
 from mastaba.model.tile_matrix_set import TileMatrix, TileMatrixSet
 
@@ -25,9 +24,9 @@ def make_tile_matrix_set(
         if entry["id"] in matrices:
             faults.error(
                 file,
-                json_path(["tileMatrices", position, "id"]),
-                f"the matrix {entry['id']!r} stands there twice",
-                "give each matrix an id of its own",
+                f"$.tileMatrices[{position}].id",
+                f"duplicate matrix {entry['id']!r}",
+                "give each matrix its own id",
             )
             usable = False
             continue

@@ -6,24 +6,24 @@ import copy
 import errno
 import logging
 import threading
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from mastaba.config.changes import with_layer, with_services, without_layer
+from mastaba.catalogue import Catalogue, in_order
+from mastaba.config.documents import DocumentReader
 from mastaba.config.faults import Faults
 from mastaba.config.kept_layers import forget_layer, keep_layer
+from mastaba.config.layers import LayerLoader
 from mastaba.errors import ChangeRefusedError, MastabaError
-from mastaba.model.fault import Fault, Severity
 from mastaba.server.logs import log_faults
 from mastaba.services.change import Action, Change
 
 if TYPE_CHECKING:
-    from mastaba.catalogue import Catalogue
     from mastaba.config.server import ServerConfig
     from mastaba.plugins.manager import Plugins
     from mastaba.server.app import Application
     from mastaba.server.control import WorkerLink
     from mastaba.services.base import Site
-
 
 logger = logging.getLogger("mastaba")
 
@@ -85,8 +85,7 @@ class Publication:
             self._make(change, keep=False)
 
     def _make(self, change: Change, *, keep: bool) -> None:
-        site = self._application.site
-        faults = Faults()
+        site, faults = self._application.site, Faults()
         try:
             changed = site.changed(self._catalogue(change, site, faults))
             if keep:
@@ -101,18 +100,44 @@ class Publication:
             log_faults(faults.all)
 
     def _catalogue(self, change: Change, site: Site, faults: Faults) -> Catalogue:
-        catalogue = site.catalogue
-        match change.action:
-            case Action.DELETE_LAYER:
-                return without_layer(catalogue, change.layer)
-            case Action.ENABLE_SERVICES | Action.DISABLE_SERVICES:
-                return with_services(catalogue, enabled=change.action is Action.ENABLE_SERVICES)
-        # Validation may remove invalid values; other processes get the document as sent.
-        document = copy.deepcopy(change.document)
-        changed = with_layer(catalogue, self._server, self._plugins, change.layer, document, faults)
-        if changed is None:
-            raise ChangeRefusedError("faulty", _told(faults.errors))
-        return changed
+        """Return the catalogue with a change (admin.md section 3).
+
+        Everything else is shared with the previous one: open storages, the index cache, the tile
+        matrix sets and styles loaded so far, all other layers. Pyramids are reloaded with the
+        layer that names them, so replacing a layer applies a changed descriptor. Loading of
+        styles and tile matrix sets that failed before is tried again.
+
+        Raises:
+            ChangeRefusedError: the layer cannot be loaded.
+        """
+        old, changed = site.catalogue, {change.layer}
+        if change.action in (Action.ENABLE_SERVICES, Action.DISABLE_SERVICES):
+            enabled = change.action is Action.ENABLE_SERVICES
+            return replace(old, settings=replace(old.settings, enabled=enabled))
+        layers = {key: (layer, old.readers[key]) for key, layer in old.layers.items()}
+        layers.pop(change.layer, None)
+        sets, styles = old.tile_matrix_sets, old.styles
+        if change.action is not Action.DELETE_LAYER:
+            reader = DocumentReader(old.storages, self._plugins, faults)
+            loader = LayerLoader(
+                self._server, self._plugins, old.settings, old.storages, old.indices, reader, old
+            )
+            # Loading may modify the document; other processes get it as sent.
+            document = copy.deepcopy(change.document)
+            loaded = loader.load(change.layer, document, f"layer {change.layer}")
+            if loaded is None:
+                reasons = (f"{fault.file}: {fault.path}: {fault.reason}" for fault in faults.errors)
+                raise ChangeRefusedError("faulty", "; ".join(reasons))
+            layers[change.layer] = loaded
+            sets, styles = loader.tile_matrix_sets.loaded, loader.styles.loaded
+        return replace(
+            old,
+            tile_matrix_sets=sets,
+            styles=styles,
+            missing_layers=old.missing_layers - changed,
+            outdated_layers=old.outdated_layers - changed,
+            **in_order(layers),
+        )
 
 
 def _check(change: Change, catalogue: Catalogue) -> None:
@@ -127,7 +152,7 @@ def _keep(change: Change, site: Site) -> None:
     """Write or remove the descriptor of a layer in the layer directories of services."""
     services = site.catalogue.services
     for name, settings in services.items():
-        directory = site.plugins.services[name].layer_directory(settings)
+        directory = self._plugins.services[name].layer_directory(settings)
         if directory is None:
             continue
         try:
@@ -142,11 +167,3 @@ def _keep(change: Change, site: Site) -> None:
             raise ChangeRefusedError(
                 "failed", f"the layer cannot be kept in {directory}: {error.strerror}"
             ) from error
-
-
-def _told(faults: tuple[Fault, ...]) -> str:
-    return "; ".join(
-        f"{fault.file}: {fault.path}: {fault.reason}"
-        for fault in faults
-        if fault.severity is Severity.ERROR
-    )

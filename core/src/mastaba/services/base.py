@@ -75,6 +75,9 @@ class Service(ABC):
     draws_maps: ClassVar[bool] = False
     """Whether its ordinary requests need the rendering engine, which is then loaded at start."""
 
+    is_raster_only: ClassVar[bool] = False
+    """Whether it publishes no vector layers (layer.md section 9)."""
+
     settings_schema: ClassVar[Mapping[str, Any]] = {}
     """JSON Schema ``properties`` of the settings that only this service has."""
 

@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 
 from mastaba.errors import RequestError, UnknownPathError, public_message
 from mastaba.model.crs_offer import CRSOffer
-from mastaba.model.layer import Layer
 from mastaba.model.settings import ServiceSettings
 from mastaba.services.base import RootEntry, Service, Site
 from mastaba.web.request import Request
@@ -34,6 +33,7 @@ class WMSService(Service):
     name = "wms"
     title = "WMS service"
     draws_maps = True
+    is_raster_only: ClassVar[bool] = True
     allowed_methods: ClassVar[tuple[str, ...]] = ("GET", "POST")
     settings_schema: ClassVar[Mapping[str, Any]] = {
         "name": {
@@ -91,10 +91,6 @@ class WMSService(Service):
             href=f"{self.settings.endpoint_uri}"
             f"?SERVICE=WMS&VERSION={Version.V1_3_0.value}&REQUEST=GetCapabilities",
         )
-
-    def published_layers(self) -> list[Layer]:
-        """Return the layers of this service: WMS draws no vector tiles (layer.md section 9)."""
-        return [layer for layer in super().published_layers() if not layer.is_vector]
 
     def respond(self, request: Request) -> Response:
         if request.path:

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from mastaba.errors import UnknownPathError
-from mastaba.model.layer import Layer
 from mastaba.model.settings import ServiceSettings
 from mastaba.services.base import RootEntry, Service, Site
 from mastaba.web.request import Request
@@ -23,6 +22,7 @@ class WMTSService(Service):
 
     name = "wmts"
     title = "WMTS service"
+    is_raster_only: ClassVar[bool] = True
     allowed_methods: ClassVar[tuple[str, ...]] = ("GET", "POST")
     settings_schema: ClassVar[Mapping[str, Any]] = {
         "restful": {
@@ -57,10 +57,6 @@ class WMTSService(Service):
             href=f"{self.settings.endpoint_uri}"
             f"?SERVICE=WMTS&VERSION={params.VERSION}&REQUEST=GetCapabilities",
         )
-
-    def published_layers(self) -> list[Layer]:
-        """Return the layers of this service: WMTS has no vector tiles (layer.md section 9)."""
-        return [layer for layer in super().published_layers() if not layer.is_vector]
 
     def respond(self, request: Request) -> Response:
         if request.path:
