@@ -26,7 +26,7 @@ STATE = {
     "mastaba.slab.index_cache.IndexCache._flights": "loads under way",
     "mastaba.render.tile_cache.TileCache._tiles": "the cache itself, which is in the table",
     "mastaba.server": "connections, children and changes under way",
-    "mastaba_metrics.table": "as long as the scoreboard that a table is of",
+    "mastaba_metrics.table": "the table of each scoreboard, and its counters",
 }
 
 

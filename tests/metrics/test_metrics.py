@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import http.client
 import json
-import mmap
 import os
 import signal
 import socket
@@ -12,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +20,12 @@ from prometheus_client.parser import text_string_to_metric_families
 from werkzeug.test import Client
 
 from mastaba.plugins.manager import Plugins
+from mastaba.services.scoreboard import Scoreboard
 from mastaba.storage.file import FileStorage
 from mastaba_conformance.tiny_installation import tiny_installation
+from mastaba_metrics.middleware import counting
 from mastaba_metrics.operations import OPERATIONS, PAIR, operation
-from mastaba_metrics.table import BOUNDS, source_of
+from mastaba_metrics.table import BOUNDS, table_of
 
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
 
@@ -334,28 +336,28 @@ def test_counters_survive_worker_restarts_and_reloads(server: Server) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
-def test_what_the_parent_counted_is_not_counted_by_its_children() -> None:
+def test_what_the_parent_counted_is_not_counted_by_its_children(client: Client) -> None:
     """A supervisor reads descriptors, before and between the forks of its workers."""
-
-    class Counted:
-        reads, errors = 5, 1
-
-    counted = Counted()
-    cells = memoryview(mmap.mmap(-1, 6 * 8)).cast("q")
-    source = source_of(counted, ("reads", "errors"), 0, (3, 1))
-    source.flush(cells[0:2])
-    counted.reads = 9
+    site = client.application.site
+    scoreboard = Scoreboard(workers=2, threads=1)
+    counting(replace(site, scoreboard=scoreboard))
+    table = table_of(site=replace(site, scoreboard=scoreboard))
+    indices = site.catalogue.indices
+    indices.hits += 4
+    table.sample()
     for number in (1, 2):
         child = os.fork()
         if child == 0:
             try:
-                counted.reads += 10 * number
-                counted.errors += number
-                source.flush(cells[2 * number : 2 * number + 2])
-                counted.reads += 100
-                source.flush(cells[2 * number : 2 * number + 2])
+                scoreboard.bind_worker(number - 1)
+                indices.hits += 10 * number
+                table.sample()
+                indices.hits += 100
+                table.sample()
             finally:
                 os._exit(0)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-    source.flush(cells[0:2])
-    assert cells.tolist() == [6, 0, 110, 1, 120, 2]
+        indices.hits += 7
+    assert [table.process_sum("index_hits", [slot]) for slot in range(3)] == [110, 120, 4]
+    table.sample()
+    assert table.process_sum("index_hits") == 110 + 120 + 4 + 14

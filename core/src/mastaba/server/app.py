@@ -107,6 +107,8 @@ class SiteApplication:
         service, below = self._route(path)
         if service is None or (service.is_fallback and below not in service.fallback_paths):
             return _plain_error(404, "Not Found", "Unknown request path")
+        # For middleware: who answers, and the path below its root path.
+        environ["mastaba.service"] = service.name, below
         request = Request("GET" if method == "HEAD" else method, below, query, environ)
         if not (service.always_on or self._site.catalogue.settings.enabled):
             return _plain_error(503, "Service unavailable", "The services are turned off")

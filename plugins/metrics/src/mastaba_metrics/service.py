@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import accumulate, chain
+from itertools import accumulate
 from typing import ClassVar
+
+from prometheus_client import Metric
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.metrics_core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    InfoMetricFamily,
+)
 
 import mastaba
 from mastaba.errors import RequestError, UnknownPathError, public_message
-from mastaba.services.base import Service
+from mastaba.services.base import Service, Site
 from mastaba.web.request import Request
 from mastaba.web.response import Response, message
-from mastaba_metrics.exposition import MEDIA_TYPE, Sample, metric
 from mastaba_metrics.table import BOUNDS, BUCKETS, BYTES, SECONDS, STATUSES, Table, table_of
 
 
@@ -24,133 +32,106 @@ class MetricsService(Service):
     wants_measurements: ClassVar[bool] = True
 
     def respond(self, request: Request) -> Response:
-        """Return all metrics.
+        """Return all metrics, as text or in the OpenMetrics format.
 
         Raises:
             UnknownPathError: the path is not the root path.
         """
         if request.path:
             raise UnknownPathError("there is nothing at this path")
-        return Response(200, [("Content-Type", MEDIA_TYPE)], self._text().encode())
+        encode, media_type = choose_encoder(request.header("Accept") or "")
+        return Response(200, [("Content-Type", media_type)], encode(_Collector(self.site)))
 
     def error_response(self, error: Exception, request: Request) -> Response:
         status = 404 if isinstance(error, RequestError) else 500
         return message(status, public_message(error) + "\n", "text/plain")
 
-    def _text(self) -> str:
-        plugins = self.site.plugins
-        table = table_of(self.site.scoreboard, sorted(plugins.services), sorted(plugins.storages))
-        if table.sampled is not None:
-            table.sampled()
-        parts = (_requests(table), _caches(table), _storages(table), self._server(table))
-        return "".join(chain.from_iterable(parts))
 
-    def _server(self, table: Table) -> Iterator[str]:
-        site, catalogue = self.site, self.site.catalogue
-        yield metric(
-            "mastaba_info", "gauge", "Version.", [("", {"version": mastaba.__version__}, 1)]
-        )
-        yield metric(
-            "mastaba_workers", "gauge", "Live worker processes.", [("", {}, len(table.live_slots))]
-        )
-        yield metric(
-            "mastaba_reloads_total",
-            "counter",
+class _Collector:
+    """All metrics of a site."""
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+        self._table = table_of(site)
+
+    def collect(self) -> Iterator[Metric]:
+        self._table.sample()
+        yield from _requests(self._table)
+        yield from _caches(self._table)
+        yield from _storages(self._table)
+        yield from self._server()
+
+    def _server(self) -> Iterator[Metric]:
+        site, catalogue = self._site, self._site.catalogue
+        yield InfoMetricFamily("mastaba", "Version.", {"version": mastaba.__version__})
+        yield CounterMetricFamily(
+            "mastaba_reloads",
             "Reloads since the start, including those that failed before the last success.",
-            [("", {}, site.generation - 1)],
+            site.generation - 1,
         )
-        yield metric(
-            "mastaba_changes",
-            "gauge",
-            "Administrative changes to the current configuration.",
-            [("", {}, site.revision)],
-        )
-        yield metric(
-            "mastaba_configuration_loaded_timestamp_seconds",
-            "gauge",
-            "When the current configuration was loaded.",
-            [("", {}, site.started)],
-        )
-        yield metric(
-            "mastaba_layers", "gauge", "Published layers.", [("", {}, len(catalogue.layers))]
-        )
-        yield metric(
-            "mastaba_services_enabled",
-            "gauge",
-            "Whether the services are turned on.",
-            [("", {}, int(catalogue.settings.enabled))],
-        )
+        for name, description, value in (
+            ("workers", "Live worker processes.", len(self._table.live_slots())),
+            ("changes", "Administrative changes to the current configuration.", site.revision),
+            (
+                "configuration_loaded_timestamp_seconds",
+                "When the current configuration was loaded.",
+                site.started,
+            ),
+            ("layers", "Published layers.", len(catalogue.layers)),
+            (
+                "services_enabled",
+                "Whether the services are turned on.",
+                int(catalogue.settings.enabled),
+            ),
+        ):
+            yield GaugeMetricFamily(f"mastaba_{name}", description, value)
 
 
-def _requests(table: Table) -> Iterator[str]:
-    pairs = [
-        ({"service": service, "operation": operation}, sums, seconds)
-        for service, operation, sums, seconds in table.pairs()
-    ]
-    yield metric(
-        "mastaba_requests_total",
-        "counter",
-        "Requests answered.",
-        [
-            ("", {**labels, "status": status}, count)
-            for labels, sums, _ in pairs
-            for status, count in zip(STATUSES, sums[:BUCKETS], strict=True)
-            if count
-        ],
+def _requests(table: Table) -> Iterator[Metric]:
+    labels = ("service", "operation")
+    requests = CounterMetricFamily(
+        "mastaba_requests", "Requests answered.", labels=(*labels, "status")
     )
-    samples: list[Sample] = []
-    for labels, sums, seconds in pairs:
-        bounds = [*map(repr, BOUNDS), "+Inf"]
-        counts = list(accumulate(sums[BUCKETS:SECONDS]))
-        samples += [
-            ("_bucket", {**labels, "le": bound}, count)
-            for bound, count in zip(bounds, counts, strict=True)
-        ]
-        samples += [("_sum", labels, seconds), ("_count", labels, counts[-1])]
-    yield metric(
-        "mastaba_request_duration_seconds", "histogram", "Time to process a request.", samples
+    durations = HistogramMetricFamily(
+        "mastaba_request_duration_seconds", "Time to process a request.", labels=labels
     )
-    yield metric(
-        "mastaba_response_bytes_total",
-        "counter",
-        "Bytes in response bodies.",
-        [("", labels, sums[BYTES]) for labels, sums, _ in pairs],
+    sizes = CounterMetricFamily(
+        "mastaba_response_bytes", "Bytes in response bodies.", labels=labels
     )
+    bounds = [*map(repr, BOUNDS), "+Inf"]
+    for *pair, sums, seconds in table.pairs():
+        for status, count in zip(STATUSES, sums[:BUCKETS], strict=True):
+            if count:
+                requests.add_metric([*pair, status], count)
+        counts = accumulate(sums[BUCKETS:SECONDS])
+        durations.add_metric(pair, list(zip(bounds, counts, strict=True)), seconds)
+        sizes.add_metric(pair, sums[BYTES])
+    yield from (requests, durations, sizes)
 
 
-def _caches(table: Table) -> Iterator[str]:
-    for name, description in (
-        ("index", "slab index"),
-        ("decoded", "decoded tile"),
-    ):
-        yield metric(
-            f"mastaba_{name}_cache_requests_total",
-            "counter",
+def _caches(table: Table) -> Iterator[Metric]:
+    for name, description in (("index", "slab index"), ("decoded", "decoded tile")):
+        family = CounterMetricFamily(
+            f"mastaba_{name}_cache_requests",
             f"Lookups in the {description} caches.",
-            [
-                ("", {"result": result}, table.process_sum(f"{name}_{cell}"))
-                for result, cell in (("hit", "hits"), ("miss", "misses"))
-            ],
+            labels=("result",),
         )
-    yield metric(
+        for result, cell in (("hit", "hits"), ("miss", "misses")):
+            family.add_metric([result], table.process_sum(f"{name}_{cell}"))
+        yield family
+    yield GaugeMetricFamily(
         "mastaba_decoded_cache_bytes",
-        "gauge",
         "Bytes in the decoded tile caches of live workers.",
-        [("", {}, table.process_sum("decoded_bytes", table.live_slots))],
+        table.process_sum("decoded_bytes", table.live_slots()),
     )
 
 
-def _storages(table: Table) -> Iterator[str]:
+def _storages(table: Table) -> Iterator[Metric]:
     for kind, description in (
         ("reads", "Reads from a storage, including failed ones."),
         ("errors", "Failed reads from a storage; an absent object is not a failure."),
     ):
-        yield metric(
-            f"mastaba_storage_{kind}_total",
-            "counter",
-            description,
-            [
-                ("", {"storage": driver}, table.process_sum(f"{kind}_{driver}"))
-                for driver in table.drivers
-            ],
-        )
+        family = CounterMetricFamily(f"mastaba_storage_{kind}", description, labels=("storage",))
+        for driver in table.drivers:
+            family.add_metric([driver], table.process_sum(f"{kind}_{driver}"))
+        yield family

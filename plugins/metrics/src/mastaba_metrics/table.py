@@ -1,8 +1,8 @@
 """Counters in memory shared by all worker processes.
 
 Each worker has rows, of which a thread takes one while it writes, so nothing is locked. A worker
-that is replaced leaves its rows to its successor, which counts on: counters never go back while
-the server runs, also not by a reload.
+that is replaced leaves its rows to its successor, which continues from them: counters never
+decrease while the server runs, even after a reload.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ import mmap
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from operator import attrgetter
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
-from weakref import WeakKeyDictionary, ref
+from weakref import WeakKeyDictionary
 
 from mastaba_metrics.operations import OPERATIONS, PAIR
 
 if TYPE_CHECKING:
+    from mastaba.services.base import Site
     from mastaba.services.scoreboard import Scoreboard
 
 STATUSES: Final = (
@@ -39,7 +39,8 @@ SECONDS: Final = BUCKETS + len(BOUNDS) + 1
 BYTES: Final = SECONDS + 1
 assert BYTES + 1 == PAIR
 
-_PROCESS: Final = ("index_hits", "index_misses", "decoded_hits", "decoded_misses", "decoded_bytes")
+_GAUGE: Final = "decoded_bytes"
+_PROCESS: Final = ("index_hits", "index_misses", "decoded_hits", "decoded_misses", _GAUGE)
 _CELL: Final = 8
 _SAMPLING_PERIOD: Final = 1.0
 
@@ -57,8 +58,6 @@ class Table:
 
     Attributes:
         free: rows that are not being written.
-        sampled: brings the counters of this process into its cells; called once a second, since
-            to do it with each request would cost more than all the rest.
     """
 
     def __init__(
@@ -80,34 +79,55 @@ class Table:
         self._integers = memoryview(memory).cast("q")
         self._floats = memoryview(memory).cast("d")
         self.free: list[Cells] = []
-        self.sampled: Callable[[], None] | None = None
+        self._site: Site | None = None
+        self._counted: dict[str, int] = {}
         self._taken = 0
         self._lock = threading.Lock()
 
     def take_row(self) -> Cells:
-        """Return a row for a while, when none is free: all pairs, one after the other.
-
-        It belongs into ``free`` again as soon as it is written.
-        """
+        """Return a row if none is free. Append it to ``free`` as soon as it is written."""
         threads = self._scoreboard.threads
         with self._lock:
             # Threads beyond the announced number share the last row and may lose a count.
             number = min(self._taken, threads - 1)
-            first = not self._taken
+            is_first = not self._taken
             self._taken += 1
-        if first:
-            threading.Thread(target=self._sample, name="metrics", daemon=True).start()
+        if is_first:
+            threading.Thread(target=self._sample_always, name="metrics", daemon=True).start()
         start = (self._slot * threads + number) * self._width
         row = slice(start, start + self._width)
         return self._integers[row], self._floats[row]
 
-    def process_row(self) -> memoryview[int]:
-        """Return the cells of this process, in the order of ``process_cells``."""
-        return self._process_row(self._slot)
+    def serve(self, site: Site) -> None:
+        """Count the caches and storages of a site from now on."""
+        # A changed site shares them with the previous one.
+        is_new = self._site is None or site.catalogue.indices is not self._site.catalogue.indices
+        self._site = site
+        if is_new:
+            self.restart()
 
-    @property
+    def restart(self) -> None:
+        """Leave out what has been counted so far: it loaded the site, or another process did it."""
+        self._lock = threading.Lock()
+        self._counted = self._process_counts()
+
+    def sample(self) -> None:
+        """Add what the caches and storages of this process counted since the last call.
+
+        Called once a second: with each request, it would cost more than all the rest.
+        """
+        cells = self._process_row(self._slot)
+        with self._lock:
+            for name, value in self._process_counts().items():
+                position = self.process_cells.index(name)
+                if name == _GAUGE:
+                    cells[position] = value
+                else:
+                    cells[position] += value - self._counted.get(name, 0)
+                    self._counted[name] = value
+
     def live_slots(self) -> list[int]:
-        """The slots of live processes."""
+        """Return the slots of live processes."""
         return self._scoreboard.live_slots()
 
     def pairs(self) -> Iterator[tuple[str, str, list[int], float]]:
@@ -140,91 +160,44 @@ class Table:
         start = self._rows * self._width + slot * len(self.process_cells)
         return self._integers[start : start + len(self.process_cells)]
 
-    def _sample(self) -> None:
+    def _process_counts(self) -> dict[str, int]:
+        """Return what this process has counted, by the names of the cells."""
+        site = self._site
+        if site is None:
+            return {}
+        indices, measured = site.catalogue.indices, site.catalogue.storages.measured
+        counts = {"index_hits": indices.hits, "index_misses": indices.misses}
+        for name, driver in list(measured.drivers.items()) if measured is not None else ():
+            counts |= {f"reads_{name}": driver.reads, f"errors_{name}": driver.errors}
+        # The renderer is loaded with the first map.
+        if "renderer" in vars(site):
+            tiles = site.renderer.tiles
+            counts |= {"decoded_hits": tiles.hits, "decoded_misses": tiles.misses}
+            counts[_GAUGE] = tiles.used
+        return counts
+
+    def _sample_always(self) -> None:
         while True:
             time.sleep(_SAMPLING_PERIOD)
-            if self.sampled is not None:
-                self.sampled()
-
-
-class Source:
-    """Two counters of an object in this process, and the cells that publish them.
-
-    The counters may start at any value. The cells continue from the values that the previous
-    process left.
-
-    Args:
-        counted: the object.
-        names: names of its two attributes.
-        at: index of the first of the two cells.
-        baseline: values of the counters when this process began to count.
-    """
-
-    def __init__(
-        self, counted: object, names: tuple[str, str], at: int, baseline: tuple[int, int] = (0, 0)
-    ) -> None:
-        self._read: Callable[[], tuple[int, int]] = _reader(counted, names)
-        self._at = at
-        self._baseline = baseline
-        self._bases: tuple[int, int] | None = None
-
-    def reset_baseline(self) -> None:
-        """Start counting now: another process counted the current values."""
-        self._baseline = self._read()
-        self._bases = None
-
-    def flush(self, cells: memoryview[int]) -> None:
-        """Write the current values."""
-        first, second = self._read()
-        at = self._at
-        bases = self._bases
-        if bases is None:
-            bases = (cells[at] - self._baseline[0], cells[at + 1] - self._baseline[1])
-            self._bases = bases
-        cells[at] = bases[0] + first
-        cells[at + 1] = bases[1] + second
-
-
-def _reader(counted: object, names: tuple[str, str]) -> Callable[[], tuple[int, int]]:
-    # A weak reference, so that the counted object can be freed with its configuration.
-    reference, get = ref(counted), attrgetter(*names)
-    last = (0, 0)
-
-    def read() -> tuple[int, int]:
-        nonlocal last
-        found = reference()
-        if found is not None:
-            last = get(found)
-        return last
-
-    return read
+            self.sample()
 
 
 _tables: WeakKeyDictionary[Scoreboard, Table] = WeakKeyDictionary()
-_sources: WeakKeyDictionary[object, Source] = WeakKeyDictionary()
 
 
-def source_of(
-    counted: object, names: tuple[str, str], at: int, baseline: tuple[int, int] = (0, 0)
-) -> Source:
-    """Return the single source of an object, so counts survive a change of the configuration."""
-    source = _sources.get(counted)
-    if source is None:
-        source = _sources[counted] = Source(counted, names, at, baseline)
-    return source
-
-
-def table_of(scoreboard: Scoreboard, services: Sequence[str], drivers: Sequence[str]) -> Table:
-    """Return the table of a scoreboard. Both survive a reload."""
-    table = _tables.get(scoreboard)
+def table_of(site: Site) -> Table:
+    """Return the table of a site's scoreboard. Both survive a reload."""
+    table = _tables.get(site.scoreboard)
     if table is None:
-        table = _tables[scoreboard] = Table(scoreboard, services, drivers)
+        plugins = site.plugins
+        table = Table(site.scoreboard, sorted(plugins.services), sorted(plugins.storages))
+        _tables[site.scoreboard] = table
     return table
 
 
 def _in_child() -> None:
-    for source in list(_sources.values()):
-        source.reset_baseline()
+    for table in list(_tables.values()):
+        table.restart()
 
 
 os.register_at_fork(after_in_child=_in_child)
