@@ -20,9 +20,9 @@ from mastaba.config.server import LoggerConfig, ServerConfig
 from mastaba.errors import ConfigurationError
 from mastaba.model.fault import Fault, Severity
 from mastaba.server.logs import (
+    FileHandler,
     JSONFormatter,
     LineFormatter,
-    RollingFileHandler,
     configure_logging,
     log_faults,
 )
@@ -102,7 +102,7 @@ def test_traceback_is_part_of_the_one_line() -> None:
 
 
 def test_rolling_file_is_named_by_its_begin(tmp_path: Path) -> None:
-    handler = RollingFileHandler(str(tmp_path / "log"), 3600)
+    handler = FileHandler(str(tmp_path / "log"), 3600)
     handler.setFormatter(LineFormatter())
     handler.emit(make_record("one"))
     handler.close()
@@ -115,7 +115,7 @@ def test_rolling_file_is_named_by_its_begin(tmp_path: Path) -> None:
 
 
 def test_rolling_file_changes_after_each_period(tmp_path: Path) -> None:
-    handler = RollingFileHandler(str(tmp_path / "log"), 60)
+    handler = FileHandler(str(tmp_path / "log"), 60)
     start = handler._start
     for seconds in (0, 59, 60, 61, 200):
         handler.emit(make_record(f"at {seconds}", created=float(start + seconds)))
@@ -132,7 +132,7 @@ def test_rolling_file_changes_after_each_period(tmp_path: Path) -> None:
 
 
 def test_record_of_an_earlier_time_does_not_stop_the_log(tmp_path: Path) -> None:
-    handler = RollingFileHandler(str(tmp_path / "log"), 60)
+    handler = FileHandler(str(tmp_path / "log"), 60)
     handler.emit(make_record("early", created=float(handler._start - 1000)))
     handler.close()
 
@@ -143,7 +143,7 @@ def test_log_directory_that_goes_away_does_not_end_a_request(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     directory = tmp_path / "logs"
-    handler = RollingFileHandler(str(directory / "log"), 60)
+    handler = FileHandler(str(directory / "log"), 60)
     for file in directory.iterdir():
         file.unlink()
     directory.rmdir()
@@ -159,7 +159,7 @@ def test_log_directory_that_goes_away_does_not_end_a_request(
 def test_log_that_cannot_begin_a_new_file_goes_on_in_the_old_one(tmp_path: Path) -> None:
     directory = tmp_path / "logs"
     directory.mkdir()
-    handler = RollingFileHandler(str(directory / "log"), 60)
+    handler = FileHandler(str(directory / "log"), 60)
     directory.rename(tmp_path / "moved")
     directory.touch()
 
@@ -215,7 +215,7 @@ def test_static_log_comes_back_after_the_disk_was_full_and_the_file_removed(
 
 
 def test_rolling_log_comes_back_after_the_disk_was_full(tmp_path: Path) -> None:
-    handler = RollingFileHandler(str(tmp_path / "log"), 60)
+    handler = FileHandler(str(tmp_path / "log"), 60)
     (file,) = tmp_path.iterdir()
     file.unlink()
     file.symlink_to("/dev/full")
@@ -231,7 +231,7 @@ def test_old_rolling_files_are_removed(tmp_path: Path) -> None:
     others = ["log-x.log", "log-2020-01-01-00-00-00.txt", "logs-2020-01-01-00-00-00.log"]
     for name in [*others, "log-2020-01-01-00-00-00.log", "log-2020-01-01-00-00-01.log"]:
         (tmp_path / name).touch()
-    handler = RollingFileHandler(str(tmp_path / "log"), 60, 2)
+    handler = FileHandler(str(tmp_path / "log"), 60, 2)
     assert len(list(tmp_path.iterdir())) == len(others) + 2
     for seconds in (60, 120, 180):
         handler.emit(make_record(f"at {seconds}", created=float(handler._start + seconds)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import logging
 import os
@@ -37,29 +38,15 @@ class LineFormatter(logging.Formatter):
         text = record.getMessage()
         if record.exc_info:
             text += "\n" + self.formatException(record.exc_info)
-        return "\t".join(
-            (
-                *(_time(record), str(record.process), str(record.thread), _severity(record)),
-                escaped(text),
-            )
-        )
+        return "\t".join((*map(str, _columns(record).values()), escaped(text)))
 
 
 class JSONFormatter(logging.Formatter):
     """One JSON object per line; the fields of an access line are its members."""
 
     def format(self, record: logging.LogRecord) -> str:
-        entry: dict[str, Any] = {
-            "time": _time(record),
-            "process": record.process,
-            "thread": record.thread,
-            "severity": _severity(record),
-        }
         fields = getattr(record, "fields", None)
-        if fields is None:
-            entry["message"] = record.getMessage()
-        else:
-            entry |= fields
+        entry = _columns(record) | ({"message": record.getMessage()} if fields is None else fields)
         if record.exc_info:
             entry["exception"] = self.formatException(record.exc_info)
         # ASCII also escapes surrogates, and characters that some readers take for line ends.
@@ -73,15 +60,17 @@ def escaped(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
-def _time(record: logging.LogRecord) -> str:
-    return datetime.fromtimestamp(record.created).astimezone().isoformat(timespec="microseconds")
+def _columns(record: logging.LogRecord) -> dict[str, Any]:
+    moment = datetime.fromtimestamp(record.created).astimezone()
+    return {
+        "time": moment.isoformat(timespec="microseconds"),
+        "process": record.process,
+        "thread": record.thread,
+        "severity": _WORDS.get(record.levelno, record.levelname.lower()),
+    }
 
 
-def _severity(record: logging.LogRecord) -> str:
-    return _WORDS.get(record.levelno, record.levelname.lower())
-
-
-class _Handler(logging.Handler):
+class _Handler(logging.StreamHandler[IO[str]]):
     """Handler that reports, at most once a minute, that the log cannot be written."""
 
     _silent_until = 0.0
@@ -94,109 +83,71 @@ class _Handler(logging.Handler):
             sys.stderr.write(f"mastaba: cannot write the log: {sys.exc_info()[1]}\n")
 
 
-class _StreamHandler(_Handler, logging.StreamHandler[IO[str]]):
-    """Handler for standard output or standard error."""
-
-
-class _FileHandler(_Handler):
+class FileHandler(_Handler):
     """Handler that appends lines to a file, and opens a new one if it is renamed or removed.
 
-    Nothing is buffered: lines that a full disk rejects are lost, and do not block later ones.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._descriptor = -1
-        self._place = ""
-        self._follow(time.time())
-
-    def emit(self, record: logging.LogRecord) -> None:
-        try:
-            try:
-                self._follow(record.created)
-            except OSError:
-                # The old file is better than none.
-                self.handleError(record)
-            data = (self.format(record) + "\n").encode("utf-8", "backslashreplace")
-            while data:
-                data = data[os.write(self._descriptor, data) :]
-        except Exception:  # noqa: BLE001 - a full disk must not fail a request
-            self.handleError(record)
-
-    def close(self) -> None:
-        descriptor, self._descriptor = self._descriptor, -1
-        if descriptor >= 0:
-            os.close(descriptor)
-        super().close()
-
-    def _path(self, now: float) -> str:
-        """Return the path of the file for lines from a time, in Unix seconds."""
-        raise NotImplementedError
-
-    def _follow(self, now: float) -> None:
-        path = self._path(now)
-        if self._descriptor >= 0 and path == self._place and self._is_there():
-            return
-        os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
-        # Without O_NONBLOCK, opening a FIFO blocks until there is a reader.
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK
-        descriptor = os.open(path, flags, 0o666)
-        old, self._descriptor, self._place = self._descriptor, descriptor, path
-        if old >= 0:
-            os.close(old)
-
-    def _is_there(self) -> bool:
-        try:
-            return os.path.samestat(os.stat(self._place), os.fstat(self._descriptor))
-        except OSError:
-            return False
-
-
-class _StaticFileHandler(_FileHandler):
-    """Handler for a single file."""
-
-    def __init__(self, path: str) -> None:
-        self._only = os.path.abspath(path)
-        super().__init__()
-
-    def _path(self, now: float) -> str:
-        return self._only
-
-
-class RollingFileHandler(_FileHandler):
-    """Handler that starts a file ``<prefix>-YYYY-MM-DD-HH-MM-SS.log`` for each period.
-
-    Periods are counted from the start of the first process, so all workers write to the same
-    file.
+    With a period, it starts a file ``<prefix>-YYYY-MM-DD-HH-MM-SS.log`` for each. Periods are
+    counted from the start of the first process, so all workers write to the same file. Handlers
+    of the standard library do not allow several processes, and stop at a full disk.
 
     Args:
-        prefix: of the file names.
-        period: seconds.
+        prefix: of the file names; without a period, the whole name.
+        period: seconds; 0 for a single file.
         count: number of files to keep, older ones are removed; 0 keeps all.
 
     Raises:
         OSError: the first file cannot be written.
     """
 
-    def __init__(self, prefix: str, period: int, count: int = 0) -> None:
+    def __init__(self, prefix: str, period: int = 0, count: int = 0) -> None:
         self._prefix = os.path.abspath(prefix)
         self._period = period
         self._count = count
         self._start = int(time.time())
-        super().__init__()
+        self._path = self._path_at(self._start)
+        super().__init__(self._open(self._path))
 
-    def _path(self, now: float) -> str:
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            self._follow(record.created)
+        except OSError:
+            # The old file is better than none.
+            self.handleError(record)
+        super().emit(record)
+
+    def close(self) -> None:
+        super().close()
+        self.stream.close()
+
+    def _follow(self, now: float) -> None:
+        """Open the file for lines from a time, in Unix seconds, if it is not open."""
+        path = self._path_at(now)
+        with contextlib.suppress(FileNotFoundError):
+            if path == self._path and os.path.samestat(
+                os.stat(path), os.fstat(self.stream.fileno())
+            ):
+                return
+        old, self.stream, self._path = self.stream, self._open(path), path
+        old.close()
+
+    def _path_at(self, now: float) -> str:
+        if not self._period:
+            return self._prefix
         begin = self._start + max(0, int(now - self._start)) // self._period * self._period
         return f"{self._prefix}-{time.strftime(_STAMP, time.localtime(begin))}.log"
 
-    def _follow(self, now: float) -> None:
-        before = self._place
-        super()._follow(now)
-        if self._count and self._place != before:
-            for path in self._files()[: -self._count]:
+    def _open(self, path: str) -> IO[str]:
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        # Without O_NONBLOCK, opening a FIFO blocks until there is a reader.
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK
+        file = io.FileIO(os.open(path, flags, 0o666), "a")
+        if self._count:
+            for old in self._files()[: -self._count]:
                 # Another worker may have removed it.
                 with contextlib.suppress(FileNotFoundError):
-                    os.unlink(path)
+                    os.unlink(old)
+        # Nothing is buffered: lines that a full disk rejects are lost, and do not block later ones.
+        return io.TextIOWrapper(file, "utf-8", "backslashreplace", write_through=True)
 
     def _files(self) -> list[str]:
         """Return the paths of all files with this prefix, oldest first."""
@@ -219,18 +170,14 @@ def configure_logging(server: ServerConfig) -> None:
     try:
         handler = _handler(server.logger)
     except (OSError, ValueError) as error:
-        reason = reason_of(error)
-        raise ConfigurationError(
-            [
-                Fault(
-                    Severity.ERROR,
-                    server.file,
-                    "$.logger.file_prefix",
-                    f"cannot write {server.logger.file_prefix}: {reason}",
-                    "name a file that the server may write, or log to standard_error",
-                )
-            ]
-        ) from error
+        fault = Fault(
+            Severity.ERROR,
+            server.file,
+            "$.logger.file_prefix",
+            f"cannot write {server.logger.file_prefix}: {reason_of(error)}",
+            "name a file that the server may write, or log to standard_error",
+        )
+        raise ConfigurationError([fault]) from error
     handler.setFormatter(JSONFormatter() if server.logger.format == "json" else LineFormatter())
     root = logging.getLogger()
     for old in list(root.handlers):
@@ -257,12 +204,12 @@ def log_faults(faults: tuple[Fault, ...]) -> None:
 def _handler(config: LoggerConfig) -> logging.Handler:
     match config.output:
         case "standard_error":
-            return _StreamHandler(sys.stderr)
+            return _Handler(sys.stderr)
         case "standard_output":
-            return _StreamHandler(sys.stdout)
+            return _Handler(sys.stdout)
         case "static_file":
-            return _StaticFileHandler(config.file_prefix)
-    return RollingFileHandler(config.file_prefix, config.file_period, config.file_count)
+            return FileHandler(config.file_prefix)
+    return FileHandler(config.file_prefix, config.file_period, config.file_count)
 
 
 def _log_thread_exception(arguments: threading.ExceptHookArgs) -> None:
