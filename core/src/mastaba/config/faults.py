@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from mastaba.errors import ConfigurationError
 from mastaba.model.fault import Fault, Severity
 
 
@@ -30,8 +29,3 @@ class Faults:
     @property
     def errors(self) -> tuple[Fault, ...]:
         return tuple(fault for fault in self._faults if fault.severity is Severity.ERROR)
-
-    def raise_errors(self) -> None:
-        """Raise a `ConfigurationError` with all errors, if there are any."""
-        if self.errors:
-            raise ConfigurationError(self.errors)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache, reduce
@@ -96,12 +95,10 @@ class CRS:
         steps = np.linspace(0.0, 1.0, _POINTS_PER_EDGE)
         across = bbox.xmin + steps * (bbox.xmax - bbox.xmin)
         down = bbox.ymin + steps * (bbox.ymax - bbox.ymin)
-        x = np.concatenate(
-            [across, across, np.full(steps.size, bbox.xmin), np.full(steps.size, bbox.xmax)]
-        )
-        y = np.concatenate(
-            [np.full(steps.size, bbox.ymin), np.full(steps.size, bbox.ymax), down, down]
-        )
+        sides = np.repeat([bbox.xmin, bbox.xmax], steps.size)
+        ends = np.repeat([bbox.ymin, bbox.ymax], steps.size)
+        x = np.concatenate([across, across, sides])
+        y = np.concatenate([ends, down, down])
         tx, ty = transform_points(self, target, x, y)
         result = BoundingBox(float(tx.min()), float(ty.min()), float(tx.max()), float(ty.max()))
         if not result.is_finite:
@@ -131,13 +128,8 @@ def geographic_bbox(bbox: BoundingBox, crs: CRS) -> BoundingBox:
         ValueError: the box cannot be transformed to WGS 84, or lies outside the globe.
     """
     box = _with_poles(crs.transform_bbox(bbox, WGS84), bbox, crs)
-    edges = (
-        _snap(value, limit)
-        for value, limit in zip(
-            (box.xmin, box.ymin, box.xmax, box.ymax), (-180.0, -90.0, 180.0, 90.0), strict=True
-        )
-    )
-    cut = BoundingBox(*edges).intersection(WORLD)
+    low = (_snap(box.xmin, -180.0), _snap(box.ymin, -90.0))
+    cut = BoundingBox(*low, _snap(box.xmax, 180.0), _snap(box.ymax, 90.0)).intersection(WORLD)
     if cut is None:
         raise ValueError("the box lies outside the globe")
     return cut
@@ -183,25 +175,11 @@ def transform_points(source: CRS, target: CRS, x: Floats, y: Floats) -> tuple[Fl
     return np.asarray(tx), np.asarray(ty)
 
 
-_TRANSFORMERS: Final = 32
-"""Per thread. A transformer with the grids of its datum shifts may take a megabyte."""
-
-_threads = threading.local()
-
-
+# pyproj creates one object of PROJ for each thread. With the grids of its datum shifts, it may take
+# a megabyte.
+@lru_cache(maxsize=32)
 def _transformer(source: str, target: str) -> pyproj.Transformer:
-    """Return this thread's transformer between two codes: PROJ objects are not thread-safe."""
-    cache: dict[tuple[str, str], pyproj.Transformer] | None = getattr(_threads, "cache", None)
-    if cache is None:
-        cache = _threads.cache = {}
-    # Removed and added again, so the least recently used one comes first.
-    found = cache.pop((source, target), None) or pyproj.Transformer.from_crs(
-        _proj_name(source), _proj_name(target), always_xy=True
-    )
-    cache[source, target] = found
-    if len(cache) > _TRANSFORMERS:
-        del cache[next(iter(cache))]
-    return found
+    return pyproj.Transformer.from_crs(_proj_name(source), _proj_name(target), always_xy=True)
 
 
 def _proj_name(code: str) -> str:

@@ -53,46 +53,31 @@ class TileFormat:
         """Whether a stored tile needs a TIFF header in front to be a valid image."""
         return self.media_type == "image/tiff"
 
-    def accepts_extension(self, extension: str) -> bool:
-        return extension == self.extension or extension in self.extension_aliases
-
 
 _BIL: Final = "image/x-bil;bits=32"
 
 
-def _formats() -> dict[str, TileFormat]:
-    formats = [
-        TileFormat(
-            "TIFF_JPG_UINT8", Codec.JPEG, "uint8", "image/jpeg", "jpeg", ("jpg",), None, (3,)
-        ),
-        TileFormat(
-            "TIFF_JPG90_UINT8", Codec.JPEG, "uint8", "image/jpeg", "jpeg", ("jpg",), None, (3,)
-        ),
-        TileFormat("TIFF_PNG_UINT8", Codec.PNG, "uint8", "image/png", "png"),
-        TileFormat("TIFF_RAW_FLOAT32", Codec.RAW, "float32", _BIL, "bil", (), None, (1,)),
-        TileFormat("TIFF_ZIP_FLOAT32", Codec.ZIP, "float32", _BIL, "zbil", (), "deflate", (1,)),
-        TileFormat("TIFF_PBF_MVT", Codec.MVT, None, "application/x-protobuf", "pbf", ("mvt",)),
-    ]
-    for word, codec in (("RAW", Codec.RAW), ("ZIP", Codec.ZIP)):
-        formats.append(_tiff(word, codec, "uint8"))
-    for word, codec in (("LZW", Codec.LZW), ("PKB", Codec.PACKBITS)):
-        formats += [_tiff(word, codec, "uint8"), _tiff(word, codec, "float32")]
-    return {tile_format.name: tile_format for tile_format in formats}
+_JPEG: Final = (Codec.JPEG, "uint8", "image/jpeg", "jpeg", ("jpg",), None, (3,))
+_TIFF_UINT8: Final = ("uint8", "image/tiff", "tif", ("tiff",))
+_TIFF_FLOAT32: Final = ("float32", "image/tiff", "tif", ("tiff",), None, (1,))
 
-
-def _tiff(word: str, codec: Codec, sample: str) -> TileFormat:
-    channels = (1, 2, 3, 4) if sample == "uint8" else (1,)
-    return TileFormat(
-        f"TIFF_{word}_{sample.upper()}",
-        codec,
-        sample,
-        "image/tiff",
-        "tif",
-        ("tiff",),
-        None,
-        channels,
-    )
-
-
-TILE_FORMATS: Final = MappingProxyType(_formats())
+TILE_FORMATS: Final = MappingProxyType(
+    {
+        tile_format.name: tile_format
+        for tile_format in (
+            TileFormat("TIFF_RAW_UINT8", Codec.RAW, *_TIFF_UINT8),
+            TileFormat("TIFF_JPG_UINT8", *_JPEG),
+            TileFormat("TIFF_JPG90_UINT8", *_JPEG),
+            TileFormat("TIFF_PNG_UINT8", Codec.PNG, "uint8", "image/png", "png"),
+            TileFormat("TIFF_LZW_UINT8", Codec.LZW, *_TIFF_UINT8),
+            TileFormat("TIFF_ZIP_UINT8", Codec.ZIP, *_TIFF_UINT8),
+            TileFormat("TIFF_PKB_UINT8", Codec.PACKBITS, *_TIFF_UINT8),
+            TileFormat("TIFF_RAW_FLOAT32", Codec.RAW, "float32", _BIL, "bil", (), None, (1,)),
+            TileFormat("TIFF_LZW_FLOAT32", Codec.LZW, *_TIFF_FLOAT32),
+            TileFormat("TIFF_ZIP_FLOAT32", Codec.ZIP, "float32", _BIL, "zbil", (), "deflate", (1,)),
+            TileFormat("TIFF_PKB_FLOAT32", Codec.PACKBITS, *_TIFF_FLOAT32),
+            TileFormat("TIFF_PBF_MVT", Codec.MVT, None, "application/x-protobuf", "pbf", ("mvt",)),
+        )
+    }
+)
 """All formats by name."""

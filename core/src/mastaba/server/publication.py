@@ -165,5 +165,5 @@ def _keep(change: Change, site: Site) -> None:
                 reason = "the identifier of the layer is too long for a file name"
                 raise ChangeRefusedError("faulty", reason) from error
             raise ChangeRefusedError(
-                "failed", f"the layer cannot be kept in {directory}: {error.strerror}"
+                "failed", f"the layer cannot be saved in {directory}: {error.strerror}"
             ) from error

@@ -29,36 +29,34 @@ class HealthService(Service):
         Raises:
             UnknownPathError: there is no report at this path.
         """
-        reports = {
-            "": self._status,
-            "/info": self._info,
-            "/threads": self._threads,
-            "/depends": self._depends,
-            "/live": self._live,
-        }
-        if request.path == "/ready":
-            return self._ready()
-        report = reports.get(request.path)
-        if report is None:
-            raise UnknownPathError("Unknown health request path")
-        return message(200, json.dumps(report(), ensure_ascii=False), "application/json")
+        status = 200
+        match request.path:
+            case "":
+                report = self._status()
+            case "/info":
+                report = self._info()
+            case "/threads":
+                report = self._threads()
+            case "/depends":
+                report = self._depends()
+            case "/live":
+                # Any response shows that the process is alive.
+                report = {"status": "OK"}
+            case "/ready":
+                reasons = self._obstacles()
+                status = 503 if reasons else 200
+                report = {"status": "UNAVAILABLE" if reasons else "OK", "reasons": reasons}
+            case _:
+                raise UnknownPathError("Unknown health request path")
+        return message(status, json.dumps(report, ensure_ascii=False), "application/json")
 
     def error_response(self, error: Exception, request: Request) -> Response:
         status = 404 if isinstance(error, RequestError) else 500
         text = json.dumps({"code": status, "message": public_message(error)})
         return message(status, text, "application/json")
 
-    def _live(self) -> dict[str, Any]:
-        # Any response shows that the process is alive.
-        return {"status": "OK"}
-
-    def _ready(self) -> Response:
-        """Return 200 if map requests can be answered, or 503 with the reasons otherwise."""
-        reasons = self._obstacles()
-        report = {"status": "UNAVAILABLE" if reasons else "OK", "reasons": reasons}
-        return message(503 if reasons else 200, json.dumps(report), "application/json")
-
     def _obstacles(self) -> list[str]:
+        """Return why map requests cannot be answered."""
         catalogue = self.site.catalogue
         reasons = []
         if not catalogue.settings.enabled:

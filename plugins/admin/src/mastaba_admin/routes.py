@@ -1,53 +1,41 @@
-"""Operations by method and path (admin.md section 2)."""
+"""Changes by method and path (admin.md section 2)."""
 
 from __future__ import annotations
 
-from enum import StrEnum
+from collections.abc import Mapping
 from typing import Final
 
 from mastaba.errors import UnknownPathError
+from mastaba.services.change import Action
 from mastaba_admin.errors import MethodNotAllowedError
 
-
-class Operation(StrEnum):
-    """An operation of the API."""
-
-    STATUS = "status"
-    REWRITE = "rewrite"
-    """Made older servers update their capabilities; does nothing here."""
-    CREATE = "create"
-    REPLACE = "replace"
-    DELETE = "delete"
-    TURN_ON = "on"
-    TURN_OFF = "off"
-
-
 _LAYERS: Final = "/layers"
-_FIXED: Final = {
-    "": {"GET": Operation.STATUS},
-    _LAYERS: {"PUT": Operation.REWRITE},
-    "/on": {"PUT": Operation.TURN_ON},
-    "/off": {"PUT": Operation.TURN_OFF},
+_FIXED: Final[Mapping[str, Mapping[str, Action | None]]] = {
+    "": {"GET": None},
+    # Made older servers update their capabilities; does nothing here.
+    _LAYERS: {"PUT": None},
+    "/on": {"PUT": Action.ENABLE_SERVICES},
+    "/off": {"PUT": Action.DISABLE_SERVICES},
 }
 _LAYER: Final = {
-    "POST": Operation.CREATE,
-    "PUT": Operation.REPLACE,
-    "DELETE": Operation.DELETE,
+    "POST": Action.CREATE_LAYER,
+    "PUT": Action.REPLACE_LAYER,
+    "DELETE": Action.DELETE_LAYER,
 }
 
 
-def route(method: str, path: str) -> tuple[Operation, str]:
-    """Return the operation and the layer identifier, empty for operations without a layer.
+def route(method: str, path: str) -> tuple[Action | None, str]:
+    """Return the action, or None for none, and the layer identifier, empty without a layer.
 
     Raises:
         UnknownPathError: the path is unknown.
         MethodNotAllowedError: the path does not support the method.
     """
-    operations, layer = _FIXED.get(path), ""
-    if operations is None and path.startswith(f"{_LAYERS}/"):
-        operations, layer = _LAYER, path[len(_LAYERS) + 1 :]
-    if operations is None:
+    actions, layer = _FIXED.get(path), ""
+    if actions is None and path.startswith(f"{_LAYERS}/"):
+        actions, layer = _LAYER, path[len(_LAYERS) + 1 :]
+    if actions is None:
         raise UnknownPathError("Unknown admin request path")
-    if method not in operations:
-        raise MethodNotAllowedError(tuple(operations))
-    return operations[method], layer
+    if method not in actions:
+        raise MethodNotAllowedError(tuple(actions))
+    return actions[method], layer

@@ -16,17 +16,17 @@ from mastaba.services.change import Action, Change
 from mastaba.web.request import Request
 from mastaba.web.response import Response, message
 from mastaba_admin.errors import NotAuthorizedError, error_response
-from mastaba_admin.routes import Operation, route
-from mastaba_admin.secret import Secret
+from mastaba_admin.routes import route
+from mastaba_admin.secret import shows_secret
 
 _BODY = "the body"
-_ACTIONS: Mapping[Operation, Action] = {
-    Operation.CREATE: Action.CREATE_LAYER,
-    Operation.REPLACE: Action.REPLACE_LAYER,
-    Operation.DELETE: Action.DELETE_LAYER,
-    Operation.TURN_ON: Action.ENABLE_SERVICES,
-    Operation.TURN_OFF: Action.DISABLE_SERVICES,
-}
+_LINKS = (
+    ("POST", "/layers/{id}", "Create a layer"),
+    ("PUT", "/layers/{id}", "Replace a layer"),
+    ("DELETE", "/layers/{id}", "Delete a layer"),
+    ("PUT", "/on", "Turn services on"),
+    ("PUT", "/off", "Turn services off"),
+)
 
 
 class AdminService(Service):
@@ -44,18 +44,18 @@ class AdminService(Service):
         "secret": {
             "type": "string",
             "default": "",
-            "description": "What the header X-Mastaba-Secret (or X-Rok4-Secret) has to carry.",
+            "description": "Required value of the header X-Mastaba-Secret (or X-Rok4-Secret).",
         },
         "allow_without_secret": {
             "type": "boolean",
             "default": False,
-            "description": "Start without a secret: whoever reaches the path may change layers.",
+            "description": "Start without a secret: anyone who reaches the path may change layers.",
         },
         "persist": {
             "type": "string",
             "minLength": 1,
-            "description": "Directory where layers that are created or replaced are kept; "
-            "without it they are lost by a reload.",
+            "description": "Directory where created and replaced layers are saved. "
+            "Without it, a reload discards them.",
         },
     }
 
@@ -63,18 +63,15 @@ class AdminService(Service):
         super().__init__(settings, site)
         secret: str = settings.own.get("secret", "")
         if not secret and not settings.own.get("allow_without_secret", False):
-            raise ConfigurationError(
-                [
-                    Fault(
-                        Severity.ERROR,
-                        "services.json",
-                        "$.admin.secret",
-                        "is empty: everybody who reaches the service could change layers",
-                        "set a secret, or set admin.allow_without_secret to true",
-                    )
-                ]
+            fault = Fault(
+                Severity.ERROR,
+                "services.json",
+                "$.admin.secret",
+                "is empty: anyone who can reach the service could change layers",
+                "set a secret, or set admin.allow_without_secret to true",
             )
-        self._secret = Secret(secret)
+            raise ConfigurationError([fault])
+        self._secret = secret
 
     @classmethod
     def layer_directory(cls, settings: ServiceSettings) -> str | None:
@@ -89,20 +86,19 @@ class AdminService(Service):
             UnknownPathError, MethodNotAllowedError: the path or method is not supported.
             RequestTooLargeError: the body is larger than 1 MiB.
         """
-        if not self._secret.is_shown_by(request):
+        if not shows_secret(request, self._secret):
             raise NotAuthorizedError("Not authorized request")
-        operation, layer = route(request.method, request.path)
-        if operation is Operation.STATUS:
+        action, layer = route(request.method, request.path)
+        if request.method == "GET":
             return message(200, json.dumps(self._status(), ensure_ascii=False), "application/json")
-        if operation is not Operation.REWRITE:
-            has_body = operation in (Operation.CREATE, Operation.REPLACE)
-            body = request.body() if has_body else b""
-            try:
-                document = _descriptor(body) if has_body else None
-                self.site.submit(Change(_ACTIONS[operation], layer, document))
-            except ChangeRefusedError as error:
-                # A normal answer; raising would log it as a server error.
-                return error_response(error)
+        try:
+            if action in (Action.CREATE_LAYER, Action.REPLACE_LAYER):
+                self.site.submit(Change(action, layer, _descriptor(request.body())))
+            elif action is not None:
+                self.site.submit(Change(action, layer))
+        except ChangeRefusedError as error:
+            # A normal response; raising would log it as a server error.
+            return error_response(error)
         return Response(204, [])
 
     def error_response(self, error: Exception, request: Request) -> Response:
@@ -110,13 +106,6 @@ class AdminService(Service):
 
     def _status(self) -> dict[str, Any]:
         uri, catalogue = self.settings.endpoint_uri, self.site.catalogue
-        links = [
-            ("POST", "/layers/{id}", "Create a layer"),
-            ("PUT", "/layers/{id}", "Replace a layer"),
-            ("DELETE", "/layers/{id}", "Delete a layer"),
-            ("PUT", "/on", "Turn services on"),
-            ("PUT", "/off", "Turn services off"),
-        ]
         return {
             "title": self.settings.title,
             "abstract": self.settings.abstract,
@@ -124,7 +113,7 @@ class AdminService(Service):
             "layers": len(catalogue.layers),
             "links": [
                 {"method": method, "href": uri + path, "templated": "{" in path, "title": title}
-                for method, path, title in links
+                for method, path, title in _LINKS
             ],
         }
 
