@@ -53,6 +53,7 @@ MAX_PACKAGES = 12
 
 # library: the modules (or packages) of the core that may know it
 LIBRARIES = {
+    "cachetools": {"mastaba.render.tile_cache"},
     "flup": {"mastaba.server.fastcgi", "mastaba.server.records"},
     "httptools": {"mastaba.server.http"},
     "jsonschema_rs": {"mastaba.config.schema"},

@@ -24,7 +24,6 @@ STATE = {
     "mastaba.plugins.registry": "what plugins provide",
     "mastaba.slab.index_cache.IndexCache._entries": "the cache itself, which is in the table",
     "mastaba.slab.index_cache.IndexCache._flights": "loads under way",
-    "mastaba.render.tile_cache.TileCache._tiles": "the cache itself, which is in the table",
     "mastaba.server": "connections, children and changes under way",
     "mastaba_metrics.table": "the table of each scoreboard, and its counters",
 }

@@ -115,8 +115,10 @@ class _Conversion:
         wms, wmts = self._section("wms"), self._section("wmts")
         shared.update(_taken(wms, ("inspire",)))
         if "inspire" in wmts:
-            kept = shared.get("inspire", False)
-            self._lose("$.wmts.inspire", f"wms and wmts share global.inspire, which is {kept}")
+            shared_value = shared.get("inspire", False)
+            self._lose(
+                "$.wmts.inspire", f"wms and wmts share global.inspire, which is {shared_value}"
+            )
             del wmts["inspire"]
         maps = _taken(wms, _MAP)
         if "reprojection" not in maps:
@@ -149,7 +151,7 @@ class _Conversion:
                 new[key] = new[key].replace(" Tiles", "", 1)
         if "root_path" in section:
             self._lose(
-                f"$.{prefix}.root_path", "the path of ogcapi is /ogcapi; tell the front server"
+                f"$.{prefix}.root_path", "the path of ogcapi is /ogcapi; change the front server"
             )
             del section["root_path"]
         self._note(f"$.{prefix}", "is ogcapi now, which offers tiles and maps")
@@ -162,12 +164,12 @@ class _Conversion:
         moved = (slash + path).replace(f"/{prefix}", "/ogcapi", 1)
         if moved == slash + path:
             self._note(
-                f"$.{prefix}.endpoint_uri", f"has no /{prefix} in its path, and is kept: {uri}"
+                f"$.{prefix}.endpoint_uri", f"has no /{prefix} in its path, and stays: {uri}"
             )
         return f"{scheme}{separator}{host}{moved}" if separator else moved
 
     def _left_over(self, new: dict[str, Any]) -> None:
-        """Note what generation 7 does not have; sections of newer services are kept."""
+        """Note what generation 7 does not have; sections of newer services stay."""
         moved = {"wms", "wmts", "tms", "tiles"}
         for name, value in self._old.items():
             if name in moved:
@@ -177,7 +179,7 @@ class _Conversion:
                 self._lose("$.common", "the list of services at / needs no section")
             elif isinstance(value, dict) and "enabled" in value and name not in new:
                 new[name] = value
-                self._note(f"$.{name}", "is no section of generation 6, and is kept")
+                self._note(f"$.{name}", "is not a section of generation 6, and stays as it is")
             else:
                 self._lose(f"$.{name}", "has no place in generation 7")
 

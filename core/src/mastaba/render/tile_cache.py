@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
-from collections import OrderedDict
 from collections.abc import Hashable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from cachetools import LRUCache
 
 
 class TileCache:
@@ -21,9 +22,7 @@ class TileCache:
     """
 
     def __init__(self, size: int) -> None:
-        self._size = size
-        self._used = 0
-        self._tiles: OrderedDict[Hashable, npt.NDArray[Any]] = OrderedDict()
+        self._tiles: LRUCache[Hashable, npt.NDArray[Any]] = LRUCache(size, lambda tile: tile.nbytes)
         self._lock = threading.Lock()
         self.hits = 0
         self.misses = 0
@@ -31,7 +30,7 @@ class TileCache:
     @property
     def used(self) -> int:
         """Bytes of the cached tiles."""
-        return self._used
+        return int(self._tiles.currsize)
 
     def get(self, key: Hashable) -> npt.NDArray[Any] | None:
         """Return a read-only tile, or None."""
@@ -39,21 +38,12 @@ class TileCache:
             tile = self._tiles.get(key)
             if tile is None:
                 self.misses += 1
-                return None
-            self._tiles.move_to_end(key)
-            self.hits += 1
+            else:
+                self.hits += 1
             return tile
 
     def put(self, key: Hashable, tile: npt.NDArray[np.generic]) -> None:
         """Cache a tile, replacing the least recently used ones."""
-        if tile.nbytes > self._size:
-            return
-        with self._lock:
-            old = self._tiles.pop(key, None)
-            if old is not None:
-                self._used -= old.nbytes
+        # A tile that is larger than the whole cache is not cached.
+        with self._lock, contextlib.suppress(ValueError):
             self._tiles[key] = tile
-            self._used += tile.nbytes
-            while self._used > self._size:
-                _, dropped = self._tiles.popitem(last=False)
-                self._used -= dropped.nbytes

@@ -31,6 +31,7 @@ class IndexCache:
     """Caches the most recently used indices.
 
     Absent and damaged slabs are not cached. Concurrent misses for one slab cause one read.
+    `cachetools.TTLCache` has no second bound, and a hit takes 2.6 us instead of 0.5 us.
 
     Args:
         size: maximum number of slabs, at least 1; fewer if their indices are large.
