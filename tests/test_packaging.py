@@ -186,4 +186,4 @@ def test_wheel_of_the_core_holds_the_schemas(wheels: Path) -> None:
     (wheel,) = wheels.glob(f"mastaba-{mastaba.__version__}-*.whl")
     with zipfile.ZipFile(wheel) as archive:
         schemas = [item for item in archive.namelist() if item.startswith("mastaba/config/schemas")]
-    assert len(schemas) == 7
+    assert len(schemas) == 8

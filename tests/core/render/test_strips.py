@@ -33,6 +33,7 @@ from mastaba.render.compose import as_data, as_picture, joined
 from mastaba.render.encoded_map import EncodedMap
 from mastaba.render.engine import PreparedMap
 from mastaba.render.map_request import Background, MapImage, MapLayer, MapRequest
+from mastaba.render.tile_cache import TileCache
 
 Entry = tuple[str, Style | None]
 
@@ -203,8 +204,7 @@ def test_each_tile_is_decoded_once(gaps: World, monkeypatch: pytest.MonkeyPatch)
         return decode(self, payload)
 
     monkeypatch.setattr(TileDecoder, "decode", counted)
-    monkeypatch.setattr(gaps.site.renderer.tiles, "_size", 0)
-    gaps.site.renderer.tiles._tiles.clear()
+    monkeypatch.setattr(gaps.site.renderer.tiles, "_tiles", TileCache(0)._tiles)
     list(prepared(gaps, ENTRIES["colours"], "EPSG:3857", kernel="lanczos_3").strips(7))
     assert len(decoded) == len(set(decoded)) > 4
 
@@ -256,7 +256,7 @@ def test_memory_is_that_of_strips_and_told_beforehand(
 ) -> None:
     """The estimate is no less than what is held, and no more than a few times as much."""
     entries, encoder = ENCODED.get(name, (name, BilEncoder()))
-    monkeypatch.setattr(gaps.site.renderer.tiles, "_size", 0)
+    monkeypatch.setattr(gaps.site.renderer.tiles, "_tiles", TileCache(0)._tiles)
 
     def a_map(height: int) -> EncodedMap:
         size = (1200, height)
