@@ -30,7 +30,7 @@ from benchmarks.servers import Missing, Target, fastcgi_behind_nginx, require_pr
 from mastaba.model.crs import CRS
 from mastaba.model.layer import Layer
 from mastaba.model.style import Style
-from mastaba.render.styled_layer import is_bytes
+from mastaba.render.styles import is_bytes
 from mastaba_conformance.documents import write_document
 
 _MIB = 1024**2

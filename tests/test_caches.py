@@ -157,11 +157,11 @@ def is_state(name: str) -> bool:
 
 def test_the_walk_finds_caches_of_every_kind() -> None:
     assert len(CACHES) > 20
-    assert {"mastaba.render.warp.stencil", "mastaba.web.request._decode_short"} <= CACHES.keys()
+    assert {"mastaba.render.kernels.stencil", "mastaba.web.request._decode_short"} <= CACHES.keys()
     assert "mastaba_wmts.getcapabilities.GetCapabilities._complete" in CACHES
     assert "mastaba_tms.service.TileMapServer._documents" in MAPS
     assert "mastaba_ogcapi.service.OGCAPIService._documents" in MAPS
-    assert "mastaba.render.local_positions._Grid._bounds" in MAPS
+    assert "mastaba.render.layer_map.LayerMap._windows" in MAPS
     assert "mastaba.slab.index_cache.IndexCache" in CLASSES
 
 

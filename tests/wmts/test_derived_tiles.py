@@ -280,7 +280,7 @@ def test_tile_of_too_many_stored_tiles_is_not_made(
     derived: Client, fault: Fault, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(LevelPixels, "read", None)
-    monkeypatch.setattr(LevelPixels, "version", None)
+    monkeypatch.setattr(LevelPixels, "stored", None)
     place = ("WIDE", "1", 2, 4)
     assert fault(get(derived, "rgb", place)) == (404, "NoApplicableCode", [None])
     path = derived.get("/wmts/1.0.0/rgb/normal/WIDE/1/2/4.png")

@@ -16,6 +16,7 @@ from mastaba.model.layer import Layer
 from mastaba.model.style import Style
 from mastaba.plugins.manager import Plugins
 from mastaba.render.map_request import MapImage, MapLayer, MapRequest
+from mastaba.render.sampling import GridPositions
 from mastaba.server.app import Application
 from mastaba.services.base import Site
 from mastaba.wsgi import create_application
@@ -172,6 +173,16 @@ class World:
     def close(self) -> None:
         if self._application is not None:
             self._application.site.catalogue.storages.close()
+
+
+def grid_positions(
+    across: Floats, down: Floats, columns: Floats, rows: Floats, ratios: tuple[float, float]
+) -> GridPositions:
+    """Return positions given at the points of a grid, from its first pixel to its last."""
+    fields = np.stack([columns, rows])
+    part = (0, int(down[-1]) + 1, 0, int(across[-1]) + 1)
+    complete = bool(np.isfinite(fields).all())
+    return GridPositions(across, down, fields, part, ratios, complete)
 
 
 def around(crs: str, width: float, height: float, centre: tuple[float, float]) -> BoundingBox:

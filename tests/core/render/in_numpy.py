@@ -12,14 +12,15 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from mastaba.render.kernels import reach_of
+from mastaba.render import native
+from mastaba.render.kernels import FRACTIONS, Weights, reach_of
 from mastaba.render.map_request import Pixels
-from mastaba.render.positions import FRACTIONS, CurvedPositions
-from mastaba.render.resample import to_bytes
 
 Bytes = npt.NDArray[np.uint8]
 Floats = npt.NDArray[np.float64]
 Float32 = npt.NDArray[np.float32]
+
+Grid = native.Grid
 
 _SHIFT: Final = FRACTIONS.bit_length() - 1
 _MASK: Final = FRACTIONS - 1
@@ -27,14 +28,13 @@ _MASK: Final = FRACTIONS - 1
 _GATHERED: Final = 1 << 20
 
 
-def resample(
-    pixels: Pixels, row_first: Any, row_weights: Any, column_first: Any, column_weights: Any
-) -> Pixels:
+def to_bytes(values: Float32) -> Bytes:
+    return np.clip(values + np.float32(0.5), 0, 255).astype(np.uint8)
+
+
+def resample(pixels: Pixels, vertical: Weights, horizontal: Weights) -> Pixels:
     height, width, _ = pixels.shape
-    down, across = (
-        _dense(row_first, row_weights, height),
-        _dense(column_first, column_weights, width),
-    )
+    down, across = _dense(*vertical, height), _dense(*horizontal, width)
     result = np.einsum("iy,yxc,jx->ijc", down, pixels.astype(np.float64), across, optimize=True)
     values = result.astype(np.float32)
     return to_bytes(values) if pixels.dtype == np.uint8 else values
@@ -47,20 +47,70 @@ def _dense(first: Any, weights: Any, size: int) -> Floats:
     return matrix
 
 
+def located(grid: native.Grid, part: native.Rectangle) -> list[Floats]:
+    """Return columns, rows, and ratios if there are any, of some pixels of a map."""
+    across, down, fields, blocks, details = grid.arrays
+    top, bottom, left, right = part
+    rows, columns = np.arange(top, bottom), np.arange(left, right)
+    (above, high), (before, wide) = _cells(down, rows), _cells(across, columns)
+    below, after = np.minimum(above + 1, len(down) - 1), np.minimum(before + 1, len(across) - 1)
+    found = []
+    for number, values in enumerate(fields):
+        with np.errstate(invalid="ignore"):
+            lines = values[above] * (1 - high)[:, None] + values[below] * high[:, None]
+            result = lines[:, before] * (1 - wide) + lines[:, after] * wide
+        if blocks is not None:
+            block = blocks[np.ix_(above, before)]
+            i = (rows - np.ceil(down[above])).astype(int)[:, None]
+            j = (columns - np.ceil(across[before])).astype(int)[None, :]
+            if len(details):
+                result = np.where(block >= 0, details[block, number, i, j], result)
+        found.append(result)
+    if grid.wrap:
+        found[0] -= grid.wrap * np.round((found[0] - grid.centre) / grid.wrap)
+    return found
+
+
+def _cells(points: Floats, places: Any) -> tuple[Any, Floats]:
+    """Return the cell of a grid that contains each place, and the position in it."""
+    if len(points) == 1:
+        return np.zeros(len(places), int), np.zeros(len(places))
+    low = np.clip(np.searchsorted(points, places, side="right") - 1, 0, len(points) - 2)
+    return low, (places - points[low]) / (points[low + 1] - points[low])
+
+
+def survey(
+    grid: native.Grid,
+    part: native.Rectangle,
+    radii: tuple[float, float],
+    *,
+    every_row: bool,
+    placed: Any = None,
+) -> native.Rectangle | None:
+    columns, rows, *ratios = located(grid, part)
+    found = np.isfinite(columns) & np.isfinite(rows)
+    if placed is not None:
+        placed[:] = found
+    if not found.any():
+        return None
+    bounds = []
+    for axis in (1, 0):
+        radius = radii[axis] * ratios[axis][found] if ratios else radii[axis]
+        first, count = reach_of((columns, rows)[axis][found], radius)
+        bounds += [int(first.min()), int((first + count).max())]
+    return tuple(bounds)
+
+
 def warp(
     pixels: Pixels,
-    across: Floats,
-    down: Floats,
-    columns: Floats,
-    rows: Floats,
-    row_first: Any,
-    row_weights: Float32,
-    column_first: Any,
-    column_weights: Float32,
+    source: tuple[int, int],
+    grid: native.Grid,
+    part: native.Rectangle,
+    vertical: Weights,
+    horizontal: Weights,
 ) -> Pixels:
-    positions = CurvedPositions(across, down, columns, rows, 1.0, 1.0)
     height, width, channels = pixels.shape
-    lines, columns = positions.spread(positions.rows), positions.spread(positions.columns)
+    columns, lines = located(grid, part)[:2]
     placed = np.isfinite(lines) & np.isfinite(columns)
     # A pixel without position is computed like the first that has one, and cleared at the end.
     somewhere = np.argmax(placed)
@@ -68,24 +118,36 @@ def warp(
     columns = np.where(placed, columns, columns.flat[somewhere])
     row, column = (np.floor(p * FRACTIONS).astype(np.int64) for p in (lines, columns))
     row_part, column_part = row & _MASK, column & _MASK
-    origin = ((row >> _SHIFT) + row_first[row_part]) * width
-    origin += (column >> _SHIFT) + column_first[column_part]
+    origin = ((row >> _SHIFT) - source[0] + vertical.first[row_part]) * width
+    origin += (column >> _SHIFT) - source[1] + horizontal.first[column_part]
     flat = pixels.astype(np.float32, copy=False).reshape(height * width, channels)
     result = np.zeros((*origin.shape, channels), np.float32)
-    for i in range(row_weights.shape[1]):
+    for i in range(vertical.weights.shape[1]):
         line = np.zeros_like(result)
-        for j in range(column_weights.shape[1]):
-            weight = column_weights[:, j][column_part]
+        for j in range(horizontal.weights.shape[1]):
+            weight = horizontal.weights[:, j][column_part]
             line += flat[origin + (i * width + j)] * weight[:, :, np.newaxis]
-        result += line * row_weights[:, i][row_part][:, :, np.newaxis]
+        result += line * vertical.weights[:, i][row_part][:, :, np.newaxis]
     result[~placed] = 0.0
     return to_bytes(result) if pixels.dtype == np.uint8 else result
 
 
 def warp_locally(
-    pixels: Pixels, table: Floats, columns: Floats, rows: Floats, radii_x: Floats, radii_y: Floats
+    pixels: Pixels,
+    source: tuple[int, int],
+    grid: native.Grid,
+    part: native.Rectangle,
+    table: Floats,
+    radii: tuple[float, float],
 ) -> Pixels:
     height, width, channels = pixels.shape
+    columns, rows, *ratios = located(grid, part)
+    radii_x, radii_y = (
+        np.full_like(columns, radius) * (ratios[axis] if ratios else 1.0)
+        for axis, radius in enumerate(radii)
+    )
+    columns = np.floor(columns * FRACTIONS) / FRACTIONS - source[1]
+    rows = np.floor(rows * FRACTIONS) / FRACTIONS - source[0]
     flat = pixels.reshape(height * width, channels)
     result = np.zeros((columns.size, channels), np.float32)
     placed = np.flatnonzero(np.isfinite(columns) & np.isfinite(rows))
@@ -168,5 +230,5 @@ def colours(
 
 def use(patch: pytest.MonkeyPatch) -> None:
     """Draw maps by these functions in place of the compiled ones."""
-    for module in ("compose", "resample", "styles", "warp"):
+    for module in ("compose", "sampling", "styles"):
         patch.setattr(f"mastaba.render.{module}.native", sys.modules[__name__])

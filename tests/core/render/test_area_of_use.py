@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pyproj
 import pytest
+from tests.core.render import in_numpy
 from tests.core.render.ground import (
     WORLD,
     WORLD_LEVELS,
@@ -22,8 +23,8 @@ from tests.core.render.ground import (
 from mastaba.model.bbox import BoundingBox
 from mastaba.model.crs import CRS, transform_points
 from mastaba.render import positions
-from mastaba.render.local_positions import LocalPositions
 from mastaba.render.positions import other_crs_positions, tiles_around
+from mastaba.render.sampling import GridPositions
 
 NODATA = -99999
 
@@ -150,16 +151,17 @@ def test_around_a_pole_only_uneven_parts_take_many_points(
     bbox, size = BoundingBox(-3e6, -2.9e6, 3.1e6, 3e6), 1600
     mercator = CRS.from_code("EPSG:3857")
     found = other_crs_positions(bbox, CRS.from_code(crs), size, size, matrix, mercator)
-    assert isinstance(found, LocalPositions)
+    assert isinstance(found, GridPositions)
+    assert found.varies
     assert transformed < size * size / 5
-    pixels = found.pixels(slice(0, size))
+    wide, high, *ratios = in_numpy.located(found._grid("linear"), found.part)
     x, y = transform(crs, "EPSG:3857", *pixel_centres(bbox, (size, size)))
     turn = tiles_around(matrix, mercator) * matrix.tile_width
-    wide = pixels.columns - ((x - matrix.origin_x) / matrix.cell_size - 0.5)
-    high = pixels.rows - ((matrix.origin_y - y) / matrix.cell_size - 0.5)
+    wide -= (x - matrix.origin_x) / matrix.cell_size - 0.5
+    high -= (matrix.origin_y - y) / matrix.cell_size - 0.5
     wide -= turn * np.round(wide / turn)
-    assert (np.abs(wide) < 0.25 * np.maximum(1.0, pixels.ratios_x)).all()
-    assert (np.abs(high) < 0.25 * np.maximum(1.0, pixels.ratios_y)).all()
+    assert (np.abs(wide) < 0.25 * np.maximum(1.0, ratios[0])).all()
+    assert (np.abs(high) < 0.25 * np.maximum(1.0, ratios[1])).all()
 
 
 def test_points_around_a_pole_have_a_bound(globe: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -175,7 +177,8 @@ def test_points_around_a_pole_have_a_bound(globe: World, monkeypatch: pytest.Mon
     bbox, size = BoundingBox(-3e6, -2.9e6, 3.1e6, 3e6), 5000
     polar, mercator = CRS.from_code("EPSG:3413"), CRS.from_code("EPSG:3857")
     found = other_crs_positions(bbox, polar, size, size, matrix, mercator)
-    assert isinstance(found, LocalPositions)
+    assert isinstance(found, GridPositions)
+    assert found.varies
     # Nodes, a million pixels of blocks that bend, and the neighbours of these
     assert transformed < size * size / 60 + 1.6 * 2**20
 

@@ -15,7 +15,6 @@ from mastaba.model.crs import CRS
 from mastaba.render import layer_map
 from mastaba.render.kernels import evaluate
 from mastaba.render.map_request import MapImage, MapLayer, MapRequest
-from mastaba.render.pixel import pixel_value
 from mastaba_conformance.pyramids import LevelPlan
 from mastaba_conformance.tile_matrix_sets import synthetic, web_mercator
 
@@ -209,9 +208,7 @@ def test_strips_and_single_pixels_are_those_of_the_whole_map(
     layer = replace(noisy.layer(f"{source} {kind}"), resampling="lanczos_2")
     request = MapRequest((MapLayer(layer, None),), BoundingBox(*corners), CRS.from_code(crs), *size)
     for row, column in ((0, 0), (17, 33), (39, 59)):
-        value = pixel_value(
-            noisy.site.catalogue, noisy.site.renderer.tiles, request, layer, row, column
-        )
+        value = noisy.site.renderer.pixel_value(request, layer, row, column)
         assert np.abs(value.astype(np.float64) - whole.pixels[row, column]).max() <= 0.01
 
 

@@ -9,13 +9,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from tests.core.render import in_numpy
-from tests.core.render.ground import KERNELS, MESH_CENTRE, World, around
+from tests.core.render.ground import KERNELS, MESH_CENTRE, World, around, grid_positions
 
 from mastaba.model import crs
 from mastaba.model.crs import CRS, transform_points
-from mastaba.render.kernels import Taps
-from mastaba.render.positions import CurvedPositions
-from mastaba.render.warp import LARGEST_STENCIL, Stencil, stencil, warp
+from mastaba.render import native
+from mastaba.render.kernels import BASE_RADIUS, FRACTIONS, stencil, weights_at
+from mastaba.render.sampling import LARGEST_STENCIL
 from mastaba.slab.index import SlabIndex, index_length
 from mastaba.slab.index_cache import MAX_INDEX_BYTES, IndexCache
 from mastaba.storage.file import FileStorage
@@ -52,7 +52,7 @@ def test_maps_of_few_pixels_leave_little_behind(mesh: World) -> None:
 
 
 def test_stencils_have_a_bound_in_bytes() -> None:
-    largest = stencil(Taps("lanczos_3", LARGEST_STENCIL, LARGEST_STENCIL / 2))
+    largest = stencil("lanczos_3", LARGEST_STENCIL / 2)
     size = largest.first.nbytes + largest.weights.nbytes
     most = stencil.cache_info().maxsize
     assert most is not None
@@ -65,13 +65,14 @@ def test_many_taps_weigh_as_they_would_in_a_stencil(taps: int) -> None:
     pixels = np.random.default_rng(1).uniform(-500, 500, (400, 420, 2)).astype(np.float32)
     end = np.array([0.0, 12.0])
     columns, rows = np.meshgrid(np.array([180.3, 220.9]), np.array([181.7, 215.2]))
-    positions = CurvedPositions(end, end, columns, rows, 1.0, 1.0)
+    grid, part = native.Grid.of(end, end, np.stack([columns, rows])), (0, 13, 0, 13)
     for kernel in KERNELS[1:]:
-        some = Taps(kernel, taps, taps / 2)
-        made = Stencil(some)
-        weights = made.first, made.weights
-        expected = in_numpy.warp(pixels, end, end, columns, rows, *weights, *weights)
-        assert np.abs(warp(pixels, positions, some, some) - expected).max() < 0.02
+        weights = weights_at(kernel, np.arange(FRACTIONS) / FRACTIONS, taps / 2)
+        expected = in_numpy.warp(pixels, (0, 0), grid, part, weights, weights)
+        ratio = taps / 2 / BASE_RADIUS[kernel]
+        positions = grid_positions(end, end, columns, rows, (ratio, ratio))
+        found = positions.sampler(kernel, slice(0, 13), 0, 0)(pixels)
+        assert np.abs(found - expected).max() < 0.02
 
 
 def test_indices_have_a_bound_in_bytes() -> None:

@@ -5,20 +5,18 @@ from __future__ import annotations
 import ctypes
 import subprocess
 import sys
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from tests.core.render import in_numpy
-from tests.core.render.ground import KERNELS, MESH_CENTRE, World, around
+from tests.core.render.ground import KERNELS, MESH_CENTRE, World, around, grid_positions
 
 from mastaba.model.style import Palette, PaletteEntry
-from mastaba.render import native, warp
-from mastaba.render.kernels import AxisWeights, Taps
+from mastaba.render import native
+from mastaba.render.kernels import Weights, radius_of, stencil, table_of, weights_at
 from mastaba.render.map_request import Pixels
-from mastaba.render.resample import resample
 from mastaba.render.styles import apply_palette
 
 
@@ -56,23 +54,24 @@ def test_pixels_without_position_are_left_out(mesh: World, monkeypatch: pytest.M
     columns, rows = np.meshgrid(8 + across * 1.1, 9 + down * 0.9)
     columns[0, 0] = rows[0, 0] = np.nan
     columns[2, 2] = rows[2, 2] = np.nan
-    positions = warp.CurvedPositions(across, down, columns, rows, 1.1, 0.9)
+    positions = grid_positions(across, down, columns, rows, (1.1, 0.9))
     # Cells of the grid with a corner that has no place
     expected = np.ones((30, 41), np.bool_)
     expected[:16, :16] = False
     expected[16:, 16:] = False
-    placed = positions.placed()
+    placed = positions.placed(slice(0, 30))
     assert placed is not None
     assert np.array_equal(placed, expected)
     # Rows of a map that is drawn in strips
-    for first, last in ((0, 29), (0, 15), (5, 10), (16, 29), (20, 29), (10, 20)):
-        cut = positions.cut(first, last)
-        assert np.array_equal(np.isfinite(cut.spread(cut.rows)), expected[first : last + 1])
-    linear = Taps.of("linear", 1.0)
+    for rows_of_strip in (slice(0, 15), slice(5, 11), slice(16, 30), slice(20, 30), slice(10, 21)):
+        placed = positions.placed(rows_of_strip)
+        assert placed is not None
+        assert np.array_equal(placed, expected[rows_of_strip])
     brighter = np.maximum(pixels, 1)
-    quick = warp.warp(brighter, positions, linear, linear)
+    sample = positions.sampler("linear", slice(0, 30), 0, 0)
+    quick = sample(brighter)
     in_numpy.use(monkeypatch)
-    plain = warp.warp(brighter, positions, linear, linear)
+    plain = positions.sampler("linear", slice(0, 30), 0, 0)(brighter)
     assert np.abs(quick.astype(np.int16) - plain).max() <= 1
     for image in (quick, plain):
         assert np.array_equal((image > 0).any(axis=2), expected)
@@ -112,32 +111,32 @@ def test_palettes(monkeypatch: pytest.MonkeyPatch, rgb: bool, alpha: bool) -> No
 def test_images_of_any_channels(kernel: str, dtype: type[np.generic], channels: int) -> None:
     random = np.random.default_rng(2)
     for ratio_x, ratio_y in ((0.5, 0.75), (1.25, 1.0), (2.625, 1.875)):
-        across, down = Taps.of(kernel, ratio_x), Taps.of(kernel, ratio_y)
-        columns, rows = reach(across, ratio_x, 31), reach(down, ratio_y, 27)
-        straight = AxisWeights.at(down, rows), AxisWeights.at(across, columns)
-        size = straight[0].span[1], straight[1].span[1]
+        radius_x, radius_y = radius_of(kernel, ratio_x), radius_of(kernel, ratio_y)
+        columns, rows = reach(radius_x, ratio_x, 31), reach(radius_y, ratio_y, 27)
+        axes = weights_at(kernel, rows, radius_y), weights_at(kernel, columns, radius_x)
+        size = [int(axis.first.max()) + axis.weights.shape[1] for axis in axes]
         pixels = random.integers(0, 256, (*size, channels)).astype(dtype)
-        agree(resample(pixels, *straight), plainly(resample, pixels, *straight))
+        separate = native.resample(pixels, *axes)
+        agree(separate, in_numpy.resample(pixels, *axes))
         # The same positions, as a grid of four corners
-        grid = np.meshgrid(columns[[0, -1]], rows[[0, -1]])
-        curved = warp.CurvedPositions(
-            np.array([0.0, 30.0]), np.array([0.0, 26.0]), *grid, ratio_x, ratio_y
+        grid = native.Grid.of(
+            np.array([0.0, 30.0]),
+            np.array([0.0, 26.0]),
+            np.stack(np.meshgrid(columns[[0, -1]], rows[[0, -1]])),
         )
-        quick = warp.warp(pixels, curved, down, across)
-        agree(quick, plainly(warp.warp, pixels, curved, down, across))
+        given = pixels, (0, 0), grid, (0, 27, 0, 31)
+        stencils = stencil(kernel, radius_y), stencil(kernel, radius_x)
+        quick = native.warp(*given, *stencils)
+        agree(quick, in_numpy.warp(*given, *stencils))
         # Positions of a warp are cut to 1/1024 of a pixel, which noise shows best.
-        assert np.abs(quick - resample(pixels, *straight).astype(np.float64)).max() < 2.0
+        assert np.abs(quick - separate.astype(np.float64)).max() < 2.0
+        local = *given, table_of(kernel), (radius_x, radius_y)
+        agree(native.warp_locally(*local), in_numpy.warp_locally(*local))
 
 
-def reach(taps: Taps, ratio: float, count: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+def reach(radius: float, ratio: float, count: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
     """Return positions of which the first takes the first pixel, none near a 1/1024 of a pixel."""
-    return taps.radius - 1 + 1 / 64 + 1 / 2048 + np.arange(count) * ratio
-
-
-def plainly(function: Callable[..., Pixels], *arguments: object) -> Pixels:
-    with pytest.MonkeyPatch.context() as patch:
-        in_numpy.use(patch)
-        return function(*arguments)
+    return radius - 1 + 1 / 64 + 1 / 2048 + np.arange(count) * ratio
 
 
 def agree(quick: Pixels, plain: Pixels) -> None:
@@ -153,27 +152,30 @@ def agree(quick: Pixels, plain: Pixels) -> None:
 
 def test_what_lies_outside_of_an_image_is_not_read() -> None:
     pixels = np.zeros((8, 8, 3), np.uint8)
-    taps = Taps.of("linear", 1.0)
-    inside = AxisWeights.at(taps, np.array([1.25, 2.25]))
+    inside = weights_at("linear", np.array([1.25, 2.25]), 1.0)
+    fractions = stencil("linear", 1.0)
     for place in (-1.5, 7.5):
-        outside = AxisWeights.at(taps, np.array([1.25, place]))
+        outside = weights_at("linear", np.array([1.25, place]), 1.0)
         for axes in ((inside, outside), (outside, inside)):
             with pytest.raises(IndexError):
-                resample(pixels, *axes)
+                native.resample(pixels, *axes)
         inner = np.full((2, 2), 1.5)
-        grid = np.array([[1.5, place], [1.5, place]])
-        for columns, rows in ((grid, inner), (inner, grid), (grid, grid)):
+        beyond = np.array([[1.5, place], [1.5, place]])
+        for columns, rows in ((beyond, inner), (inner, beyond), (beyond, beyond)):
             end = np.array([0.0, 1.0])
-            curved = warp.CurvedPositions(end, end, columns, rows, 1.0, 1.0)
+            grid = native.Grid.of(end, end, np.stack([columns, rows]))
+            given = pixels, (0, 0), grid, (0, 2, 0, 2)
             with pytest.raises(IndexError):
-                warp.warp(pixels, curved, taps, taps)
+                native.warp(*given, fractions, fractions)
+            with pytest.raises(IndexError):
+                native.warp_locally(*given, table_of("linear"), (1.0, 1.0))
 
 
 _BEFORE_A_GUARDED_PAGE = """
 import ctypes, mmap
 import numpy as np
-from mastaba.render import warp
-from mastaba.render.kernels import Taps
+from mastaba.render import native
+from mastaba.render.kernels import stencil, table_of
 
 size = mmap.PAGESIZE
 memory = mmap.mmap(-1, 2 * size)
@@ -187,13 +189,15 @@ for dtype in (np.uint8, np.float32):
             start = size - count * np.dtype(dtype).itemsize
             pixels = np.frombuffer(memory, dtype, count, start).reshape(*shape, channels)
             pixels[:] = np.arange(count).reshape(pixels.shape) % 251
-            taps = Taps.of("linear", 1.0)
             across, down = (np.arange(float(side - 1)) for side in shape[::-1])
             columns, rows = np.meshgrid(across + 0.25, down + 0.25)
-            positions = warp.CurvedPositions(across, down, columns, rows, 1.0, 1.0)
-            given = pixels, positions, taps, taps
-            copied = pixels.copy(), *given[1:]
-            assert np.array_equal(warp.warp(*given), warp.warp(*copied))
+            grid = native.Grid.of(across, down, np.stack([columns, rows]))
+            place = (0, 0), grid, (0, len(down), 0, len(across))
+            given = *place, stencil("linear", 1.0), stencil("linear", 1.0)
+            assert np.array_equal(native.warp(pixels, *given), native.warp(pixels.copy(), *given))
+            given = *place, table_of("linear"), (1.0, 1.0)
+            found = native.warp_locally(pixels, *given)
+            assert np.array_equal(found, native.warp_locally(pixels.copy(), *given))
 print("read")
 """
 
@@ -220,11 +224,18 @@ def test_backgrounds() -> None:
 def test_arguments_of_another_type_are_refused() -> None:
     pixels = np.zeros((4, 4, 1), np.uint8)
     first, weights = np.zeros(2, np.int64), np.ones((2, 1), np.float32)
+    axis = Weights(first, weights)
     for some in (first.astype(np.int32), first.reshape(1, 2), np.zeros(4, np.int64)[::2]):
         with pytest.raises(TypeError):
-            native.resample(pixels, some, weights, first, weights)
+            native.resample(pixels, Weights(some, weights), axis)
     with pytest.raises(ValueError, match="one row of weights"):
-        native.resample(pixels, first, weights[:1], first, weights)
+        native.resample(pixels, Weights(first, weights[:1]), axis)
+    line = np.array([0.0, 3.0])
+    for fields in (np.zeros((2, 2, 2), np.float32), np.zeros((2, 4, 4))[:, ::2, ::2]):
+        with pytest.raises(TypeError):
+            native.Grid.of(line, line, fields)
+    with pytest.raises(ValueError, match="one position for each"):
+        native.Grid.of(line, line, np.zeros((2, 2, 3)))
 
 
 def test_both_libraries_compute_the_same() -> None:
@@ -233,13 +244,11 @@ def test_both_libraries_compute_the_same() -> None:
     libraries = sorted(folder.glob("kernels*.so"))
     assert libraries
     pixels = np.random.default_rng(4).integers(0, 256, (40, 50, 3)).astype(np.uint8)
-    axis = AxisWeights.at(Taps.of("bicubic", 1.3), np.arange(4, 30, 1.3))
+    axis = weights_at("bicubic", np.arange(4, 30, 1.3), radius_of("bicubic", 1.3))
     found = []
     for library in libraries:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(native, "_library", ctypes.CDLL(str(library)))
-            found.append(
-                native.resample(pixels, axis.first, axis.weights, axis.first, axis.weights)
-            )
+            found.append(native.resample(pixels, axis, axis))
     for image in found[1:]:
         agree(image, found[0])

@@ -16,6 +16,7 @@ from tests.core.render.ground import (
     World,
     around,
     colours,
+    grid_positions,
     pixel_centres,
     ramp,
     transform,
@@ -26,9 +27,6 @@ from tests.core.render.ground import (
 from mastaba.model.bbox import BoundingBox
 from mastaba.model.style import Palette, PaletteEntry, Style
 from mastaba.model.tile_matrix_set import TileLimits
-from mastaba.render.kernels import Taps
-from mastaba.render.positions import CurvedPositions
-from mastaba.render.warp import warp
 
 METRES = ["EPSG:3857", "EPSG:2154", "IGNF:LAMB93", "EPSG:32631", "EPSG:3035"]
 DEGREES = ["EPSG:4326", "CRS:84"]
@@ -144,16 +142,10 @@ def test_one_stored_tile_can_be_coloured_and_warped(mesh: World) -> None:
     assert (image.pixels == (9, 9, 9, 255)).all()
     tile = mesh.draw("ramp", bbox, "EPSG:3857", (64, 48)).pixels
     assert not tile.flags.writeable
-    placed = CurvedPositions(
-        np.array([0.0, 63.0]),
-        np.array([0.0, 47.0]),
-        np.array([[0.0, 63.0], [0.0, 63.0]]),
-        np.array([[0.0, 0.0], [47.0, 47.0]]),
-        1.0,
-        1.0,
-    )
-    nearest = Taps.of("nn", 1.0)
-    assert np.abs(warp(tile, placed, nearest, nearest) - tile).max() < 2.1
+    across, down = np.array([0.0, 63.0]), np.array([0.0, 47.0])
+    placed = grid_positions(across, down, *np.meshgrid(across, down), (1.0, 1.0))
+    warped = placed.sampler("nn", slice(0, 48), 0, 0)(tile)
+    assert np.abs(warped - tile).max() < 2.1
 
 
 def bumps(x: Floats, y: Floats) -> Floats:

@@ -1,13 +1,12 @@
 """Maps in a format, made strip by strip.
 
-Strips of rows flow through five steps while the pieces of a response are requested, so the map is
+Strips of rows flow through four steps while the pieces of a response are requested, so the map is
 never held whole unless its encoder needs it whole:
 
-1. draw: `LayerMap` reads source tiles and resamples the rows of each layer.
-2. style: `StyledLayer` applies the style of the layer to them.
-3. merge: `PreparedMap` combines the layers into one strip.
-4. finish: a `Finish` function makes pixels for the format, such as flattened onto a background.
-5. encode: the `Encoder` turns strips into pieces of the response.
+1. draw: `LayerMap` reads source tiles, resamples the rows of each layer and applies its style.
+2. merge: `PreparedMap` combines the layers into one strip.
+3. finish: a `Finish` function makes pixels for the format, such as flattened onto a background.
+4. encode: the `Encoder` turns strips into pieces of the response.
 """
 
 from __future__ import annotations

@@ -3,26 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import Any, Final
+
+import numpy.typing as npt
 
 from mastaba import trace
 from mastaba.catalogue import Catalogue
 from mastaba.errors import InvalidParameterError
-from mastaba.model.crs import CRS
 from mastaba.model.layer import Layer
 from mastaba.model.settings import MapSettings
 from mastaba.render.admission import Admission
 from mastaba.render.compose import joined, merge, merge_memory
 from mastaba.render.float_pictures import FloatPictures
-from mastaba.render.layer_map import Extent
-from mastaba.render.limits import check_size
+from mastaba.render.layer_map import Extent, LayerMap, too_big
 from mastaba.render.map_request import MapImage, MapLayer, MapRequest
 from mastaba.render.mosaic import LevelPixels, latest
-from mastaba.render.styled_layer import StyledLayer, is_bytes
+from mastaba.render.styles import is_bytes
 from mastaba.render.tile_cache import TileCache
 
 _SMALL_THINGS: Final = 1024**2
 """Bytes of positions, weights and tile descriptions."""
+
+_FURTHEST: Final = 1e10
+"""CRS units. No CRS has larger coordinates, and arithmetic overflows beyond 1e300."""
+
+_SMALLEST: Final = 1e-12
+"""Fraction of a coordinate; a shorter side of an extent is lost in rounding."""
 
 
 class PreparedMap:
@@ -31,10 +37,12 @@ class PreparedMap:
     Attributes:
         width, height: pixels.
         strip_height: rows drawn at a time by default.
+        blank: a pixel without data, with the channels, sample type and nodata value of the map.
+        memory: upper estimate of the bytes held at once while drawing, without those of an encoder.
     """
 
     def __init__(
-        self, layers: Sequence[StyledLayer], width: int, height: int, limits: MapSettings
+        self, layers: Sequence[LayerMap], width: int, height: int, limits: MapSettings
     ) -> None:
         self._layers = layers
         self.width = width
@@ -43,8 +51,17 @@ class PreparedMap:
             layer.check(limits)
         # Only now each layer has chosen what it is drawn from.
         self.strip_height = min(layer.strip_height for layer in layers)
-        for layer in layers:
-            layer.check_strips(limits, self._cuts(self.strip_height))
+        self.blank = merge([layer.blank for layer in layers])
+        cuts = self._cuts(self.strip_height)
+        needed = [layer.memory(cuts) for layer in layers]
+        if max(memory.source for memory in needed) > limits.max_source_bytes:
+            raise too_big()
+        merging = merge_memory(self.blank, len(layers)) * self.strip_height * width
+        self.memory = (
+            _SMALL_THINGS
+            + sum(memory.kept + memory.drawn for memory in needed)
+            + max(merging, *(memory.drawing for memory in needed))
+        )
 
     @property
     def is_empty(self) -> bool:
@@ -55,7 +72,7 @@ class PreparedMap:
         """Return a text that changes with the stored tiles of the map.
 
         Reads only slab indices that are not yet known. The text does not cover the other inputs
-        of the pixels (extent, CRS, kernel, style).
+        of the pixels (extent, CRS, kernel, style). After drawing, it is that of the tiles drawn.
 
         Returns:
             None if a storage cannot distinguish generations of a slab.
@@ -68,25 +85,8 @@ class PreparedMap:
         return ",".join(known) if len(known) == len(versions) else None
 
     def modified(self) -> float | None:
-        """Return when the slabs of the map were last modified; see `LevelPixels.modified`."""
-        return latest(layer.modified() for layer in self._layers)
-
-    @property
-    def blank(self) -> MapImage:
-        """A pixel without data, with the channels, sample type and nodata value of the map."""
-        return merge([layer.blank for layer in self._layers])
-
-    @property
-    def memory(self) -> int:
-        """Upper estimate of the bytes held at once while drawing, without those of an encoder."""
-        cuts = self._cuts(self.strip_height)
-        layers = [layer.memory(cuts) for layer in self._layers]
-        merging = merge_memory(self.blank, len(layers)) * self.strip_height * self.width
-        return (
-            _SMALL_THINGS
-            + sum(layer.kept + layer.drawn for layer in layers)
-            + max(merging, *(layer.drawing for layer in layers))
-        )
+        """Return when the slabs of the map were last modified; see `mosaic.modified_of`."""
+        return latest([layer.modified() for layer in self._layers])
 
     def strips(self, height: int | None = None) -> Iterator[MapImage]:
         """Yield the map in strips of rows, from the top.
@@ -150,12 +150,13 @@ class Renderer:
                 limits; layers whose pixels have different sample types.
         """
         limits = limits or self._settings
-        check_size(request, limits)
-        if len({is_bytes(entry.layer, entry.style) for entry in request.layers}) > 1:
+        _check_size(request, limits)
+        entries = request.layers
+        if len(entries) > 1 and len({is_bytes(entry.layer, entry.style) for entry in entries}) > 1:
             raise InvalidParameterError(
                 "8-bit pictures and float values cannot go into one map", "LAYERS"
             )
-        layers = [self._styled_layer(request, entry) for entry in request.layers]
+        layers = [self._layer_map(request, entry) for entry in entries]
         return PreparedMap(layers, request.width, request.height, limits)
 
     def in_picture(self, entry: MapLayer) -> MapLayer:
@@ -166,18 +167,41 @@ class Renderer:
         """Prepare and draw a map. Raises what `prepare` and `PreparedMap.draw` raise."""
         return self.prepare(request).draw()
 
-    def _styled_layer(self, request: MapRequest, entry: MapLayer) -> StyledLayer:
-        return StyledLayer(
+    def pixel_value(
+        self, request: MapRequest, layer: Layer, row: int, column: int
+    ) -> npt.NDArray[Any]:
+        """Return the unstyled value of a layer in one pixel of a map, at the cost of one pixel.
+
+        Level, kernel and position are those of the whole map, so the value is the one the map
+        shows.
+
+        Args:
+            request: the map; its layers are ignored.
+            layer: a raster layer.
+            row, column: position of the pixel, from the upper left corner.
+
+        Returns:
+            shape (channels,), uint8 or float32; the nodata value where there is no data.
+
+        Raises:
+            InvalidParameterError: the map needs too many source tiles.
+            SlabFormatError, StorageError: the data cannot be read.
+        """
+        drawn = self._layer_map(request, MapLayer(layer, None))
+        drawn.check(self._settings)
+        drawn.narrow(row, column)
+        value: npt.NDArray[Any] = PreparedMap([drawn], 1, 1, self._settings).draw().pixels[0, 0]
+        return value
+
+    def _layer_map(self, request: MapRequest, entry: MapLayer) -> LayerMap:
+        native = entry.layer.pyramid.tile_matrix_set.crs
+        return LayerMap(
             entry,
             self._level_pixels(entry.layer),
             Extent(request.bbox, request.crs, request.width, request.height),
-            same_crs=self._same_crs(request.crs, entry.layer),
+            same_crs=self._catalogue.settings.equivalences.equal(request.crs.code, native.code),
             resolution_factor=request.resolution_factor,
         )
-
-    def _same_crs(self, crs: CRS, layer: Layer) -> bool:
-        native = layer.pyramid.tile_matrix_set.crs
-        return self._catalogue.settings.equivalences.equal(crs.code, native.code)
 
     def _level_pixels(self, layer: Layer) -> dict[str, LevelPixels]:
         levels = self._levels.get(layer.id)
@@ -188,3 +212,25 @@ class Renderer:
                 for name, reader in self._catalogue.readers[layer.id].items()
             }
         return levels
+
+
+def _check_size(request: MapRequest, settings: MapSettings) -> None:
+    """Refuse too many layers or pixels, and extents beyond the range of arithmetic."""
+    if len(request.layers) > settings.max_layers:
+        raise InvalidParameterError(
+            f"at most {settings.max_layers} layers may be requested at once", "LAYERS"
+        )
+    for name, size, limit in (
+        ("WIDTH", request.width, settings.max_width),
+        ("HEIGHT", request.height, settings.max_height),
+    ):
+        if not 1 <= size <= limit:
+            raise InvalidParameterError(f"{name} must be from 1 to {limit}", name)
+    bbox = request.bbox
+    reach = max(map(abs, (bbox.xmin, bbox.ymin, bbox.xmax, bbox.ymax)))
+    sides = min(bbox.xmax - bbox.xmin, bbox.ymax - bbox.ymin)
+    # In this form the condition also refuses NaN.
+    if not (reach <= _FURTHEST and sides > _SMALLEST * reach):
+        raise InvalidParameterError("BBOX is not an extent on the ground", "BBOX")
+    if request.width * request.height > settings.max_pixels:
+        raise InvalidParameterError(f"the map has more than {settings.max_pixels} pixels", "WIDTH")

@@ -16,8 +16,8 @@ from mastaba.model.layer import Layer
 from mastaba.model.pyramid import Level
 from mastaba.model.style import Palette, PaletteEntry, Style
 from mastaba.render.map_request import MapLayer
-from mastaba.render.mosaic import LevelPixels, Window
-from mastaba.render.styled_layer import is_bytes, relief_name
+from mastaba.render.mosaic import LevelPixels, Mosaic, Window, version_of
+from mastaba.render.styles import is_bytes, relief_name
 
 _TILES: Final = 4
 """Tiles across and down, in the middle of the level, from which the range is taken."""
@@ -54,13 +54,14 @@ class FloatPictures:
     def _stored_range(self, layer: Layer, levels: Mapping[str, LevelPixels]) -> Range:
         pixels = levels[layer.pyramid.coarsest.matrix.id]
         window = _middle(layer.pyramid.coarsest)
-        version = pixels.version(window)
+        stored = pixels.stored(window)
         known = self._ranges.get(layer.id)
-        if known is not None and known[0] == version:
+        if known is not None and known[0] == version_of(stored):
             return known[1]
-        found = _range(pixels, window)
-        # A slab replaced meanwhile leaves open which version was read.
-        if version is not None and pixels.version(window) == version:
+        found = _range(pixels.read(window, stored=stored))
+        # The version of what was read: a slab may have been replaced meanwhile.
+        version = version_of(stored)
+        if version is not None:
             self._ranges[layer.id] = version, found
         return found
 
@@ -88,9 +89,8 @@ def _middle(level: Level) -> Window:
     )
 
 
-def _range(pixels: LevelPixels, window: Window) -> Range:
+def _range(mosaic: Mosaic) -> Range:
     """Return the lowest and the highest value of a window."""
-    mosaic = pixels.read(window)
     values = mosaic.pixels[:, :, 0]
     values = values.ravel() if mosaic.valid is None else values[mosaic.valid]
     values = values[np.isfinite(values)]

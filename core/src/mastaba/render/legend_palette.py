@@ -9,7 +9,7 @@ from typing import Final
 from mastaba.model.layer import Layer
 from mastaba.model.style import Palette, Style
 from mastaba.render.relief import relief_nodata
-from mastaba.render.styled_layer import relief_name
+from mastaba.render.styles import relief_name
 
 _NEAR: Final = 2e-5
 """Relative distance up to which a stop counts as nodata: 2 for -99999."""

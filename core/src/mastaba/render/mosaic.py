@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import os
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final
@@ -28,8 +29,10 @@ DECODED_AT_A_TIME: Final = 16 * 1024**2
 
 Place = tuple[int, int]
 """Row and column of a tile."""
-KeptTiles = dict[Place, Pixels | None]
-"""Decoded tiles by row and column; None where no tile is stored."""
+DecodedTiles = dict[Place, Pixels | None]
+"""None where no tile is stored."""
+StoredTiles = dict[Place, StoredTile | None]
+"""None where no tile is stored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +75,9 @@ class Mosaic:
 class LevelPixels:
     """The pixels of one level.
 
+    Where a method takes ``around``, it is the number of tiles in a full turn of the Earth, after
+    which columns repeat; 0 if they do not.
+
     Args:
         pyramid: raster pyramid of the level.
         reader: reader of the level.
@@ -80,7 +86,8 @@ class LevelPixels:
     Attributes:
         level: the level.
         nodata: one value per channel.
-        is_float: whether pixels are float32 rather than uint8.
+        dtype: uint8 or float32.
+        tile_size: bytes of a decoded tile.
     """
 
     def __init__(self, pyramid: Pyramid, reader: LevelReader, cache: TileCache) -> None:
@@ -90,238 +97,203 @@ class LevelPixels:
         self._reader = reader
         self._cache = cache
         self.nodata = pyramid.raster.nodata
-        self.is_float = pyramid.format.sample == "float32"
-        self._dtype = np.dtype(np.float32 if self.is_float else np.uint8)
+        self.dtype = np.dtype(pyramid.format.sample)
         self._decoder = TileDecoder(
             pyramid.format, pyramid.raster.channels, matrix.tile_width, matrix.tile_height
         )
-
-    def read(self, window: Window, around: int = 0, kept: KeptTiles | None = None) -> Mosaic:
-        """Return the pixels of a window of any size and position.
-
-        Args:
-            around: tiles in a full turn of the Earth, after which columns repeat; 0 if they do
-                not.
-            kept: decoded tiles of the previous window, replaced by those of this one: the strips
-                of a map share tiles.
-
-        Raises:
-            SlabFormatError, StorageError: a tile cannot be read or decoded.
-        """
-        touched = window.tiles(self.level)
-        places = self._places(touched, around)
-        kept = {} if kept is None else kept
-        all_stored = len(places) == _count(touched)
-        if all_stored and len(places) == 1:
-            (tile,) = self.tiles(_stored(places, around), kept)
-            # A window inside one tile needs no copy.
-            if tile is not None:
-                return self._mosaic(self._part(tile, places[0], window), None)
-        pixels = np.empty((*window.shape, len(self.nodata)), self._dtype)
-        valid: Mask | None = None
-        if not all_stored:
-            pixels[:] = self.nodata
-            valid = np.zeros(window.shape, np.bool_)
-        step = self.tiles_at_a_time
-        for batch in (places[start : start + step] for start in range(0, len(places), step)):
-            stored = _stored(batch, around)
-            once = list(dict.fromkeys(stored)) if around else stored
-            found = dict(zip(once, self.tiles(once, kept), strict=True))
-            for place, key in zip(batch, stored, strict=True):
-                tile = found[key]
-                if tile is not None:
-                    self._place(tile, place, window, pixels)
-                rows, columns, _, _ = self._overlap(place, window)
-                if tile is None and valid is None:
-                    valid = np.ones(window.shape, np.bool_)
-                if tile is None:
-                    pixels[rows, columns] = self.nodata
-                if valid is not None:
-                    valid[rows, columns] = tile is not None
-        return self._mosaic(pixels, valid)
-
-    @property
-    def tiles_at_a_time(self) -> int:
-        """Number of tiles read and decoded at a time."""
-        return max(1, DECODED_AT_A_TIME // self.tile_size)
-
-    def tile_memory(self, window: Window) -> int:
-        """Return the maximum bytes of decoded tiles held while a window is read."""
-        return min(_count(window.tiles(self.level)), self.tiles_at_a_time) * self.tile_size
-
-    @property
-    def tile_size(self) -> int:
-        """Bytes of a decoded tile."""
-        matrix = self.level.matrix
-        return matrix.tile_width * matrix.tile_height * len(self.nodata) * self._dtype.itemsize
-
-    def _mosaic(self, pixels: Pixels, valid: Mask | None) -> Mosaic:
-        if self.is_float:
-            # Elevations must not be mixed with adjacent nodata values.
-            mask = pixels[:, :, 0] != np.float32(self.nodata[0])
-            valid = None if mask.all() else mask
-        return Mosaic(pixels, valid)
+        self.tile_size = self._decoder.nbytes
+        self._tiles_at_a_time = max(1, DECODED_AT_A_TIME // self.tile_size)
 
     def count(self, window: Window, around: int = 0) -> tuple[int, int]:
         """Return how many rows and columns of tiles a window needs."""
         touched = window.tiles(self.level)
         return touched.max_row - touched.min_row + 1, touched.max_col - touched.min_col + 1
 
-    def version(self, window: Window, around: int = 0) -> str | None:
-        """Return a text that changes with the stored tiles of a window.
+    def tile_memory(self, window: Window) -> int:
+        """Return the maximum bytes of decoded tiles held while a window is read."""
+        rows, columns = self.count(window)
+        return min(rows * columns, self._tiles_at_a_time) * self.tile_size
 
-        Reads only slab indices that are not yet known.
-
-        Args:
-            around: as in `read`.
-
-        Returns:
-            None if the storage cannot distinguish generations of a slab.
+    def stored(self, window: Window, around: int = 0) -> StoredTiles:
+        """Return the tiles of a window, without reading more than slab indices.
 
         Raises:
             SlabFormatError, StorageError: an index cannot be read.
         """
-        places = self._places(window.tiles(self.level), around)
-        return self.version_of(_stored(places, around))
+        return self.locate([place for _, place in self._places(window, around)])
 
-    def version_of(self, places: Sequence[tuple[int, int]]) -> str | None:
-        """Return a text that changes with some stored tiles; see `version`.
+    def locate(self, places: Iterable[Place]) -> StoredTiles:
+        """Return some tiles inside the limits; see `stored`."""
+        once = list(dict.fromkeys(places))
+        return dict(zip(once, locate_tiles(self._reader, once), strict=True))
 
-        Args:
-            places: rows and columns of the tiles.
-        """
-        parts = [self.level.matrix.id]
-        for stored in locate_tiles(self._reader, places):
-            if stored is None:
-                parts.append("-")
-            elif stored.version is None:
-                return None
-            else:
-                parts.append(f"{stored.index.key}:{stored.version}")
-        return " ".join(parts)
-
-    def modified(self, window: Window, around: int = 0) -> float | None:
-        """Return when the slabs of a window were last modified, Unix seconds.
+    def read(
+        self,
+        window: Window,
+        around: int = 0,
+        stored: StoredTiles | None = None,
+        kept: DecodedTiles | None = None,
+    ) -> Mosaic:
+        """Return the pixels of a window of any size and position.
 
         Args:
-            around: as in `read`.
-
-        Returns:
-            0 if nothing is stored there, None if the storage does not report it.
+            stored: the tiles of this window, and perhaps others, if they are known already.
+            kept: decoded tiles of the previous window, replaced by those of this one: the strips
+                of a map share tiles.
 
         Raises:
-            SlabFormatError, StorageError: an index cannot be read.
+            SlabFormatError, StorageError: a tile cannot be read or decoded.
         """
-        places = self._places(window.tiles(self.level), around)
-        return self.modified_of(_stored(places, around))
-
-    def modified_of(self, places: Sequence[tuple[int, int]]) -> float | None:
-        """Return when the slabs of some tiles were last modified; see `modified`.
-
-        Args:
-            places: rows and columns of the tiles.
-        """
-        found = locate_tiles(self._reader, places)
-        return latest(stored.modified for stored in found if stored is not None)
-
-    def _places(self, touched: TileLimits, around: int) -> list[Place]:
-        """Return the rows and columns of the tiles that may be stored."""
-        limits = self.level.limits
-        if not around:
-            common = touched.intersection(limits)
-            return [] if common is None else _all(common)
-        return [(row, col) for row, col in _all(touched) if limits.contains(row, col % around)]
+        places = self._places(window, around)
+        stored = self.stored(window, around) if stored is None else stored
+        kept = {} if kept is None else kept
+        complete = len(places) == math.prod(self.count(window))
+        pixels = np.empty((*window.shape, len(self.nodata)), self.dtype)
+        valid = np.zeros(window.shape, np.bool_)
+        if not complete:
+            pixels[:] = self.nodata
+        step = self._tiles_at_a_time
+        for batch in (places[start : start + step] for start in range(0, len(places), step)):
+            found = self.tiles(dict.fromkeys(place for _, place in batch), stored, kept)
+            for (row, col), place in batch:
+                tile = found[place]
+                (rows, tile_rows), (columns, tile_columns) = self._overlap(row, col, window)
+                if tile is None:
+                    complete = False
+                    pixels[rows, columns] = self.nodata
+                elif len(places) == 1 and complete:
+                    # A window inside one tile needs no copy.
+                    return self._mosaic(tile[tile_rows, tile_columns], None)
+                else:
+                    pixels[rows, columns] = tile[tile_rows, tile_columns]
+                    valid[rows, columns] = True
+        return self._mosaic(pixels, None if complete else valid)
 
     def tiles(
-        self, places: Sequence[Place], kept: KeptTiles | None = None, *, keep: bool = True
-    ) -> list[Pixels | None]:
+        self,
+        places: Iterable[Place],
+        stored: StoredTiles,
+        kept: DecodedTiles,
+        *,
+        keep: bool = True,
+    ) -> DecodedTiles:
         """Return decoded tiles. All bytes of those not in memory are read in one plan.
 
         Args:
-            places: rows and columns, inside the limits.
+            places: the tiles, each once.
+            stored: these tiles, and perhaps others. One that no longer exists becomes None.
             kept: tiles of the previous strip; afterwards it holds these tiles only.
             keep: whether new tiles are put into the cache.
 
         Raises:
             SlabFormatError, StorageError: a tile cannot be read or decoded.
         """
-        kept = {} if kept is None else kept
-        found = [kept.get(place) for place in places]
-        missing = [position for position, place in enumerate(places) if place not in kept]
+        found = {place: kept.get(place) for place in places}
+        wanted = {
+            place: tile
+            for place in found
+            if place not in kept and (tile := stored[place]) is not None
+        }
         # Free tiles no longer needed before decoding more.
         kept.clear()
-        wanted: list[tuple[int, StoredTile]] = []
-        located = locate_tiles(self._reader, [places[position] for position in missing])
-        for position, stored in zip(missing, located, strict=True):
-            if stored is None:
-                continue
-            tile = self._cache.get(stored.identity)
-            if tile is None:
-                wanted.append((position, stored))
-            else:
-                found[position] = tile
-        payloads = read_located([stored for _, stored in wanted])
+        cached = self._cache.get([_cache_key(tile) for tile in wanted.values()])
+        for place, pixels in zip(list(wanted), cached, strict=True):
+            if pixels is not None:
+                found[place] = pixels
+                del wanted[place]
+        payloads = read_located(list(wanted.values()))
         try:
             decoded = _decode_all(self._decoder, payloads)
         except SlabFormatError:
-            for _, stored in wanted:
-                stored.forget_index()
+            for tile in wanted.values():
+                tile.forget_index()
             raise
-        for (position, stored), raw in zip(wanted, decoded, strict=True):
-            tile = self._finite(raw) if self.is_float and raw is not None else raw
-            found[position] = tile
+        for (place, tile), raw in zip(wanted.items(), decoded, strict=True):
+            if raw is None:
+                stored[place] = None
+                continue
+            found[place] = pixels = self._finite(raw)
             # Without generations in the storage, a cached tile could be out of date.
-            if keep and tile is not None and stored.version is not None:
-                # Use the identity after the read: the slab may have been replaced meanwhile.
-                self._cache.put(stored.identity, tile)
-        kept.update(zip(places, found, strict=True))
+            if keep and tile.index.version is not None:
+                # The identity after the read: the slab may have been replaced meanwhile.
+                self._cache.put(_cache_key(tile), pixels)
+        kept.update(found)
         return found
+
+    def _places(self, window: Window, around: int) -> list[tuple[Place, Place]]:
+        """Return the tiles of a window that may be stored: where they are shown, and stored."""
+        touched, limits = window.tiles(self.level), self.level.limits
+        first, last = touched.min_col, touched.max_col
+        if not around:
+            first, last = max(first, limits.min_col), min(last, limits.max_col)
+        columns = [(col, col % around if around else col) for col in range(first, last + 1)]
+        rows = range(max(touched.min_row, limits.min_row), min(touched.max_row, limits.max_row) + 1)
+        return [
+            ((row, col), (row, stored))
+            for row in rows
+            for col, stored in columns
+            if limits.min_col <= stored <= limits.max_col
+        ]
+
+    def _mosaic(self, pixels: Pixels, valid: Mask | None) -> Mosaic:
+        if self.dtype == np.float32:
+            # Elevations must not be mixed with adjacent nodata values.
+            mask = pixels[:, :, 0] != np.float32(self.nodata[0])
+            valid = None if mask.all() else mask
+        return Mosaic(pixels, valid)
 
     def _finite(self, tile: Pixels) -> Pixels:
         """Return a tile with nodata instead of NaN and infinities, which kernels would spread."""
-        finite = np.isfinite(tile)
-        if finite.all():
+        if self.dtype == np.uint8 or np.isfinite(tile).all():
             return tile
         # Float formats have one channel.
-        cleaned: Pixels = np.where(finite, tile, np.float32(self.nodata[0]))
+        cleaned: Pixels = np.where(np.isfinite(tile), tile, np.float32(self.nodata[0]))
         return cleaned
 
-    def _overlap(self, place: Place, window: Window) -> tuple[slice, slice, slice, slice]:
-        """Return the rows and columns shared with a tile, counted in the window and in the tile."""
+    def _overlap(self, row: int, col: int, window: Window) -> list[tuple[slice, slice]]:
+        """Return the rows, then the columns, shared with a tile: in the window and in the tile."""
         matrix = self.level.matrix
-        top, left = place[0] * matrix.tile_height, place[1] * matrix.tile_width
-        first_row, last_row = max(top, window.top), min(top + matrix.tile_height, window.bottom)
-        first_col, last_col = max(left, window.left), min(left + matrix.tile_width, window.right)
-        return (
-            slice(first_row - window.top, last_row - window.top),
-            slice(first_col - window.left, last_col - window.left),
-            slice(first_row - top, last_row - top),
-            slice(first_col - left, last_col - left),
-        )
-
-    def _part(self, tile: Pixels, place: Place, window: Window) -> Pixels:
-        _, _, rows, columns = self._overlap(place, window)
-        return tile[rows, columns]
-
-    def _place(self, tile: Pixels, place: Place, window: Window, pixels: Pixels) -> None:
-        rows, columns, tile_rows, tile_columns = self._overlap(place, window)
-        pixels[rows, columns] = tile[tile_rows, tile_columns]
+        shared = []
+        for tile, size, start, end in (
+            (row, matrix.tile_height, window.top, window.bottom),
+            (col, matrix.tile_width, window.left, window.right),
+        ):
+            corner = tile * size
+            first, last = max(corner, start), min(corner + size, end)
+            inside = slice(first - start, last - start), slice(first - corner, last - corner)
+            shared.append(inside)
+        return shared
 
 
-def _stored(places: Sequence[Place], around: int) -> Sequence[Place]:
-    return [(row, col % around) for row, col in places] if around else places
+def _cache_key(tile: StoredTile) -> Hashable:
+    return tile.index.identity, tile.offset, tile.length
 
 
-def _count(limits: TileLimits) -> int:
-    return (limits.max_row - limits.min_row + 1) * (limits.max_col - limits.min_col + 1)
+def version_of(stored: StoredTiles) -> str | None:
+    """Return a text that changes with some stored tiles.
+
+    Returns:
+        None if the storage cannot distinguish generations of a slab.
+    """
+    parts = []
+    for tile in stored.values():
+        if tile is None:
+            parts.append("-")
+        elif tile.index.version is None:
+            return None
+        else:
+            index = tile.index
+            parts.append(f"{index.key}:{index.version}-{tile.offset:x}-{tile.length:x}")
+    return " ".join(parts)
 
 
-def _all(limits: TileLimits) -> list[Place]:
-    return [
-        (row, col)
-        for row in range(limits.min_row, limits.max_row + 1)
-        for col in range(limits.min_col, limits.max_col + 1)
-    ]
+def modified_of(stored: StoredTiles) -> float | None:
+    """Return when the slabs of some tiles were last modified, Unix seconds.
+
+    Returns:
+        0 if nothing is stored there, None if the storage does not report it.
+    """
+    return latest(tile.index.modified for tile in stored.values() if tile is not None)
 
 
 def _decode_all(decoder: TileDecoder, payloads: Sequence[bytes | None]) -> list[Pixels | None]:

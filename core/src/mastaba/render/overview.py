@@ -8,12 +8,13 @@ the ground it covers.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
-from mastaba.render.mosaic import KeptTiles, LevelPixels, Mosaic, Window
+from mastaba.render.mosaic import DecodedTiles, LevelPixels, Mosaic, StoredTiles, Window
 
 _BLOCK: Final = 16
 """Most pixels of an overview, on each axis, that one stored tile may represent."""
@@ -66,60 +67,53 @@ class OverviewPixels:
         down, across = self._axes(window, around)
         return down.sampled().size, across.sampled().size
 
-    def version(self, window: Window, around: int = 0) -> str | None:
-        """Return a text that changes with the stored tiles; see `LevelPixels.version`."""
-        version = self._source.version_of(_places(*self._axes(window, around)))
-        return None if version is None else f"{self.level.matrix.id} {version}"
-
-    def modified(self, window: Window, around: int = 0) -> float | None:
-        """Return when the slabs were last modified; see `LevelPixels.modified`."""
-        return self._source.modified_of(_places(*self._axes(window, around)))
-
     def tile_memory(self, window: Window) -> int:
         """Return the maximum bytes of decoded tiles held while a window is read."""
         return self._source.tile_size * _BATCH
 
-    def read(self, window: Window, around: int = 0, kept: KeptTiles | None = None) -> Mosaic:
-        """Return the pixels of a window.
+    def stored(self, window: Window, around: int = 0) -> StoredTiles:
+        """Return the tiles to read for a window; see `LevelPixels.stored`."""
+        down, across = self._axes(window, around)
+        return self._source.locate(product(down.sampled().tolist(), across.sampled().tolist()))
+
+    def read(
+        self,
+        window: Window,
+        around: int = 0,
+        stored: StoredTiles | None = None,
+        kept: DecodedTiles | None = None,
+    ) -> Mosaic:
+        """Return the pixels of a window; see `LevelPixels.read`.
 
         Args:
-            around: stored tiles in a full turn of the Earth, as in `LevelPixels.read`.
             kept: not used, because only a few pixels of each tile are needed.
-
-        Raises:
-            SlabFormatError, StorageError: a tile cannot be read or decoded.
         """
         source = self._source
         down, across = self._axes(window, around)
-        dtype = np.float32 if source.is_float else np.uint8
-        pixels = np.empty((*window.shape, len(source.nodata)), dtype)
+        stored = self.stored(window, around) if stored is None else stored
+        pixels = np.empty((*window.shape, len(source.nodata)), source.dtype)
         pixels[:] = source.nodata
         valid = np.zeros(window.shape, np.bool_)
-        places = _places(down, across)
+        places = list(product(down.sampled().tolist(), across.sampled().tolist()))
         for start in range(0, len(places), _BATCH):
-            batch = places[start : start + _BATCH]
             # Caching them would evict the tiles of ordinary maps.
-            for (row, col), tile in zip(batch, source.tiles(batch, keep=False), strict=True):
+            tiles = source.tiles(places[start : start + _BATCH], stored, {}, keep=False)
+            for (row, col), tile in tiles.items():
                 if tile is not None:
                     rows, cols = down.tiles == row, across.tiles == col
                     pixels[np.ix_(rows, cols)] = tile[
                         np.ix_(down.pixels[rows], across.pixels[cols])
                     ]
                     valid[np.ix_(rows, cols)] = True
-        if source.is_float:
+        if source.dtype == np.float32:
             valid = pixels[:, :, 0] != np.float32(source.nodata[0])
         return Mosaic(pixels, None if valid.all() else valid)
 
     def _axes(self, window: Window, around: int) -> tuple[_Axis, _Axis]:
         matrix, limits = self.level.matrix, self.level.limits
-        return (
-            self._axis(
-                window.top, window.bottom, matrix.tile_height, limits.min_row, limits.max_row
-            ),
-            self._axis(
-                window.left, window.right, matrix.tile_width, limits.min_col, limits.max_col, around
-            ),
-        )
+        rows = window.top, window.bottom, matrix.tile_height, limits.min_row, limits.max_row
+        columns = window.left, window.right, matrix.tile_width, limits.min_col, limits.max_col
+        return self._axis(*rows), self._axis(*columns, around)
 
     def _axis(
         self, first: int, end: int, tile: int, lowest: int, highest: int, around: int = 0
@@ -145,8 +139,3 @@ class OverviewPixels:
         found = np.full((2, inside.size), -1, np.int64)
         found[:, inside] = tiles, pixels
         return _Axis(*found)
-
-
-def _places(down: _Axis, across: _Axis) -> list[tuple[int, int]]:
-    """Return the rows and columns of all tiles to read."""
-    return [(row, col) for row in down.sampled().tolist() for col in across.sampled().tolist()]

@@ -1,22 +1,23 @@
 """Positions of the pixels of a map among the pixels of a level (resampling.md sections 4 to 6).
 
-Between two CRSs, only the points of a grid over the output are transformed. The pixels of a cell of
-this grid lie in a quadrilateral of source pixels, and are interpolated between its corners:
+Between two CRSs, only the points of a grid over the map are transformed. The pixels of a cell of
+this grid are in a quadrilateral of source pixels, and are interpolated between its corners:
 
-    output: a cell of the grid        source: a quadrilateral
-
-        c0     c      c1                               _.--B
-    r0  A------p------B                        _.--p--'    |
-        |      :      |                     A--'   :       |
-        |      :      |                    /       :       |
-    r   |......x......|                   /        x       |
-        |      :      |                  /        :   _.---D
-    r1  C------q------D                 /     _.--q---'
+    map: a cell of the grid           source: a quadrilateral
+                                        0 -------> source column
+        c0     c      c1                |              _.--B
+    r0  A------p------B                 |       _.-p---'    |
+        |      :      |                 |   A--'   :        |
+        |      :      |                 v  /       :        |
+    r   |......x......|             source/        x        |
+        |      :      |               row/         :    _.--D
+    r1  C------q------D                 /     _.---q---'
                                        C--.--'
 
-    u = (c - c0) / (c1 - c0)          p = A + u (B - A)
-    v = (r - r0) / (r1 - r0)          q = C + u (D - C)
-                                      x = p + v (q - p)
+    c, r: column and row in the map     A, B, C, D, p, q, x: (source column, source row)
+    u = (c - c0) / (c1 - c0)            p = A + u (B - A)
+    v = (r - r0) / (r1 - r0)            q = C + u (D - C)
+                                        x = p + v (q - p)
 
 A cell whose middle would be off by more than an eighth of a pixel is divided, within a limit.
 """
@@ -24,7 +25,7 @@ A cell whose middle would be off by more than an eighth of a pixel is divided, w
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from typing import Final
 
@@ -34,19 +35,17 @@ import numpy.typing as npt
 from mastaba.model.bbox import BoundingBox
 from mastaba.model.crs import CRS, WGS84, transform_points
 from mastaba.model.tile_matrix_set import TileMatrix
-from mastaba.render.local_positions import LocalPositions, gradients, local_positions
-
-Floats = npt.NDArray[np.float64]
+from mastaba.render.kernels import FRACTIONS, Floats
+from mastaba.render.local_positions import gradients, local_positions
+from mastaba.render.map_request import Mask
+from mastaba.render.sampling import Axis, GridPositions, Positions, StraightPositions
 
 _GRID_STEP: Final = 16
 # Allowed error of an interpolated position in source pixels; in map pixels if the map shrinks.
 _UNEVEN: Final = 1.0 / 8.0
 # Limit for a grid, so that a large map around a pole costs no more than other large maps.
 _MOST_POINTS: Final = 1 << 20
-_CHUNK_PIXELS: Final = 1 << 16
 _ALIGNED: Final = 1.0 / 256.0
-# Positions across CRSs are rounded down to 1/1024 of a source pixel, so weights fit in a table.
-FRACTIONS: Final = 1024
 # Fraction by which the ratio of a pixel may differ from that of the whole map.
 _VARIES: Final = 0.1
 _RATIO_SAMPLES: Final = 5
@@ -63,88 +62,6 @@ _PLAUSIBLE: Final = 4.0
 _EVERYWHERE: Final = BoundingBox(-np.inf, -np.inf, np.inf, np.inf)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class StraightPositions:
-    """Positions whose column does not depend on the row, and vice versa.
-
-    Attributes:
-        columns, rows: shape (width,) and (height,); 0 is the centre of the first pixel of the
-            level, rows count downward.
-        ratio_x, ratio_y: output cell size in source pixels.
-        aligned: whether output pixels coincide with source pixels.
-        ratios_x, ratios_y: shape (width,) and (height,), ratios of each column and row; None if
-            they do not vary over the map.
-    """
-
-    columns: Floats
-    rows: Floats
-    ratio_x: float
-    ratio_y: float
-    aligned: bool = False
-    ratios_x: Floats | None = None
-    ratios_y: Floats | None = None
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class CurvedPositions:
-    """Positions of any transformation, given on a grid of output pixels.
-
-    Attributes:
-        across, down: shape (grid width,) and (grid height,), output columns and rows of the
-            grid points, ascending, including the last column and row.
-        columns, rows: shape (grid height, grid width), positions as in `StraightPositions`; not
-            finite where a point has no position in the source CRS.
-        ratio_x, ratio_y: largest output cell size of the map in source pixels.
-    """
-
-    across: Floats
-    down: Floats
-    columns: Floats
-    rows: Floats
-    ratio_x: float
-    ratio_y: float
-
-    def placed(self) -> npt.NDArray[np.bool_] | None:
-        """Return the mask of pixels with a position in the source CRS; None if all have one."""
-        if np.isfinite(self.columns).all():
-            return None
-        return np.isfinite(self.spread(self.columns + self.rows))
-
-    def cut(self, first: int, last: int) -> CurvedPositions:
-        """Return the rows from ``first`` to ``last``, both included, with their own grid."""
-        if first == 0 and last == self.down[-1]:
-            return self
-        down = np.unique(np.concatenate([[first], self.down, [last]]))
-        down = down[(down >= first) & (down <= last)]
-        # Grid lines stay unchanged, even next to lines without positions.
-        is_line = np.isin(down, self.down)
-        columns, rows = (
-            _interpolated(self.down, values, down) for values in (self.columns, self.rows)
-        )
-        lines = np.searchsorted(self.down, down[is_line])
-        columns[is_line], rows[is_line] = self.columns[lines], self.rows[lines]
-        return replace(self, down=down - first, columns=columns, rows=rows)
-
-    def chunks(self) -> list[slice]:
-        """Return ranges of rows to interpolate at a time."""
-        height = int(self.down[-1]) + 1
-        step = max(1, _CHUNK_PIXELS // (int(self.across[-1]) + 1))
-        return [slice(i, min(i + step, height)) for i in range(0, height, step)]
-
-    def shifted(self, top: int, left: int) -> CurvedPositions:
-        """Return the same positions over a source that starts at a row and column."""
-        return replace(self, columns=self.columns - left, rows=self.rows - top)
-
-    def spread(self, values: Floats) -> Floats:
-        """Return grid values at every pixel; finite only in cells whose corners are finite."""
-        width, height = int(self.across[-1]) + 1, int(self.down[-1]) + 1
-        wide = _interpolated(self.across, values.T, np.arange(width, dtype=np.float64))
-        return _interpolated(self.down, wide.T, np.arange(height, dtype=np.float64))
-
-
-Positions = StraightPositions | CurvedPositions | LocalPositions
-
-
 def same_crs_positions(
     bbox: BoundingBox, width: int, height: int, matrix: TileMatrix
 ) -> StraightPositions:
@@ -153,14 +70,15 @@ def same_crs_positions(
     right = (bbox.xmax - matrix.origin_x) / matrix.cell_size
     top = (matrix.origin_y - bbox.ymax) / matrix.cell_size
     bottom = (matrix.origin_y - bbox.ymin) / matrix.cell_size
-    ratio_x, ratio_y = (right - left) / width, (bottom - top) / height
-    columns = left - 0.5 + (np.arange(width, dtype=np.float64) + 0.5) * ratio_x
-    rows = top - 0.5 + (np.arange(height, dtype=np.float64) + 0.5) * ratio_y
     aligned = _is_aligned(left, right, width) and _is_aligned(top, bottom, height)
     if aligned:
-        columns = round(left) + np.arange(width, dtype=np.float64)
-        rows = round(top) + np.arange(height, dtype=np.float64)
-    return StraightPositions(columns, rows, ratio_x, ratio_y, aligned)
+        left, right, top, bottom = round(left), round(right), round(top), round(bottom)
+    return StraightPositions(_even(left, right, width), _even(top, bottom, height), aligned)
+
+
+def _even(low: float, high: float, size: int) -> Axis:
+    ratio = (high - low) / size
+    return Axis(low - 0.5 + (np.arange(size, dtype=np.float64) + 0.5) * ratio, ratio)
 
 
 def _is_aligned(low: float, high: float, size: int) -> bool:
@@ -264,21 +182,9 @@ def other_crs_positions(
         all_columns = place(_grid(width, 1), down[:1])[0][0]
         all_rows = place(across[:1], _grid(height, 1))[1][:, 0]
         if np.isfinite(all_columns).all() and np.isfinite(all_rows).all():
-            ratio_x = _ratio(all_columns[-1:] - all_columns[:1], across)
-            ratio_y = _ratio(all_rows[-1:] - all_rows[:1], down)
-            # Measured from edge to edge of each pixel, if the edges have positions.
-            edges = place(_grid(width + 1, 1) - 0.5, down[:1])[0][0]
-            ratios_x = _varying(edges, all_columns, ratio_x)
-            edges = place(across[:1], _grid(height + 1, 1) - 0.5)[1][:, 0]
-            ratios_y = _varying(edges, all_rows, ratio_y)
-            return StraightPositions(
-                cut_positions(all_columns),
-                cut_positions(all_rows),
-                ratio_x,
-                ratio_y,
-                ratios_x=ratios_x,
-                ratios_y=ratios_y,
-            )
+            edges_x = place(_grid(width + 1, 1) - 0.5, down[:1])[0][0]
+            edges_y = place(across[:1], _grid(height + 1, 1) - 0.5)[1][:, 0]
+            return StraightPositions(_axis(all_columns, edges_x), _axis(all_rows, edges_y))
     period = turn_of(source) / matrix.cell_size
     ratio_x = _ratio(columns[:, -1] - columns[:, 0], across)
     ratio_y = _ratio(rows[-1] - rows[0], down)
@@ -297,7 +203,7 @@ def other_crs_positions(
         middle_columns, middle_rows = place(_middles(across), _middles(down))
         uneven = _uneven(columns, middle_columns, allowed, turn)
         uneven |= _uneven(rows, middle_rows, allowed)
-        wide, high = np.nonzero(uneven)[::-1]
+        high, wide = np.nonzero(uneven)
         finer = _refined(across, wide), _refined(down, high)
         if len(finer[0]) == len(across) and len(finer[1]) == len(down):
             break
@@ -307,9 +213,34 @@ def other_crs_positions(
         columns, rows = place(across, down)
     if not np.isfinite(columns).any():
         return None
-    ratio_x = _ratio(columns[:, -1] - columns[:, 0], across)
-    ratio_y = _ratio(rows[-1] - rows[0], down)
-    return CurvedPositions(across, down, columns, rows, ratio_x, ratio_y)
+    return GridPositions(
+        across,
+        down,
+        np.stack([columns, rows]),
+        part=(0, height, 0, width),
+        ratios=(
+            _ratio(columns[:, -1] - columns[:, 0], across),
+            _ratio(rows[-1] - rows[0], down),
+        ),
+        complete=bool(np.isfinite(columns).all()),
+    )
+
+
+def _axis(positions: Floats, edges: Floats) -> Axis:
+    """Return an axis of positions, with the ratio of each pixel if they vary.
+
+    Args:
+        edges: of each pixel, shape (size + 1,); not finite if an edge has no position.
+    """
+    ratio = _ratio(positions[-1:] - positions[:1], np.array([len(positions) - 1.0]))
+    ratios = np.abs(np.diff(edges))
+    has_edges = np.isfinite(ratios)
+    if not has_edges.all():
+        steps = np.gradient(positions) if len(positions) > 1 else ratio
+        ratios = np.where(has_edges, ratios, np.abs(steps))
+    ratios = np.minimum(ratios, max(_LARGEST_RATIO, 2 * ratio))
+    cut = np.floor(positions * FRACTIONS) / FRACTIONS
+    return Axis(cut, ratio, ratios if _varies(ratios, ratio) else None)
 
 
 def _samples(size: int) -> Floats:
@@ -321,17 +252,6 @@ def _varies(ratios: Floats, ratio: float) -> bool:
     """Return whether ratios of pixels differ from that of the map; ratios below 1 count as 1."""
     found = ratios[np.isfinite(ratios)]
     return bool((np.abs(np.maximum(found, 1.0) / max(ratio, 1.0) - 1.0) > _VARIES).any())
-
-
-def _varying(edges: Floats, positions: Floats, ratio: float) -> Floats | None:
-    """Return the ratio of each pixel along one axis, or None if they hardly vary."""
-    ratios = np.abs(np.diff(edges))
-    if not np.isfinite(ratios).all():
-        if len(positions) == 1:
-            return None
-        ratios = np.where(np.isfinite(ratios), ratios, np.abs(np.gradient(positions)))
-    ratios = np.minimum(ratios, max(_LARGEST_RATIO, 2 * ratio))
-    return ratios if _varies(ratios, ratio) else None
 
 
 def _unrolled(columns: Floats, turn: float) -> Floats:
@@ -371,9 +291,7 @@ def _scale(points: Floats, values: Floats, axis: int) -> float:
     return float(np.median(steps)) if steps.size else 0.0
 
 
-def _uneven(
-    values: Floats, middles: Floats, allowed: float, turn: float = 0.0
-) -> npt.NDArray[np.bool_]:
+def _uneven(values: Floats, middles: Floats, allowed: float, turn: float = 0.0) -> Mask:
     """Return in which cells of the grid the middle differs from the mean of the corners.
 
     Cells of which only a part has positions are uneven.
@@ -386,7 +304,7 @@ def _uneven(
         errors -= turn * np.round(errors / turn)
     has_place = np.isfinite(values).astype(np.float64)
     share = _averaged(_averaged(has_place, 0), 1) + np.isfinite(middles)
-    uneven: npt.NDArray[np.bool_] = (np.abs(errors) > allowed) | ((share > 0.0) & (share < 2.0))
+    uneven: Mask = (np.abs(errors) > allowed) | ((share > 0.0) & (share < 2.0))
     return uneven
 
 
@@ -408,24 +326,6 @@ def _is_straight(columns: Floats, rows: Floats) -> bool:
     return bool(
         np.ptp(columns, axis=0).max() < _SEPARABLE and np.ptp(rows, axis=1).max() < _SEPARABLE
     )
-
-
-def cut_positions(positions: Floats) -> Floats:
-    """Return positions rounded down to 1/1024 of a source pixel."""
-    return np.floor(positions * FRACTIONS) / FRACTIONS
-
-
-def _interpolated(points: Floats, values: Floats, places: Floats) -> Floats:
-    """Return values given along axis 0 at ``points``, interpolated at ``places``.
-
-    Results between two points are finite only if the values at both are.
-    """
-    if len(points) == 1:
-        return np.repeat(values, len(places), axis=0)
-    low = np.minimum(np.searchsorted(points, places, side="right") - 1, len(points) - 2)
-    part = ((places - points[low]) / (points[low + 1] - points[low]))[:, np.newaxis]
-    result: Floats = values[low] * (1.0 - part) + values[low + 1] * part
-    return result
 
 
 @lru_cache(maxsize=1024)

@@ -1,21 +1,94 @@
-"""Styles applied to pixels (style.md sections 3 to 5)."""
+"""Styles applied to pixels (style.md sections 2 to 5)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from mastaba.model.style import Palette
+from mastaba.model.layer import Layer
+from mastaba.model.style import Palette, Style
 from mastaba.render import native
-from mastaba.render.map_request import Pixels
-from mastaba.render.resample import to_bytes
+from mastaba.render.kernels import Floats
+from mastaba.render.map_request import MapImage, Pixels
+from mastaba.render.relief import METRES_PER_DEGREE, RELIEF_STYLES, apply_relief, relief_nodata
 
 Bytes = npt.NDArray[np.uint8]
-Floats = npt.NDArray[np.float64]
+
+
+_BYTES_OUT: Final = ("terrainrgb", "colorize")
+_STYLING: Final = dict.fromkeys(RELIEF_STYLES, 160) | {
+    "terrainrgb": 64,
+    "colorize": 48,
+    "palette": 16,
+}
+"""Upper estimate of the bytes per pixel that applying a style takes."""
+
+
+def relief_name(style: Style | None) -> str | None:
+    """Return which of `RELIEF_STYLES` a style computes, or None."""
+    if style is None:
+        return None
+    return next((name for name in RELIEF_STYLES if name in style.processing), None)
+
+
+def is_bytes(layer: Layer, style: Style | None) -> bool:
+    """Return whether the pixels of a layer in a style are 8-bit rather than floats."""
+    if style is not None and (style.palette or any(n in style.processing for n in _BYTES_OUT)):
+        return True
+    return layer.pyramid.format.sample == "uint8" and relief_name(style) is None
+
+
+def styling_memory(style: Style | None) -> int:
+    """Return an upper estimate of the bytes per pixel that `styled` takes."""
+    if style is None:
+        return 0
+    names = [*style.processing, *(["palette"] if style.palette is not None else [])]
+    return sum(_STYLING[name] for name in names)
+
+
+def styled(
+    style: Style, image: MapImage, cell_x: float, cell_y: float, *, is_geographic: bool
+) -> MapImage:
+    """Return an image in a style.
+
+    Args:
+        image: one pixel larger on each side than the result if the style computes a relief.
+        cell_x, cell_y: size of a pixel, CRS units.
+        is_geographic: whether these are degrees.
+    """
+    name = relief_name(style)
+    if name is not None:
+        metres = METRES_PER_DEGREE if is_geographic else 1.0
+        settings, elevations = style.processing[name], image.pixels[:, :, 0]
+        values, valid = apply_relief(
+            name,
+            settings,
+            elevations.astype(np.float32, copy=False),
+            image.valid,
+            cell_x * metres,
+            cell_y * metres,
+        )
+        image = MapImage(values[:, :, np.newaxis], valid, (relief_nodata(name, settings),))
+    pixels, valid = image.pixels, image.valid
+    if style.palette is not None:
+        colours = apply_palette(style.palette, pixels)
+        lowest = style.palette.entries[0]
+        nodata = (lowest.red, lowest.green, lowest.blue, max(lowest.alpha, 0))
+        return MapImage(colours, valid, tuple(map(float, nodata[: colours.shape[2]])))
+    if "terrainrgb" in style.processing:
+        colours = apply_terrain_rgb(style.processing["terrainrgb"], pixels)
+        if valid is not None:
+            colours[~valid] = 0
+        return MapImage(colours, valid, (0.0, 0.0, 0.0), encodes_numbers=True)
+    if "colorize" in style.processing:
+        settings = style.processing["colorize"]
+        destination = settings.get("destination", (255, 255, 255, 0))
+        return MapImage(apply_colorize(settings, pixels), valid, tuple(map(float, destination)))
+    return image
 
 
 def apply_palette(palette: Palette, pixels: Pixels) -> Bytes:
@@ -91,7 +164,10 @@ def apply_colorize(settings: Mapping[str, Any], pixels: Pixels) -> Bytes:
     """
     source = np.array(settings.get("source", (255, 255, 255)), np.int16)
     destination = np.array(settings.get("destination", (255, 255, 255, 0)), np.uint8)
-    colours = pixels if pixels.dtype == np.uint8 else to_bytes(pixels.copy())
+    colours = pixels
+    if pixels.dtype != np.uint8:
+        # Rounded half up.
+        colours = np.clip(pixels + np.float32(0.5), 0, 255).astype(np.uint8)
     distances = np.abs(colours.astype(np.int16) - source)
     matching = (distances <= settings.get("tolerance", 0)).all(axis=2)
     result = np.full((*matching.shape, len(destination)), 255, np.uint8)

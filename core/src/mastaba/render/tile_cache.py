@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 import numpy as np
@@ -32,15 +32,14 @@ class TileCache:
         """Bytes of the cached tiles."""
         return int(self._tiles.currsize)
 
-    def get(self, key: Hashable) -> npt.NDArray[Any] | None:
-        """Return a read-only tile, or None."""
+    def get(self, keys: Sequence[Hashable]) -> list[npt.NDArray[Any] | None]:
+        """Return read-only tiles; None for each key without one."""
         with self._lock:
-            tile = self._tiles.get(key)
-            if tile is None:
-                self.misses += 1
-            else:
-                self.hits += 1
-            return tile
+            found = [self._tiles.get(key) for key in keys]
+            hits = sum(tile is not None for tile in found)
+            self.hits += hits
+            self.misses += len(found) - hits
+            return found
 
     def put(self, key: Hashable, tile: npt.NDArray[np.generic]) -> None:
         """Cache a tile, replacing the least recently used ones."""

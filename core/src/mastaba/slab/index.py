@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from array import array
+from collections.abc import Iterable
 from typing import Final
 
 from mastaba.errors import SlabFormatError
@@ -28,10 +29,11 @@ class SlabIndex:
         storage: storage of the slab; for a symbolic object, the storage of its target.
         key: key of the slab; for a symbolic object, the key of its target.
         version: version of the slab, see `mastaba.storage.ObjectStat`.
+        identity: storage, key and version: equal only for equal bytes if the storage has versions.
         modified: time of the last change in Unix seconds, or None.
     """
 
-    __slots__ = ("_tile_count", "_values", "key", "modified", "storage", "version")
+    __slots__ = ("_tile_count", "_values", "identity", "key", "modified", "storage", "version")
 
     def __init__(
         self,
@@ -51,6 +53,7 @@ class SlabIndex:
         self.storage = storage
         self.key = key
         self.version = version
+        self.identity = storage.full_name, key, version
         self.modified = modified
         if len(data) < index_length(tile_count):
             raise SlabFormatError(
@@ -90,6 +93,10 @@ class SlabIndex:
                 f"slab {self.name}: tile {number} has offset {offset} and size {size}"
             )
         return offset, size
+
+    def tiles(self, numbers: Iterable[int]) -> list[tuple[int, int] | None]:
+        """Return offset and size of some tiles. Raises the errors of `tile`."""
+        return [self.tile(number) for number in numbers]
 
 
 def full_name(storage: Storage, key: str) -> str:

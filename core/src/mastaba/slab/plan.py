@@ -47,23 +47,26 @@ def locate_tiles(reader: LevelReader, tiles: Sequence[tuple[int, int]]) -> list[
 
     Only indices that are not cached are read. Arguments and errors are those of `read_tiles`.
     """
-    places = [reader.place_of(row, col) for row, col in tiles]
-    indices: dict[SlabKey, SlabIndex | None] = {}
-    for slab, _ in places:
-        if slab not in indices:
-            indices[slab] = reader.known_index(slab)
+    slabs: dict[SlabKey, dict[int, int]] = {}
+    for position, (row, col) in enumerate(tiles):
+        slab, number = reader.place_of(row, col)
+        slabs.setdefault(slab, {})[position] = number
+    indices = {slab: reader.known_index(slab) for slab in slabs}
     unknown = [slab for slab, index in indices.items() if index is None]
     indices.update(
         zip(unknown, _each(reader.index, unknown, remote=reader.storage.is_remote), strict=True)
     )
-    located: list[StoredTile | None] = []
-    for slab, number in places:
+    located: list[StoredTile | None] = [None] * len(tiles)
+    for slab, numbers in slabs.items():
         index = indices[slab]
-        tile = None if index is None else reader.stored_tile(slab, index, number)
-        if tile is not None and tile.index is not index:
+        if index is None:
+            continue
+        found = reader.stored_tiles(slab, index, list(numbers.values()))
+        if any(tile is not None and tile.index is not index for tile in found):
             # The slab has been repaired meanwhile: take all tiles from the new index.
             return locate_tiles(reader, tiles)
-        located.append(tile)
+        for position, tile in zip(numbers, found, strict=True):
+            located[position] = tile
     return located
 
 

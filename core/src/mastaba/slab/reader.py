@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from typing import Final
 
 from mastaba.errors import ObjectChangedError, ObjectNotFoundError, SlabFormatError
@@ -64,8 +64,7 @@ class StoredTile:
     @property
     def identity(self) -> Hashable:
         """A key for caches: equal only for equal bytes if the storage has versions."""
-        index = self.index
-        return index.storage.full_name, index.key, index.version, self.offset, self.length
+        return self.index.identity, self.offset, self.length
 
     def read(self) -> bytes:
         """Return the stored bytes, from the same version of the slab as its index.
@@ -220,6 +219,19 @@ class LevelReader:
                 self.forget(slab, index)
                 raise
         return None if place is None else StoredTile(self, slab, index, number, place)
+
+    def stored_tiles(
+        self, slab: SlabKey, index: SlabIndex, numbers: Sequence[int]
+    ) -> list[StoredTile | None]:
+        """Return tiles of a slab by their numbers; see `stored_tile`."""
+        try:
+            places = index.tiles(numbers)
+        except SlabFormatError:
+            return [self.stored_tile(slab, index, number) for number in numbers]
+        return [
+            None if place is None else StoredTile(self, slab, index, number, place)
+            for number, place in zip(numbers, places, strict=True)
+        ]
 
     def place_of(self, tile_row: int, tile_col: int) -> tuple[SlabKey, int]:
         """Return the slab that contains a tile, and the number of the tile in it."""

@@ -191,7 +191,7 @@ class Dataset:
     @cached_property
     def pictures(self) -> tuple[Collection, ...]:
         """The collections that are 8-bit images in their default style."""
-        from mastaba.render.styled_layer import is_bytes
+        from mastaba.render.styles import is_bytes
 
         return tuple(item for item in self.raster if is_bytes(item.layer, item.layer.default_style))
 

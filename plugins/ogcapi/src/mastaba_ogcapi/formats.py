@@ -105,7 +105,7 @@ class MapFormats:
         8-bit images or TIFF for values, otherwise any offered format; None without any.
         """
         # Loaded on first use, like the renderer.
-        from mastaba.render.styled_layer import is_bytes
+        from mastaba.render.styles import is_bytes
 
         pictures = is_bytes(layer, style)
         stored = layer.pyramid.format

@@ -138,7 +138,7 @@ def stored_name(media_type: str) -> str:
 
 
 def _fits(tiles: Tiles, is_picture: bool) -> bool:
-    from mastaba.render.styled_layer import is_bytes
+    from mastaba.render.styles import is_bytes
 
     layer = tiles.collection.layer
     return not is_picture or is_bytes(layer, tiles.style or layer.default_style)

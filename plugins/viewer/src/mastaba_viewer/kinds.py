@@ -35,6 +35,6 @@ def format_label(layer: Layer) -> str:
 def is_picture(layer: Layer, style: Style | None) -> bool:
     """Return whether maps of a layer in a style are images for viewing, not raw values."""
     # Imported on first use: a server without maps does not need the rendering modules.
-    from mastaba.render.styled_layer import is_bytes
+    from mastaba.render.styles import is_bytes
 
     return is_bytes(layer, style)

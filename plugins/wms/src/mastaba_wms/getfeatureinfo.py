@@ -76,11 +76,8 @@ class GetFeatureInfo:
         return feature_info_response(parts, info_format)
 
     def _pixel(self, published: PublishedLayer, query: MapQuery, i: int, j: int) -> PixelAnswer:
-        # Loaded on first use, like the renderer.
-        from mastaba.render.pixel import pixel_value
-
-        site, image, layer = self._site, query.map, published.layer
-        values = pixel_value(site.catalogue, site.renderer.tiles, image, layer, j, i)
+        image, layer = query.map, published.layer
+        values = self._site.renderer.pixel_value(image, layer, j, i)
         form = "d" if values.dtype.kind == "u" else ".2f"
         position = position_of(image.bbox, image.crs, image.width, image.height, i, j)
         return PixelAnswer(

@@ -99,7 +99,6 @@ class GetFeatureInfo:
     ) -> tuple[str, ...]:
         """Return one pixel's values as texts with six significant digits."""
         from mastaba.render.mosaic import LevelPixels, Window
-        from mastaba.render.pixel import pixel_value
 
         renderer, layer = self._site.renderer, publisher.layer
         if isinstance(publisher, TilePublisher):
@@ -113,7 +112,7 @@ class GetFeatureInfo:
         else:
             publisher.prepare(tile_row, tile_col)
             request = publisher.map_request(tile_row, tile_col)
-            values = pixel_value(self._site.catalogue, renderer.tiles, request, layer, j, i)
+            values = renderer.pixel_value(request, layer, j, i)
         return tuple(f"{value:.6g}" for value in values.tolist())
 
     @cached_property

@@ -14,13 +14,12 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from mastaba.render.map_request import Pixels
+from mastaba.render.kernels import Floats, Weights
+from mastaba.render.map_request import Mask, Pixels
 
 Bytes = npt.NDArray[np.uint8]
-Float32 = npt.NDArray[np.float32]
-Float64 = npt.NDArray[np.float64]
-Int32 = npt.NDArray[np.int32]
-Int64 = npt.NDArray[np.int64]
+Rectangle = tuple[int, int, int, int]
+"""First row, row after the last, first column, column after the last."""
 
 _NO_MEMORY: Final = 1
 _OUTSIDE: Final = 2
@@ -47,169 +46,217 @@ def _processor_flags() -> set[str]:
 _library: Final = _load()
 
 
-def _call(name: str, *arguments: npt.NDArray[Any] | int) -> None:
-    """Call a function of the library: arrays are passed by address, sizes as int64."""
-    status = getattr(_library, name)(
-        *[
-            ctypes.c_void_p(argument.ctypes.data)
-            if isinstance(argument, np.ndarray)
-            else ctypes.c_int64(argument)
-            for argument in arguments
-        ]
+class Grid(ctypes.Structure):
+    """The struct of the same name in C, which refers to the arrays of a `PositionGrid`."""
+
+    _fields_ = (
+        *((name, ctypes.c_void_p) for name in ("across", "down", "columns", "rows")),
+        *((name, ctypes.c_void_p) for name in ("ratios_x", "ratios_y", "blocks", "details")),
+        *((name, ctypes.c_int64) for name in ("across_count", "down_count")),
+        *((name, ctypes.c_double) for name in ("wrap", "centre")),
     )
+
+    @classmethod
+    def of(
+        cls,
+        across: Floats,
+        down: Floats,
+        fields: Floats,
+        blocks: npt.NDArray[np.int32] | None = None,
+        details: Floats | None = None,
+        wrap: float = 0.0,
+        centre: float = 0.0,
+    ) -> Grid:
+        """Return the grid of some arrays, which it keeps alive.
+
+        Args:
+            across, down: output columns and rows of the grid points, ascending.
+            fields: shape (2 or 4, down, across): columns, rows, and ratios in x and y, if any.
+            blocks: shape (down - 1, across - 1), the block of each cell, or -1.
+            details: shape (blocks, 4, 8, 8), the fields of the pixels of each block.
+            wrap, centre: columns repeat after ``wrap``; those nearest to ``centre`` are taken.
+        """
+        for line in (across, down):
+            _check(line, np.float64, 1)
+        _check(fields, np.float64, 3)
+        if fields.shape[1:] != (len(down), len(across)):
+            raise ValueError("one position for each grid point is required")
+        addresses = [field.ctypes.data for field in fields]
+        grid = cls(
+            *(across.ctypes.data, down.ctypes.data),
+            *addresses,
+            *[None] * (4 - len(addresses)),
+            None if blocks is None else blocks.ctypes.data,
+            None if details is None else details.ctypes.data,
+            *(len(across), len(down)),
+            *(wrap, centre),
+        )
+        grid.arrays = across, down, fields, blocks, details
+        return grid
+
+
+def _call(name: str, *arguments: npt.NDArray[Any] | Grid | float | None) -> None:
+    """Call a function of the library: arrays are passed by address, integers as int64."""
+    converted: list[Any] = []
+    for argument in arguments:
+        if isinstance(argument, np.ndarray):
+            converted.append(ctypes.c_void_p(argument.ctypes.data))
+        elif isinstance(argument, Grid):
+            converted.append(ctypes.byref(argument))
+        elif isinstance(argument, float):
+            converted.append(ctypes.c_double(argument))
+        else:
+            converted.append(None if argument is None else ctypes.c_int64(argument))
+    status = getattr(_library, name)(*converted)
     if status == _NO_MEMORY:
         raise MemoryError
     if status == _OUTSIDE:
         raise IndexError("a position outside the image")
 
 
-def _checked(array: npt.NDArray[Any], dtype: type[np.generic], dimensions: int) -> None:
+def _check(array: npt.NDArray[Any], dtype: type[np.generic], dimensions: int) -> None:
     if array.dtype != dtype or array.ndim != dimensions or not array.flags.c_contiguous:
         raise TypeError(f"expected a contiguous {dtype.__name__} array of {dimensions} dimensions")
 
 
-def resample(
-    pixels: Pixels,
-    row_first: Int64,
-    row_weights: Float32,
-    column_first: Int64,
-    column_weights: Float32,
-) -> Pixels:
-    """Return an image resampled separably; see `mastaba.render.resample.resample`.
+def _check_weights(axis: Weights, first: type[np.generic]) -> None:
+    _check(axis.first, first, 1)
+    _check(axis.weights, np.float32, 2)
+    if len(axis.first) != len(axis.weights):
+        raise ValueError("one row of weights for each first pixel is required")
+
+
+def resample(pixels: Pixels, rows: Weights, columns: Weights) -> Pixels:
+    """Return an image resampled separably (resampling.md section 5.4).
 
     Args:
         pixels: uint8 or float32, shape (height, width, channels).
-        row_first, column_first: first source row or column of each output row or column.
-        row_weights, column_weights: shape (outputs, taps).
+        rows, columns: weights of each output row and column; they count from the first row and
+            column of ``pixels``.
+
+    Returns:
+        sample type of ``pixels``, shape (output rows, output columns, channels). Bytes are
+        rounded half up.
 
     Raises:
         IndexError: weights refer to pixels outside the image.
     """
     pixels = np.ascontiguousarray(pixels)
-    for first, weights in ((row_first, row_weights), (column_first, column_weights)):
-        _checked(first, np.int64, 1)
-        _checked(weights, np.float32, 2)
-        if len(first) != len(weights):
-            raise ValueError("one row of weights for each first pixel is required")
-    height, width, channels = pixels.shape
-    result = np.empty((len(row_first), len(column_first), channels), pixels.dtype)
+    for axis in (rows, columns):
+        _check_weights(axis, np.int64)
+    result = np.empty((len(rows.first), len(columns.first), pixels.shape[2]), pixels.dtype)
     _call(
         f"resample_{pixels.dtype.name}",
-        pixels,
-        height,
-        width,
-        channels,
-        row_first,
-        row_weights,
-        *row_weights.shape,
-        column_first,
-        column_weights,
-        *column_weights.shape,
+        *(pixels, *pixels.shape),
+        *(rows.first, rows.weights, *rows.weights.shape),
+        *(columns.first, columns.weights, *columns.weights.shape),
         result,
     )
     return result
+
+
+def survey(
+    grid: Grid,
+    part: Rectangle,
+    radii: tuple[float, float],
+    *,
+    every_row: bool,
+    placed: Mask | None = None,
+) -> Rectangle | None:
+    """Return the source pixels that part of a map needs; None if no pixel has a position.
+
+    Args:
+        part: pixels of the map.
+        radii: radius of the kernel in x and y, for a ratio of 1 if the grid has ratios.
+        every_row: False if the rows next to the lines of the grid show the extremes.
+        placed: filled with the pixels that have a position, if every row is looked at.
+    """
+    bounds = np.zeros(4, np.int64)
+    _call("survey", grid, *part, *radii, every_row, placed, bounds)
+    top, bottom, left, right = bounds.tolist()
+    return (top, bottom, left, right) if bottom > top else None
 
 
 def warp(
     pixels: Pixels,
-    across: Float64,
-    down: Float64,
-    columns: Float64,
-    rows: Float64,
-    row_first: Int32,
-    row_weights: Float32,
-    column_first: Int32,
-    column_weights: Float32,
+    source: tuple[int, int],
+    grid: Grid,
+    part: Rectangle,
+    rows: Weights,
+    columns: Weights,
 ) -> Pixels:
-    """Return an image at the positions of a grid; see `mastaba.render.warp.warp`.
+    """Return an image at the positions of a grid (resampling.md section 6).
 
     Args:
         pixels: uint8 or float32, shape (height, width, channels).
-        across, down: output columns and rows of the grid points, ascending from 0.
-        columns, rows: shape (down, across), source positions at the grid points.
-        row_first, column_first: shape (1024,), first tap for each fraction of a position.
-        row_weights, column_weights: shape (1024, taps).
+        source: source row and column of the first pixel.
+        part: pixels of the map.
+        rows, columns: stencils.
+
+    Returns:
+        sample type of ``pixels``, shape (rows, columns, channels); 0 where a pixel has no position.
+        Bytes are rounded half up.
 
     Raises:
         IndexError: a tap is outside the image.
     """
-    pixels = np.ascontiguousarray(pixels)
-    for values in (across, down):
-        _checked(values, np.float64, 1)
-    columns, rows = np.ascontiguousarray(columns), np.ascontiguousarray(rows)
-    for values in (columns, rows):
-        _checked(values, np.float64, 2)
-        if values.shape != (len(down), len(across)):
-            raise ValueError("one position for each grid point is required")
-    for first, weights in ((row_first, row_weights), (column_first, column_weights)):
-        _checked(first, np.int32, 1)
-        _checked(weights, np.float32, 2)
-    height, width, channels = pixels.shape
-    result = np.empty((int(down[-1]) + 1, int(across[-1]) + 1, channels), pixels.dtype)
-    _call(
-        f"warp_{pixels.dtype.name}",
+    for axis in (rows, columns):
+        _check_weights(axis, np.int64)
+    down, across = rows.first.astype(np.int32), columns.first.astype(np.int32)
+    return _warped(
+        "warp",
         pixels,
-        height,
-        width,
-        channels,
-        across,
-        len(across),
-        down,
-        len(down),
-        columns,
-        rows,
-        row_first,
-        row_weights,
-        row_weights.shape[1],
-        column_first,
-        column_weights,
-        column_weights.shape[1],
-        result,
+        source,
+        grid,
+        part,
+        *(down, rows.weights, rows.weights.shape[1]),
+        *(across, columns.weights, columns.weights.shape[1]),
     )
-    return result
 
 
 def warp_locally(
     pixels: Pixels,
-    table: Float64,
-    columns: Float64,
-    rows: Float64,
-    radii_x: Float64,
-    radii_y: Float64,
+    source: tuple[int, int],
+    grid: Grid,
+    part: Rectangle,
+    table: Floats,
+    radii: tuple[float, float],
 ) -> Pixels:
-    """Return an image at positions that each have a kernel width of their own.
+    """Return an image at positions that each have a kernel width of their own; see `warp`.
 
     Args:
-        pixels: uint8 or float32, shape (height, width, channels).
         table: the kernel from its centre to its radius, in even steps.
-        columns, rows: shape (output rows, output columns), source positions.
-        radii_x, radii_y: the same shape, kernel radii in source pixels.
-
-    Raises:
-        IndexError: a tap is outside the image.
+        radii: as in `survey`.
     """
+    _check(table, np.float64, 1)
+    return _warped("warp_locally", pixels, source, grid, part, table, len(table), *radii)
+
+
+def _warped(
+    name: str,
+    pixels: Pixels,
+    source: tuple[int, int],
+    grid: Grid,
+    part: Rectangle,
+    *kernel: npt.NDArray[Any] | float,
+) -> Pixels:
     pixels = np.ascontiguousarray(pixels)
-    _checked(table, np.float64, 1)
-    fields = [np.ascontiguousarray(values) for values in (columns, rows, radii_x, radii_y)]
-    for values in fields:
-        _checked(values, np.float64, 2)
-        if values.shape != columns.shape:
-            raise ValueError("positions and radii must have one shape")
-    result = np.empty((*columns.shape, pixels.shape[2]), pixels.dtype)
+    top, bottom, left, right = part
+    result = np.empty((bottom - top, right - left, pixels.shape[2]), pixels.dtype)
     _call(
-        f"warp_locally_{pixels.dtype.name}",
-        pixels,
-        *pixels.shape,
-        table,
-        len(table),
-        *fields,
-        *columns.shape,
+        f"{name}_{pixels.dtype.name}",
+        *(pixels, *pixels.shape),
+        *source,
+        *(grid, *part),
+        *kernel,
         result,
     )
     return result
 
 
-def colours(values: Float32, steps: Float64, entries: Float64, *, rgb: bool, alpha: bool) -> Bytes:
+def colours(
+    values: npt.NDArray[np.float32], steps: Floats, entries: Floats, *, rgb: bool, alpha: bool
+) -> Bytes:
     """Return the colours of values by a palette.
 
     Args:
@@ -221,9 +268,9 @@ def colours(values: Float32, steps: Float64, entries: Float64, *, rgb: bool, alp
     Returns:
         shape (n, 4); values beyond either end have the colour of that end.
     """
-    _checked(values, np.float32, 1)
-    _checked(steps, np.float64, 1)
-    _checked(entries, np.float64, 2)
+    _check(values, np.float32, 1)
+    _check(steps, np.float64, 1)
+    _check(entries, np.float64, 2)
     result = np.empty((len(values), 4), np.uint8)
     _call("colours", values, len(values), steps, len(steps), entries, int(rgb), int(alpha), result)
     return result
@@ -240,8 +287,8 @@ def flatten(pixels: Bytes, ground: Bytes) -> Bytes:
         shape (height, width, channels of ``ground``).
     """
     pixels = np.ascontiguousarray(pixels)
-    _checked(pixels, np.uint8, 3)
-    _checked(ground, np.uint8, 1)
+    _check(pixels, np.uint8, 3)
+    _check(ground, np.uint8, 1)
     height, width, channels = pixels.shape
     result = np.empty((height, width, len(ground)), np.uint8)
     _call("flatten", pixels, height * width, channels, ground, len(ground), result)

@@ -79,8 +79,154 @@ static void combine_columns(const float *tall, int64_t channels, const int64_t *
         combine_columns_of(tall, channels, first, weights, columns, taps, line);
 }
 
+/* Pixels on a side of a block with positions of its own. */
+#define BLOCK_SIDE 8
+
+/* Where the pixels of a map read: mastaba.render.sampling.GridPositions.
+
+   across, down: output columns and rows of the grid points, ascending. columns, rows, ratios_x,
+   ratios_y: down_count x across_count, source positions and pixel sizes there; all are linear
+   between the points. Without ratios, these are null. Each cell has the number of its block, or
+   -1; blocks is null without any. details: blocks x 4 fields x BLOCK_SIDE x BLOCK_SIDE. If wrap is
+   not 0, columns repeat after it, and those nearest to centre are taken. */
+typedef struct {
+    const double *across, *down;
+    const double *columns, *rows, *ratios_x, *ratios_y;
+    const int32_t *blocks;
+    const double *details;
+    int64_t across_count, down_count;
+    double wrap, centre;
+} Grid;
+
+enum { COLUMN, ROW, RATIO_X, RATIO_Y, FIELDS };
+
+/* The positions of some pixels in one row, not finite without a position; ratios if there are. */
+typedef struct {
+    double *fields[FIELDS];
+    int64_t left, right;
+    int64_t above; /* line of the grid at or before the last row */
+} Row;
+
+static int open_row(Row *row, int64_t left, int64_t right)
+{
+    const int64_t size = right - left;
+    double *fields = malloc((size_t)(FIELDS * size) * sizeof *fields);
+    for (int field = 0; field < FIELDS; field++)
+        row->fields[field] = fields + field * size;
+    row->left = left;
+    row->right = right;
+    row->above = 0;
+    return fields ? 0 : NO_MEMORY;
+}
+
+static int64_t within(double value, int64_t low, int64_t high)
+{
+    return value < (double)low ? low : value > (double)high ? high : (int64_t)value;
+}
+
+/* Compute the positions of row i of the map. Rows come in ascending order. */
+static void locate(const Grid *grid, int64_t i, Row *row)
+{
+    while (row->above < grid->down_count - 2 && (double)i >= grid->down[row->above + 1])
+        row->above++;
+    const int64_t above = row->above, below = above + (grid->down_count > 1);
+    const double *down = grid->down, *across = grid->across;
+    const double part = below > above ? (i - down[above]) / (down[below] - down[above]) : 0.0;
+    const double *points[FIELDS] = {grid->columns, grid->rows, grid->ratios_x, grid->ratios_y};
+    const int fields = grid->ratios_x ? FIELDS : RATIO_X;
+    const int64_t count = grid->across_count, cells = count > 1 ? count - 1 : 1;
+    for (int64_t cell = 0; cell < cells; cell++) {
+        const int64_t next = cell + (count > 1);
+        const int64_t first = cell ? within(ceil(across[cell]), row->left, row->right) : row->left;
+        const int64_t end = cell < cells - 1 ? within(ceil(across[next]), row->left, row->right)
+                                             : row->right;
+        const int32_t block = grid->blocks ? grid->blocks[above * cells + cell] : -1;
+        const double run = next > cell ? across[next] - across[cell] : 1.0;
+        for (int field = 0; field < fields && first < end; field++) {
+            double *result = row->fields[field] - row->left;
+            if (block >= 0) {
+                const double *detail = grid->details + (block * FIELDS + field) * BLOCK_SIDE * BLOCK_SIDE
+                    + within(i - ceil(down[above]), 0, BLOCK_SIDE - 1) * BLOCK_SIDE;
+                for (int64_t j = first; j < end; j++)
+                    result[j] = detail[within(j - ceil(across[cell]), 0, BLOCK_SIDE - 1)];
+                continue;
+            }
+            const double *high = points[field] + above * count, *low = points[field] + below * count;
+            const double start = high[cell] * (1 - part) + low[cell] * part;
+            const double step = (high[next] * (1 - part) + low[next] * part - start) / run;
+            for (int64_t j = first; j < end; j++)
+                result[j] = start + ((double)j - across[cell]) * step;
+        }
+    }
+    if (grid->wrap != 0.0)
+        for (int64_t j = 0; j < row->right - row->left; j++) {
+            double *column = row->fields[COLUMN] + j;
+            *column -= grid->wrap * nearbyint((*column - grid->centre) / grid->wrap);
+        }
+}
+
 /* Distances to the edge of a tap are compared with this tolerance, as in mastaba.render.kernels. */
 #define TOLERANCE 1e-7
+
+/* The first tap of a position, and the number of taps, for a kernel of some radius. */
+INLINE int64_t first_tap(double position, double radius)
+{
+    return (int64_t)ceil(position - radius - TOLERANCE);
+}
+
+INLINE int64_t tap_count(double radius)
+{
+    return (int64_t)ceil(2.0 * radius - TOLERANCE);
+}
+
+/* Find the source pixels that part of a map needs.
+
+   radius_x, radius_y: of the kernel; where the grid has ratios, times the ratio of the pixel.
+   every_row: 0 if the rows next to the lines of the grid show the extremes. placed: rows x columns,
+   whether each pixel has a position, or null. bounds: first source row, row after the last, first
+   column, column after the last; unchanged if no pixel has a position. */
+EXPORT int survey(const Grid *grid, int64_t top, int64_t bottom, int64_t left, int64_t right,
+                  double radius_x, double radius_y, int64_t every_row, uint8_t *placed,
+                  int64_t *bounds)
+{
+    Row row;
+    if (open_row(&row, left, right))
+        return NO_MEMORY;
+    double lowest[2] = {INFINITY, INFINITY}, highest[2] = {-INFINITY, -INFINITY};
+    for (int64_t i = top; i < bottom; i++) {
+        locate(grid, i, &row);
+        for (int64_t j = 0; j < right - left; j++) {
+            const double column = row.fields[COLUMN][j], line = row.fields[ROW][j];
+            const int found = isfinite(column + line);
+            if (placed)
+                placed[(i - top) * (right - left) + j] = (uint8_t)found;
+            if (!found)
+                continue;
+            const double wide = grid->ratios_x ? radius_x * row.fields[RATIO_X][j] : radius_x;
+            const double high = grid->ratios_x ? radius_y * row.fields[RATIO_Y][j] : radius_y;
+            const double ends[2][2] = {
+                {ceil(line - high - TOLERANCE), ceil(column - wide - TOLERANCE)},
+                {ceil(2.0 * high - TOLERANCE), ceil(2.0 * wide - TOLERANCE)}};
+            for (int axis = 0; axis < 2; axis++) {
+                const double first = ends[0][axis], last = first + ends[1][axis];
+                lowest[axis] = first < lowest[axis] ? first : lowest[axis];
+                highest[axis] = last > highest[axis] ? last : highest[axis];
+            }
+        }
+        if (!every_row) {
+            /* On to the last row before the next line, and to that line. */
+            const double next = grid->down[row.above + (grid->down_count > 1)];
+            const int64_t last = within(ceil(next) - 1, i, bottom - 1);
+            i = last > i ? last - 1 : i;
+        }
+    }
+    free(row.fields[0]);
+    for (int axis = 0; axis < 2 && lowest[0] <= highest[0]; axis++) {
+        bounds[2 * axis] = (int64_t)lowest[axis];
+        bounds[2 * axis + 1] = (int64_t)highest[axis];
+    }
+    return 0;
+}
 
 /* Write the weights of the taps from `first` on; they sum to 1. */
 static void weigh(const double *table, int64_t table_size, double position, double radius,
