@@ -77,7 +77,7 @@ class Admission:
                 self._count(cost, 1)
                 return
             if len(self._queue) >= self.limits.waiting:
-                raise OverloadedError("too many maps are asked for at the moment")
+                raise OverloadedError("too many maps are requested at the moment")
             waiting = _Waiting(cost)
             waiting.turn.acquire()
             self._queue.append(waiting)

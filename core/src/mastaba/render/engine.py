@@ -154,7 +154,7 @@ class Renderer:
         entries = request.layers
         if len(entries) > 1 and len({is_bytes(entry.layer, entry.style) for entry in entries}) > 1:
             raise InvalidParameterError(
-                "8-bit pictures and float values cannot go into one map", "LAYERS"
+                "8-bit images and float values cannot be combined in one map", "LAYERS"
             )
         layers = [self._layer_map(request, entry) for entry in entries]
         return PreparedMap(layers, request.width, request.height, limits)

@@ -7,6 +7,7 @@ at any ratio.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import ceil
 from typing import Final, NamedTuple
@@ -94,6 +95,42 @@ def weights_at(kernel: str, positions: Floats, radii: Floats | float) -> Weights
         values[(places < first[part]) | (places >= first[part] + count[part])] = 0.0
         result[start : start + block] = values / values.sum(axis=1, keepdims=True)
     return Weights(low, result)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Axis:
+    """The source positions of the columns, or rows, of a map.
+
+    Attributes:
+        positions: shape (size,).
+        ratio: ratio of the map.
+        ratios: shape (size,), ratio of each column or row; None if it hardly varies.
+    """
+
+    positions: Floats
+    ratio: float
+    ratios: Floats | None = None
+
+    def span(self, kernel: str, part: slice) -> tuple[int, int]:
+        """Return the first source pixel that a part needs, and the one after the last."""
+        first, count = reach_of(self.positions[part], self._radii(kernel, part))
+        return int(first.min()), int((first + count).max())
+
+    def weights(self, kernel: str, part: slice, start: int) -> Weights:
+        """Return the weights of a part of the axis over source pixels from ``start`` on."""
+        first, weights = weights_at(kernel, self.positions[part], self._radii(kernel, part))
+        return Weights(first - start, weights)
+
+    def only(self, place: int) -> Axis:
+        """Return one column or row."""
+        part = slice(place, place + 1)
+        ratios = None if self.ratios is None else self.ratios[part]
+        return replace(self, positions=self.positions[part], ratios=ratios)
+
+    def _radii(self, kernel: str, part: slice) -> Floats | float:
+        if self.ratios is None:
+            return radius_of(kernel, self.ratio)
+        return radii_of(kernel, self.ratios[part])
 
 
 def evaluate(kernel: str, distances: Floats) -> Floats:

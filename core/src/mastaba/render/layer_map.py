@@ -38,7 +38,7 @@ from mastaba.render.positions import (
     same_crs_positions,
     tiles_around,
 )
-from mastaba.render.sampling import Positions, Sampler
+from mastaba.render.sampling import Positions, Sampler, StraightPositions
 from mastaba.render.styles import relief_name, styled, styling_memory
 
 _COARSEST: Final = 0.8
@@ -124,9 +124,10 @@ class LayerMap:
         same_crs: bool,
         resolution_factor: float = 1.0,
     ) -> None:
-        layer, self._style = entry.layer, entry.style
+        layer, style = entry.layer, entry.style
+        self._style = style if style is not None and (style.palette or style.processing) else None
         self._cell = extent.cell
-        self._margin = 0 if relief_name(entry.style) is None else 1
+        self._margin = 0 if self._style is None or relief_name(style) is None else 1
         if self._margin:
             extent = extent.part(-1, extent.height + 1, -1, extent.width + 1)
         self._extent = extent
@@ -196,16 +197,20 @@ class LayerMap:
         window = self._window(self._all)
         if window is None:
             return True
+        rows, columns = self._level.count(window, self._around)
         assert self._positions is not None
-        if self._positions.varies and isinstance(self._level, LevelPixels):
+        if (
+            rows > settings.max_tiles_y
+            and self._positions.varies
+            and isinstance(self._level, LevelPixels)
+        ):
             # Kernels next to a pole may reach far beyond the level.
             matrix, limits = self._level.level.matrix, self._level.level.limits
             top = max(window.top, limits.min_row * matrix.tile_height)
             bottom = min(window.bottom, (limits.max_row + 1) * matrix.tile_height)
             if top >= bottom:
                 return True
-            window = replace(window, top=top, bottom=bottom)
-        rows, columns = self._level.count(window, self._around)
+            rows, _ = self._level.count(replace(window, top=top, bottom=bottom))
         return columns <= settings.max_tiles_x and rows <= settings.max_tiles_y
 
     def _overviews(self) -> Iterator[OverviewPixels]:
@@ -227,7 +232,9 @@ class LayerMap:
         plain = pixels * (channels * self._dtype.itemsize + 1)
         blank = self.blank.pixels
         drawn = plain + styled_pixels * (blank.shape[2] * blank.itemsize + 1)
-        styling = plain + styled_pixels * styling_memory(self._style)
+        styling = plain
+        if self._style is not None:
+            styling += styled_pixels * styling_memory(self._style)
         windows = [
             window
             for rows in map(self._inside, self._with_margin(cuts))
@@ -323,7 +330,9 @@ class LayerMap:
         mosaic = self._level.read(window, self._around, self._tiles(), kept)
         sampler = self._positions.sampler(self._kernel, inside, window.top, window.left)
         pixels, valid = self._sampled(mosaic, sampler)
-        placed = self._positions.placed(inside)
+        placed = None
+        if not isinstance(self._positions, StraightPositions):
+            placed = self._positions.placed(inside)
         if placed is not None:
             valid = placed if valid is None else valid & placed
             pixels[~placed] = self._nodata

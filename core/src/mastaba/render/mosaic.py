@@ -149,25 +149,27 @@ class LevelPixels:
         kept = {} if kept is None else kept
         complete = len(places) == math.prod(self.count(window))
         pixels = np.empty((*window.shape, len(self.nodata)), self.dtype)
-        valid = np.zeros(window.shape, np.bool_)
+        valid: Mask | None = None
         if not complete:
             pixels[:] = self.nodata
+            valid = np.zeros(window.shape, np.bool_)
         step = self._tiles_at_a_time
         for batch in (places[start : start + step] for start in range(0, len(places), step)):
             found = self.tiles(dict.fromkeys(place for _, place in batch), stored, kept)
             for (row, col), place in batch:
                 tile = found[place]
                 (rows, tile_rows), (columns, tile_columns) = self._overlap(row, col, window)
-                if tile is None:
-                    complete = False
-                    pixels[rows, columns] = self.nodata
-                elif len(places) == 1 and complete:
+                if tile is not None and complete and len(places) == 1:
                     # A window inside one tile needs no copy.
                     return self._mosaic(tile[tile_rows, tile_columns], None)
-                else:
-                    pixels[rows, columns] = tile[tile_rows, tile_columns]
-                    valid[rows, columns] = True
-        return self._mosaic(pixels, None if complete else valid)
+                if tile is None and valid is None:
+                    valid = np.ones(window.shape, np.bool_)
+                if valid is not None:
+                    valid[rows, columns] = tile is not None
+                pixels[rows, columns] = (
+                    self.nodata if tile is None else tile[tile_rows, tile_columns]
+                )
+        return self._mosaic(pixels, valid)
 
     def tiles(
         self,
@@ -201,7 +203,7 @@ class LevelPixels:
             if pixels is not None:
                 found[place] = pixels
                 del wanted[place]
-        payloads = read_located(list(wanted.values()))
+        payloads = read_located(list(wanted.values())) if wanted else []
         try:
             decoded = _decode_all(self._decoder, payloads)
         except SlabFormatError:

@@ -35,10 +35,10 @@ import numpy.typing as npt
 from mastaba.model.bbox import BoundingBox
 from mastaba.model.crs import CRS, WGS84, transform_points
 from mastaba.model.tile_matrix_set import TileMatrix
-from mastaba.render.kernels import FRACTIONS, Floats
+from mastaba.render.kernels import FRACTIONS, Axis, Floats
 from mastaba.render.local_positions import gradients, local_positions
 from mastaba.render.map_request import Mask
-from mastaba.render.sampling import Axis, GridPositions, Positions, StraightPositions
+from mastaba.render.sampling import GridPositions, Positions, StraightPositions
 
 _GRID_STEP: Final = 16
 # Allowed error of an interpolated position in source pixels; in map pixels if the map shrinks.

@@ -1,14 +1,16 @@
 """The source pixels that each pixel of a map reads, and the reading of them.
 
-`StraightPositions` and `GridPositions` have the same methods. Positions are source columns and rows
-as floats: 0 is the centre of the first pixel of the level, rows count downward. A ratio is the size
-of an output pixel in source pixels.
+`StraightPositions` are those of maps whose axes are parallel to those of the source, and
+`GridPositions` those of all others. Positions are source columns and rows as floats: 0 is the
+centre of the first pixel of the level, rows count downward. A ratio is the size of an output pixel
+in source pixels.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -18,14 +20,11 @@ from mastaba.render import native
 from mastaba.render.kernels import (
     BASE_RADIUS,
     NEAREST,
+    Axis,
     Floats,
-    Weights,
-    radii_of,
     radius_of,
-    reach_of,
     stencil,
     table_of,
-    weights_at,
 )
 from mastaba.render.map_request import Mask, Pixels
 from mastaba.render.native import Rectangle
@@ -36,42 +35,6 @@ which costs little compared with the taps themselves."""
 
 Sampler = Callable[[Pixels], Pixels]
 """Returns rows of the map from source pixels, with the same sample type and number of channels."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Axis:
-    """The source positions of the columns, or rows, of a map.
-
-    Attributes:
-        positions: shape (size,).
-        ratio: ratio of the map.
-        ratios: shape (size,), ratio of each column or row; None if it hardly varies.
-    """
-
-    positions: Floats
-    ratio: float
-    ratios: Floats | None = None
-
-    def span(self, kernel: str, part: slice) -> tuple[int, int]:
-        """Return the first source pixel that a part needs, and the one after the last."""
-        first, count = reach_of(self.positions[part], self._radii(kernel, part))
-        return int(first.min()), int((first + count).max())
-
-    def weights(self, kernel: str, part: slice, start: int) -> Weights:
-        """Return the weights of a part of the axis over source pixels from ``start`` on."""
-        first, weights = weights_at(kernel, self.positions[part], self._radii(kernel, part))
-        return Weights(first - start, weights)
-
-    def only(self, place: int) -> Axis:
-        """Return one column or row."""
-        part = slice(place, place + 1)
-        ratios = None if self.ratios is None else self.ratios[part]
-        return replace(self, positions=self.positions[part], ratios=ratios)
-
-    def _radii(self, kernel: str, part: slice) -> Floats | float:
-        if self.ratios is None:
-            return radius_of(kernel, self.ratio)
-        return radii_of(kernel, self.ratios[part])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -105,17 +68,15 @@ class StraightPositions:
         kernel = NEAREST if self.aligned else kernel
         return (*self.down.span(kernel, rows), *self.across.span(kernel, slice(None)))
 
-    def placed(self, rows: slice) -> Mask | None:
-        """Return which pixels of some rows have a position; None if all have one."""
-        return None
-
     def sampler(self, kernel: str, rows: slice, top: int, left: int) -> Sampler:
         """Return what draws some rows from source pixels that begin at a row and column."""
         if self.aligned:
             return lambda pixels: pixels
-        down = self.down.weights(kernel, rows, top)
-        across = self.across.weights(kernel, slice(None), left)
-        return lambda pixels: native.resample(pixels, down, across)
+        return partial(
+            native.resample,
+            rows=self.down.weights(kernel, rows, top),
+            columns=self.across.weights(kernel, slice(None), left),
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)

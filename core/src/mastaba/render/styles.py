@@ -42,10 +42,8 @@ def is_bytes(layer: Layer, style: Style | None) -> bool:
     return layer.pyramid.format.sample == "uint8" and relief_name(style) is None
 
 
-def styling_memory(style: Style | None) -> int:
+def styling_memory(style: Style) -> int:
     """Return an upper estimate of the bytes per pixel that `styled` takes."""
-    if style is None:
-        return 0
     names = [*style.processing, *(["palette"] if style.palette is not None else [])]
     return sum(_STYLING[name] for name in names)
 

@@ -102,7 +102,7 @@ def _version(prepared: Sequence[PreparedMap]) -> bytes | None:
 
 
 def _modified(prepared: Sequence[PreparedMap]) -> float | None:
-    return latest(item.modified() for item in prepared) or None
+    return latest([item.modified() for item in prepared]) or None
 
 
 def _is_fresh(request: Request, etag: str, modified: float | None) -> bool:
