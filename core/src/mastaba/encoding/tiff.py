@@ -1,7 +1,8 @@
-"""TIFF 6.0: little-endian, in strips, with one of four compressions."""
+"""TIFF 6.0: little-endian, in strips, with one of four compressions (sections 9 and 13)."""
 
 from __future__ import annotations
 
+import io
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,10 +11,16 @@ from typing import ClassVar, Final
 
 import numpy as np
 import numpy.typing as npt
+from isal import isal_zlib
 
 from mastaba.encoding.base import Strip, StripEncoder, StripRaster
-from mastaba.encoding.strips import COMPRESSIONS, encode_strips
 from mastaba.errors import InvalidParameterError
+
+_COMPRESSIONS: Final = {"raw": 1, "lzw": 5, "deflate": 8, "packbits": 32773}
+"""Value of the tag Compression by name."""
+_DEFLATE_LEVEL: Final = 1
+_ROWS_PER_STRIP: Final = 278
+_STRIP_OFFSETS, _STRIP_SIZES = 273, 279
 
 _HEADER: Final = 8
 _ENTRY: Final = 12
@@ -84,8 +91,8 @@ class TiffEncoder(StripEncoder):
         height = max(1, min(rows, _STRIP // row_size))
         fields = _layout(raster.shape, raster.dtype.kind == "f")
         fields += [
-            Field(259, "H", (COMPRESSIONS[name],)),
-            Field(278, "I", (height,)),
+            Field(259, "H", (_COMPRESSIONS[name],)),
+            Field(_ROWS_PER_STRIP, "I", (height,)),
             *self._further_fields(raster),
         ]
         if name == "raw":
@@ -98,7 +105,7 @@ class TiffEncoder(StripEncoder):
         sizes: list[int] = []
         with SpooledTemporaryFile(_IN_MEMORY) as waiting:
             for block in raster.regrouped(height * max(1, _BLOCK // (height * row_size))):
-                for encoded in encode_strips(_samples(block), name, height):
+                for encoded in _compressed(_samples(block), name, height):
                     sizes.append(len(encoded))
                     waiting.write(encoded)
             yield _directory(fields, sizes)
@@ -118,11 +125,36 @@ def _samples(strip: Strip) -> npt.NDArray[np.uint8]:
 
 def _compression(options: Mapping[str, str]) -> str:
     name = options.get("compression", "raw").lower()
-    if name not in COMPRESSIONS:
+    if name not in _COMPRESSIONS:
         raise InvalidParameterError(
-            f"the compression is one of {', '.join(COMPRESSIONS)}", "FORMAT_OPTIONS"
+            f"the compression is one of {', '.join(_COMPRESSIONS)}", "FORMAT_OPTIONS"
         )
     return name
+
+
+def _compressed(rows: npt.NDArray[np.uint8], name: str, height: int) -> list[bytes]:
+    """Return rows as compressed strips.
+
+    Args:
+        rows: shape (rows, bytes of a row), contiguous.
+        height: rows in each strip; the last one may hold fewer.
+    """
+    if name == "deflate":
+        starts = range(0, len(rows), height)
+        return [isal_zlib.compress(rows[i : i + height], _DEFLATE_LEVEL) for i in starts]
+    # libtiff has the other two. Most servers never write them, and Pillow takes a while to load.
+    from PIL import Image, TiffImagePlugin
+
+    stream = io.BytesIO()
+    method = "tiff_lzw" if name == "lzw" else name
+    # Compression sees bytes only: a grey image of the same bytes gives the same strips.
+    image = Image.fromarray(rows)
+    image.save(stream, "TIFF", compression=method, tiffinfo={_ROWS_PER_STRIP: height})
+    with Image.open(stream) as written:
+        assert isinstance(written, TiffImagePlugin.TiffImageFile)
+        offsets, sizes = written.tag_v2[_STRIP_OFFSETS], written.tag_v2[_STRIP_SIZES]
+    whole = stream.getbuffer()
+    return [bytes(whole[start : start + size]) for start, size in zip(offsets, sizes, strict=True)]
 
 
 def _layout(shape: Sequence[int], is_float: bool) -> list[Field]:
@@ -150,9 +182,9 @@ def _directory(fields: Sequence[Field], sizes: Sequence[int]) -> bytes:
     Args:
         sizes: bytes of each strip.
     """
-    start = _start_of_strips([*fields, _offsets(sizes, 0), Field(279, "I", tuple(sizes))])
+    start = _start_of_strips([*fields, _offsets(sizes, 0), Field(_STRIP_SIZES, "I", tuple(sizes))])
     fields = sorted(
-        [*fields, _offsets(sizes, start), Field(279, "I", tuple(sizes))],
+        [*fields, _offsets(sizes, start), Field(_STRIP_SIZES, "I", tuple(sizes))],
         key=lambda field: field.tag,
     )
     directory = [struct.pack("<2sHIH", b"II", 42, _HEADER, len(fields))]
@@ -176,7 +208,7 @@ def _offsets(sizes: Sequence[int], start: int) -> Field:
     for size in sizes:
         positions.append(start)
         start += size
-    return Field(273, "I", tuple(positions))
+    return Field(_STRIP_OFFSETS, "I", tuple(positions))
 
 
 def _start_of_strips(fields: Sequence[Field]) -> int:
