@@ -82,7 +82,14 @@ def weights_at(kernel: str, positions: Floats, radii: Floats | float) -> Weights
     """
     first, count = reach_of(positions, radii)
     taps = int(count.max())
-    count, radii = np.broadcast_to(count, first.shape), np.broadcast_to(radii, first.shape)
+    if np.ndim(radii) == 0:
+        # The usual case, a third faster: all pixels have the same number of taps.
+        places = first[:, np.newaxis] + np.arange(taps)
+        distances = np.abs(places - positions[:, np.newaxis]) * (BASE_RADIUS[kernel] / radii)
+        values = np.ones_like(distances) if kernel == NEAREST else evaluate(kernel, distances)
+        values /= values.sum(axis=1, keepdims=True)
+        return Weights(first, values.astype(np.float32))
+    radii = np.asarray(radii)
     # No tap lies beyond the last contributing one, so no further pixels are needed.
     low = np.minimum(first, int((first + count).max()) - taps)
     result = np.empty((positions.size, taps), np.float32)
