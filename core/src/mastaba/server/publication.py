@@ -152,7 +152,7 @@ def _keep(change: Change, site: Site) -> None:
     """Write or remove the descriptor of a layer in the layer directories of services."""
     services = site.catalogue.services
     for name, settings in services.items():
-        directory = self._plugins.services[name].layer_directory(settings)
+        directory = site.plugins.services[name].layer_directory(settings)
         if directory is None:
             continue
         try:

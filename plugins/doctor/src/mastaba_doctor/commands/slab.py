@@ -211,7 +211,8 @@ def _write(out: Path, entry: TileEntry, payload: bytes, pixels: Pixels | None) -
     if suffix in SUFFIXES and SUFFIXES[suffix].lower() != entry.content:
         if pixels is None:
             return _fail(
-                f"the tile cannot be written as an image; its bytes can be written to {out.with_suffix('.bin')}"
+                "the tile cannot be written as an image; its bytes can be written to "
+                f"{out.with_suffix('.bin')}"
             )
         data, said = picture(pixels, suffix)
     try:
