@@ -10,10 +10,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from time import perf_counter
-from typing import TYPE_CHECKING, TypeVar
-
-if TYPE_CHECKING:
-    from mastaba.slab.reader import LevelReader
+from typing import TypeVar
 
 T = TypeVar("T")
 
@@ -25,13 +22,11 @@ class Trace:
     Attributes:
         hits, misses: of the cache of slab indices.
         steps: seconds by name of the step; the sum for a repeated step.
-        tile: reader of the level, row and column of the requested stored tile.
     """
 
     hits: int = 0
     misses: int = 0
     steps: dict[str, float] = field(default_factory=dict)
-    tile: tuple[LevelReader, int, int] | None = None
 
     def add(self, step: str, seconds: float) -> None:
         """Add the duration of a step."""

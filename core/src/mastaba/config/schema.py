@@ -79,7 +79,7 @@ def schema(name: str, plugins: Plugins) -> dict[str, Any]:
         known.extend(sorted(set(plugins.encoders).difference(known)))
     elif name == "layer":
         for service_name, service in sorted(plugins.services.items()):
-            if service_name != "root" and not service.always_on:
+            if not (service.is_fallback or service.always_on):
                 properties[service_name] = {
                     "description": f"Publication by the service {service_name}.",
                     **copy.deepcopy(_load("switch")),

@@ -42,6 +42,13 @@ class TileMatrixSetLink:
         return tuple(self.tile_matrix_set.matrices[name] for name in self.limits)
 
 
+def all_links(layer: Layer) -> list[TileMatrixSetLink]:
+    """Return the link of a layer to the set in which it is stored, then those of `links`."""
+    pyramid = layer.pyramid
+    limits = {name: level.limits for name, level in pyramid.levels.items()}
+    return [TileMatrixSetLink(pyramid.tile_matrix_set, MappingProxyType(limits)), *links(layer)]
+
+
 def links(layer: Layer) -> list[TileMatrixSetLink]:
     """Return the links of a layer to its extra tile matrix sets, in their order.
 

@@ -29,10 +29,6 @@ logger = logging.getLogger("mastaba.request")
 StartResponse = Callable[[str, list[tuple[str, str]]], Any]
 WSGICallable = Callable[[dict[str, Any], Any], Iterable[bytes]]
 
-# Of services with equally long root paths, the first in this order answers
-# (services-config.md section 3); services not listed come last.
-_ORDER = ("health", "admin", "tms", "wmts", "ogcapi", "wms")
-
 
 class Application:
     """The object that WSGI servers call. Its site can be swapped while requests are served.
@@ -59,6 +55,43 @@ class Application:
         return self._entry(environ, start_response)
 
 
+class Routes:
+    """The services of a site by root path.
+
+    Of services with the same root path, the one with the lowest `Service.rank` answers; a fallback
+    service gives way to all others.
+    """
+
+    def __init__(self, services: Iterable[Service]) -> None:
+        self._services: dict[str, Service] = {}
+        for service in sorted(services, key=lambda item: (item.is_fallback, item.rank, item.name)):
+            self._services.setdefault(service.settings.root_path, service)
+        self._depths = sorted({path.count("/") for path in self._services}, reverse=True)
+
+    def find(self, path: str) -> tuple[Service | None, str]:
+        """Return the service that answers a path, or None, and the path below its root path.
+
+        It is the service with the longest root path on whole segments.
+
+        Args:
+            path: decoded, without a final slash.
+        """
+        for depth in self._depths:
+            end = 0
+            for _ in range(depth):
+                end = path.find("/", end + 1)
+                if end < 0:
+                    end = len(path)
+                    break
+            service = self._services.get(path[:end])
+            if service is not None:
+                below = path[end:]
+                if service.is_fallback and below not in service.fallback_paths:
+                    break
+                return service, below
+        return None, path
+
+
 class SiteApplication:
     """The WSGI application of one site."""
 
@@ -67,11 +100,8 @@ class SiteApplication:
         self._scoreboard = site.scoreboard
         self._timeout = site.request_timeout
         self._cors = CrossOrigin(site.catalogue.settings.cors)
-        services = sorted(site.services.values(), key=_rank)
-        self._routes: dict[str, Service] = {}
-        for service in services:
-            self._routes.setdefault(service.settings.root_path, service)
-        self._depths = sorted({path.count("/") for path in self._routes}, reverse=True)
+        self._is_shared = bool(self._cors)
+        self._routes = Routes(site.services.values())
 
     def __call__(self, environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
         scoreboard = self._scoreboard
@@ -80,7 +110,9 @@ class SiteApplication:
         try:
             response = self._answer(environ)
             # A copy: a service may send the same response again.
-            headers = [*response.headers, *self._cors.headers(environ)]
+            headers = response.headers.copy()
+            if self._is_shared:
+                headers += self._cors.headers(environ)
             body = response.body
             status = response.status
             if status not in (204, 304):
@@ -104,8 +136,8 @@ class SiteApplication:
             path = path[:-1]
         method: str = environ["REQUEST_METHOD"]
         query: str = environ.get("QUERY_STRING", "")
-        service, below = self._route(path)
-        if service is None or (service.is_fallback and below not in service.fallback_paths):
+        service, below = self._routes.find(path)
+        if service is None:
             return _plain_error(404, "Not Found", "Unknown request path")
         # For middleware: who answers, and the path below its root path.
         environ["mastaba.service"] = service.name, below
@@ -117,24 +149,10 @@ class SiteApplication:
         try:
             response = service.respond(request)
             if response.status not in STATUS_LINES:
-                raise ValueError(f"{response.status} is no HTTP status")
+                raise ValueError(f"{response.status} is not an HTTP status")
             return response
         except Exception as error:  # noqa: BLE001 - the last line of defence: nothing escapes
             return self._report(error, request, service)
-
-    def _route(self, path: str) -> tuple[Service | None, str]:
-        """Return the service with the longest root path on whole segments, and the path below."""
-        for depth in self._depths:
-            end = 0
-            for _ in range(depth):
-                end = path.find("/", end + 1)
-                if end < 0:
-                    end = len(path)
-                    break
-            service = self._routes.get(path[:end])
-            if service is not None:
-                return service, path[end:]
-        return None, path
 
     def _other_method(self, request: Request, service: Service) -> Response:
         allowed = ", ".join(dict.fromkeys(("HEAD", "OPTIONS", *service.allowed_methods)))
@@ -154,7 +172,9 @@ class SiteApplication:
         try:
             return _with_status_of(error, service.error_response(error, request))
         except Exception as second:
-            logger.error("%s: no report", _described(request, service), exc_info=second)
+            logger.error(
+                "%s: the error cannot be reported", _described(request, service), exc_info=second
+            )
             return _plain_error(500, "Internal issue", "Routing error")
 
 
@@ -172,12 +192,6 @@ def _with_status_of(error: Exception, report: Response) -> Response:
 def _described(request: Request, service: Service) -> str:
     query = f"?{masked(request.query_string)}" if request.query_string else ""
     return f"{request.method} {service.settings.root_path}{request.path}{query}"[:2000]
-
-
-def _rank(service: Service) -> int:
-    if service.name == "root":  # gives way to any service that is configured at "/"
-        return len(_ORDER) + 1
-    return _ORDER.index(service.name) if service.name in _ORDER else len(_ORDER)
 
 
 def _plain_error(status: int, error: str, description: str) -> Response:

@@ -7,14 +7,14 @@ import os
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from mastaba import trace
 from mastaba.errors import MastabaError
 from mastaba.server.logs import escaped
-from mastaba.slab.lookup import look_up
+from mastaba.slab.lookup import location, look_up
+from mastaba.tiles.stored import TILE
 
 if TYPE_CHECKING:
     from mastaba.services.base import Site
-    from mastaba.slab.reader import LevelReader
+    from mastaba.slab.reader import LevelReader, StoredTile
 
 
 def with_debug_headers(
@@ -29,30 +29,22 @@ def with_debug_headers(
     generation = ("X-Mastaba-Generation", f"{site.generation}.{site.revision}")
 
     def wrapped(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
-        def start(status: str, headers: list[tuple[str, str]], exc_info: Any = None) -> Any:
+        def start(status: str, headers: list[tuple[str, str]], *exc_info: Any) -> Any:
             # Not known earlier: the application is created before the fork.
             more = [*headers, generation, ("X-Mastaba-Worker", str(os.getpid()))]
-            notes = trace.current()
-            if notes is not None and notes.tile is not None:
-                more.append(("X-Mastaba-Tile", _tile(*notes.tile)))
-            if exc_info is None:
-                return start_response(status, more)
-            return start_response(status, more, exc_info)
+            tile = environ.get(TILE)
+            if tile is not None:
+                more.append(("X-Mastaba-Tile", _described(tile)))
+            return start_response(status, more, *exc_info)
 
-        if trace.current() is not None:
-            return application(environ, start)
-        trace.begin()
-        try:
-            return application(environ, start)
-        finally:
-            trace.end()
+        return application(environ, start)
 
     return wrapped
 
 
-def _tile(reader: LevelReader, row: int, col: int) -> str:
+def _described(tile: StoredTile | tuple[LevelReader, int, int]) -> str:
     try:
-        text = str(look_up(reader, row, col))
+        text = str(look_up(*tile) if isinstance(tile, tuple) else location(tile))
     except MastabaError as error:
         text = f"unreadable; reason={json.dumps(str(error))}"
     # A header must be Latin-1 without line breaks.

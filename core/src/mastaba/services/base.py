@@ -59,6 +59,9 @@ class Service(ABC):
     default_root_path: ClassVar[str | None] = None
     """Default root path; None for ``/`` and the name."""
 
+    rank: ClassVar[int] = 100
+    """Of services with the same root path, the lowest answers (services-config.md section 3)."""
+
     always_on: ClassVar[bool] = False
     """Whether the service answers even if services are turned off (services-config.md 1)."""
 

@@ -19,6 +19,7 @@ class HealthService(Service):
     """Reports on the server, also while the other services are turned off."""
 
     name: ClassVar[str] = "health"
+    rank: ClassVar[int] = 10
     title: ClassVar[str] = "Health"
     default_root_path: ClassVar[str | None] = "/healthcheck"
     always_on: ClassVar[bool] = True

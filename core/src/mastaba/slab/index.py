@@ -33,7 +33,16 @@ class SlabIndex:
         modified: time of the last change in Unix seconds, or None.
     """
 
-    __slots__ = ("_tile_count", "_values", "identity", "key", "modified", "storage", "version")
+    __slots__ = (
+        "_end",
+        "_tile_count",
+        "_values",
+        "identity",
+        "key",
+        "modified",
+        "storage",
+        "version",
+    )
 
     def __init__(
         self,
@@ -67,6 +76,7 @@ class SlabIndex:
             values.byteswap()
         self._values = values
         self._tile_count = tile_count
+        self._end = index_length(tile_count)
 
     @property
     def name(self) -> str:
@@ -88,7 +98,7 @@ class SlabIndex:
         if size == 0:
             return None
         offset = self._values[number]
-        if offset < index_length(self._tile_count) or size > MAX_TILE_SIZE:
+        if offset < self._end or size > MAX_TILE_SIZE:
             raise SlabFormatError(
                 f"slab {self.name}: tile {number} has offset {offset} and size {size}"
             )

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from mastaba.errors import ObjectNotFoundError
-from mastaba.slab.reader import LevelReader
+from mastaba.slab.reader import LevelReader, StoredTile
 
 
 class TileState(StrEnum):
@@ -60,13 +60,19 @@ def look_up(reader: LevelReader, row: int, col: int) -> TileLookup:
     limits = reader.level.limits
     if not (limits.min_row <= row <= limits.max_row and limits.min_col <= col <= limits.max_col):
         return TileLookup(TileState.OUTSIDE, name, number, reader.level.limits_from)
-    index = reader.index(slab)
+    tile = reader.locate(row, col)
+    if tile is not None:
+        return location(tile)
+    index = reader.known_index(slab)
     if index is None:
         return TileLookup(_missing(reader, reader.key_of(slab)), name, number, name)
-    place = index.tile(number)
-    if place is None:
-        return TileLookup(TileState.ABSENT, name, number, index.name)
-    return TileLookup(TileState.STORED, name, number, index.name, *place)
+    return TileLookup(TileState.ABSENT, name, number, index.name)
+
+
+def location(tile: StoredTile) -> TileLookup:
+    """Return the location of a stored tile, without reading anything."""
+    name, index = tile.reader.name_of(tile.slab), tile.index
+    return TileLookup(TileState.STORED, name, tile.number, index.name, tile.offset, tile.length)
 
 
 def _missing(reader: LevelReader, key: str) -> TileState:

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import count
 from typing import Final, TypeVar
 
-from mastaba.errors import MastabaError, ObjectChangedError, ObjectNotFoundError
+from mastaba.errors import MastabaError
 from mastaba.slab.index import SlabIndex
-from mastaba.slab.reader import READ_ATTEMPTS, STALE_INDEX, LevelReader, SlabKey, StoredTile
+from mastaba.slab.reader import STALE_INDEX, LevelReader, SlabKey, StoredTile, again
 from mastaba.storage.base import ByteRange
 from mastaba.storage.threads import READS
 
@@ -79,35 +81,17 @@ def read_located(tiles: Sequence[StoredTile | None]) -> list[bytes | None]:
     """
     payloads: dict[StoredTile, bytes] = {}
     wanted = [tile for tile in tiles if tile is not None]
-    for attempt in range(1, READ_ATTEMPTS + 1):
+    for attempt in count(1):
         stale = _read(wanted, payloads)
         if not stale:
             break
         for group in stale:
             for tile in group.tiles:
                 payloads.pop(tile, None)
-        again = [group for group in stale if _may_be_read(group, attempt)]
-        remote = any(group.index.storage.is_remote for group in again)
-        moved = _each(_in_new_generation, again, remote=remote)
+        remote = any(group.index.storage.is_remote for group in stale)
+        moved = _each(partial(_again, attempt=attempt), stale, remote=remote)
         wanted = [tile for tiles in moved for tile in tiles]
     return [None if tile is None else payloads.get(tile) for tile in tiles]
-
-
-def _may_be_read(group: _Group, attempt: int) -> bool:
-    """Return whether to retry a slab that did not match its index.
-
-    Returns False if the slab no longer exists.
-
-    Raises:
-        ObjectChangedError, SlabFormatError: the error of the group, if there is no further attempt.
-    """
-    assert group.error is not None
-    if attempt < (READ_ATTEMPTS if isinstance(group.error, ObjectChangedError) else 2):
-        return True
-    group.tiles[0].forget_index()
-    if isinstance(group.error, ObjectNotFoundError):
-        return False
-    raise group.error
 
 
 @dataclass(slots=True)
@@ -190,14 +174,9 @@ def _whole(tile: StoredTile, data: bytes) -> bytes:
     return data
 
 
-def _in_new_generation(group: _Group) -> list[StoredTile]:
-    """Update the tiles of a group to the current version of the slab; return those that exist."""
-    first = group.tiles[0]
-    try:
-        index = first.reader.refresh(first.slab, group.index)
-    except ObjectNotFoundError:
-        return []
-    return [tile for tile in group.tiles if tile.move_to(index)]
+def _again(group: _Group, attempt: int) -> list[StoredTile]:
+    assert group.error is not None
+    return again(group.tiles, group.error, attempt)
 
 
 def _each(function: Callable[[T], R], items: Sequence[T], *, remote: bool) -> list[R]:

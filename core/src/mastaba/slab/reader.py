@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
+from itertools import count
 from typing import Final
 
-from mastaba.errors import ObjectChangedError, ObjectNotFoundError, SlabFormatError
+from mastaba.errors import (
+    MastabaError,
+    ObjectChangedError,
+    ObjectNotFoundError,
+    SlabFormatError,
+)
 from mastaba.model.pyramid import Level
 from mastaba.slab.index import SlabIndex, full_name, index_length
 from mastaba.slab.index_cache import IndexCache
@@ -19,7 +25,7 @@ SlabKey = tuple[Hashable, int, int]
 STALE_INDEX: Final = (ObjectChangedError, ObjectNotFoundError, SlabFormatError)
 """Errors of reading a tile if its slab does not match the cached index."""
 
-READ_ATTEMPTS: Final = 4
+_ATTEMPTS: Final = 4
 """Maximum reads of a tile whose slab is replaced repeatedly; if it is damaged or absent, two."""
 
 
@@ -77,20 +83,15 @@ class StoredTile:
             SlabFormatError: the slab is damaged.
             StorageError: the slab cannot be read.
         """
-        for attempt in range(1, READ_ATTEMPTS + 1):
+        for attempt in count(1):
             try:
                 return self._read()
             except STALE_INDEX as error:
-                # A changed slab may change again; a damaged or absent one stays so.
-                final = READ_ATTEMPTS if isinstance(error, ObjectChangedError) else 2
-                if attempt >= final:
-                    self.forget_index()
-                    raise
-            fresh = self.reader.refresh(self.slab, self.index)
-            if not self.move_to(fresh):
-                raise ObjectNotFoundError(
-                    f"slab {fresh.name} no longer holds tile {self.number}", key=fresh.key
-                )
+                if not again([self], error, attempt):
+                    raise ObjectNotFoundError(
+                        f"slab {self.index.name} no longer contains tile {self.number}",
+                        key=self.index.key,
+                    ) from error
         raise AssertionError("unreachable: the last attempt returns or raises")
 
     def move_to(self, index: SlabIndex) -> bool:
@@ -128,6 +129,42 @@ class StoredTile:
         if len(data) != self.length:
             raise self.cut_short(len(data))
         return data
+
+
+def again(tiles: Sequence[StoredTile], error: MastabaError, attempt: int) -> list[StoredTile]:
+    """Move tiles whose slab does not match its index to the current version of the slab.
+
+    The only place that reads an index again.
+
+    Args:
+        tiles: of one version of one slab.
+        error: one of `STALE_INDEX`, from reading the tiles or their entries in the index.
+        attempt: number of failed attempts, from 1.
+
+    Returns:
+        The tiles to read again; none if the slab, or the tiles in it, no longer exist.
+
+    Raises:
+        ObjectChangedError: the error, if the slab has changed in every attempt.
+        SlabFormatError: the slab is still damaged. Its index is no longer cached.
+        StorageError: the slab cannot be read again.
+    """
+    first = tiles[0]
+    # A changed slab may change again; a damaged or absent one stays so.
+    if attempt >= (_ATTEMPTS if isinstance(error, ObjectChangedError) else 2):
+        first.forget_index()
+        if isinstance(error, ObjectNotFoundError):
+            return []
+        raise error
+    try:
+        index = first.reader.refresh(first.slab, first.index)
+    except ObjectNotFoundError:
+        return []
+    try:
+        return [tile for tile in tiles if tile.move_to(index)]
+    except SlabFormatError:
+        first.reader.forget(first.slab, index)
+        raise
 
 
 class LevelReader:
@@ -209,15 +246,9 @@ class LevelReader:
         """
         try:
             place = index.tile(number)
-        except SlabFormatError:
-            try:
-                index = self.refresh(slab, index)
-                place = index.tile(number)
-            except ObjectNotFoundError:
-                return None
-            except SlabFormatError:
-                self.forget(slab, index)
-                raise
+        except SlabFormatError as error:
+            tile = StoredTile(self, slab, index, number, (0, 0))
+            return tile if again([tile], error, 1) else None
         return None if place is None else StoredTile(self, slab, index, number, place)
 
     def stored_tiles(

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import zlib
 from functools import lru_cache
+from typing import Final
 
-from mastaba import trace
 from mastaba.errors import (
     ObjectNotFoundError,
     SlabFormatError,
@@ -24,6 +24,9 @@ from mastaba.slab.reader import LevelReader, StoredTile
 from mastaba.web.conditional import etag_matches, last_modified, not_modified_since
 from mastaba.web.request import Request
 from mastaba.web.response import Response, accepts_coding, content_disposition
+
+TILE: Final = "mastaba.tile"
+"""Key in the WSGI environment: the stored tile, or reader, row and column of a missing one."""
 
 _GZIP_MAGIC = b"\x1f\x8b"
 _MAX_VECTOR_TILE = 64 * 1024 * 1024
@@ -73,9 +76,8 @@ class TilePublisher:
             TileNotFoundError: the tile is not stored, and that is an error for this layer.
             SlabFormatError, StorageError: the slab cannot be read.
         """
-        notes = trace.current()
-        if notes is not None:
-            notes.tile = (self.reader, tile_row, tile_col)
+        environ = request.environ
+        environ[TILE] = self.reader, tile_row, tile_col
         limits = self._limits
         if not (
             limits.min_row <= tile_row <= limits.max_row
@@ -85,7 +87,7 @@ class TilePublisher:
         tile = self.reader.locate(tile_row, tile_col)
         if tile is None:
             return self._missing()
-        environ = request.environ
+        environ[TILE] = tile
         if self._may_be_gzip:
             # Only the content shows whether this tile is gzip.
             decode = not accepts_coding(request, "gzip")

@@ -37,6 +37,7 @@ class AdminService(Service):
     """
 
     name = "admin"
+    rank = 20
     title = "Administration"
     always_on: ClassVar[bool] = True
     allowed_methods: ClassVar[tuple[str, ...]] = ("GET", "POST", "PUT", "DELETE")

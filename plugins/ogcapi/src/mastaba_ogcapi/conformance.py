@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
+from mastaba_ogcapi.formats import stored_name
 from mastaba_ogcapi.links import self_links
-from mastaba_ogcapi.tilesets import stored_name
 
 if TYPE_CHECKING:
     from mastaba_ogcapi.dataset import Dataset

@@ -3,43 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from functools import cached_property
-from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from mastaba.errors import InvalidParameterError, UnknownPathError
 from mastaba.model.crs_offer import CRSOffer
-from mastaba.model.tile_matrix_set_link import links
+from mastaba.model.tile_matrix_set_link import TileMatrixSetLink, all_links
 from mastaba.web.cors import CrossOrigin
 from mastaba.web.request import printable
 from mastaba_ogcapi.crs import CRS84
-from mastaba_ogcapi.formats import MapFormat, MapFormats
+from mastaba_ogcapi.formats import MapFormat, MapFormats, stored_name
 from mastaba_ogcapi.registered import registered_name
 
 if TYPE_CHECKING:
     from mastaba.model.layer import Layer
     from mastaba.model.settings import ServiceSettings
     from mastaba.model.style import Style
-    from mastaba.model.tile_matrix_set import TileLimits, TileMatrixSet
-    from mastaba.model.tile_matrix_set_link import TileMatrixSetLink
+    from mastaba.model.tile_matrix_set import TileMatrixSet
     from mastaba.services.base import Site
-
-
-@dataclass(frozen=True, slots=True)
-class OfferedSet:
-    """A tile matrix set in which a collection is offered.
-
-    Attributes:
-        limits: of each offered matrix, coarse to fine.
-        link: for tiles computed on demand; None for the set in which they are stored.
-        names: all identifiers accepted in paths, its own first.
-    """
-
-    tile_matrix_set: TileMatrixSet
-    limits: Mapping[str, TileLimits] = field(hash=False)
-    link: TileMatrixSetLink | None
-    names: tuple[str, ...]
 
 
 class Collection:
@@ -68,33 +49,38 @@ class Collection:
         return self._dataset.crs_of(self.layer)
 
     @cached_property
-    def sets(self) -> tuple[OfferedSet, ...]:
+    def sets(self) -> list[TileMatrixSetLink]:
         """The tile matrix sets in which tiles are offered, the one with the stored tiles first."""
-        layer, native = self.layer, self.layer.pyramid.tile_matrix_set
-        limits = {name: level.limits for name, level in layer.pyramid.levels.items()}
-        names = self._dataset.names_of(native, layer.levels_id)
-        found = [OfferedSet(native, MappingProxyType(limits), None, names)]
-        if not layer.is_vector and self._dataset.site.catalogue.settings.tile_reprojection:
-            for link in links(layer):
-                names = self._dataset.names_of(link.tile_matrix_set, link.levels_id)
-                found.append(OfferedSet(link.tile_matrix_set, link.limits, link, names))
-        return tuple(found)
+        return all_links(self.layer)
 
-    def offered_set(self, name: str) -> OfferedSet:
+    def offered_set(self, name: str) -> TileMatrixSetLink:
         """Return a tile matrix set by one of its names.
 
         Raises:
             UnknownPathError: the collection is not offered in it.
         """
-        # A set's own name takes precedence over another set's alias.
-        own = (offered for offered in self.sets if offered.tile_matrix_set.id == name)
-        others = (offered for offered in self.sets if name in offered.names)
+        aliases = self._dataset.registered_names
+        # A set's own identifier takes precedence over another set's other names.
+        own = (link for link in self.sets if link.tile_matrix_set.id == name)
+        others = (
+            link
+            for link in self.sets
+            if name in (link.levels_id, aliases.get(link.tile_matrix_set.id))
+        )
         found = next(own, None) or next(others, None)
         if found is not None:
             return found
         raise UnknownPathError(
             f"the collection is not offered in a tile matrix set {printable(name)}"
         )
+
+    @cached_property
+    def stored_names(self) -> frozenset[str]:
+        """Values of ``f`` that request raster tiles as stored."""
+        media_type = self.layer.pyramid.format.media_type
+        short = stored_name(media_type)
+        longer = {"jpg": "jpeg", "tiff": "tif"}.get(short, short)
+        return frozenset((short, longer, media_type, media_type.partition(";")[0]))
 
     def style(self, identifier: str) -> Style:
         """Return a style by its public identifier.
@@ -185,6 +171,11 @@ class Dataset:
         return tuple(item for item in self.collections.values() if item.layer.is_vector)
 
     @cached_property
+    def style_names(self) -> list[str]:
+        """Identifiers of all styles of maps, sorted."""
+        return sorted({style.identifier for item in self.raster for style in item.layer.styles})
+
+    @cached_property
     def has_dataset_map(self) -> bool:
         return self.maps and bool(self.pictures) and bool(self.formats.all)
 
@@ -242,9 +233,3 @@ class Dataset:
         if found is None:
             raise UnknownPathError(f"there is no tile matrix set {printable(name)}")
         return found
-
-    def names_of(self, tile_matrix_set: TileMatrixSet, levels_id: str) -> tuple[str, ...]:
-        """Return the names accepted for a set in paths."""
-        alias = self.registered_names.get(tile_matrix_set.id)
-        names = (tile_matrix_set.id, levels_id, *([alias] if alias else []))
-        return tuple(dict.fromkeys(names))

@@ -14,6 +14,7 @@ from mastaba.errors import (
     StorageError,
     TileNotFoundError,
     TileOutOfRangeError,
+    UnknownNameError,
     UnknownPathError,
     UnsupportedOperationError,
     public_message,
@@ -32,6 +33,7 @@ class NotAcceptableError(RequestError):
 # The first matching class is used, so subclasses come first.
 _TABLE: Final[tuple[tuple[type[Exception], int, str, str], ...]] = (
     (UnknownPathError, 404, "ResourceNotFound", "There is no such resource"),
+    (UnknownNameError, 404, "ResourceNotFound", "There is no such resource"),
     (TileOutOfRangeError, 404, "ResourceNotFound", "There is no such tile"),
     (TileNotFoundError, 404, "ResourceNotFound", "There is no such tile"),
     (NotAcceptableError, 406, "NotAcceptable", "None of the accepted media types is offered"),

@@ -117,6 +117,11 @@ class MapFormats:
         return next((item for item in (*wanted, *fitting, *self.all) if item is not None), None)
 
 
+def stored_name(media_type: str) -> str:
+    """Return the short name in ``f`` for a format of stored tiles."""
+    return {"image/jpeg": "jpg", "image/png": "png", "image/tiff": "tiff"}.get(media_type, "bil")
+
+
 def _map_format(encoder: Encoder) -> MapFormat:
     lowered = encoder.media_type.lower()
     if lowered == "image/geotiff":

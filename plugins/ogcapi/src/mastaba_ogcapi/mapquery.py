@@ -9,17 +9,19 @@ from urllib.parse import unquote
 
 from mastaba.errors import InvalidParameterError, UnknownPathError
 from mastaba.model.crs import CRS
+from mastaba.model.tile_matrix_set import TileLimits
 from mastaba.render.map_request import Background
 from mastaba.web.request import Request, printable
 from mastaba_ogcapi import params
 from mastaba_ogcapi.crs import offered_crs
 from mastaba_ogcapi.formats import MapFormat
-from mastaba_ogcapi.maparea import Area, level_factor
+from mastaba_ogcapi.maparea import Area, level_factor, size_of
 from mastaba_ogcapi.mapplace import MapPlace, wanted_size
 
 if TYPE_CHECKING:
     from mastaba.model.settings import MapSettings
     from mastaba.model.style import Style
+    from mastaba.web.tiles import MatrixTiles
     from mastaba_ogcapi.dataset import Collection, Dataset
 
 _MAX_COLLECTIONS_TEXT: Final = 10000
@@ -113,7 +115,42 @@ class MapQueries:
         natural = next(pictures, None) or chosen[0].natural_format(layers[0][1])
         return self._read(request, layers, shared, natural)
 
-    def format(self, request: Request, natural: MapFormat | None) -> tuple[MapFormat, bool]:
+    def of_tile(
+        self,
+        request: Request,
+        collection: Collection,
+        style: Style | None,
+        in_matrix: MatrixTiles,
+        tile_row: int,
+        tile_col: int,
+    ) -> MapQuery:
+        """Return the map of the area of a tile inside the limits.
+
+        Raises:
+            RequestError: the request is invalid.
+        """
+        matrix, limits = in_matrix.matrix, self._settings
+        place = TileLimits(tile_row, tile_row, tile_col, tile_col)
+        area = Area(matrix.bbox_of(place), in_matrix.link.tile_matrix_set.crs)
+        map_format, negotiated = self._format(request, collection.natural_format(style))
+        size = wanted_size(request.query, limits)
+        size.check_alone()
+        columns, rows = matrix.tile_width, matrix.tile_height
+        if (size.width, size.height, size.scale) != (None, None, None):
+            columns, rows = size_of(area, size.width, size.height, size.pixel, columns, limits)
+        return MapQuery(
+            ((collection, style),),
+            area,
+            columns,
+            rows,
+            level_factor(size.millimetres),
+            ground(request.query),
+            map_format,
+            negotiated,
+            request.query.get("filename"),
+        )
+
+    def _format(self, request: Request, natural: MapFormat | None) -> tuple[MapFormat, bool]:
         """Return the requested format, and whether it depends on the Accept header.
 
         Raises:
@@ -165,7 +202,7 @@ class MapQueries:
         crs = CRS.from_code(offered[0])
         if "crs" in parameters:
             crs = offered_crs(parameters["crs"], offered, "crs")
-        map_format, negotiated = self.format(request, natural)
+        map_format, negotiated = self._format(request, natural)
         size = wanted_size(parameters, limits)
         place = MapPlace(self._dataset, [item for item, _ in layers], crs, offered)
         default = min(self._default_size, limits.max_width, limits.max_height)

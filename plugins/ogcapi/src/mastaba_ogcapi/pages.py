@@ -1,292 +1,121 @@
-"""HTML pages for each resource, built from its JSON document."""
+"""HTML pages of the API's documents, from the templates of this package.
+
+Templates escape all text. Pages are made from the JSON documents of the same resources.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from html import escape
-from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import quote
+from functools import cache
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, urlsplit
+
+from jinja2 import Environment, PackageLoader, pass_context
+from jinja2.runtime import Context
+from markupsafe import Markup
 
 from mastaba.web.markup import anchor
-from mastaba_ogcapi.html import (
-    Crumb,
-    base_path,
-    facts,
-    heading,
-    links,
-    local,
-    page,
-    paragraph,
-    table,
-)
 from mastaba_ogcapi.links import REL
 
 if TYPE_CHECKING:
-    from mastaba_ogcapi.dataset import Dataset
+    from mastaba_ogcapi.dataset import Collection, Dataset
 
 Content = Mapping[str, Any]
 
-_COLLECTIONS: Final = ("Collections", "/collections")
-_SETS: Final = ("Tile matrix sets", "/tileMatrixSets")
-_PREVIEW: Final = 512
-"""Pixels."""
+Crumb = tuple[str, str]
+"""Text and path below the API."""
 
 
-def landing(dataset: Dataset, content: Content) -> str:
-    """Return the HTML landing page."""
-    others = [("JSON", "?f=json"), ("OpenAPI", "/api?f=json"), ("OpenAPI in YAML", "/api?f=yaml")]
-    base = base_path(dataset.uri)
-    resources = [
-        (f"{base}/collections", f"Collections ({len(dataset.collections)})"),
-        (f"{base}/tileMatrixSets", "Tile matrix sets"),
-        (f"{base}/api", "Operations of the API"),
-        (f"{base}/conformance", "Conformance classes"),
-    ]
-    if dataset.has_dataset_map:
-        resources.append((f"{base}/map?width=1024", "Map of the dataset"))
-    resources += [
-        (item["href"], item["title"])
-        for item in content["links"]
-        if item["rel"] in ("describedby", "preview")
-    ]
-    body = paragraph(content["description"]) + links(resources)
-    return page(dataset, content["title"], None, body, others)
+def page(
+    dataset: Dataset,
+    template: str,
+    content: Content,
+    *,
+    title: str | None = None,
+    crumbs: Sequence[Crumb] | None = (),
+    others: Sequence[Crumb] = (),
+    **more: object,
+) -> str:
+    """Return a page.
 
-
-def conformance(dataset: Dataset, content: Content) -> str:
-    """Return the page for the conformance declaration."""
-    rows = [[f"<code>{escape(item)}</code>"] for item in content["conformsTo"]]
-    body = table(["Class"], rows)
-    return page(dataset, "Conformance classes", [], body, [("JSON", "/conformance?f=json")])
-
-
-def collections(dataset: Dataset, content: Content) -> str:
-    """Return the page for the list of collections."""
-    rows = [
-        [
-            anchor(local(dataset, _own(item["links"])), item["title"])
-            + paragraph(_shortened(item["description"]), "quiet"),
-            escape(item["dataType"]),
-            f"<code>{escape(_short_crs(item['storageCrs']))}</code>",
-        ]
-        for item in content["collections"]
-    ]
-    body = paragraph(f"{content['numberMatched']} collections", "quiet")
-    body += table(["Collection", "Data", "CRS"], rows)
-    return page(dataset, "Collections", [], body, [("JSON", "/collections?f=json")])
-
-
-def collection(dataset: Dataset, content: Content) -> str:
-    """Return the page for a collection."""
-    spatial = content["extent"]["spatial"]
-    metadata = [item for item in content["links"] if item["rel"] == "describedby"]
-    path = _path(content["id"])
-    body = paragraph(content["description"])
-    maps = [item for item in content["links"] if item["rel"] == f"{REL}/map"]
-    if maps:
-        body += _preview(dataset, content, path)
-    wanted = (f"{REL}/tilesets-map", f"{REL}/tilesets-vector", f"{REL}/styles", "preview")
-    resources = [
-        (local(dataset, item["href"]), item["title"])
-        for item in content["links"]
-        if item["rel"] in wanted
-    ]
-    resources += [(f"{local(dataset, item['href'])}", item["title"]) for item in maps]
-    resources += [
-        (item["href"], item["title"])
-        for item in metadata
-        if not item["href"].startswith(f"{dataset.uri}/")
-    ]
-    body += heading("Resources") + links(resources)
-    body += heading("Facts") + facts(
-        [
-            ("Identifier", f"<code>{escape(content['id'])}</code>"),
-            ("Data", escape(content["dataType"])),
-            ("Keywords", escape(", ".join(content.get("keywords", ())))),
-            ("Attribution", escape(content.get("attribution", ""))),
-            ("West, south, east, north", escape(_numbers(spatial["bbox"][0]))),
-            ("CRS of the data", f"<code>{escape(_short_crs(content['storageCrs']))}</code>"),
-            ("Extent in it", escape(_numbers(spatial.get("storageCrsBbox", [[]])[0]))),
-            ("Cell sizes", f"{content['minCellSize']:.12g} … {content['maxCellSize']:.12g}"),
-            (
-                "Scales",
-                f"1 : {content['minScaleDenominator']:,.0f} … "
-                f"1 : {content['maxScaleDenominator']:,.0f}",
-            ),
-            ("CRSs of maps", escape(", ".join(map(_short_crs, content["crs"])))),
-        ]
-    )
-    return page(dataset, content["title"], [_COLLECTIONS], body, [("JSON", f"{path}?f=json")])
-
-
-def styles(dataset: Dataset, content: Content, identifier: str) -> str:
-    """Return the page for the styles of a collection."""
-    rows = []
-    for item in content["styles"]:
-        targets = " · ".join(
-            anchor(local(dataset, target["href"]), target["title"]) for target in item["links"]
+    Args:
+        template: name of the template.
+        content: JSON document of the resource.
+        title: plain text; None for the title in the document.
+        crumbs: parent pages below the landing page; None for the landing page itself.
+        others: other representations of the same resource, in addition to those that links name.
+        more: further variables of the template.
+    """
+    viewer = dataset.site.services.get("viewer")
+    return (
+        _environment()
+        .get_template(f"{template}.html")
+        .render(
+            dataset=dataset,
+            title=content["title"] if title is None else title,
+            content=content,
+            crumbs=() if crumbs is None else ((dataset.settings.title, ""), *crumbs),
+            others=others or _others(dataset, content),
+            viewer=viewer and viewer.settings,
+            base=_base_path(dataset.uri),
+            rel=REL,
+            **more,
         )
-        default = " (default)" if item["id"] == content["default"] else ""
-        rows.append(
-            [
-                escape(item["title"]) + paragraph(item.get("description", ""), "quiet"),
-                f"<code>{escape(item['id'])}</code>{default}",
-                targets,
-            ]
-        )
-    crumbs = _above(dataset, identifier)
-    others = [("JSON", f"{_path(identifier)}/styles?f=json")]
-    return page(
-        dataset, "Styles", crumbs, table(["Style", "Identifier", "Maps and tiles"], rows), others
     )
 
 
-def tilesets(dataset: Dataset, content: Content, identifier: str) -> str:
-    """Return the page for a list of tilesets."""
-    rows = []
-    for item in content["tilesets"]:
-        limits = item["tileMatrixSetLimits"]
-        rows.append(
-            [
-                anchor(local(dataset, _own(item["links"])), item["tileMatrixSetId"]),
-                f"<code>{escape(_short_crs(item['crs']))}</code>",
-                escape(f"{limits[0]['tileMatrix']} … {limits[-1]['tileMatrix']}"),
-            ]
-        )
-    body = table(["Tile matrix set", "CRS", "Tile matrices"], rows)
-    return page(dataset, "Tilesets", _above(dataset, identifier), body, _json(dataset, content))
+def _base_path(uri: str) -> str:
+    """Return the path of the API. Links in pages have no host, so they work for any host name."""
+    return quote(urlsplit(uri).path.rstrip("/"), safe="/%:@!$&'()*+,;=~-._")
 
 
-def tileset(dataset: Dataset, content: Content, identifier: str) -> str:
-    """Return the page for a tileset."""
-    rows = [
-        [
-            escape(item["tileMatrix"]),
-            item["minTileRow"],
-            item["maxTileRow"],
-            item["minTileCol"],
-            item["maxTileCol"],
-        ]
-        for item in content["tileMatrixSetLimits"]
-    ]
-    definition = next(i for i in content["links"] if i["rel"] == f"{REL}/tiling-scheme")
-    templates = "".join(
-        f"<li>{escape(item['title'])}: <code>{escape(item['href'])}</code></li>"
-        for item in content["links"]
-        if item["rel"] == "item"
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("mastaba_ogcapi"),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
-    body = paragraph(content["description"])
-    body += facts(
-        [
-            ("Tile matrix set", anchor(local(dataset, definition["href"]), definition["title"])),
-            ("CRS", f"<code>{escape(content['crs'])}</code>"),
-            ("Tables", escape(", ".join(item["id"] for item in content.get("layers", ())))),
-        ]
-    )
-    body += heading("Addresses of tiles") + f'<ul class="links">{templates}</ul>\n'
-    names = ["Tile matrix", "First row", "Last row", "First column", "Last column"]
-    body += heading("Tiles that exist") + table(names, rows)
-    crumbs = _above(dataset, identifier)
-    title = f"{content['title']} in {content['tileMatrixSetId']}"
-    return page(dataset, title, crumbs, body, _json(dataset, content))
+    environment.filters |= {
+        "anchor": lambda href, text: Markup(anchor(href, text)),  # noqa: S704 - anchor escapes
+        "local": _local,
+        "numbers": lambda values: ", ".join(f"{value:.12g}" for value in values),
+        "preview_side": _preview_side,
+        "own": lambda item: next(link["href"] for link in item["links"] if link["rel"] == "self"),
+        "short_crs": _short_crs,
+        "shortened": _shortened,
+    }
+    return environment
 
 
-def tile_matrix_sets(dataset: Dataset, content: Content) -> str:
-    """Return the page for the list of tile matrix sets."""
-    rows = [
-        [
-            anchor(local(dataset, _own(item["links"])), item["title"]),
-            f"<code>{escape(item['id'])}</code>",
-            f"<code>{escape(_short_crs(item['crs']))}</code>",
-            escape(item.get("uri", "").rpartition("/")[2]),
-        ]
-        for item in content["tileMatrixSets"]
-    ]
-    body = table(["Title", "Identifier", "CRS", "Registered as"], rows)
-    return page(dataset, _SETS[0], [], body, [("JSON", f"{_SETS[1]}?f=json")])
+@pass_context
+def _local(context: Context, href: str) -> str:
+    """Return a link address for a page: local for resources of the API, others unchanged.
+
+    The browser requests pages by its Accept header, so the format is omitted.
+    """
+    uri = context["dataset"].uri
+    if href == uri or href.startswith((f"{uri}/", f"{uri}?")):
+        rest = href[len(uri) :].removesuffix("?f=json").removesuffix("?f=html")
+        return f"{context['base']}{rest}" or "/"
+    return href
 
 
-def tile_matrix_set(dataset: Dataset, content: Content) -> str:
-    """Return the page for a tile matrix set."""
-    rows = [
-        [
-            escape(item["id"]),
-            item["scaleDenominator"],
-            item["cellSize"],
-            escape(_numbers(item["pointOfOrigin"])),
-            escape(f"{item['tileWidth']} × {item['tileHeight']}"),
-            escape(f"{item['matrixWidth']} × {item['matrixHeight']}"),
-        ]
-        for item in content["tileMatrices"]
-    ]
-    body = paragraph(content.get("description", ""))
-    body += facts(
-        [
-            ("Identifier", f"<code>{escape(content['id'])}</code>"),
-            ("CRS", f"<code>{escape(content['crs'])}</code>"),
-            ("Axes", escape(", ".join(content["orderedAxes"]))),
-            ("Registered as", escape(content.get("uri", ""))),
-        ]
-    )
-    names = ["Matrix", "Scale denominator", "Cell size", "Origin", "Tile", "Matrix size"]
-    body += table(names, rows)
-    return page(dataset, content["title"], [_SETS], body, _json(dataset, content))
+def _preview_side(collection: Collection) -> str:
+    """Return the longer side of a collection, ``width`` or ``height``.
 
-
-def enumeration(dataset: Dataset, content: Content, name: str) -> str:
-    """Return the page for a list of identifiers."""
-    rows = [[f"<code>{escape(item)}</code>"] for item in content["enum"]]
-    crumbs = [("API", "/api")]
-    others = [("JSON", f"/api/{quote(name)}?f=json")]
-    return page(dataset, name, crumbs, table(["Identifier"], rows), others)
-
-
-def api(dataset: Dataset, content: Content) -> str:
-    """Return the page for the operations of the API."""
-    parts = [paragraph(text) for text in content["info"]["description"].split("\n\n")]
-    for path, item in content["paths"].items():
-        operation = item["get"]
-        names = [
-            _parameter(content, reference)["name"] for reference in operation.get("parameters", ())
-        ]
-        codes = "".join(f"<code>{escape(name)}</code> " for name in names)
-        parts.append(
-            f'<section class="operation"><p><code>GET {escape(path)}</code></p>'
-            f"<p>{escape(operation['summary'])}</p>"
-            + (f'<p class="quiet">Parameters: {codes}</p>' if codes else "")
-            + "</section>\n"
-        )
-    others = [("OpenAPI in JSON", "/api?f=json"), ("OpenAPI in YAML", "/api?f=yaml")]
-    return page(dataset, "Operations", [], "".join(parts), others)
-
-
-def _parameter(content: Content, reference: Mapping[str, str]) -> Mapping[str, Any]:
-    found: Mapping[str, Any] = content["components"]["parameters"][
-        reference["$ref"].rpartition("/")[2]
-    ]
-    return found
-
-
-def _preview(dataset: Dataset, content: Content, path: str) -> str:
-    found = dataset.collections[content["id"]]
-    natural = found.natural_format(found.layer.default_style)
+    An empty string if browsers cannot show its maps.
+    """
+    natural = collection.natural_format(collection.layer.default_style)
     if natural is None or natural.name not in ("png", "jpg", "webp"):
         return ""
-    source = f"{base_path(dataset.uri)}{path}/map"
-    box = found.layer.native_bbox
-    side = "width" if box.xmax - box.xmin >= box.ymax - box.ymin else "height"
-    return (
-        f'<figure><img src="{escape(source)}?{side}={_PREVIEW}" alt="The whole collection">'
-        f"<figcaption>The whole extent, in the default style</figcaption></figure>\n"
-    )
+    box = collection.layer.native_bbox
+    return "width" if box.xmax - box.xmin >= box.ymax - box.ymin else "height"
 
 
-def _above(dataset: Dataset, identifier: str) -> list[Crumb]:
-    title = dataset.collections[identifier].layer.title
-    return [_COLLECTIONS, (title, _path(identifier))]
-
-
-def _json(dataset: Dataset, content: Content) -> list[Crumb]:
+def _others(dataset: Dataset, content: Content) -> list[Crumb]:
+    """Return the representations of a document to which it links."""
     kinds = [("JSON", "self"), ("TileJSON", "alternate")]
     return [
         (text, item["href"][len(dataset.uri) :])
@@ -296,26 +125,12 @@ def _json(dataset: Dataset, content: Content) -> list[Crumb]:
     ]
 
 
-def _path(identifier: str) -> str:
-    return f"/collections/{quote(identifier, safe='')}"
-
-
-def _own(items: Sequence[Mapping[str, str]]) -> str:
-    return next(item["href"] for item in items if item["rel"] == "self")
-
-
 def _short_crs(uri: str) -> str:
     """Return a short, readable CRS identifier."""
     parts = uri.strip("[]").split("/")
-    if len(parts) < 4:
+    if len(parts) < 4 or parts[-1] == "CRS84":
         return parts[-1]
-    return (
-        "CRS84" if parts[-1] == "CRS84" else f"{'EPSG' if 'EPSG' in parts else 'IGNF'}:{parts[-1]}"
-    )
-
-
-def _numbers(values: Sequence[float]) -> str:
-    return ", ".join(f"{value:.12g}" for value in values)
+    return f"{'EPSG' if 'EPSG' in parts else 'IGNF'}:{parts[-1]}"
 
 
 def _shortened(text: str, limit: int = 160) -> str:

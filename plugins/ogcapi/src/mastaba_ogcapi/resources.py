@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from urllib.parse import quote
 
 from mastaba.errors import UnknownPathError
-from mastaba_ogcapi import pages
 from mastaba_ogcapi.collection import collection_document
 from mastaba_ogcapi.collections import collections_document
 from mastaba_ogcapi.conformance import conformance
@@ -26,9 +26,9 @@ from mastaba_ogcapi.tilesets import (
 )
 
 if TYPE_CHECKING:
-    from mastaba_ogcapi.dataset import Dataset
+    from mastaba_ogcapi.dataset import Collection, Dataset
 
-Content = Mapping[str, Any]
+Content = dict[str, Any]
 
 
 class Representation(NamedTuple):
@@ -56,33 +56,37 @@ def find_resource(dataset: Dataset, path: list[str]) -> Resource:
         UnknownPathError: the path is unknown.
         RequestError: a segment is unknown or does not fit the others.
     """
+    resource = partial(_resource, dataset)
     match path:
         case []:
-            return _resource(dataset, partial(landing_page, dataset), pages.landing)
+            others = [("JSON", "?f=json"), ("OpenAPI", "/api?f=json"), _YAML]
+            return resource(landing_page(dataset), "landing", crumbs=None, others=others)
         case ["conformance"]:
-            return _resource(dataset, partial(conformance, dataset), pages.conformance)
+            title, names = "Conformance classes", {"key": "conformsTo", "name": "Class"}
+            return resource(conformance(dataset), "list", title=title, **names)
         case ["api"]:
             return _api(dataset)
-        case ["api", name]:
-            return _enumeration(dataset, name)
+        case ["api", name] if name in _ENUMERATIONS:
+            # Existing clients expect this type, which is not in JSON Schema.
+            content = {"type": "enum", "enum": _ENUMERATIONS[name](dataset)}
+            others = [("JSON", f"/api/{name}?f=json")]
+            more = {"crumbs": [("API", "/api")], "others": others}
+            return resource(content, "list", title=name, key="enum", name="Identifier", **more)
         case ["tileMatrixSets"]:
-            build = partial(tile_matrix_sets_document, dataset)
-            return _resource(dataset, build, pages.tile_matrix_sets)
+            content = tile_matrix_sets_document(dataset)
+            return resource(content, "tile_matrix_sets", title=_SETS[0])
         case ["tileMatrixSets", name]:
-            found = dataset.tile_matrix_set(name)
-            build = partial(tile_matrix_set_document, dataset, found)
-            return _resource(dataset, build, pages.tile_matrix_set)
+            content = tile_matrix_set_document(dataset, dataset.tile_matrix_set(name))
+            return resource(content, "tile_matrix_set", crumbs=[_SETS])
         case ["collections"]:
-            everything = dataset.collections.values()
-            build = partial(collections_document, dataset, everything)
-            return _resource(dataset, build, pages.collections)
+            return collections_resource(dataset, dataset.collections.values())
         case ["collections", identifier]:
-            build = partial(collection_document, dataset, dataset.collection(identifier))
-            return _resource(dataset, build, pages.collection)
+            content = collection_document(dataset, dataset.collection(identifier))
+            return resource(content, "collection", crumbs=[_COLLECTIONS])
         case ["collections", identifier, "styles"]:
-            raster = dataset.raster_collection(identifier)
-            build = partial(styles_document, dataset, raster)
-            return _resource(dataset, build, partial(pages.styles, identifier=identifier))
+            content = styles_document(dataset, dataset.raster_collection(identifier))
+            crumbs = _above(dataset, identifier)
+            return resource(content, "styles", title="Styles", crumbs=crumbs)
         case ["collections", identifier, "tiles", *rest] if dataset.tiles:
             return _tiles(Tiles(dataset, dataset.vector_collection(identifier)), rest)
         case ["collections", identifier, "map", "tiles", *rest] if dataset.tiles:
@@ -91,96 +95,80 @@ def find_resource(dataset: Dataset, path: list[str]) -> Resource:
             raster = dataset.raster_collection(identifier)
             return _tiles(Tiles(dataset, raster, raster.style(style)), rest)
         case _:
-            raise unknown_path()
+            raise _unknown_path()
 
 
-def unknown_path() -> UnknownPathError:
-    """Return the error for an unknown path."""
-    return UnknownPathError("there is nothing at this path")
-
-
-def json_text(content: Content) -> str:
-    """Return a document as compact JSON."""
-    return json.dumps(content, ensure_ascii=False, separators=(",", ":"))
-
-
-def _resource(
-    dataset: Dataset,
-    build: Callable[[], Content],
-    page: Callable[[Dataset, Content], str],
-) -> Resource:
-    return {
-        "json": Representation(JSON, lambda: json_text(build())),
-        "html": Representation(HTML, lambda: page(dataset, build())),
-    }
+def collections_resource(dataset: Dataset, collections: Iterable[Collection]) -> Resource:
+    """Return a list of collections of the dataset."""
+    content = collections_document(dataset, collections)
+    return _resource(dataset, content, "collections", title=_COLLECTIONS[0])
 
 
 def _tiles(tiles: Tiles, rest: list[str]) -> Resource:
-    identifier = tiles.collection.id
-    match rest:
-        case []:
-            build = partial(tilesets_document, tiles)
-            return _resource(tiles.dataset, build, partial(pages.tilesets, identifier=identifier))
-        case [name]:
-            offered = tiles.collection.offered_set(name)
-            resource = _resource(
-                tiles.dataset,
-                partial(tileset_document, tiles, offered),
-                partial(pages.tileset, identifier=identifier),
-            )
-            if has_tilejson(offered):
-                resource["tilejson"] = Representation(
-                    TILEJSON, lambda: json_text(tilejson(tiles, offered))
-                )
-            return resource
-        case _:
-            raise unknown_path()
+    dataset, crumbs = tiles.dataset, _above(tiles.dataset, tiles.collection.id)
+    if not rest:
+        content = tilesets_document(tiles)
+        return _resource(dataset, content, "tilesets", title="Tilesets", crumbs=crumbs)
+    if len(rest) > 1:
+        raise _unknown_path()
+    offered = tiles.collection.offered_set(rest[0])
+    content = tileset_document(tiles, offered)
+    title = f"{content['title']} in {content['tileMatrixSetId']}"
+    resource = _resource(dataset, content, "tileset", title=title, crumbs=crumbs)
+    if has_tilejson(offered):
+        resource["tilejson"] = Representation(
+            TILEJSON, lambda: _json_text(tilejson(tiles, offered))
+        )
+    return resource
 
 
 def _api(dataset: Dataset) -> Resource:
     # Loaded on first use: few clients request it.
-    from mastaba_ogcapi.openapi import api_document
+    from mastaba_ogcapi.openapi import api_document, api_yaml
 
-    def yaml_text() -> str:
-        import yaml
-
-        class Dumper(yaml.SafeDumper):
-            """Writes shared parts in full at each occurrence: few clients support anchors."""
-
-            def ignore_aliases(self, data: Any) -> bool:
-                return True
-
-        text: str = yaml.dump(
-            api_document(dataset), Dumper=Dumper, sort_keys=False, allow_unicode=True
-        )
-        return text
-
+    others = [("OpenAPI in JSON", "/api?f=json"), _YAML]
+    resource = _resource(dataset, api_document(dataset), "api", title="Operations", others=others)
     return {
-        "json": Representation(OPENAPI_JSON, lambda: json_text(api_document(dataset))),
-        "yaml": Representation(OPENAPI_YAML, yaml_text),
-        "html": Representation(HTML, lambda: pages.api(dataset, api_document(dataset))),
+        "json": Representation(OPENAPI_JSON, resource["json"].text),
+        "yaml": Representation(OPENAPI_YAML, lambda: api_yaml(dataset)),
+        "html": resource["html"],
     }
 
 
-def _enumeration(dataset: Dataset, name: str) -> Resource:
-    identifiers = _ENUMERATIONS.get(name)
-    if identifiers is None:
-        raise unknown_path()
+def _resource(dataset: Dataset, content: Content, template: str, **more: Any) -> Resource:
+    def page() -> str:
+        # Loaded on first use: programs do not request pages.
+        from mastaba_ogcapi import pages
 
-    def build() -> Content:
-        # Existing clients expect this type, which is not in JSON Schema.
-        return {"type": "enum", "enum": identifiers(dataset)}
+        return pages.page(dataset, template, content, **more)
 
-    return _resource(dataset, build, partial(pages.enumeration, name=name))
+    return {
+        "json": Representation(JSON, lambda: _json_text(content)),
+        "html": Representation(HTML, page),
+    }
 
 
-def _styles(dataset: Dataset) -> list[str]:
-    return sorted({style.identifier for item in dataset.raster for style in item.layer.styles})
+def _above(dataset: Dataset, identifier: str) -> list[tuple[str, str]]:
+    """Return the parent pages of a page below a collection."""
+    title = dataset.collections[identifier].layer.title
+    return [_COLLECTIONS, (title, f"/collections/{quote(identifier, safe='')}")]
 
+
+def _unknown_path() -> UnknownPathError:
+    return UnknownPathError("there is nothing at this path")
+
+
+def _json_text(content: Content) -> str:
+    return json.dumps(content, ensure_ascii=False, separators=(",", ":"))
+
+
+_COLLECTIONS: Final = ("Collections", "/collections")
+_SETS: Final = ("Tile matrix sets", "/tileMatrixSets")
+_YAML: Final = ("OpenAPI in YAML", "/api?f=yaml")
 
 _ENUMERATIONS: Final[Mapping[str, Callable[[Dataset], list[str]]]] = {
     "all-collections": lambda dataset: list(dataset.collections),
     "vectorTiles-collections": lambda dataset: [item.id for item in dataset.vector],
     "tileMatrixSets": lambda dataset: list(dataset.tile_matrix_sets),
-    "styles": _styles,
+    "styles": lambda dataset: dataset.style_names,
 }

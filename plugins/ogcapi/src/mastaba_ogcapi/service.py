@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
 from typing import Any, ClassVar, Final
 
 from mastaba.model.settings import ServiceSettings
@@ -10,16 +12,14 @@ from mastaba.services.base import RootEntry, Service, Site
 from mastaba.web.cors import CrossOrigin
 from mastaba.web.request import Request
 from mastaba.web.response import Document, Response
-from mastaba_ogcapi import pages, params
-from mastaba_ogcapi.collections import collections_document, meeting
+from mastaba_ogcapi import params
+from mastaba_ogcapi.collections import meeting
 from mastaba_ogcapi.dataset import Dataset
-from mastaba_ogcapi.drawtile import DrawTile
 from mastaba_ogcapi.errors import error_response
 from mastaba_ogcapi.getmap import GetMap
 from mastaba_ogcapi.gettile import GetTile
-from mastaba_ogcapi.html import CSS_PATH, POLICY, style_sheet
 from mastaba_ogcapi.negotiation import HTML, JSON, document_kind
-from mastaba_ogcapi.resources import find_resource, json_text
+from mastaba_ogcapi.resources import Resource, collections_resource, find_resource
 
 _DEFAULT_SIZE: Final = 256
 _MAX_DOCUMENTS: Final = 4096
@@ -27,10 +27,25 @@ _ADDRESS: Final = -4
 """A tile path ends with tile matrix set, tile matrix, row and column."""
 
 
+_CSS_PATH: Final = "/static/ogcapi.css"
+
+_POLICY: Final = (
+    (
+        "Content-Security-Policy",
+        "default-src 'none'; style-src 'self'; img-src 'self'; "
+        "base-uri 'none'; form-action 'none'; frame-ancestors 'self'",
+    ),
+    ("X-Content-Type-Options", "nosniff"),
+    ("Referrer-Policy", "same-origin"),
+)
+"""Headers for every page: no scripts and no content from other origins."""
+
+
 class OGCAPIService(Service):
     """OGC API Common, Tiles and Maps."""
 
     name = "ogcapi"
+    rank = 50
     title = "OGC API service"
     draws_maps = True
     allowed_methods: ClassVar[tuple[str, ...]] = ("GET", "OPTIONS")
@@ -57,10 +72,11 @@ class OGCAPIService(Service):
     def __init__(self, settings: ServiceSettings, site: Site) -> None:
         super().__init__(settings, site)
         self._dataset = Dataset(settings, site, self.published_layers())
-        self._get_tile = GetTile(self._dataset, DrawTile(self._dataset))
+        self._get_tile = GetTile(self._dataset)
         default_size = int(settings.own.get("default_size", _DEFAULT_SIZE))
         self._get_map = GetMap(self._dataset, default_size)
         self._cors = _cross_origin(settings, site)
+        self._is_shared = bool(self._cors)
         self._documents: dict[tuple[str, str], Document] = {}
         self._kinds: dict[str, dict[str, str]] = {}
 
@@ -86,7 +102,8 @@ class OGCAPIService(Service):
             response = self._map(request, parts) if parts[-1] == "map" else None
         if response is None:
             response = self._document(request, parts[1:])
-        response.headers += self._cors.headers(request.environ)
+        if self._is_shared:
+            response.headers += self._cors.headers(request.environ)
         return response
 
     def error_response(self, error: Exception, request: Request) -> Response:
@@ -124,34 +141,29 @@ class OGCAPIService(Service):
                 return None
 
     def _document(self, request: Request, path: list[str]) -> Response:
-        if request.path == CSS_PATH:
+        if request.path == _CSS_PATH:
             return _static(request)
         if path == ["collections"] and "bbox" in request.query:
             return self._filtered_collections(request)
         kinds = self._kinds.get(request.path)
         if kinds is None:
             # Unknown paths are not cached, so the published resources limit the cache.
-            resource = find_resource(self._dataset, path)
-            kinds = {name: form.media_type for name, form in resource.items()}
+            kinds = _kinds(find_resource(self._dataset, path))
             _remember(self._kinds, request.path, kinds)
         kind = document_kind(request, kinds)
         key = (request.path, kind)
         document = self._documents.get(key)
         if document is None:
-            form = find_resource(self._dataset, path)[kind]
-            document = Document(form.text(), _content_type(form.media_type))
+            document = _document(find_resource(self._dataset, path), kind)
             # Two threads may build it at the same time; both results are equal.
             _remember(self._documents, key, document)
         return _secured(document.respond(request), document.media_type)
 
     def _filtered_collections(self, request: Request) -> Response:
-        kind = document_kind(request, {"json": JSON, "html": HTML})
         edges = params.box(request.query["bbox"], "bbox")
         found = meeting(self._dataset.collections.values(), edges)
-        content = collections_document(self._dataset, found)
-        if kind == "json":
-            return Document(json_text(content), JSON).respond(request)
-        document = Document(pages.collections(self._dataset, content), _content_type(HTML))
+        resource = collections_resource(self._dataset, found)
+        document = _document(resource, document_kind(request, _kinds(resource)))
         return _secured(document.respond(request), document.media_type)
 
     def _options(self, request: Request) -> Response:
@@ -164,19 +176,31 @@ class OGCAPIService(Service):
 
 
 def _static(request: Request) -> Response:
-    document = style_sheet()
-    response = document.respond(request)
+    response = _style_sheet().respond(request)
     response.headers.append(("Cache-Control", "no-cache"))
     return _secured(response, HTML)
 
 
-def _content_type(media_type: str) -> str:
-    return f"{media_type}; charset=utf-8" if media_type == HTML else media_type
+@cache
+def _style_sheet() -> Document:
+    """Return the style sheet, the only file that pages load."""
+    content = files("mastaba_ogcapi").joinpath("static", "ogcapi.css").read_bytes()
+    return Document(content, "text/css; charset=utf-8")
+
+
+def _kinds(resource: Resource) -> dict[str, str]:
+    return {name: form.media_type for name, form in resource.items()}
+
+
+def _document(resource: Resource, kind: str) -> Document:
+    form = resource[kind]
+    is_page = form.media_type == HTML
+    return Document(form.text(), f"{HTML}; charset=utf-8" if is_page else form.media_type)
 
 
 def _secured(response: Response, media_type: str) -> Response:
     if media_type.startswith(HTML):
-        response.headers += POLICY
+        response.headers += _POLICY
     return response
 
 

@@ -11,11 +11,11 @@ from mastaba_ogcapi.tilesets import item_links
 
 if TYPE_CHECKING:
     from mastaba.model.layer import Layer
-    from mastaba_ogcapi.dataset import OfferedSet
+    from mastaba.model.tile_matrix_set_link import TileMatrixSetLink
     from mastaba_ogcapi.tilesets import Tiles
 
 
-def tilejson(tiles: Tiles, offered: OfferedSet) -> dict[str, Any]:
+def tilejson(tiles: Tiles, offered: TileMatrixSetLink) -> dict[str, Any]:
     """Return the TileJSON of a tileset whose matrices are numbered."""
     layer = tiles.collection.layer
     zooms = [int(name) for name in offered.limits]
@@ -47,9 +47,9 @@ def tilejson(tiles: Tiles, offered: OfferedSet) -> dict[str, Any]:
     return document
 
 
-def _whole_zoom(layer: Layer, offered: OfferedSet, zooms: list[int]) -> int:
+def _whole_zoom(layer: Layer, offered: TileMatrixSetLink, zooms: list[int]) -> int:
     """Return the zoom that shows the whole layer."""
-    if offered.link is not None:
+    if offered.tile_matrix_set is not layer.pyramid.tile_matrix_set:
         return min(zooms)
     return int(whole_view(layer).matrix.id)
 

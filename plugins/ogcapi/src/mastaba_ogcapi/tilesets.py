@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mastaba.model.extent import bbox_in
 from mastaba_ogcapi.crs import crs_uri, in_axis_order
+from mastaba_ogcapi.formats import stored_name
 from mastaba_ogcapi.links import (
     REL,
     Link,
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
     from mastaba.model.bbox import BoundingBox
     from mastaba.model.style import Style
     from mastaba.model.tile_matrix_set import TileMatrixSet
-    from mastaba_ogcapi.dataset import Collection, Dataset, OfferedSet
+    from mastaba.model.tile_matrix_set_link import TileMatrixSetLink
+    from mastaba_ogcapi.dataset import Collection, Dataset
 
 VECTOR_TILES: Final = "application/vnd.mapbox-vector-tile"
 TILEJSON: Final = "application/vnd.mapbox.tilejson+json"
@@ -87,7 +89,7 @@ def tilesets_document(tiles: Tiles) -> dict[str, Any]:
     }
 
 
-def tileset_document(tiles: Tiles, offered: OfferedSet) -> dict[str, Any]:
+def tileset_document(tiles: Tiles, offered: TileMatrixSetLink) -> dict[str, Any]:
     """Return the metadata of one tileset (17-083r4 clause 9)."""
     layer = tiles.collection.layer
     crs = offered.tile_matrix_set.crs
@@ -116,7 +118,7 @@ def tileset_address(tiles: Tiles, tile_matrix_set: TileMatrixSet) -> str:
     return address(tiles.address, tile_matrix_set.id)
 
 
-def item_links(tiles: Tiles, offered: OfferedSet) -> list[Link]:
+def item_links(tiles: Tiles, offered: TileMatrixSetLink) -> list[Link]:
     """Return tile address templates, the stored format first."""
     href = f"{tileset_address(tiles, offered.tile_matrix_set)}/{TILE}"
     tile_format = tiles.collection.layer.pyramid.format
@@ -132,11 +134,6 @@ def item_links(tiles: Tiles, offered: OfferedSet) -> list[Link]:
     return links
 
 
-def stored_name(media_type: str) -> str:
-    """Return the short name in ``f`` for a format of stored tiles."""
-    return {"image/jpeg": "jpg", "image/png": "png", "image/tiff": "tiff"}.get(media_type, "bil")
-
-
 def _fits(tiles: Tiles, is_picture: bool) -> bool:
     from mastaba.render.styles import is_bytes
 
@@ -144,7 +141,7 @@ def _fits(tiles: Tiles, is_picture: bool) -> bool:
     return not is_picture or is_bytes(layer, tiles.style or layer.default_style)
 
 
-def _common(tiles: Tiles, offered: OfferedSet) -> dict[str, Any]:
+def _common(tiles: Tiles, offered: TileMatrixSetLink) -> dict[str, Any]:
     tile_matrix_set = offered.tile_matrix_set
     return {
         "title": tiles.title,
@@ -165,7 +162,7 @@ def _common(tiles: Tiles, offered: OfferedSet) -> dict[str, Any]:
     }
 
 
-def _item(tiles: Tiles, offered: OfferedSet) -> dict[str, Any]:
+def _item(tiles: Tiles, offered: TileMatrixSetLink) -> dict[str, Any]:
     tile_matrix_set = offered.tile_matrix_set
     href = tileset_address(tiles, tile_matrix_set)
     definition = definition_address(tiles.dataset, tile_matrix_set)
@@ -178,7 +175,7 @@ def _item(tiles: Tiles, offered: OfferedSet) -> dict[str, Any]:
     return {**_common(tiles, offered), "links": links}
 
 
-def _links(tiles: Tiles, offered: OfferedSet) -> list[Link]:
+def _links(tiles: Tiles, offered: TileMatrixSetLink) -> list[Link]:
     tile_matrix_set = offered.tile_matrix_set
     collection = tiles.collection
     href = tileset_address(tiles, tile_matrix_set)
@@ -207,15 +204,15 @@ def _links(tiles: Tiles, offered: OfferedSet) -> list[Link]:
     return links
 
 
-def has_tilejson(offered: OfferedSet) -> bool:
+def has_tilejson(offered: TileMatrixSetLink) -> bool:
     """Return whether all matrices of a set are numbered like TileJSON zooms."""
     return all(name.isascii() and name.isdigit() and len(name) < 3 for name in offered.limits)
 
 
-def _bbox(collection: Collection, offered: OfferedSet) -> BoundingBox:
+def _bbox(collection: Collection, offered: TileMatrixSetLink) -> BoundingBox:
     """Return the bounding box of a collection in the CRS of a set."""
     layer = collection.layer
-    if offered.link is None:
+    if offered.tile_matrix_set is layer.pyramid.tile_matrix_set:
         return layer.native_bbox
     # The set is only offered if the layer can be transformed to its CRS.
     return bbox_in(layer, offered.tile_matrix_set.crs) or layer.geographic_bbox

@@ -10,7 +10,6 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from mastaba.model.pyramid import Level
     from mastaba.model.tile_matrix_set import TileLimits, TileMatrix, TileMatrixSet
 
 
@@ -24,14 +23,6 @@ class YOrigin(Enum):
     TOP = "top"
     BOTTOM = "bottom"
     BY_ADDRESS = None
-
-
-def last_row(level: Level) -> int:
-    """Return the index of the lowest row of the matrix, counted from the top.
-
-    Subtracting a row number from it converts between counting from the top and from the bottom.
-    """
-    return level.matrix.matrix_height - 1
 
 
 def last_row_above_origin(tile_matrix_set: TileMatrixSet, matrix: TileMatrix) -> int:

@@ -10,6 +10,7 @@ from mastaba.services.base import RootEntry, Service
 from mastaba.services.root import services_xml
 from mastaba.web.request import printable
 from mastaba.web.response import Document
+from mastaba.web.tiles import Tiles
 from mastaba_tms.addresses import FROM_BOTTOM, VERSION, service_href
 from mastaba_tms.errors import error_report
 from mastaba_tms.gettile import GetTile
@@ -27,6 +28,7 @@ class TileMapServer(Service):
     """Tile Map Service 1.0.0."""
 
     name: ClassVar[str] = "tms"
+    rank: ClassVar[int] = 30
     title: ClassVar[str] = "TMS service"
     settings_schema: ClassVar[Mapping[str, Any]] = {
         "y_origin": {
@@ -43,9 +45,8 @@ class TileMapServer(Service):
         self._y_origin = YOrigin(settings.own.get("y_origin"))
         self._from_bottom = self._y_origin is YOrigin.BOTTOM
         self._layers = {layer.id: layer for layer in self.published_layers()}
-        self._get_tile = GetTile(
-            self._layers.values(), site.catalogue.readers, from_bottom=self._from_bottom
-        )
+        tiles = Tiles(site, self._layers.values())
+        self._get_tile = GetTile(tiles, from_bottom=self._from_bottom)
         self._documents: dict[tuple[str, ...], Document] = {}
 
     def respond(self, request: Request) -> Response:

@@ -9,7 +9,7 @@ from mastaba.web.markup import coordinate
 from mastaba.web.response import Document
 from mastaba.web.xml import Element, add, add_filled, root_element, serialized
 from mastaba_tms.addresses import VERSION, level_href, service_href
-from mastaba_tms.numbering import YOrigin, last_row, last_row_above_origin, mirrored
+from mastaba_tms.numbering import YOrigin, last_row_above_origin, mirrored
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -110,7 +110,7 @@ def _limits(layer: Layer, matrix: TileMatrix, y_origin: YOrigin) -> dict[str, st
     limits = level.limits
     rows = limits.min_row, limits.max_row
     if y_origin is YOrigin.BOTTOM:
-        rows = mirrored(limits, last_row(level))
+        rows = mirrored(limits, matrix.matrix_height - 1)
     elif y_origin is YOrigin.BY_ADDRESS:
         rows = mirrored(limits, last_row_above_origin(layer.pyramid.tile_matrix_set, matrix))
     return {

@@ -31,6 +31,7 @@ class WMSService(Service):
     """WMS 1.3.0 and 1.1.1: KVP over GET and POST, XML over POST."""
 
     name = "wms"
+    rank = 60
     title = "WMS service"
     draws_maps = True
     is_raster_only: ClassVar[bool] = True

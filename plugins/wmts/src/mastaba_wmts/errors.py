@@ -62,8 +62,15 @@ _TABLE: Final[tuple[tuple[type[Exception], int, str], ...]] = (
 # In a RESTful path these mean that the resource does not exist: status 404.
 _IN_PATHS: Final = (MissingParameterError, InvalidParameterError, TileOutOfRangeError)
 
-# Names of tile indices in the core, and in the protocol.
-_LOCATORS: Final = {"row": "TileRow", "col": "TileCol"}
+# Names of parameters in the core, and in the protocol.
+_LOCATORS: Final = {
+    "layer": "Layer",
+    "tile_matrix_set": "TileMatrixSet",
+    "tile_matrix": "TileMatrix",
+    "row": "TileRow",
+    "col": "TileCol",
+    "style": "Style",
+}
 
 _OWS: Final = "http://www.opengis.net/ows/1.1"
 _SCHEMA: Final = f"{_OWS} http://schemas.opengis.net/ows/1.1.0/owsExceptionReport.xsd"
@@ -103,4 +110,6 @@ def _locators(error: Exception) -> list[str | None]:
     """Return the invalid parameters as the protocol spells them; rows come before columns."""
     if isinstance(error, TileOutOfRangeError):
         return [_LOCATORS.get(name, name) for name in error.parameters]
-    return [error.parameter if isinstance(error, RequestError) else None]
+    if not (isinstance(error, RequestError) and error.parameter):
+        return [None]
+    return [_LOCATORS.get(error.parameter, error.parameter)]

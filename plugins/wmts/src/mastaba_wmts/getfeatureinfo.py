@@ -10,16 +10,17 @@ from mastaba.model.crs import CRS
 from mastaba.model.tile_matrix_set import TileLimits, TileMatrix
 from mastaba.tiles.stored import TilePublisher, check_limits
 from mastaba.web.markup import decimal
+from mastaba.web.tiles import tile_index
 from mastaba_wmts.errors import PointOutOfRangeError
 from mastaba_wmts.gettile import GetTile
-from mastaba_wmts.params import FeatureInfoRequest, info_format, tile_index
+from mastaba_wmts.params import FeatureInfoRequest, info_format
 
 if TYPE_CHECKING:
     from mastaba.services.base import Site
     from mastaba.services.featureinfo.answers import Part
     from mastaba.services.featureinfo.external import ExternalWMS
     from mastaba.web.response import Response
-    from mastaba_wmts.gettile import Publisher
+    from mastaba.web.tiles import Publisher
 
 
 class GetFeatureInfo:
@@ -61,9 +62,9 @@ class GetFeatureInfo:
         tile = wanted.tile
         if not wanted.with_format:
             tile = tile._replace(format=layer.pyramid.format.media_type)
-        publisher, tile_row, tile_col = self._tiles.find(tile)
-        crs, matrix, limits = _grid(publisher)
-        check_limits(limits, tile_row, tile_col)
+        in_matrix, publisher, tile_row, tile_col = self._tiles.find(tile)
+        crs, matrix = in_matrix.link.tile_matrix_set.crs, in_matrix.matrix
+        check_limits(in_matrix.limits, tile_row, tile_col)
         media_type = info_format(wanted.info_format)
         i, j = tile_index(wanted.i, "I"), tile_index(wanted.j, "J")
         width, height = matrix.tile_width, matrix.tile_height
@@ -120,10 +121,3 @@ class GetFeatureInfo:
         from mastaba.services.featureinfo.external import ExternalWMS
 
         return ExternalWMS()
-
-
-def _grid(publisher: Publisher) -> tuple[CRS, TileMatrix, TileLimits]:
-    if isinstance(publisher, TilePublisher):
-        level = publisher.reader.level
-        return publisher.layer.pyramid.tile_matrix_set.crs, level.matrix, level.limits
-    return publisher.crs, publisher.matrix, publisher.limits

@@ -31,10 +31,6 @@ _SECTION_NAMES: Final = {name.lower(): name for name in (*SECTIONS, "All")}
 MEDIA_TYPES: Final = ("text/xml", "application/xml")
 """Media types of the capabilities document, the default first."""
 
-# Longer numbers are outside every matrix. They are not passed to int(), whose cost grows with
-# the square of the length.
-_DIGITS: Final = 18
-
 
 class Operation(StrEnum):
     """Operations of the standard, as in its REQUEST parameter."""
@@ -187,31 +183,6 @@ def info_format(value: str | None) -> str:
     if value.lower() not in INFO_FORMATS:
         raise InvalidParameterError(f"there is no InfoFormat {printable(value)}", "InfoFormat")
     return value.lower()
-
-
-def tile_index(value: str | None, name: str) -> int:
-    """Return a tile or pixel index: decimal digits with an optional minus sign.
-
-    Negative indices and indices of any length are valid numbers, but outside every matrix.
-
-    Args:
-        name: the parameter to report.
-
-    Raises:
-        MissingParameterError: absent or empty.
-        InvalidParameterError: not an integer.
-    """
-    if not value:
-        raise MissingParameterError(f"the parameter {name} is missing", name)
-    if value.isdigit() and value.isascii():
-        return int(value) if len(value) <= _DIGITS else _long_index(value)
-    if value[0] == "-" and value[1:].isdigit() and value.isascii():
-        return -1 if value.strip("-0") else 0
-    raise InvalidParameterError(f"{name} is not an integer: {printable(value)}", name)
-
-
-def _long_index(digits: str) -> int:
-    return int(digits.lstrip("0")[: _DIGITS + 1] or "0")
 
 
 def _items(value: str) -> list[str]:

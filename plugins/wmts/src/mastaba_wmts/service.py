@@ -21,6 +21,7 @@ class WMTSService(Service):
     """WMTS 1.0.0: KVP over GET and POST, XML over POST, and RESTful paths."""
 
     name = "wmts"
+    rank = 40
     title = "WMTS service"
     is_raster_only: ClassVar[bool] = True
     allowed_methods: ClassVar[tuple[str, ...]] = ("GET", "POST")

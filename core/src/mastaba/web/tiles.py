@@ -1,0 +1,240 @@
+"""The tiles of one service: from the names in a request to what answers a tile.
+
+This is the hot path of all tile protocols: a few look-ups in dictionaries find the publisher of a
+tile. Stored tiles need neither encoders nor rendering, which are imported for the others only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property, partial
+from operator import attrgetter
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
+
+from mastaba.errors import (
+    InvalidParameterError,
+    MissingParameterError,
+    TileOutOfRangeError,
+    UnknownNameError,
+)
+from mastaba.model.tile_matrix_set_link import all_links
+from mastaba.tiles.stored import TilePublisher
+from mastaba.web.request import printable
+
+if TYPE_CHECKING:
+    from mastaba.model.layer import Layer
+    from mastaba.model.style import Style
+    from mastaba.model.tile_matrix_set import TileLimits, TileMatrix
+    from mastaba.model.tile_matrix_set_link import TileMatrixSetLink
+    from mastaba.services.base import Site
+    from mastaba.tiles.derived import DerivedTilePublisher
+
+    Publisher = TilePublisher | DerivedTilePublisher
+
+DEFAULT_STYLE: Final = ""
+"""Name of the style for requests without one."""
+
+# Longer numbers are outside every matrix. They are not passed to int(), whose cost grows with
+# the square of the length.
+_MAX_DIGITS: Final = 18
+
+
+def tile_index(text: str | None, name: str) -> int:
+    """Return a tile or pixel index: ASCII digits after an optional minus sign.
+
+    Negative indices and indices of any length are valid numbers, but outside every matrix.
+
+    Args:
+        name: the parameter to report.
+
+    Raises:
+        MissingParameterError: absent or empty.
+        InvalidParameterError: not an integer.
+    """
+    if not text:
+        raise MissingParameterError(f"the parameter {name} is missing", name)
+    if text.isdigit() and text.isascii():
+        if len(text) <= _MAX_DIGITS:
+            return int(text)
+        return int(text.lstrip("0")[: _MAX_DIGITS + 1] or "0")
+    if text[0] == "-" and text[1:].isdigit() and text.isascii():
+        return -1 if text.strip("-0") else 0
+    raise InvalidParameterError(f"{name} is not an integer: {printable(text)}", name)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MatrixTiles:
+    """The tiles of one layer in one tile matrix.
+
+    Attributes:
+        link: the set that contains the matrix.
+        limits: limits of the tiles offered.
+        publishers: by style identifier and `DEFAULT_STYLE`.
+        noun: see `Tiles`.
+    """
+
+    layer: Layer
+    link: TileMatrixSetLink
+    matrix: TileMatrix
+    limits: TileLimits
+    publishers: Mapping[str, Publisher]
+    noun: str
+
+    def publisher(self, style: str) -> Publisher:
+        """Return what answers the tiles in a style.
+
+        Raises:
+            UnknownNameError: the layer has no such style.
+        """
+        found = self.publishers.get(style)
+        if found is None:
+            raise UnknownNameError(f"the {self.noun} has no style {printable(style)}", "style")
+        return found
+
+
+class LayerTiles:
+    """The tiles of one layer.
+
+    Attributes:
+        media_type: of the stored tiles, in lower case.
+        extensions: file name extensions of the tiles in paths.
+    """
+
+    def __init__(self, layer: Layer, service: Tiles) -> None:
+        self.layer = layer
+        tile_format = layer.pyramid.format
+        self.is_vector = layer.is_vector
+        self.media_type = tile_format.media_type.lower()
+        self.extensions = frozenset((tile_format.extension, *tile_format.extension_aliases))
+        self._service = service
+        # Filled for each set on its first request: stored tiles need no rendering.
+        self._sets: dict[str | None, dict[str, MatrixTiles]] = {}
+
+    def matrix(self, tile_matrix_set: str | None, tile_matrix: str) -> MatrixTiles:
+        """Return the tiles of one tile matrix.
+
+        Args:
+            tile_matrix_set: any name of a set; None for the set in which the layer is stored.
+
+        Raises:
+            UnknownNameError: the layer is not offered in the set, or there is no such matrix.
+            TileOutOfRangeError: the layer has no tiles in this matrix of the set.
+        """
+        in_set = self._sets.get(tile_matrix_set) or self._open(tile_matrix_set)
+        found = in_set.get(tile_matrix)
+        if found is not None:
+            return found
+        name = printable(tile_matrix)
+        if tile_matrix in self._links[tile_matrix_set].tile_matrix_set.matrices:
+            raise TileOutOfRangeError(
+                f"the {self._service.noun} has no tiles in the tile matrix {name}", ["tile_matrix"]
+            )
+        raise UnknownNameError(f"there is no tile matrix {name}", "tile_matrix")
+
+    @cached_property
+    def _links(self) -> dict[str | None, TileMatrixSetLink]:
+        """The offered sets, by all their names."""
+        offered = all_links(self.layer)
+        found: dict[str | None, TileMatrixSetLink] = {None: offered[0]}
+        # An identifier takes precedence over another name of another set.
+        for link in offered:
+            found.setdefault(link.tile_matrix_set.id, link)
+        for link in offered:
+            found.setdefault(link.levels_id, link)
+            found.setdefault(self._service.aliases.get(link.tile_matrix_set.id), link)
+        return found
+
+    def _open(self, name: str | None) -> dict[str, MatrixTiles]:
+        link = self._links.get(name)
+        if link is None:
+            unknown = f"is not offered in a tile matrix set {printable(name or '')}"
+            raise UnknownNameError(f"the {self._service.noun} {unknown}", "tile_matrix_set")
+        matrices = link.tile_matrix_set.matrices
+        opened = self._sets[name] = {
+            matrix: MatrixTiles(
+                self.layer,
+                link,
+                matrices[matrix],
+                limits,
+                self._publishers(link, matrix),
+                self._service.noun,
+            )
+            for matrix, limits in link.limits.items()
+        }
+        return opened
+
+    def _publishers(self, link: TileMatrixSetLink, matrix: str) -> dict[str, Publisher]:
+        """Return the publishers of one matrix: one per palette, one for all other styles."""
+        layer, site, missing = self.layer, self._service.site, self._service.missing_status
+        create: Callable[[Style | None], Publisher]
+        if link is self._links[None]:
+            reader = site.catalogue.readers[layer.id][matrix]
+            create = partial(TilePublisher, layer, reader, missing_status=missing)
+        else:
+            from mastaba.tiles.derived import DerivedTilePublisher
+
+            create = partial(
+                DerivedTilePublisher, site, layer, link, matrix, missing_status=missing
+            )
+        plain = create(None)
+        has_palettes = layer.pyramid.takes_palettes
+        publishers = {
+            style.identifier: create(style) if has_palettes and style.palette else plain
+            for style in reversed(layer.styles)  # the first of duplicate identifiers counts
+        }
+        default = self._service.default_style(layer)
+        publishers[DEFAULT_STYLE] = publishers[default.identifier] if default else plain
+        return publishers
+
+
+class Tiles:
+    """The tiles of all layers of one service.
+
+    Errors name the parameters ``layer``, ``tile_matrix_set``, ``tile_matrix``, ``style``, ``row``
+    and ``col``; each protocol spells them in its own way.
+
+    Args:
+        site: of the service.
+        layers: the published layers.
+        default_style: returns the style of a layer for requests without one.
+        missing_status: HTTP status for a tile inside the limits that is not stored or cannot be
+            produced, unless the layer sets another.
+        aliases: further names of tile matrix sets, by identifier.
+        noun: what the protocol calls a layer, for error messages.
+    """
+
+    def __init__(
+        self,
+        site: Site,
+        layers: Iterable[Layer],
+        default_style: Callable[[Layer], Style | None] = attrgetter("default_style"),
+        *,
+        missing_status: int = 404,
+        aliases: Mapping[str, str] = MappingProxyType({}),
+        noun: str = "layer",
+    ) -> None:
+        self.site = site
+        self.default_style = default_style
+        self.missing_status = missing_status
+        self.aliases = aliases
+        self.noun = noun
+        self._layers = {layer.id: layer for layer in layers}
+        # Filled for each layer on its first request, so startup does not prepare the palettes
+        # and headers of a thousand unused layers.
+        self._tiles: dict[str, LayerTiles] = {}
+
+    def layer(self, identifier: str) -> LayerTiles:
+        """Return the tiles of a layer.
+
+        Raises:
+            UnknownNameError: there is no such layer.
+        """
+        tiles = self._tiles.get(identifier)
+        if tiles is None:
+            layer = self._layers.get(identifier)
+            if layer is None:
+                raise UnknownNameError(f"there is no {self.noun} {printable(identifier)}", "layer")
+            tiles = self._tiles[identifier] = LayerTiles(layer, self)
+        return tiles

@@ -1,0 +1,196 @@
+"""The API definition in OpenAPI 3.0, limited to what this installation serves.
+
+``openapi.yaml`` contains the parts that are the same everywhere (OGC API Common, 19-072 clause 9;
+ogcapi.md section 5).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from mastaba import __version__
+from mastaba_ogcapi.formats import stored_name
+from mastaba_ogcapi.landing import OPENAPI_JSON, OPENAPI_YAML
+from mastaba_ogcapi.negotiation import HTML, JSON
+from mastaba_ogcapi.tilesets import TILEJSON, VECTOR_TILES
+
+if TYPE_CHECKING:
+    from mastaba_ogcapi.dataset import Dataset
+
+Part = dict[str, Any]
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes shared parts in full at each occurrence: few clients support anchors."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
+def api_yaml(dataset: Dataset) -> str:
+    """Return the API definition as YAML."""
+    text: str = yaml.dump(
+        api_document(dataset), Dumper=_Dumper, sort_keys=False, allow_unicode=True
+    )
+    return text
+
+
+def api_document(dataset: Dataset) -> Part:
+    """Return the API definition."""
+    source = _source()
+    values = _values(dataset)
+    offered = _offered(dataset)
+    problem = {
+        media_type: {"schema": _reference("schemas", "exception")}
+        for media_type in (JSON, "application/problem+json")
+    }
+    parameters = {
+        name: _parameter(name, item, values) for name, item in source["parameters"].items()
+    }
+    return {
+        "openapi": "3.0.3",
+        "info": _information(dataset),
+        "servers": [{"url": dataset.uri}],
+        "tags": [{"name": name, "description": text} for name, text in source["tags"].items()],
+        "paths": {
+            path: {"get": _operation(item, values)}
+            for path, item in source["operations"].items()
+            if offered.get(item.get("if"), True)
+        },
+        "components": {
+            "parameters": {
+                name: item for name, item in parameters.items() if item["schema"].get("enum", True)
+            },
+            "responses": {
+                status: {"description": text, "content": problem}
+                for status, text in source["errors"].items()
+            },
+            "schemas": source["schemas"],
+        },
+    }
+
+
+@cache
+def _source() -> Part:
+    text = files("mastaba_ogcapi").joinpath("openapi.yaml").read_text("utf-8")
+    found: Part = yaml.safe_load(text)
+    return found
+
+
+def _information(dataset: Dataset) -> Part:
+    settings, limits = dataset.settings, dataset.site.catalogue.settings.map
+    described = f"{settings.abstract}\n\n" if settings.abstract else ""
+    information: Part = {
+        "title": settings.title,
+        "version": __version__,
+        "description": f"{described}Parameters that are not described here are ignored; names of "
+        "parameters are taken in any letter case.",
+    }
+    if dataset.maps:
+        information["x-OGC-limits"] = {
+            "maps": {
+                "maxWidth": limits.max_width,
+                "maxHeight": limits.max_height,
+                "maxPixels": limits.max_pixels,
+            }
+        }
+    contact = dataset.site.catalogue.settings.contact
+    texts = {"name": contact.name, "email": contact.email}
+    if any(texts.values()):
+        information["contact"] = {name: text for name, text in texts.items() if text}
+    return information
+
+
+def _offered(dataset: Dataset) -> Mapping[str | None, bool]:
+    """Return which parts of the definition this installation has, by their name in ``if``."""
+    return {
+        "sets": bool(dataset.tile_matrix_sets),
+        "collections": bool(dataset.collections),
+        "raster": bool(dataset.raster),
+        "vectorTiles": dataset.tiles and bool(dataset.vector),
+        "mapTiles": dataset.tiles and bool(dataset.raster),
+        "maps": dataset.maps and bool(dataset.raster and dataset.formats.all),
+        "datasetMap": dataset.has_dataset_map,
+    }
+
+
+def _values(dataset: Dataset) -> Mapping[str, Any]:
+    """Return the values of this installation, by their name in ``openapi.yaml``."""
+    limits, formats = dataset.site.catalogue.settings.map, dataset.formats.all
+    stored = {item.layer.pyramid.format.media_type for item in dataset.raster}
+    names = [item.name for item in formats]
+    media_types = {item.media_type for item in formats}
+    sets = [*dataset.tile_matrix_sets, *sorted(set(dataset.registered_names.values()))]
+    return {
+        "$collections": list(dataset.collections),
+        "$rasterCollections": [item.id for item in dataset.raster],
+        "$vectorCollections": [item.id for item in dataset.vector],
+        "$styles": dataset.style_names,
+        "$tileMatrixSets": list(dict.fromkeys(sets)),
+        "$formats": names,
+        "$tileFormats": sorted({*names, *map(stored_name, stored)}),
+        "$maxWidth": limits.max_width,
+        "$maxHeight": limits.max_height,
+        "definition": [OPENAPI_JSON, OPENAPI_YAML, HTML],
+        "maps": sorted(media_types),
+        "tiles": sorted(stored | media_types),
+        "vectorTiles": [VECTOR_TILES, "application/x-protobuf"],
+    }
+
+
+def _operation(item: Part, values: Mapping[str, Any]) -> Part:
+    success: Part = {"description": item["summary"], "content": _content(item, values)}
+    if "headers" in item:
+        success["headers"] = _source()["headers"][item["headers"]]
+    responses: Part = {"200": success}
+    is_data = "empty" in item
+    if is_data:
+        responses["204"] = {"description": item["empty"]}
+    responses["304"] = {"description": "The client has it already."}
+    for status in _source()["errors"]:
+        if is_data or status != "406":
+            responses[status] = _reference("responses", status)
+    return {
+        "tags": [item["tag"]],
+        "operationId": f"ogcapi.{item['operation']}",
+        "summary": item["summary"],
+        "parameters": [_reference("parameters", name) for name in item.get("parameters", ["f"])],
+        "responses": responses,
+    }
+
+
+def _content(item: Part, values: Mapping[str, Any]) -> Part:
+    page = {"schema": {"type": "string"}}
+    if "document" not in item:
+        kinds: Part = {OPENAPI_JSON: {"schema": {"type": "object"}}, OPENAPI_YAML: page, HTML: page}
+        binary = {"schema": {"type": "string", "format": "binary"}}
+        return {name: kinds.get(name, binary) for name in values[item["content"]]}
+    content: Part = {JSON: {"schema": _reference("schemas", item["document"])}, HTML: page}
+    if item["document"] == "tileSet":
+        content[TILEJSON] = {"schema": _reference("schemas", "tileJson")}
+    return content
+
+
+def _parameter(key: str, item: Part, values: Mapping[str, Any]) -> Part:
+    place = item.get("in", "query")
+    schema = {
+        name: values.get(value, value) if isinstance(value, str) else value
+        for name, value in item["schema"].items()
+    }
+    found = {
+        "name": item.get("name", key),
+        "in": place,
+        "required": place == "path",
+        "description": item["description"],
+        "schema": schema,
+    }
+    return found | {"style": "form", "explode": False} if schema["type"] == "array" else found
+
+
+def _reference(kind: str, name: str) -> dict[str, str]:
+    return {"$ref": f"#/components/{kind}/{name}"}
