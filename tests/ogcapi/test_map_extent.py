@@ -274,7 +274,7 @@ def test_subset_across_the_antimeridian_shows_data_on_one_side(
 def test_area_across_the_antimeridian_where_the_crs_has_no_seam(crs: str) -> None:
     """The CRSs of the Pacific and of the Antarctic: the area is one box on both sides of it."""
     intervals = {"lon": Interval(170.0, -160.0), "lat": Interval(-70.0, -65.0)}
-    area = subset_area(intervals, WGS84, WORLD, CRS.from_code(crs), same=False)
+    area = subset_area(intervals, WGS84, WORLD, CRS.from_code(crs))
     transform = pyproj.Transformer.from_crs("OGC:CRS84", crs, always_xy=True).transform
     longitudes, latitudes = np.meshgrid(np.linspace(170, 200, 301), np.linspace(-70, -65, 51))
     x, y = transform(longitudes, latitudes)

@@ -147,7 +147,7 @@ def _values(data: bytes) -> Mapping[int, int]:
     """Return the first value of each entry, by tag; for tile offsets, the number of values."""
     (start,) = struct.unpack_from("<I", data, 4)
     if start > HEADER_SIZE - 2:
-        raise SlabFormatError(f"{_ORDINARY}: its directory lies at {start}, outside the header")
+        raise SlabFormatError(f"{_ORDINARY}: its directory is at {start}, outside the header")
     (count,) = struct.unpack_from("<H", data, start)
     if count > _MAX_ENTRIES or start + 2 + count * _ENTRY.size > HEADER_SIZE:
         raise SlabFormatError(f"its directory has {count} entries, too many for the header")
@@ -157,7 +157,7 @@ def _values(data: bytes) -> Mapping[int, int]:
         if tag == _TILE_OFFSETS:
             if number > 1 and value != HEADER_SIZE:
                 raise SlabFormatError(
-                    f"{_ORDINARY}: its tile offsets lie at {value}, not at {HEADER_SIZE}"
+                    f"{_ORDINARY}: its tile offsets are at {value}, not at {HEADER_SIZE}"
                 )
             value = number
         elif kind == _SHORT and number > 2:

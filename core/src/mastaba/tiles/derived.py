@@ -132,9 +132,9 @@ class DerivedTilePublisher:
                 self.map_request(tile_row, tile_col), self._limits_of_map
             )
         except InvalidParameterError:
-            raise TileNotFoundError("the tile is too large to be made of stored tiles") from None
+            raise TileNotFoundError("too many stored tiles are needed to draw the tile") from None
         if prepared.is_empty:
-            raise TileNotFoundError("the tile lies outside the CRS of the stored tiles")
+            raise TileNotFoundError("the tile is outside the CRS of the stored tiles")
         return prepared
 
     def map_request(self, tile_row: int, tile_col: int) -> MapRequest:

@@ -177,7 +177,7 @@ def _inflated(tile: StoredTile, payload: bytes, window: int, limit: int) -> byte
     except zlib.error as error:
         raise _damaged(tile, str(error)) from None
     if not inflater.eof or inflater.unconsumed_tail:
-        raise _damaged(tile, "is no whole compressed stream of one tile")
+        raise _damaged(tile, "is not one complete compressed stream")
     return body
 
 

@@ -72,26 +72,26 @@ def spooled(pieces: Iterable[bytes]) -> Body:
         the errors of iterating over ``pieces``.
     """
     rest = iter(pieces)
-    kept: list[bytes] = []
+    head: list[bytes] = []
     size = 0
     for piece in rest:
-        kept.append(piece)
+        head.append(piece)
         size += len(piece)
         if size > IN_MEMORY:
             break
     else:
-        return b"".join(kept)
+        return b"".join(head)
     try:
         body = SpooledBody()
     except OSError as error:
-        logger.warning("no temporary file for a large answer: %s", error.strerror)
-        return b"".join(chain(kept, rest))
+        logger.warning("no temporary file for a large response: %s", error.strerror)
+        return b"".join(chain(head, rest))
     try:
-        for piece in chain(kept, rest):
+        for piece in chain(head, rest):
             try:
                 body.append(piece)
             except OSError as error:
-                logger.warning("no temporary file for a large answer: %s", error.strerror)
+                logger.warning("no temporary file for a large response: %s", error.strerror)
                 data = b"".join(chain(body, (piece,), rest))
                 body.close()
                 return data

@@ -127,15 +127,15 @@ class LayerTiles:
         if found is not None:
             return found
         name = printable(tile_matrix)
-        if tile_matrix in self._links[tile_matrix_set].tile_matrix_set.matrices:
+        if tile_matrix in self.links[tile_matrix_set].tile_matrix_set.matrices:
             raise TileOutOfRangeError(
                 f"the {self._service.noun} has no tiles in the tile matrix {name}", ["tile_matrix"]
             )
         raise UnknownNameError(f"there is no tile matrix {name}", "tile_matrix")
 
     @cached_property
-    def _links(self) -> dict[str | None, TileMatrixSetLink]:
-        """The offered sets, by all their names."""
+    def links(self) -> dict[str | None, TileMatrixSetLink]:
+        """The offered sets by all their names; None is the set in which the layer is stored."""
         offered = all_links(self.layer)
         found: dict[str | None, TileMatrixSetLink] = {None: offered[0]}
         # An identifier takes precedence over another name of another set.
@@ -146,11 +146,20 @@ class LayerTiles:
             found.setdefault(self._service.aliases.get(link.tile_matrix_set.id), link)
         return found
 
-    def _open(self, name: str | None) -> dict[str, MatrixTiles]:
-        link = self._links.get(name)
+    def link(self, name: str | None) -> TileMatrixSetLink:
+        """Return an offered set by one of its names.
+
+        Raises:
+            UnknownNameError: the layer is not offered in it.
+        """
+        link = self.links.get(name)
         if link is None:
             unknown = f"is not offered in a tile matrix set {printable(name or '')}"
             raise UnknownNameError(f"the {self._service.noun} {unknown}", "tile_matrix_set")
+        return link
+
+    def _open(self, name: str | None) -> dict[str, MatrixTiles]:
+        link = self.link(name)
         matrices = link.tile_matrix_set.matrices
         opened = self._sets[name] = {
             matrix: MatrixTiles(
@@ -169,7 +178,7 @@ class LayerTiles:
         """Return the publishers of one matrix: one per palette, one for all other styles."""
         layer, site, missing = self.layer, self._service.site, self._service.missing_status
         create: Callable[[Style | None], Publisher]
-        if link is self._links[None]:
+        if link is self.links[None]:
             reader = site.catalogue.readers[layer.id][matrix]
             create = partial(TilePublisher, layer, reader, missing_status=missing)
         else:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from mastaba.errors import InvalidParameterError, UnknownPathError
 from mastaba.model.crs_offer import CRSOffer
-from mastaba.model.tile_matrix_set_link import TileMatrixSetLink, all_links
+from mastaba.model.tile_matrix_set_link import TileMatrixSetLink
 from mastaba.web.cors import CrossOrigin
 from mastaba.web.request import printable
+from mastaba.web.tiles import Tiles
 from mastaba_ogcapi.crs import CRS84
 from mastaba_ogcapi.formats import MapFormat, MapFormats, stored_name
 from mastaba_ogcapi.registered import registered_name
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from mastaba.model.style import Style
     from mastaba.model.tile_matrix_set import TileMatrixSet
     from mastaba.services.base import Site
+
+_MISSING: Final = 204
+"""Status for a tile inside the limits that is not stored (OGC API Tiles, requirement tc-error)."""
 
 
 class Collection:
@@ -48,31 +52,19 @@ class Collection:
         """Codes of the CRSs in which maps are offered, the native one first."""
         return self._dataset.crs_of(self.layer)
 
-    @cached_property
+    @property
     def sets(self) -> list[TileMatrixSetLink]:
         """The tile matrix sets in which tiles are offered, the one with the stored tiles first."""
-        return all_links(self.layer)
+        links = self._dataset.tiles_by_name.layer(self.id).links
+        return list({link.tile_matrix_set.id: link for link in links.values()}.values())
 
     def offered_set(self, name: str) -> TileMatrixSetLink:
         """Return a tile matrix set by one of its names.
 
         Raises:
-            UnknownPathError: the collection is not offered in it.
+            UnknownNameError: the collection is not offered in it.
         """
-        aliases = self._dataset.registered_names
-        # A set's own identifier takes precedence over another set's other names.
-        own = (link for link in self.sets if link.tile_matrix_set.id == name)
-        others = (
-            link
-            for link in self.sets
-            if name in (link.levels_id, aliases.get(link.tile_matrix_set.id))
-        )
-        found = next(own, None) or next(others, None)
-        if found is not None:
-            return found
-        raise UnknownPathError(
-            f"the collection is not offered in a tile matrix set {printable(name)}"
-        )
+        return self._dataset.tiles_by_name.layer(self.id).link(name)
 
     @cached_property
     def stored_names(self) -> frozenset[str]:
@@ -107,6 +99,7 @@ class Dataset:
         shared_crs: codes in which all collections are offered, ``CRS:84`` first; empty without
             reprojection.
         collections: by identifier, in the same order as the layers.
+        tiles_by_name: finds the tiles of the collections.
     """
 
     def __init__(self, settings: ServiceSettings, site: Site, layers: Iterable[Layer]) -> None:
@@ -121,6 +114,13 @@ class Dataset:
         shared = self._crs_offer.shared
         self.shared_crs = tuple(dict.fromkeys((CRS84, *shared))) if shared else ()
         self.collections = {layer.id: Collection(layer, self) for layer in layers}
+        self.tiles_by_name = Tiles(
+            site,
+            (item.layer for item in self.collections.values()),
+            missing_status=_MISSING,
+            aliases=self.registered_names,
+            noun="collection",
+        )
 
     def crs_of(self, layer: Layer) -> tuple[str, ...]:
         """Return the CRS codes in which maps of a layer are offered: native, CRS:84, others."""

@@ -181,5 +181,5 @@ def _with_alpha(pixels: Bytes, alpha: int) -> Bytes:
 
 def _unfit(query: MapQuery) -> UnsupportedFormatError:
     return UnsupportedFormatError(
-        f"{query.format.media_type} cannot hold the pixels of this in its style", "f"
+        f"{query.format.media_type} cannot contain the pixels of this map in its style", "f"
     )

@@ -11,9 +11,10 @@ from mastaba.web.response import Response, content_disposition
 from mastaba_ogcapi.crs import CRS84, crs_uri, in_axis_order
 
 if TYPE_CHECKING:
+    from mastaba.model.style import Style
     from mastaba.web.request import Request
-    from mastaba_ogcapi.dataset import Dataset
-    from mastaba_ogcapi.mapquery import MapQueries, MapQuery
+    from mastaba_ogcapi.dataset import Collection, Dataset
+    from mastaba_ogcapi.mapquery import MapQuery
 
 
 class GetMap:
@@ -41,13 +42,7 @@ class GetMap:
         """
         found = self._dataset.raster_collection(identifier)
         wanted = found.layer.default_style if style is None else found.style(style)
-        from mastaba_ogcapi.maparea import OutsideError
-
-        try:
-            query = self._queries().of_collection(request, found, wanted)
-        except OutsideError:
-            return Response(204, [])
-        return map_response(self._dataset, request, query)
+        return self._map(request, found, wanted)
 
     def dataset(self, request: Request) -> Response:
         """Return the map of several collections, the first one at the bottom.
@@ -58,20 +53,25 @@ class GetMap:
             SlabFormatError, StorageError: the data cannot be read.
         """
         if not self._dataset.has_dataset_map:
-            raise UnknownPathError("there is no collection of pictures to draw")
-        from mastaba_ogcapi.maparea import OutsideError
+            raise UnknownPathError("there is no collection of images to draw")
+        return self._map(request, None, None)
 
+    def _map(
+        self, request: Request, collection: Collection | None, style: Style | None
+    ) -> Response:
+        # Loaded on first use, like the renderer: stored tiles need neither.
+        from mastaba_ogcapi.maparea import OutsideError
+        from mastaba_ogcapi.mapquery import MapQueries
+
+        queries = MapQueries(self._dataset, self._default_size)
         try:
-            query = self._queries().of_dataset(request)
+            if collection is None:
+                query = queries.of_dataset(request)
+            else:
+                query = queries.of_collection(request, collection, style)
         except OutsideError:
             return Response(204, [])
         return map_response(self._dataset, request, query)
-
-    def _queries(self) -> MapQueries:
-        # Loaded on first use, like the renderer: stored tiles need neither.
-        from mastaba_ogcapi.mapquery import MapQueries
-
-        return MapQueries(self._dataset, self._default_size)
 
 
 def map_response(dataset: Dataset, request: Request, query: MapQuery) -> Response:

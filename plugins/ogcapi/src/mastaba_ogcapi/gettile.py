@@ -8,7 +8,7 @@ from mastaba.errors import UnknownNameError, UnsupportedFormatError
 from mastaba.tiles.stored import check_limits
 from mastaba.web.request import Request, printable
 from mastaba.web.response import Response
-from mastaba.web.tiles import DEFAULT_STYLE, LayerTiles, MatrixTiles, Tiles, tile_index
+from mastaba.web.tiles import DEFAULT_STYLE, LayerTiles, MatrixTiles, tile_index
 from mastaba_ogcapi.errors import NotAcceptableError
 from mastaba_ogcapi.negotiation import ANYTHING, normalized, preferred
 from mastaba_ogcapi.tilesets import VECTOR_TILES
@@ -16,9 +16,6 @@ from mastaba_ogcapi.tilesets import VECTOR_TILES
 if TYPE_CHECKING:
     from mastaba.model.style import Style
     from mastaba_ogcapi.dataset import Collection, Dataset
-
-_MISSING: Final = 204
-"""Status for a tile inside the limits that is not stored (OGC API Tiles, requirement tc-error)."""
 
 _RENDERING: Final = frozenset(
     (
@@ -44,14 +41,7 @@ class GetTile:
 
     def __init__(self, dataset: Dataset) -> None:
         self._dataset = dataset
-        layers = (item.layer for item in dataset.collections.values())
-        self._tiles = Tiles(
-            dataset.site,
-            layers,
-            missing_status=_MISSING,
-            aliases=dataset.registered_names,
-            noun="collection",
-        )
+        self._tiles = dataset.tiles_by_name
 
     def vector(self, request: Request, identifier: str, address: list[str]) -> Response:
         """Return a vector tile.

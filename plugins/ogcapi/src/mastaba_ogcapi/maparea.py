@@ -14,7 +14,7 @@ import numpy as np
 
 from mastaba.errors import InvalidParameterError
 from mastaba.model.bbox import WORLD, BoundingBox
-from mastaba.model.crs import CRS, WGS84, transform_points
+from mastaba.model.crs import CRS, WGS84, Equivalences, transform_points
 from mastaba.model.extent import bbox_in
 from mastaba.model.layer import Layer
 from mastaba.model.settings import MapSettings
@@ -81,62 +81,56 @@ class Area:
         return [(part, count) for part, count in parts if count]
 
 
-def area_of(bbox: BoundingBox, source: CRS, target: CRS, *, same: bool, parameter: str) -> Area:
+def area_of(bbox: BoundingBox, source: CRS, target: CRS, parameter: str) -> Area:
     """Return the area in the target CRS that contains a box in the source CRS.
 
     If the transformed box is not finite or not plausible, it is cut to the target CRS's area of
     use.
 
     Args:
-        same: whether both CRSs are treated as the same.
+        source: the target itself if both CRSs are treated as the same.
         parameter: the parameter to report in errors.
 
     Raises:
         InvalidParameterError: the box cannot be transformed to the target CRS or has no extent.
     """
-    found = bbox if same else _transformed(bbox, source, target)
+    found = bbox if source is target else _transformed(bbox, source, target)
     if found is None:
-        raise InvalidParameterError(f"{parameter} has no place in the CRS of the map", parameter)
+        raise InvalidParameterError(
+            f"{parameter} cannot be transformed to the CRS of the map", parameter
+        )
     return Area(_sound(found, parameter), target)
 
 
-def extent_in(layers: Iterable[Layer], target: CRS, *, same: Iterable[bool]) -> BoundingBox:
+def extent_in(layers: Iterable[Layer], target: CRS, equivalences: Equivalences) -> BoundingBox:
     """Return the box around layers in a CRS.
-
-    Args:
-        same: for each layer, whether its own CRS is treated as the same.
 
     Raises:
         InvalidParameterError: no layer can be transformed to the CRS.
     """
     found: BoundingBox | None = None
-    for layer, is_same in zip(layers, same, strict=True):
+    for layer in layers:
         native = layer.pyramid.tile_matrix_set.crs
+        is_same = equivalences.equal(native.code, target.code)
         box = layer.native_bbox if is_same else bbox_in(layer, target)
         if box is None:
             box = _transformed(layer.native_bbox, native, target)
         if box is not None:
             found = box if found is None else found.union(box)
     if found is None:
-        raise InvalidParameterError("nothing of this has a place in the CRS of the map", "crs")
+        raise InvalidParameterError("the data cannot be transformed to the CRS of the map", "crs")
     return found
 
 
 def subset_area(
-    intervals: Mapping[str, Interval],
-    source: CRS,
-    extent: BoundingBox,
-    target: CRS,
-    *,
-    same: bool,
+    intervals: Mapping[str, Interval], source: CRS, extent: BoundingBox, target: CRS
 ) -> Area:
     """Return the area that ``subset`` requests.
 
     Args:
         intervals: by axis name in lower case.
-        source: CRS of the axes.
+        source: CRS of the axes; the target itself if both are treated as the same.
         extent: of the drawn data, in the source CRS; open ends use its edges.
-        same: whether both CRSs are treated as the same.
 
     Raises:
         InvalidParameterError: the CRS has no such axis, or an interval has no extent or cannot be
@@ -163,8 +157,8 @@ def subset_area(
     if not (extent.intersection(box) or (across and extent.intersection(turned))):
         raise OutsideError
     if not across:
-        return area_of(box, source, target, same=same, parameter="subset")
-    return _across(box, source, target, same=same)
+        return area_of(box, source, target, "subset")
+    return _across(box, source, target)
 
 
 def centred_area(x: float, y: float, crs: CRS, columns: int, rows: int, pixel: float) -> Area:
@@ -249,20 +243,20 @@ def level_factor(mm_per_pixel: float) -> float:
     return PIXEL_SIZE * 1000.0 / mm_per_pixel
 
 
-def point_in(x: float, y: float, source: CRS, target: CRS, *, same: bool) -> tuple[float, float]:
+def point_in(x: float, y: float, source: CRS, target: CRS) -> tuple[float, float]:
     """Return a point in another CRS.
 
     Args:
-        same: whether both CRSs are treated as the same.
+        source: the target itself if both CRSs are treated as the same.
 
     Raises:
         InvalidParameterError: it cannot be transformed.
     """
-    if same:
+    if source is target:
         return x, y
     found_x, found_y = transform_points(source, target, np.array([x]), np.array([y]))
     if not (np.isfinite(found_x[0]) and np.isfinite(found_y[0])):
-        raise InvalidParameterError("center has no place in the CRS of the map", "center")
+        raise InvalidParameterError("center cannot be transformed to the CRS of the map", "center")
     return float(found_x[0]), float(found_y[0])
 
 
@@ -298,10 +292,10 @@ def _transformed(bbox: BoundingBox, source: CRS, target: CRS) -> BoundingBox | N
         return found
 
 
-def _across(bbox: BoundingBox, source: CRS, target: CRS, *, same: bool) -> Area:
+def _across(bbox: BoundingBox, source: CRS, target: CRS) -> Area:
     """Return the area for a box in degrees whose east is beyond the antimeridian."""
     cut = bbox.intersection(BoundingBox(-_TURN, -90.0, 2 * _TURN, 90.0)) or bbox
-    if same or target.is_geographic:
+    if source is target or target.is_geographic:
         return Area(_sound(cut, "subset"), target, 180.0, _TURN)
     # There is a seam if the map's east and west edges meet at the antimeridian, as in Mercator.
     western = _transformed(BoundingBox(cut.xmin, cut.ymin, 180.0, cut.ymax), source, target)
@@ -309,7 +303,7 @@ def _across(bbox: BoundingBox, source: CRS, target: CRS, *, same: bool) -> Area:
         BoundingBox(-180.0, cut.ymin, cut.xmax - _TURN, cut.ymax), source, target
     )
     if western is None or eastern is None:
-        raise InvalidParameterError("subset has no place in the CRS of the map", "subset")
+        raise InvalidParameterError("subset cannot be transformed to the CRS of the map", "subset")
     union = western.union(eastern)
     equator = transform_points(WGS84, target, np.array([-180.0, 180.0]), np.zeros(2))[0]
     period = float(np.ptp(equator))

@@ -97,7 +97,7 @@ class MapPlace:
         crs: CRS,
         offered: Sequence[str],
     ) -> None:
-        self._equal = dataset.site.catalogue.settings.equivalences.equal
+        self._equivalences = dataset.site.catalogue.settings.equivalences
         self._layers = [item.layer for item in collections]
         self._crs = crs
         # Coordinates may be in degrees even if maps are not offered in degrees.
@@ -141,11 +141,9 @@ class MapPlace:
             if source.northing_first:
                 one, two, three, four = two, one, four, three
             box = BoundingBox(one, two, three, four)
-            same = self._same(source)
-            return area_of(box, source, self._crs, same=same, parameter="bbox")
-        source = self._source(parameters, "subset-crs")
-        extent = self._extent_in(source)
-        return subset_area(intervals, source, extent, self._crs, same=self._same(source))
+            return area_of(box, self._resolved(source), self._crs, "bbox")
+        source = self._resolved(self._source(parameters, "subset-crs"))
+        return subset_area(intervals, source, self._extent_in(source), self._crs)
 
     def _around(
         self, parameters: Mapping[str, str], size: WantedSize, default: int, limits: MapSettings
@@ -167,7 +165,7 @@ class MapPlace:
         source = self._source(parameters, "center-crs")
         if source.northing_first:
             x, y = y, x
-        return point_in(x, y, source, self._crs, same=self._same(source))
+        return point_in(x, y, self._resolved(source), self._crs)
 
     def _source(self, parameters: Mapping[str, str], name: str) -> CRS:
         """Return the CRS of coordinates; CRS:84 if the parameter is absent."""
@@ -175,10 +173,9 @@ class MapPlace:
         return CRS.from_code(CRS84) if text is None else offered_crs(text, self._offered, name)
 
     def _extent_in(self, crs: CRS) -> BoundingBox:
-        same = [
-            self._equal(layer.pyramid.tile_matrix_set.crs.code, crs.code) for layer in self._layers
-        ]
-        return extent_in(self._layers, crs, same=same)
+        return extent_in(self._layers, crs, self._equivalences)
 
-    def _same(self, source: CRS) -> bool:
-        return self._equal(source.code, self._crs.code)
+    def _resolved(self, source: CRS) -> CRS:
+        """Return the CRS of the map if a CRS is treated as the same, otherwise the CRS."""
+        is_same = self._equivalences.equal(source.code, self._crs.code)
+        return self._crs if is_same else source

@@ -108,7 +108,7 @@ class MapQueries:
         ]
         if not shared:
             raise InvalidParameterError(
-                "there is no CRS that all of the collections are offered in", "collections"
+                "the collections are not offered in a common CRS", "collections"
             )
         layers = tuple((item, item.layer.default_style) for item in chosen)
         pictures = (item for item in self._dataset.formats.all if item.name == "png")
@@ -170,7 +170,7 @@ class MapQueries:
         dataset = self._dataset
         if text is None:
             if not dataset.default_collections:
-                raise UnknownPathError("there is no collection of pictures to draw")
+                raise UnknownPathError("there is no collection of images to draw")
             return dataset.default_collections
         limit = self._settings.max_layers
         # Counted before the split: the text may be as long as a request can be.

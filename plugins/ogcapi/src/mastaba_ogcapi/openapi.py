@@ -88,8 +88,8 @@ def _information(dataset: Dataset) -> Part:
     information: Part = {
         "title": settings.title,
         "version": __version__,
-        "description": f"{described}Parameters that are not described here are ignored; names of "
-        "parameters are taken in any letter case.",
+        "description": f"{described}Parameters that are not described here are ignored. Parameter "
+        "names are not case-sensitive.",
     }
     if dataset.maps:
         information["x-OGC-limits"] = {
@@ -151,7 +151,7 @@ def _operation(item: Part, values: Mapping[str, Any]) -> Part:
     is_data = "empty" in item
     if is_data:
         responses["204"] = {"description": item["empty"]}
-    responses["304"] = {"description": "The client has it already."}
+    responses["304"] = {"description": "The client already has it."}
     for status in _source()["errors"]:
         if is_data or status != "406":
             responses[status] = _reference("responses", status)

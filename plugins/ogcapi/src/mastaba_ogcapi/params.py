@@ -203,19 +203,3 @@ def _axes(text: str) -> list[tuple[str, str, str]]:
 def _end(text: str) -> float | None:
     text = text.strip()
     return None if text == _OPEN else number(text, "subset")
-
-
-def tile_index(text: str, name: str) -> int:
-    """Return a tile index: decimal digits with an optional minus sign.
-
-    Negative indices and indices of any length are valid numbers, but outside every matrix.
-
-    Raises:
-        InvalidParameterError: not an integer.
-    """
-    if text.isdigit() and text.isascii():
-        # Longer ones are not passed to int(), whose cost grows with the square of the length.
-        return int(text) if len(text) <= _MAX_DIGITS + 9 else int("9" * (_MAX_DIGITS + 9))
-    if text[:1] == "-" and text[1:].isdigit() and text.isascii():
-        return -1 if text.strip("-0") else 0
-    raise InvalidParameterError(f"{name} is not an integer: {printable(text)}", name)
