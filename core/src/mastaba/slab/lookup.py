@@ -60,13 +60,13 @@ def look_up(reader: LevelReader, row: int, col: int) -> TileLookup:
     limits = reader.level.limits
     if not (limits.min_row <= row <= limits.max_row and limits.min_col <= col <= limits.max_col):
         return TileLookup(TileState.OUTSIDE, name, number, reader.level.limits_from)
-    tile = reader.locate(row, col)
-    if tile is not None:
-        return location(tile)
-    index = reader.known_index(slab)
+    index = reader.index(slab)
     if index is None:
         return TileLookup(_missing(reader, reader.key_of(slab)), name, number, name)
-    return TileLookup(TileState.ABSENT, name, number, index.name)
+    tile = reader.stored_tile(slab, index, number)
+    if tile is None:
+        return TileLookup(TileState.ABSENT, name, number, index.name)
+    return location(tile)
 
 
 def location(tile: StoredTile) -> TileLookup:
