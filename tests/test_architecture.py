@@ -75,7 +75,7 @@ TILE_PATH = (
     "mastaba.web.request",
     "mastaba.web.response",
     "mastaba.tiles.stored",
-    "mastaba.web.tiles",
+    "mastaba.tiles.published",
     "mastaba.slab.delivery",
     "mastaba.slab.index",
     "mastaba.slab.index_cache",

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Final
 from mastaba.errors import InvalidParameterError, UnknownPathError
 from mastaba.model.crs_offer import CRSOffer
 from mastaba.model.tile_matrix_set_link import TileMatrixSetLink
+from mastaba.tiles.published import Tiles
 from mastaba.web.cors import CrossOrigin
 from mastaba.web.request import printable
-from mastaba.web.tiles import Tiles
 from mastaba_ogcapi.crs import CRS84
 from mastaba_ogcapi.formats import MapFormat, MapFormats, stored_name
 from mastaba_ogcapi.registered import registered_name

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from mastaba.errors import UnknownNameError, UnsupportedFormatError
+from mastaba.tiles.published import DEFAULT_STYLE, LayerTiles, MatrixTiles, tile_index
 from mastaba.tiles.stored import check_limits
 from mastaba.web.request import Request, printable
 from mastaba.web.response import Response
-from mastaba.web.tiles import DEFAULT_STYLE, LayerTiles, MatrixTiles, tile_index
 from mastaba_ogcapi.errors import NotAcceptableError
 from mastaba_ogcapi.negotiation import ANYTHING, normalized, preferred
 from mastaba_ogcapi.tilesets import VECTOR_TILES

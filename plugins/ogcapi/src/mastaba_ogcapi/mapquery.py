@@ -21,7 +21,7 @@ from mastaba_ogcapi.mapplace import MapPlace, wanted_size
 if TYPE_CHECKING:
     from mastaba.model.settings import MapSettings
     from mastaba.model.style import Style
-    from mastaba.web.tiles import MatrixTiles
+    from mastaba.tiles.published import MatrixTiles
     from mastaba_ogcapi.dataset import Collection, Dataset
 
 _MAX_COLLECTIONS_TEXT: Final = 10000

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mastaba.errors import InvalidParameterError, UnsupportedFormatError
-from mastaba.web.tiles import DEFAULT_STYLE, Tiles, tile_index
+from mastaba.tiles.published import DEFAULT_STYLE, Tiles, tile_index
 from mastaba_tms.numbering import last_row_above_origin
 
 if TYPE_CHECKING:

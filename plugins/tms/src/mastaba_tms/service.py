@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from mastaba.errors import UnknownNameError, UnknownPathError
 from mastaba.services.base import RootEntry, Service
 from mastaba.services.root import services_xml
+from mastaba.tiles.published import Tiles
 from mastaba.web.request import printable
 from mastaba.web.response import Document
-from mastaba.web.tiles import Tiles
 from mastaba_tms.addresses import FROM_BOTTOM, VERSION, service_href
 from mastaba_tms.errors import error_report
 from mastaba_tms.gettile import GetTile

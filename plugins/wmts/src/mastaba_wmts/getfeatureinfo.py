@@ -6,11 +6,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from mastaba.errors import TileNotFoundError, UnsupportedOperationError
-from mastaba.model.crs import CRS
-from mastaba.model.tile_matrix_set import TileLimits, TileMatrix
+from mastaba.model.tile_matrix_set import TileLimits
+from mastaba.tiles.published import tile_index
 from mastaba.tiles.stored import TilePublisher, check_limits
 from mastaba.web.markup import decimal
-from mastaba.web.tiles import tile_index
 from mastaba_wmts.errors import PointOutOfRangeError
 from mastaba_wmts.gettile import GetTile
 from mastaba_wmts.params import FeatureInfoRequest, info_format
@@ -19,8 +18,8 @@ if TYPE_CHECKING:
     from mastaba.services.base import Site
     from mastaba.services.featureinfo.answers import Part
     from mastaba.services.featureinfo.external import ExternalWMS
+    from mastaba.tiles.published import Publisher
     from mastaba.web.response import Response
-    from mastaba.web.tiles import Publisher
 
 
 class GetFeatureInfo:

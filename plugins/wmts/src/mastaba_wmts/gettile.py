@@ -6,18 +6,18 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from mastaba.errors import MissingParameterError, UnknownNameError, UnsupportedFormatError
+from mastaba.tiles.published import LayerTiles, MatrixTiles, Tiles, tile_index
 from mastaba.tiles.stored import check_limits
 from mastaba.tiles.styles import listed_styles
 from mastaba.web.request import Request, printable
 from mastaba.web.response import Response
-from mastaba.web.tiles import LayerTiles, MatrixTiles, Tiles, tile_index
 from mastaba_wmts.params import TileRequest
 
 if TYPE_CHECKING:
     from mastaba.model.layer import Layer
     from mastaba.model.style import Style
     from mastaba.services.base import Site
-    from mastaba.web.tiles import Publisher
+    from mastaba.tiles.published import Publisher
 
 
 class GetTile:
