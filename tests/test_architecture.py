@@ -35,7 +35,6 @@ ROOMS = (
     "cancellation",
     "trace",
     "storage",
-    "encoding",
     "slab",
     "catalogue",
     "render",
@@ -60,13 +59,13 @@ LIBRARIES = {
     "yaml": {"mastaba.config"},
     "pluggy": {"mastaba", "mastaba.plugins"},
     # GeoTIFF has to write a CRS in the words of EPSG.
-    "pyproj": {"mastaba.model.crs", "mastaba.encoding.geotiff"},
+    "pyproj": {"mastaba.model.crs", "mastaba.render.encoding.geotiff"},
     "werkzeug": {"mastaba.web"},
     "urllib3": {"mastaba.storage.http_client", "mastaba.services.featureinfo.fetch"},
     "ctypes": {"mastaba.render.native", "mastaba.server.allocator"},
     "lxml": {"mastaba.web.xml"},
-    "orjson": {"mastaba.encoding.asc"},
-    "simplejpeg": {"mastaba.encoding.jpeg", "mastaba.slab.codecs"},
+    "orjson": {"mastaba.render.encoding.asc"},
+    "simplejpeg": {"mastaba.render.encoding.jpeg", "mastaba.slab.codecs"},
 }
 
 # Every stored tile passes through these: nothing is decoded, drawn or routed by plugins there.
@@ -241,7 +240,7 @@ def test_tile_path_decodes_draws_and_dispatches_nothing(module: str, core: list[
     heavy = {"numpy", "PIL", "yaml", "jsonschema_rs", "pluggy", "pyproj", "lxml", "xml", "re"}
     assert [str(found) for found in imports if found.imported.split(".")[0] in heavy] == []
     parts = {part_of(found.imported) for found in imports if found.imported.startswith("mastaba.")}
-    assert parts.isdisjoint({"config", "plugins", "encoding", "testing"})
+    assert parts.isdisjoint({"config", "plugins", "render"})
 
 
 # Distributions that are called otherwise than their packages; what comes with the core or with

@@ -6,13 +6,12 @@ This package is the core. A request passes through its packages in this order:
 ``server``      processes, FastCGI and HTTP; the application that calls a service
 ``services``    what a service is, and what several services share
 ``tiles``       responses that are tiles: stored ones, and tiles drawn on request
-``render``      maps: reading, resampling, styles, strips
+``render``      maps: reading, resampling, styles, strips, image formats
 ``slab``        slabs: their index, tiles and pixels
 ``storage``     objects and ranges of them, wherever they are stored
 ==============  ====================================================================
 
-``web`` contains requests and responses, ``encoding`` the image formats, ``model`` the values that
-everything else refers to, ``config`` the files of an operator, ``plugins`` the hooks, and
+``web`` contains requests and responses, ``model`` the values that everything else refers to, ``config`` the files of an operator, ``plugins`` the hooks, and
 ``commands`` the command line. Protocols and object storages are plugins.
 """
 

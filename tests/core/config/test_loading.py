@@ -13,7 +13,6 @@ from mastaba import hookimpl
 from mastaba.config.faults import Faults
 from mastaba.config.load import load_catalogue
 from mastaba.config.server import LoggerConfig, load_server
-from mastaba.encoding.base import Encoder
 from mastaba.environment import Environment
 from mastaba.errors import ConfigurationError
 from mastaba.model.bbox import BoundingBox
@@ -21,6 +20,7 @@ from mastaba.model.layer import Attribution, FeatureInfo, Logo, Metadata
 from mastaba.model.settings import MapSettings, Settings
 from mastaba.model.tile_matrix_set import TileLimits
 from mastaba.plugins.manager import Plugins
+from mastaba.render.encoding.base import Encoder
 
 SERVER, SERVICES, LAYER = "server.json", "services.json", "layers/L.json"
 PYRAMID, STYLE = "pyramids/P.json", "styles/ember.json"

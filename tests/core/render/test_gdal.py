@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from tests.core.render.ground import MESH_CENTRE, World, around
 
-from mastaba.encoding.base import Raster
-from mastaba.encoding.geotiff import GeotiffEncoder
 from mastaba.model.bbox import BoundingBox
+from mastaba.render.encoding.base import Raster
+from mastaba.render.encoding.geotiff import GeotiffEncoder
 
 pytestmark = [
     pytest.mark.live,

@@ -18,19 +18,19 @@ from tests.core.render.ground import (
     ramp,
 )
 
-from mastaba.encoding import Encoder
-from mastaba.encoding.asc import AscEncoder
-from mastaba.encoding.bil import BilEncoder
-from mastaba.encoding.geotiff import GeotiffEncoder
-from mastaba.encoding.jpeg import JpegEncoder
-from mastaba.encoding.png import PngEncoder
-from mastaba.encoding.webp import WebpEncoder
 from mastaba.model.bbox import BoundingBox
 from mastaba.model.crs import CRS
 from mastaba.model.style import Palette, PaletteEntry, Style
 from mastaba.render import layer_map
 from mastaba.render.compose import as_data, as_picture, joined
 from mastaba.render.encoded_map import EncodedMap
+from mastaba.render.encoding import Encoder
+from mastaba.render.encoding.asc import AscEncoder
+from mastaba.render.encoding.bil import BilEncoder
+from mastaba.render.encoding.geotiff import GeotiffEncoder
+from mastaba.render.encoding.jpeg import JpegEncoder
+from mastaba.render.encoding.png import PngEncoder
+from mastaba.render.encoding.webp import WebpEncoder
 from mastaba.render.engine import PreparedMap
 from mastaba.render.map_request import Background, MapImage, MapLayer, MapRequest
 from mastaba.render.tile_cache import TileCache

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from mastaba import hookimpl
 
 if TYPE_CHECKING:
-    from mastaba.encoding.base import Encoder
+    from mastaba.render.encoding.base import Encoder
     from mastaba.services.base import Service
     from mastaba.storage.base import Storage
 
@@ -30,13 +30,13 @@ def register_storages() -> Iterable[type[Storage]]:
 
 @hookimpl
 def register_encoders() -> Iterable[type[Encoder]]:
-    from mastaba.encoding import webp
-    from mastaba.encoding.asc import AscEncoder
-    from mastaba.encoding.bil import BilEncoder
-    from mastaba.encoding.geotiff import GeotiffEncoder
-    from mastaba.encoding.jpeg import JpegEncoder
-    from mastaba.encoding.png import PngEncoder
-    from mastaba.encoding.tiff import TiffEncoder
+    from mastaba.render.encoding import webp
+    from mastaba.render.encoding.asc import AscEncoder
+    from mastaba.render.encoding.bil import BilEncoder
+    from mastaba.render.encoding.geotiff import GeotiffEncoder
+    from mastaba.render.encoding.jpeg import JpegEncoder
+    from mastaba.render.encoding.png import PngEncoder
+    from mastaba.render.encoding.tiff import TiffEncoder
 
     encoders: list[type[Encoder]] = [
         PngEncoder,

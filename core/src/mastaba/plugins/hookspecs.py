@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from argparse import ArgumentParser, _SubParsersAction
     from wsgiref.types import WSGIApplication
 
-    from mastaba.encoding.base import Encoder
+    from mastaba.render.encoding.base import Encoder
     from mastaba.services.base import Service, Site
     from mastaba.storage.base import Storage
 
@@ -46,7 +46,7 @@ def register_encoders() -> Iterable[type[Encoder]]:  # type: ignore[empty-body]
     """Provide encoders, which encode pixels in one media type.
 
     Returns:
-        Subclasses of `mastaba.encoding.Encoder`; their ``media_type`` must be unique.
+        Subclasses of `mastaba.render.encoding.Encoder`; their ``media_type`` must be unique.
     """
 
 

@@ -11,10 +11,10 @@ from typing import Any
 
 import pluggy
 
-from mastaba.encoding.base import Encoder
 from mastaba.errors import PluginConflictError, PluginError, PluginLoadError
 from mastaba.plugins import builtin, hookspecs
 from mastaba.plugins.registry import Registry
+from mastaba.render.encoding.base import Encoder
 from mastaba.services.base import Service
 from mastaba.storage.base import Storage
 

@@ -17,10 +17,10 @@ from typing import Any, Final, Protocol
 import numpy as np
 
 from mastaba import cancellation, trace
-from mastaba.encoding.base import Encoder, StripRaster
 from mastaba.errors import UnsupportedFormatError
 from mastaba.model.bbox import BoundingBox
 from mastaba.model.crs import CRS
+from mastaba.render.encoding.base import Encoder, StripRaster
 from mastaba.render.map_request import MapImage, Pixels
 
 Finish = Callable[[MapImage, int], Pixels]

@@ -13,9 +13,9 @@ from mastaba.services.change import Change
 
 if TYPE_CHECKING:
     from mastaba.catalogue import Catalogue
-    from mastaba.encoding.base import Encoder
     from mastaba.model.layer import Layer
     from mastaba.model.settings import ServiceSettings
+    from mastaba.render.encoding.base import Encoder
     from mastaba.render.engine import Renderer
     from mastaba.services.scoreboard import Scoreboard
     from mastaba.storage.base import Storage

@@ -8,9 +8,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from mastaba.encoding.base import Raster
-from mastaba.encoding.png import encode_png
-from mastaba.encoding.tile_format import tile_encoder
 from mastaba.errors import InvalidParameterError, TileNotFoundError
 from mastaba.model.crs import CRS
 from mastaba.model.layer import Layer
@@ -18,6 +15,9 @@ from mastaba.model.style import Style
 from mastaba.model.tile_matrix_set import TileLimits, TileMatrix
 from mastaba.model.tile_matrix_set_link import TileMatrixSetLink
 from mastaba.render.compose import as_data
+from mastaba.render.encoding.base import Raster
+from mastaba.render.encoding.png import encode_png
+from mastaba.render.encoding.tile_format import tile_encoder
 from mastaba.render.engine import PreparedMap
 from mastaba.render.map_request import Background, MapImage, MapLayer, MapRequest
 from mastaba.services.base import Site

@@ -6,9 +6,6 @@ from functools import lru_cache
 
 import numpy as np
 
-from mastaba.encoding.base import Raster
-from mastaba.encoding.png import encode_png
-from mastaba.encoding.tile_format import tile_encoder
 from mastaba.model.bbox import BoundingBox
 from mastaba.model.crs import WGS84
 from mastaba.model.format import TileFormat
@@ -16,6 +13,9 @@ from mastaba.model.layer import Layer
 from mastaba.model.pyramid import RasterSpecification
 from mastaba.model.style import Palette
 from mastaba.model.tile_matrix_set import TileMatrix
+from mastaba.render.encoding.base import Raster
+from mastaba.render.encoding.png import encode_png
+from mastaba.render.encoding.tile_format import tile_encoder
 from mastaba.slab.delivery import palette_delivery
 from mastaba.web.response import Response, content_disposition
 

@@ -12,9 +12,9 @@ from mastaba_ogcapi.errors import NotAcceptableError
 from mastaba_ogcapi.negotiation import ANYTHING, normalized, preferred
 
 if TYPE_CHECKING:
-    from mastaba.encoding.base import Encoder
     from mastaba.model.layer import Layer
     from mastaba.model.style import Style
+    from mastaba.render.encoding.base import Encoder
     from mastaba.services.base import Site
 
 GEOTIFF: Final = "image/tiff; application=geotiff"

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Final
 from urllib.parse import quote
 
-from mastaba.encoding.base import Encoder
 from mastaba.errors import InvalidParameterError, UnsupportedFormatError
 from mastaba.model.style import Style
+from mastaba.render.encoding.base import Encoder
 from mastaba.web.request import printable
 from mastaba.web.response import Response, content_disposition
 from mastaba_wms import params

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from mastaba.encoding.base import Encoder
 from mastaba.errors import UnsupportedFormatError
+from mastaba.render.encoding.base import Encoder
 from mastaba.web.body import spooled
 from mastaba.web.response import content_disposition
 from mastaba_wms import params

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from mastaba.encoding.base import Encoder
 from mastaba.errors import (
     InvalidParameterError,
     MissingParameterError,
@@ -14,6 +13,7 @@ from mastaba.errors import (
 )
 from mastaba.model.crs import CRS
 from mastaba.model.settings import MapSettings
+from mastaba.render.encoding.base import Encoder
 from mastaba.render.map_request import Background, MapLayer, MapRequest
 from mastaba.web.request import printable
 from mastaba_wms import params

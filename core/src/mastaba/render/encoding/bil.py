@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from mastaba.encoding.base import StripEncoder, StripRaster
+from mastaba.render.encoding.base import StripEncoder, StripRaster
 
 
 class BilEncoder(StripEncoder):

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from mastaba.encoding.base import Encoder
-from mastaba.encoding.bil import BilEncoder
-from mastaba.encoding.jpeg import JpegEncoder
-from mastaba.encoding.png import PngEncoder
-from mastaba.encoding.tiff import TiffEncoder
 from mastaba.model.format import Codec, TileFormat
+from mastaba.render.encoding.base import Encoder
+from mastaba.render.encoding.bil import BilEncoder
+from mastaba.render.encoding.jpeg import JpegEncoder
+from mastaba.render.encoding.png import PngEncoder
+from mastaba.render.encoding.tiff import TiffEncoder
 
 _QUALITIES: Final = {"TIFF_JPG_UINT8": "75", "TIFF_JPG90_UINT8": "90"}
 _COMPRESSIONS: Final = {

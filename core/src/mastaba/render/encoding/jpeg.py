@@ -9,9 +9,9 @@ from typing import ClassVar, Final
 import numpy as np
 import simplejpeg
 
-from mastaba.encoding.base import StripEncoder, StripRaster
-from mastaba.encoding.options import quality
 from mastaba.errors import InvalidParameterError
+from mastaba.render.encoding.base import StripEncoder, StripRaster
+from mastaba.render.encoding.options import quality
 
 _MODES: Final = {1: ("GRAY", "Gray", 8), 3: ("RGB", "420", 16)}
 """Colour space, subsampling, and side of a minimum coded unit (MCU) in pixels, by channels."""

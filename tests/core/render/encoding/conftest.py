@@ -15,9 +15,9 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
-from mastaba.encoding import Raster
 from mastaba.model.bbox import BoundingBox
 from mastaba.model.crs import CRS
+from mastaba.render.encoding import Raster
 
 MakeRaster = Callable[..., Raster]
 OpenImage = Callable[[bytes], NDArray[Any]]

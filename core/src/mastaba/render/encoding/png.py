@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from isal import isal_zlib
 
-from mastaba.encoding.base import StripEncoder, StripRaster
+from mastaba.render.encoding.base import StripEncoder, StripRaster
 
 Bytes = npt.NDArray[np.uint8]
 

@@ -11,13 +11,13 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
-from mastaba.encoding import Raster
-from mastaba.encoding.jpeg import JpegEncoder
-from mastaba.encoding.png import PngEncoder, encode_indexed
-from mastaba.encoding.webp import WebpEncoder
 from mastaba.errors import InvalidParameterError
 from mastaba.model.bbox import BoundingBox
 from mastaba.model.crs import WGS84
+from mastaba.render.encoding import Raster
+from mastaba.render.encoding.jpeg import JpegEncoder
+from mastaba.render.encoding.png import PngEncoder, encode_indexed
+from mastaba.render.encoding.webp import WebpEncoder
 
 MakeRaster = Callable[..., Raster]
 OpenImage = Callable[[bytes], NDArray[Any]]

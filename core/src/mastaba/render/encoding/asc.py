@@ -9,7 +9,7 @@ from typing import ClassVar, Final
 import numpy as np
 import orjson
 
-from mastaba.encoding.base import Strip, StripEncoder, StripRaster
+from mastaba.render.encoding.base import Strip, StripEncoder, StripRaster
 
 _SQUARE: Final = 1e-9
 _COLOURS: Final = 3

@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 from isal import isal_zlib
 
-from mastaba.encoding.base import Strip, StripEncoder, StripRaster
 from mastaba.errors import InvalidParameterError
+from mastaba.render.encoding.base import Strip, StripEncoder, StripRaster
 
 _COMPRESSIONS: Final = {"raw": 1, "lzw": 5, "deflate": 8, "packbits": 32773}
 """Value of the tag Compression by name."""

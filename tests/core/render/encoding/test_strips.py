@@ -13,17 +13,17 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
-from mastaba.encoding import Encoder, Raster, StripRaster
-from mastaba.encoding.asc import AscEncoder
-from mastaba.encoding.bil import BilEncoder
-from mastaba.encoding.geotiff import GeotiffEncoder
-from mastaba.encoding.jpeg import JpegEncoder
-from mastaba.encoding.png import PngEncoder
-from mastaba.encoding.tiff import TiffEncoder
-from mastaba.encoding.webp import WebpEncoder
 from mastaba.errors import InvalidParameterError
 from mastaba.model.bbox import BoundingBox
 from mastaba.model.crs import WGS84
+from mastaba.render.encoding import Encoder, Raster, StripRaster
+from mastaba.render.encoding.asc import AscEncoder
+from mastaba.render.encoding.bil import BilEncoder
+from mastaba.render.encoding.geotiff import GeotiffEncoder
+from mastaba.render.encoding.jpeg import JpegEncoder
+from mastaba.render.encoding.png import PngEncoder
+from mastaba.render.encoding.tiff import TiffEncoder
+from mastaba.render.encoding.webp import WebpEncoder
 
 MakeRaster = Callable[..., Raster]
 GdalRead = Callable[[bytes, str], tuple[dict[str, Any], NDArray[Any]]]
@@ -107,10 +107,10 @@ def test_jpeg_of_many_blocks_is_that_of_one(
 ) -> None:
     """Restart markers change no pixel; their numbers begin again after the eighth."""
     raster = make_raster(rows, columns, channels)
-    monkeypatch.setattr("mastaba.encoding.jpeg._BLOCK", 1 << 16)
+    monkeypatch.setattr("mastaba.render.encoding.jpeg._BLOCK", 1 << 16)
     parts = JpegEncoder().encode(raster, {})
-    monkeypatch.setattr("mastaba.encoding.jpeg._BLOCK", 1 << 40)
-    monkeypatch.setattr("mastaba.encoding.jpeg._LONGEST_INTERVAL", 1 << 40)
+    monkeypatch.setattr("mastaba.render.encoding.jpeg._BLOCK", 1 << 40)
+    monkeypatch.setattr("mastaba.render.encoding.jpeg._LONGEST_INTERVAL", 1 << 40)
     whole = JpegEncoder().encode(raster, {})
     assert parts.count(b"\xff\xdd") == 1
     assert b"\xff\xdd" not in whole

@@ -11,11 +11,11 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image, TiffImagePlugin
 
-from mastaba.encoding import Raster
-from mastaba.encoding.geotiff import GeotiffEncoder
-from mastaba.encoding.tiff import TiffEncoder
 from mastaba.errors import InvalidParameterError
 from mastaba.model.bbox import BoundingBox
+from mastaba.render.encoding import Raster
+from mastaba.render.encoding.geotiff import GeotiffEncoder
+from mastaba.render.encoding.tiff import TiffEncoder
 
 MakeRaster = Callable[..., Raster]
 OpenImage = Callable[[bytes], NDArray[Any]]

@@ -9,9 +9,9 @@ from typing import ClassVar, Final
 
 import pyproj
 
-from mastaba.encoding.base import StripRaster
-from mastaba.encoding.tiff import Field, TiffEncoder
 from mastaba.model.crs import CRS
+from mastaba.render.encoding.base import StripRaster
+from mastaba.render.encoding.tiff import Field, TiffEncoder
 
 _PIXEL_SCALE: Final = 33550
 _TIEPOINT: Final = 33922

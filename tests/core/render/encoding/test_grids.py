@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from mastaba.encoding import Raster
-from mastaba.encoding.asc import AscEncoder
-from mastaba.encoding.bil import BilEncoder
 from mastaba.model.bbox import BoundingBox
 from mastaba.model.crs import WGS84
+from mastaba.render.encoding import Raster
+from mastaba.render.encoding.asc import AscEncoder
+from mastaba.render.encoding.bil import BilEncoder
 
 MakeRaster = Callable[..., Raster]
 GdalRead = Callable[[bytes, str], tuple[dict[str, Any], NDArray[Any]]]
