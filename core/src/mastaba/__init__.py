@@ -11,8 +11,9 @@ This package is the core. A request passes through its packages in this order:
 ``storage``     objects and ranges of them, wherever they are stored
 ==============  ====================================================================
 
-``web`` contains requests and responses, ``model`` the values that everything else refers to, ``config`` the files of an operator, ``plugins`` the hooks, and
-``commands`` the command line. Protocols and object storages are plugins.
+``web`` contains requests and responses, ``model`` the values that everything else refers to,
+``config`` the files of an operator, ``plugins`` the hooks, and ``commands`` the command line.
+Protocols and object storages are plugins.
 """
 
 import pluggy
