@@ -104,8 +104,12 @@ class Service(ABC):
     def error_response(self, error: Exception, request: Request) -> Response:
         """Return an error response in the protocol's own form, without internal details.
 
+        The status of a `RequestError` is below 500, or 501 for an operation that is not offered;
+        that of any other error is 500 or above.
+
         Args:
-            error: any error; one that is not a `RequestError` is described in general terms.
+            error: any error; one that is not a `RequestError` is described in general terms (see
+                `mastaba.errors.public_message`). Messages may contain any text of the client.
         """
 
     @classmethod

@@ -21,7 +21,10 @@ MAX_WHOLE: Final = 128 * 1024 * 1024
 
 
 class ByteRange(NamedTuple):
-    """``length`` bytes from ``offset``; a range past the end of the object is truncated."""
+    """``length`` bytes from ``offset``, both at least 0.
+
+    A range past the end of the object is truncated; it may start there or be empty.
+    """
 
     offset: int
     length: int
@@ -33,8 +36,9 @@ class ObjectStat:
 
     Attributes:
         size: bytes.
-        version: opaque text; equal texts mean equal bytes. None if the storage has no versions.
-        modified: Unix seconds; None if unknown.
+        version: opaque text, not empty; equal texts mean equal bytes of the same object, for
+            `Storage.read` and `Storage.stat` alike. None if the storage has no versions.
+        modified: Unix seconds, int or float; None if unknown.
     """
 
     size: int
@@ -43,7 +47,10 @@ class ObjectStat:
 
 
 class ObjectRead(NamedTuple):
-    """Bytes of an object, with its version and time of change (see `ObjectStat`)."""
+    """Bytes of an object (of the type bytes), with its version and time of change.
+
+    Both are as in `ObjectStat`, and belong to these bytes. They may be None if the range is empty.
+    """
 
     data: bytes
     version: str | None = None
@@ -54,7 +61,9 @@ class Storage(ABC):
     """An open connection to one container (bucket, pool, directory tree).
 
     A driver is a subclass that sets `name` and is registered by the hook ``register_storages``.
-    All methods must be thread-safe, and must still work in a child process after a fork.
+    All methods must be thread-safe, and must still work in a child process after a fork; the
+    server does not fork while a thread reads. Keys are opaque: they are compared character by
+    character. That an object is absent, or exists, is not remembered.
     """
 
     name: ClassVar[str]
@@ -127,7 +136,10 @@ class Storage(ABC):
     def read_ranges(
         self, key: str, byte_ranges: Sequence[ByteRange], version: str | None = None
     ) -> list[ObjectRead]:
-        """Return several ranges of one object in the given order. Raises the errors of `read`."""
+        """Return several ranges of one object in the given order. Raises the errors of `read`.
+
+        Without a required version, the results may have different versions.
+        """
         return [self.read(key, byte_range, version) for byte_range in byte_ranges]
 
     @abstractmethod
@@ -147,4 +159,8 @@ class Storage(ABC):
         return True
 
     def close(self) -> None:  # noqa: B027 - most drivers have nothing to release
-        """Release connections. May be called repeatedly; nothing is read afterwards."""
+        """Release connections and descriptors.
+
+        May be called repeatedly; nothing is read afterwards. In a child process, it leaves the
+        connections of the parent alone.
+        """

@@ -104,7 +104,9 @@ class FileStorage(Storage):
     def _read_version(self, key: str, byte_range: ByteRange | None, version: str) -> ObjectRead:
         # A hit does not update the order, so the common case needs no lock. The index cache
         # decides which slabs stay in use.
-        file = self._files.get(key) or self._reopen(key)
+        file = self._files.get(key)
+        if file is None or file.version != version:
+            file = self._reopen(key)
         read = self._read(file, key, byte_range) if file.version == version else None
         if read is None:
             raise ObjectChangedError(

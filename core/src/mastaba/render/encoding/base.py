@@ -28,7 +28,8 @@ class Raster:
     """Pixels of a map, with their position on the ground.
 
     Attributes:
-        pixels: shape (rows, columns, channels), dtype uint8 or float32, top row first.
+        pixels: shape (rows, columns, channels), dtype uint8 or float32, top row first. Read-only;
+            may be a view with gaps. Floats may be infinite or NaN.
         bbox: outer edges of the border pixels, x before y, CRS units.
         crs: CRS of ``bbox``.
         nodata: one value per channel, or None.
@@ -92,7 +93,11 @@ def _joined(strips: list[Strip]) -> Strip:
 
 
 class Encoder(ABC):
-    """Writes rasters in one media type. Instances are shared by all threads."""
+    """Writes rasters in one media type. Instances are shared by all threads.
+
+    The same raster and options always give the same bytes. `name`, `media_type` and `extension`
+    are in lower case.
+    """
 
     name: ClassVar[str]
     """Short name, such as ``png``."""
@@ -108,11 +113,15 @@ class Encoder(ABC):
     there is no data. Data formats keep their channels and hold the nodata value there."""
 
     holds_alpha: ClassVar[bool] = False
-    """Whether a picture format can hold an alpha channel."""
+    """Whether a picture format can hold an alpha channel: `accepts` then allows uint8 with 2 or 4
+    channels, and otherwise neither."""
 
     @abstractmethod
     def accepts(self, dtype: np.dtype[np.generic], channels: int) -> bool:
-        """Return whether rasters of this sample type and channel count can be written."""
+        """Return whether rasters of this sample type and channel count can be written.
+
+        False for types other than uint8 and float32.
+        """
 
     def check_options(self, options: Mapping[str, str]) -> None:  # noqa: B027 - most take any
         """Refuse options that `encode` would refuse, before there is anything to encode.
