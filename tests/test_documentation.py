@@ -132,8 +132,13 @@ def test_json_of_the_manual_is_json(manual: str) -> None:
 def workspace() -> Plugins:
     """Return all plugins of the workspace; skip when some are not installed."""
     plugins = Plugins()
-    folders = {path.parent.name for path in (REPOSITORY / "plugins").glob("*/pyproject.toml")}
-    wanted = {f"mastaba-{folder.replace('_', '-')}" for folder in folders}
+    projects = [
+        tomllib.loads(path.read_text("utf-8"))["project"]
+        for path in (REPOSITORY / "plugins").glob("*/pyproject.toml")
+    ]
+    wanted = {
+        project["name"] for project in projects if "mastaba" in project.get("entry-points", {})
+    }
     missing = wanted - {info.distribution for info in plugins.listing()}
     if missing:
         pytest.skip(f"needs all plugins of the workspace; not installed: {sorted(missing)}")

@@ -92,6 +92,9 @@ class TestS3OfSwift(S3Tests):
 
 
 class SwiftTests(StorageTests):
+    # The connection to the authentication server belongs to all containers of an account.
+    shares_connections = True
+
     @pytest.fixture
     def store(self) -> Store:
         raise NotImplementedError
@@ -158,6 +161,9 @@ class TestSwiftWithKeystone(SwiftTests):
 
 
 class TestCeph(StorageTests):
+    # The connection to the cluster belongs to all pools.
+    shares_connections = True
+
     @pytest.fixture
     def storage(self, ceph: Store) -> Storage:
         return CephStorage.open("maps", ceph.environment("CEPH_"))

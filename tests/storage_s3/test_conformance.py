@@ -1,5 +1,6 @@
 import socket
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 
 import pytest
 
@@ -29,6 +30,8 @@ def open_bucket(url: str, **variables: str) -> S3Storage:
 
 
 class TestS3Storage(StorageTests):
+    forks_while_reading = True
+
     @pytest.fixture
     def storage(self, server: ObjectServer) -> Storage:
         return open_bucket(server.url)
@@ -36,6 +39,10 @@ class TestS3Storage(StorageTests):
     @pytest.fixture
     def writer(self, server: ObjectServer) -> ObjectWriter:
         return Bucket(server)
+
+    @pytest.fixture
+    def outage(self, server: ObjectServer) -> Callable[[], AbstractContextManager[None]]:
+        return server.outage
 
     @pytest.fixture(params=[{"S3_SECRETKEY": "wrong"}, {"S3_KEY": "unknown"}])
     def open_refused(

@@ -1,5 +1,6 @@
 import socket
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 
 import pytest
 
@@ -20,6 +21,10 @@ class Container:
 
 
 class TestSwiftStorage(StorageTests):
+    # The connection to the authentication server belongs to all containers of an account.
+    shares_connections = True
+    forks_while_reading = True
+
     @pytest.fixture
     def storage(self, open_container: Callable[..., Storage]) -> Storage:
         return open_container()
@@ -27,6 +32,10 @@ class TestSwiftStorage(StorageTests):
     @pytest.fixture
     def writer(self, server: ObjectServer) -> ObjectWriter:
         return Container(server)
+
+    @pytest.fixture
+    def outage(self, server: ObjectServer) -> Callable[[], AbstractContextManager[None]]:
+        return server.outage
 
     @pytest.fixture
     def open_refused(self, open_container: Callable[..., Storage]) -> Callable[[], Storage]:

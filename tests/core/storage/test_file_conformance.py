@@ -21,6 +21,9 @@ class Files:
 
 
 class TestFileStorage(StorageTests):
+    keys_are_paths = True
+    forks_while_reading = True
+
     @pytest.fixture
     def storage(self) -> FileStorage:
         return FileStorage.open("", Environment({}))

@@ -16,7 +16,8 @@ import ssl
 import struct
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from email.utils import formatdate
 from http.client import responses
@@ -165,6 +166,15 @@ class ObjectServer:
     def forget_tokens(self) -> None:
         """Let all Swift tokens expire."""
         self._tokens.clear()
+
+    @contextmanager
+    def outage(self) -> Iterator[None]:
+        """Answer all requests for objects with status 503 for a time."""
+        self.forced_status = 503
+        try:
+            yield
+        finally:
+            self.forced_status = None
 
     def count(self, method: str, path: str) -> int:
         """Return the number of requests so far with this method and path prefix."""

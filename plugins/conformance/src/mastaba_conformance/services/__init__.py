@@ -1,0 +1,67 @@
+"""Conformance tests for services: subclass `ServiceTests` and set its class attributes.
+
+class TestXyzService(ServiceTests):
+    service_class = XyzService
+    paths = ("", "/RGB_PNG/3/4/2")
+    invalid_paths = ("/RGB_PNG/3/x/2",)
+    error_types = ("text/plain",)
+    layer = "RGB_PNG"
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from mastaba_conformance.deadline import together
+from mastaba_conformance.services.declaration import DeclarationTests
+from mastaba_conformance.services.documents import CachingTests, DocumentTests
+from mastaba_conformance.services.errors import ErrorTests
+from mastaba_conformance.services.hostile import HostileTests
+from mastaba_conformance.services.kit import Answer, ServiceKit
+from mastaba_conformance.services.routes import RouteTests
+
+__all__ = ["ServiceTests"]
+
+_THREADS = 8
+_REPEATS = 5
+
+
+class ThreadTests(ServiceKit):
+    level = "threads"
+
+    def test_many_threads(self, ask: Callable[..., Answer]) -> None:
+        requests = (*self.paths, *self.invalid_paths)
+        expected = {path: ask(path) for path in requests}
+        barrier = threading.Barrier(_THREADS)
+
+        def use(thread: int) -> None:
+            barrier.wait(self.time_limit)
+            for number in range(_REPEATS * len(requests)):
+                path = requests[(thread + number) % len(requests)]
+                answer = ask(path)
+                same = (answer.status, answer.body) == (expected[path].status, expected[path].body)
+                assert same, f"{answer.request}: another answer in one of many threads"
+
+        together(
+            self.time_limit,
+            "a request in one of many threads",
+            [lambda thread=thread: use(thread) for thread in range(_THREADS)],  # type: ignore[misc]
+        )
+
+
+class ServiceTests(
+    DeclarationTests,
+    RouteTests,
+    ErrorTests,
+    DocumentTests,
+    CachingTests,
+    HostileTests,
+    ThreadTests,
+):
+    """The contract of `mastaba.services.base.Service`, in levels.
+
+    Subclasses set ``service_class``, ``paths`` and ``error_types``. The other class attributes
+    declare abilities: ``invalid_paths``, ``layer``, ``has_etags`` and
+    ``ignores_unknown_parameters``. The fixture ``plugins`` chooses the plugins of the server.
+    """

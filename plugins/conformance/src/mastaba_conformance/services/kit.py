@@ -1,0 +1,246 @@
+"""What all levels of the tests of a service share: hooks of the author, installations, requests."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, ClassVar, Final
+from urllib.parse import unquote
+
+import pytest
+from lxml import etree
+
+from mastaba.plugins.manager import Plugins
+from mastaba.server.app import Application
+from mastaba.services.base import Service
+from mastaba.wsgi import create_application
+from mastaba_conformance.installation import write_installation
+from mastaba_conformance.tiny_installation import tiny_installation
+
+PUBLIC_URL: Final = "https://public.example/maps"
+"""Address of the service for its clients; appears nowhere else."""
+
+_INTERNAL: Final = ("http://localhost", "127.0.0.1", "Traceback (most recent", 'File "/')
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A response, with the names of its headers in lower case."""
+
+    request: str
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def media_type(self) -> str:
+        """The Content-Type without parameters."""
+        return self.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
+class ServiceKit:
+    """Class attributes that the author of a service overrides; see `ServiceTests`."""
+
+    kit: ClassVar = "service"
+    levels: ClassVar = (
+        "declaration",
+        "routes",
+        "errors",
+        "documents",
+        "caching",
+        "hostile",
+        "threads",
+    )
+
+    time_limit: ClassVar[float] = 60.0
+    """Seconds after which a test fails because the service hangs."""
+
+    service_class: ClassVar[type[Service]]
+
+    settings: ClassVar[Mapping[str, Any]] = {}
+    """Settings of the service in services.json, besides ``enabled``."""
+
+    paths: ClassVar[Sequence[str]]
+    """Requests that are answered with 200: paths below the root path, with their queries. The
+    installation is that of `tiny_installation`."""
+
+    invalid_paths: ClassVar[Sequence[str]] = ()
+    """Requests that are answered with a client error."""
+
+    error_types: ClassVar[Sequence[str]]
+    """Media types of error reports."""
+
+    layer: ClassVar[str | None] = None
+    """The layer in ``paths``; None if the service does not publish layers."""
+
+    has_etags: ClassVar[bool] = True
+    """Whether responses to ``paths`` have ETags."""
+
+    ignores_unknown_parameters: ClassVar[bool] = True
+    """Whether query parameters that the service does not know are ignored."""
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def plugins(cls) -> Plugins | None:
+        """The plugins of the tested server; None for all that are installed."""
+        return None
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def open_application(
+        cls, tmp_path_factory: pytest.TempPathFactory, plugins: Plugins | None
+    ) -> Iterator[Callable[..., Application]]:
+        """A function that opens a server with the service alone.
+
+        Arguments are its settings, and keys of all layer documents.
+        """
+        opened: list[Application] = []
+
+        def open_it(settings: Mapping[str, Any], layer: Mapping[str, Any]) -> Application:
+            name = cls.service_class.name
+            section = {"enabled": True, "endpoint_uri": PUBLIC_URL, **settings}
+            layers = _layers(tmp_path_factory.getbasetemp() / "mastaba-tiny")
+            server_json = write_installation(
+                tmp_path_factory.mktemp(name),
+                layers={identifier: {**layers[identifier], **layer} for identifier in layers},
+                services=[],
+                services_overrides={name: section},
+            )
+            application = create_application(str(server_json), plugins)
+            opened.append(application)
+            return application
+
+        yield open_it
+        for application in opened:
+            application.site.catalogue.storages.close()
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def application(cls, open_application: Callable[..., Application]) -> Application:
+        return open_application(cls.settings, {})
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def service(cls, application: Application) -> Service:
+        return application.site.services[cls.service_class.name]
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def ask(cls, application: Application, service: Service) -> Callable[..., Answer]:
+        """A function that sends a request to the service; see `send`."""
+        return lambda path, *arguments, **named: send(
+            application, service.settings.root_path + path, *arguments, **named
+        )
+
+    def check_error(self, answer: Answer) -> None:
+        """Check that an error report has the protocol's form, and discloses nothing."""
+        assert answer.media_type in self.error_types, (
+            f"{answer.request}: the error report is {answer.media_type or 'of no media type'}, "
+            f"not {' or '.join(self.error_types)}: {answer.body[:200]!r}"
+        )
+        check_document(answer)
+
+
+@cache
+def _layers(directory: Path) -> dict[str, Any]:
+    """Write the pyramids of the tiny installation once, and return its layer documents."""
+    tiny_installation(directory, services=[])
+    return {
+        path.stem: json.loads(path.read_text("utf-8"))
+        for path in sorted((directory / "layers").glob("*.json"))
+    }
+
+
+def send(
+    application: Application,
+    target: str,
+    method: str = "GET",
+    headers: Mapping[str, str] | None = None,
+    body: bytes = b"",
+) -> Answer:
+    """Return the response to one request, after checks that every response must pass.
+
+    Args:
+        application: the server.
+        target: path and query as a client sends them, percent-encoded.
+        headers: names as in HTTP.
+    """
+    path, _, query = target.partition("?")
+    environ: dict[str, Any] = {
+        "REQUEST_METHOD": method,
+        "SCRIPT_NAME": "",
+        "PATH_INFO": unquote(path, "latin-1"),
+        "QUERY_STRING": query,
+        "SERVER_NAME": "localhost",
+        "SERVER_PORT": "80",
+        "SERVER_PROTOCOL": "HTTP/1.1",
+        "wsgi.version": (1, 0),
+        "wsgi.url_scheme": "http",
+        "wsgi.input": io.BytesIO(body),
+        "wsgi.errors": sys.stderr,
+        "wsgi.multithread": True,
+        "wsgi.multiprocess": True,
+        "wsgi.run_once": False,
+        **{
+            f"HTTP_{name.upper().replace('-', '_')}": text for name, text in (headers or {}).items()
+        },
+    }
+    if body:
+        environ["CONTENT_LENGTH"] = str(len(body))
+        environ["CONTENT_TYPE"] = environ.get("HTTP_CONTENT_TYPE", "text/xml")
+    started: list[tuple[str, list[tuple[str, str]]]] = []
+    pieces = application(environ, lambda *given: started.append(given[:2]))
+    try:
+        received = b"".join(pieces)
+    finally:
+        getattr(pieces, "close", lambda: None)()
+    ((status_line, header_list),) = started
+    answer = Answer(
+        f"{method} {target[:300]}",
+        int(status_line.split()[0]),
+        {name.lower(): text for name, text in header_list},
+        received,
+    )
+    _check(answer, header_list, method)
+    return answer
+
+
+def _check(answer: Answer, headers: Sequence[tuple[str, str]], method: str) -> None:
+    for name, text in headers:
+        assert isinstance(text, str), f"{answer.request}: the header {name} is not a str"
+        assert re.fullmatch(r"[\x20-\x7e\xa0-\xff\t]*", text), f"{answer.request}: {name}: {text!r}"
+    if answer.body:
+        assert answer.headers.get("content-type"), f"{answer.request}: no Content-Type"
+        assert method != "HEAD", f"{answer.request}: HEAD has a body"
+    if method != "HEAD" and "content-length" in answer.headers:
+        assert int(answer.headers["content-length"]) == len(answer.body), answer.request
+
+
+def is_text(media_type: str) -> bool:
+    return media_type.startswith("text/") or media_type.endswith(("xml", "json", "html"))
+
+
+def check_document(answer: Answer) -> None:
+    """Check that a text is well-formed UTF-8, and that it discloses nothing internal."""
+    kind = answer.media_type
+    if not answer.body or not is_text(kind) or "content-encoding" in answer.headers:
+        return
+    try:
+        text = answer.body.decode("utf-8")
+    except UnicodeDecodeError as error:
+        pytest.fail(f"{answer.request}: the {kind} is not UTF-8: {error}")
+    for word in _INTERNAL:
+        assert word not in text, f"{answer.request}: the answer contains {word!r}"
+    try:
+        if kind.endswith("json"):
+            json.loads(text)
+        elif kind.endswith("xml"):
+            etree.fromstring(answer.body, etree.XMLParser(resolve_entities=False, no_network=True))
+    except (ValueError, etree.XMLSyntaxError) as error:
+        pytest.fail(f"{answer.request}: the {kind} is not well-formed: {error}\n{text[:300]}")

@@ -1,0 +1,79 @@
+"""Conformance tests for storage drivers: subclass `StorageTests` and override its fixtures.
+
+    class TestMyStorage(StorageTests):
+        @pytest.fixture
+        def storage(self, server):
+            return MyStorage.open("tiles", server.environment)
+
+        @pytest.fixture
+        def writer(self, server):
+            return server
+
+A driver that passes these tests only needs further tests of its own settings.
+"""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from mastaba.errors import SlabFormatError
+from mastaba.slab.index_cache import IndexCache
+from mastaba.slab.layout import PrefixLayout
+from mastaba.slab.plan import read_tiles
+from mastaba.slab.reader import LevelReader
+from mastaba.storage.base import Storage
+from mastaba_conformance.slab_writer import build_slab
+from mastaba_conformance.storage.faults import FaultTests
+from mastaba_conformance.storage.forks import ForkTests
+from mastaba_conformance.storage.kit import ObjectWriter
+from mastaba_conformance.storage.ranges import RangeTests
+from mastaba_conformance.storage.reads import ReadTests
+from mastaba_conformance.storage.sequences import SequenceTests
+from mastaba_conformance.storage.threads import ThreadTests
+from mastaba_conformance.storage.versions import VersionTests
+from mastaba_conformance.storage.writes import WriteTests
+
+__all__ = ["ObjectWriter", "StorageTests"]
+
+
+class StorageTests(
+    ReadTests,
+    RangeTests,
+    VersionTests,
+    ThreadTests,
+    ForkTests,
+    FaultTests,
+    WriteTests,
+    SequenceTests,
+):
+    """The contract of `mastaba.storage.base.Storage`, in levels.
+
+    Subclasses must override the fixtures ``storage`` and ``writer``. They may override ``prefix``.
+
+    What a driver can do is declared, and otherwise not tested. The class attributes
+    ``knows_versions``, ``keys_are_paths``, ``shares_connections``, ``forks_while_reading`` and
+    ``can_write`` declare abilities, and so do the fixtures ``open_refused``, ``open_unreachable``,
+    ``open_silent`` and ``outage``.
+    """
+
+    level = "reads"
+
+    def test_tiles_of_a_slab(self, storage: Storage, writer: ObjectWriter, prefix: str) -> None:
+        tiles = [None if number == 5 else bytes([number]) * (900 + number) for number in range(16)]
+        slab = build_slab(tiles, format="TIFF_PBF_MVT", tiles_per_width=4, tiles_per_height=4)
+        writer.put(f"{prefix}P/DATA_9_3_2", slab)
+        writer.put(f"{prefix}P/DATA_9_4_2", slab[:3000])
+        level: Any = SimpleNamespace(tiles_per_width=4, tiles_per_height=4)
+        reader = LevelReader(level, PrefixLayout(f"{prefix}P/DATA_9"), storage, IndexCache(9, 60))
+        indices = [(8 + number // 4, 12 + number % 4) for number in range(16)]
+        assert read_tiles(reader, indices) == tiles
+        tile = reader.locate(11, 15)
+        assert tile is not None
+        assert tile.read() == tiles[15]
+        assert reader.locate(9, 13) is None
+        assert reader.locate(0, 0) is None
+        with pytest.raises(SlabFormatError):
+            read_tiles(reader, [(11, 19)])

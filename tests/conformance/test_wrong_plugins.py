@@ -1,0 +1,141 @@
+"""The kit reports every wrong plugin, and passes right ones.
+
+The tables of wrong plugins are in `wrong_storages`, `wrong_services` and `wrong_encoders`. Each
+table is run in one process of its own, with the test that must report each plugin.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from types import ModuleType
+from xml.etree import ElementTree
+
+import pytest
+from tests.conformance import wrong_encoders, wrong_services, wrong_storages
+
+REPOSITORY = Path(__file__).parents[2]
+
+Result = dict[str, Counter[str]]
+
+
+def run_kit(directory: Path, nodes: list[str], *options: str) -> tuple[Result, str]:
+    """Run tests in a process of their own.
+
+    Returns:
+        How often each outcome (passed, failed, skipped) occurs, by name of the test class; and
+        what pytest prints.
+    """
+    arguments, junit = directory / "nodes.txt", directory / "junit.xml"
+    arguments.write_text("\n".join(nodes))
+    ended = subprocess.run(
+        [
+            *(sys.executable, "-m", "pytest", "-c", directory / "none.ini"),
+            *("--rootdir", REPOSITORY, "--noconftest", "--import-mode=importlib"),
+            *("--disable-plugin-autoload", "-p", "mastaba_conformance.plugin"),
+            *("-p", "no:cacheprovider", "-W", "error", "--basetemp", directory / "tmp"),
+            *("--junitxml", junit, *options, f"@{arguments}"),
+        ],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert junit.is_file(), ended.stdout + ended.stderr
+    results: Result = {}
+    for case in ElementTree.parse(junit).iter("testcase"):
+        kinds = {element.tag for element in case}
+        outcome = (
+            "failed"
+            if kinds & {"failure", "error"}
+            else "skipped"
+            if "skipped" in kinds
+            else "passed"
+        )
+        name = case.get("classname", "").rpartition(".")[2]
+        results.setdefault(name, Counter())[outcome] += 1
+    return results, ended.stdout
+
+
+@pytest.fixture
+def ini(tmp_path: Path) -> None:
+    (tmp_path / "none.ini").write_text("[pytest]\n")
+
+
+@pytest.mark.parametrize(
+    ("module", "least"),
+    [(wrong_storages, 130), (wrong_services, 50), (wrong_encoders, 40)],
+    ids=lambda value: getattr(value, "__name__", "").rpartition(".")[2],
+)
+@pytest.mark.usefixtures("ini")
+def test_every_wrong_plugin_is_reported_and_right_ones_pass(
+    module: ModuleType, least: int, tmp_path: Path
+) -> None:
+    file = f"tests/conformance/{Path(module.__file__ or '').name}"
+    tests = [f"{file}::Test{plugin.__name__}::{test}" for plugin, test in module.WRONG.items()]
+    assert len(tests) >= least
+
+    results, output = run_kit(tmp_path, [f"{file}::TestRight", *tests])
+
+    right = results.pop("TestRight")
+    assert right["passed"] > 20
+    assert right["failed"] == right["skipped"] == 0, output[-8000:]
+    assert set(results) == {f"Test{plugin.__name__}" for plugin in module.WRONG}
+    assert [name for name, counts in results.items() if not counts["failed"]] == []
+
+
+@pytest.mark.usefixtures("ini")
+def test_a_hanging_driver_is_reported_with_its_place(tmp_path: Path) -> None:
+    file = "tests/conformance/wrong_storages.py"
+    nodes = [
+        f"{file}::TestHangsOnRead::test_whole_object",
+        f"{file}::TestHangsOnOpen::test_whole_object",
+        f"{file}::TestHangsOnClose::test_whole_object",
+        f"{file}::TestHangsInChildren::test_child_process_can_read",
+    ]
+    _, output = run_kit(tmp_path, nodes)
+    assert "the test hangs: it has not finished after 1 s" in output
+    assert "opening the storage hangs" in output
+    assert "close hangs" in output
+    assert "the driver fails in a child process" in output
+    assert "a read after a fork hangs" in output
+    assert "wrong_storages.py" in output
+    assert "threading.Event().wait()" in output
+
+
+@pytest.mark.usefixtures("ini")
+def test_report_counts_the_tests_of_each_level(tmp_path: Path) -> None:
+    file = "tests/conformance/wrong_storages.py"
+    nodes = [
+        f"{file}::TestRight::test_range",
+        f"{file}::TestRight::test_whole_object",
+        f"{file}::TestIncludesTheEnd::test_range",
+        f"{file}::TestIncludesTheEnd::test_exists",
+        f"{file}::TestNoVersions::test_other_versions_are_refused",
+        "tests/core/storage/test_file_conformance.py::TestFileStorage::test_silent_store_is_reported",
+    ]
+    _, output = run_kit(tmp_path, nodes, "--mastaba-report")
+    _, _, report = output.partition("Mastaba conformance")
+    rows = [line.split() for line in report.splitlines() if line.startswith(("Test", "  "))]
+    columns = ["tests", "passed", "failed", "not", "declared"]
+    assert rows == [
+        ["TestFileStorage", "(storage", "driver)", *columns],
+        ["faults", "1", "0", "0", "1"],
+        ["TestIncludesTheEnd", "(storage", "driver)", *columns],
+        ["reads", "1", "1", "0", "0"],
+        ["ranges", "6", "3", "3", "0"],
+        ["TestNoVersions", "(storage", "driver)", *columns],
+        ["versions", "4", "0", "4", "0"],
+        ["TestRight", "(storage", "driver)", *columns],
+        ["reads", "1", "1", "0", "0"],
+        ["ranges", "6", "6", "0", "0"],
+    ]
+
+
+@pytest.mark.usefixtures("ini")
+def test_nothing_is_reported_unless_it_is_requested(tmp_path: Path) -> None:
+    _, output = run_kit(tmp_path, ["tests/conformance/wrong_storages.py::TestRight::test_exists"])
+    assert "1 passed" in output
+    assert "Mastaba conformance" not in output

@@ -1,0 +1,504 @@
+"""Wrong services: each has one fault, and names the test of the kit that must report it.
+
+`test_wrong_plugins.py` runs this file in a process of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+import traceback
+import uuid
+from collections.abc import Callable, Iterator
+
+import pytest
+from tests.conformance.pick import PickPlugin, PickService
+
+from mastaba.errors import (
+    InvalidParameterError,
+    RequestError,
+    SlabFormatError,
+    StorageError,
+    StorageUnavailableError,
+)
+from mastaba.plugins.manager import Plugins
+from mastaba.services.base import RootEntry, Service
+from mastaba.tiles.stored import TilePublisher
+from mastaba.web.request import Request
+from mastaba.web.response import Document, Response, message
+from mastaba_conformance.services import ServiceTests
+
+
+class TestRight(ServiceTests):
+    service_class: type[Service] = PickService
+    settings = {"greeting": "good <morning> & so on"}  # noqa: RUF012
+    paths = ("", "?lang=fr", "/RGB_PNG", "/RGB_PNG/3/4/2", "/VECTOR/3/4/2")
+    invalid_paths = ("?lang=xx", "/none", "/RGB_PNG/9/4/2", "/RGB_PNG/3/x/2", "/RGB_PNG/3/4/99")
+    error_types = ("application/xml",)
+    layer = "RGB_PNG"
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def plugins(cls) -> Plugins:
+        return Plugins(autoload=False, extra={"pick": PickPlugin(cls.service_class)})
+
+
+WRONG: dict[type[PickService], str] = {}
+"""Test that must report the fault, by service."""
+
+
+def reported_by(test: str) -> Callable[[type[PickService]], type[PickService]]:
+    def add(service: type[PickService]) -> type[PickService]:
+        WRONG[service] = test
+        return service
+
+    return add
+
+
+# ---------------------------------------------------------------- declaration
+
+
+@reported_by("test_class_attributes")
+class NameInCapitals(PickService):
+    name = "Pick"
+
+
+@reported_by("test_class_attributes")
+class RootPathWithoutSlash(PickService):
+    default_root_path = "pick"
+
+
+@reported_by("test_class_attributes")
+class NoTitle(PickService):
+    title = " "
+
+
+@reported_by("test_class_attributes")
+class MethodsInSmallLetters(PickService):
+    allowed_methods = ("get",)
+
+
+@reported_by("test_settings_have_schemas_and_descriptions")
+class SettingWithoutDescription(PickService):
+    settings_schema = {"greeting": {"type": "string"}}  # noqa: RUF012
+
+
+@reported_by("test_settings_have_schemas_and_descriptions")
+class DefaultOfAnotherType(PickService):
+    settings_schema = {  # noqa: RUF012
+        "greeting": {"type": "string", "default": 5, "description": "Text."}
+    }
+
+
+@reported_by("test_settings_are_optional")
+class NeedsItsSettings(PickService):
+    def __init__(self, settings, site):
+        super().__init__(settings, site)
+        self.greeting = settings.own["greeting"]
+
+
+@reported_by("test_addresses_are_public")
+class LocalAddress(PickService):
+    def root_entry(self):
+        return RootEntry(50, "Pick", "1.0", f"http://localhost{self.settings.root_path}")
+
+
+# ---------------------------------------------------------------- routes
+
+
+@reported_by("test_paths_are_answered")
+class AnswersNothing(PickService):
+    def respond(self, request):
+        return Response(200, [("Content-Type", "application/xml")])
+
+
+@reported_by("test_paths_are_answered")
+class AnswersWithoutMediaType(PickService):
+    def respond(self, request):
+        response = super().respond(request)
+        headers = [pair for pair in response.headers if pair[0] != "Content-Type"]
+        return Response(response.status, headers, response.body)
+
+
+@reported_by("test_paths_are_below_any_root_path")
+class KnowsItsPath(PickService):
+    def respond(self, request):
+        path = request.environ["PATH_INFO"].removeprefix("/pick")
+        return super().respond(Request(request.method, path, request.query_string, request.environ))
+
+
+@reported_by("test_head_is_get_without_body")
+class HeadIsAnotherDocument(PickService):
+    def respond(self, request):
+        if request.environ["REQUEST_METHOD"] == "HEAD":
+            return Response(200, [])
+        return super().respond(request)
+
+
+@reported_by("test_unknown_paths_are_client_errors")
+class AnswersEveryPath(PickService):
+    def layer(self, name):
+        return self.layers.get(name) or next(iter(self.layers.values()))
+
+
+@reported_by("test_unknown_paths_are_client_errors")
+class RedirectsUnknownPaths(PickService):
+    def error_response(self, error, request):
+        return Response(302, [("Location", self.settings.endpoint_uri)])
+
+
+@reported_by("test_layers_may_be_hidden")
+class PublishesAllLayers(PickService):
+    def published_layers(self):
+        return list(self.site.catalogue.layers.values())
+
+
+@reported_by("test_layers_may_be_hidden")
+class NamesAllLayers(PickService):
+    def overview(self, language):
+        return f"<pick lang='{language}'>{' '.join(self.site.catalogue.layers)}</pick>"
+
+
+@reported_by("test_unknown_parameters_are_ignored")
+class RefusesUnknownParameters(PickService):
+    def respond(self, request):
+        if set(request.query) - {"lang"}:
+            raise InvalidParameterError("unknown parameter")
+        return super().respond(request)
+
+
+@reported_by("test_unknown_parameters_are_ignored")
+class RepeatsTheQuery(PickService):
+    def description(self, layer, request):
+        text = json.dumps({"id": layer.id, "query": request.query_string})
+        return Document(text, "application/json").respond(request)
+
+
+# ---------------------------------------------------------------- errors
+
+
+@reported_by("test_invalid_paths_are_client_errors")
+class ClientErrorsAre500(PickService):
+    def status_of(self, error):
+        return 500
+
+
+@reported_by("test_invalid_paths_are_client_errors")
+class ErrorsAreJSON(PickService):
+    def report(self, status, text):
+        return message(status, json.dumps({"error": text}), "application/json")
+
+
+@reported_by("test_invalid_paths_are_client_errors")
+class MissingTilesAreEmpty(PickService):
+    def respond(self, request):
+        try:
+            return super().respond(request)
+        except RequestError:
+            return Response(200, [("Content-Type", "image/png")], b"\x89PNG")
+
+
+@reported_by("test_failing_storage_is_a_server_error")
+class FailedTilesAreAbsent(PickService):
+    def status_of(self, error):
+        return 404 if isinstance(error, StorageError) else super().status_of(error)
+
+
+@reported_by("test_failing_storage_is_a_server_error")
+class FailedTilesAreEmpty(PickService):
+    def tile(self, layer, level, column, row, request):
+        try:
+            return super().tile(layer, level, column, row, request)
+        except StorageUnavailableError:
+            return Response(200, [("Content-Type", "image/png")], b"\x89PNG")
+
+
+@reported_by("test_failing_storage_is_a_server_error")
+class DamagedSlabsAreNoContent(PickService):
+    def tile(self, layer, level, column, row, request):
+        try:
+            return super().tile(layer, level, column, row, request)
+        except SlabFormatError:
+            return Response(204, [])
+
+
+@reported_by("test_failing_storage_is_a_server_error")
+class ErrorsFail(PickService):
+    def error_response(self, error, request):
+        if not isinstance(error, RequestError):
+            raise error
+        return super().error_response(error, request)
+
+
+@reported_by("test_server_errors_disclose_nothing")
+class ShowsMessages(PickService):
+    def error_response(self, error, request):
+        return self.report(self.status_of(error), str(error))
+
+
+@reported_by("test_server_errors_disclose_nothing")
+class ShowsTracebacks(PickService):
+    def error_response(self, error, request):
+        return self.report(self.status_of(error), "".join(traceback.format_exception(error)))
+
+
+@reported_by("test_server_errors_disclose_nothing")
+class ShowsNamesOfErrors(PickService):
+    def error_response(self, error, request):
+        return self.report(self.status_of(error), type(error).__name__)
+
+
+@reported_by("test_client_errors_are_reported")
+class ReportsSomeErrorsOnly(PickService):
+    def status_of(self, error):
+        return {"InvalidParameterError": 400, "UnknownNameError": 400}.get(
+            type(error).__name__, 500
+        )
+
+
+@reported_by("test_client_errors_are_reported")
+class ReturnsText(PickService):
+    def error_response(self, error, request):
+        return public_text(error)
+
+
+def public_text(error):
+    return f"<error>{len(str(error))}</error>"
+
+
+@reported_by("test_texts_of_clients_are_escaped")
+class DoesNotEscape(PickService):
+    def report(self, status, text):
+        return message(status, f"<error>{text}</error>", "application/xml")
+
+
+@reported_by("test_texts_of_clients_are_escaped")
+class LeavesControlCharacters(PickService):
+    def report(self, status, text):
+        text = text.replace("&", "&amp;").replace("<", "&lt;").encode("utf-8", "replace").decode()
+        return message(status, f"<error>{text}</error>", "application/xml")
+
+
+# ---------------------------------------------------------------- documents, caching
+
+
+@reported_by("test_documents_are_well_formed")
+class DoesNotEscapeSettings(PickService):
+    def overview(self, language):
+        return f"<pick lang='{language}'>{self.settings.own['greeting']}</pick>"
+
+
+@reported_by("test_documents_are_well_formed")
+class WritesPythonForJSON(PickService):
+    def description(self, layer, request):
+        return Document(str({"id": layer.id}), "application/json").respond(request)
+
+
+@reported_by("test_documents_are_well_formed")
+class WritesLocalAddresses(PickService):
+    def overview(self, language):
+        return f"<pick lang='{language}' href='http://localhost/pick'/>"
+
+
+@reported_by("test_documents_are_well_formed")
+class WritesLatin1(PickService):
+    def overview(self, language):
+        return f"<pick lang='{language}'>\xe9</pick>".encode("latin-1")
+
+
+@reported_by("test_compressed_documents_are_the_same")
+class CompressedWithTheSameETag(PickService):
+    def respond(self, request):
+        response = super().respond(request)
+        response.headers = [
+            (name, text.replace("-gz", "") if name == "ETag" else text)
+            for name, text in response.headers
+        ]
+        return response
+
+    def overview(self, language):
+        return super().overview(language).replace("<pick>", "<pick>" + " " * 2000)
+
+
+@reported_by("test_etags_are_quoted_and_stable")
+class ETagsWithoutQuotes(PickService):
+    def respond(self, request):
+        response = super().respond(request)
+        response.headers = [
+            (name, text.strip('"') if name == "ETag" else text) for name, text in response.headers
+        ]
+        return response
+
+
+@reported_by("test_etags_are_quoted_and_stable")
+class NewETagPerRequest(PickService):
+    def description(self, layer, request):
+        headers = [("ETag", f'"{uuid.uuid4().hex}"'), ("Content-Type", "application/json")]
+        return Response(200, headers, b"{}")
+
+
+@reported_by("test_etags_are_quoted_and_stable")
+class NoETags(PickService):
+    def description(self, layer, request):
+        return message(200, "{}", "application/json")
+
+
+@reported_by("test_different_answers_have_different_etags")
+class OneETagForAll(PickService):
+    def respond(self, request):
+        response = super().respond(request)
+        response.headers = [
+            (name, '"1"' if name == "ETag" else text) for name, text in response.headers
+        ]
+        return response
+
+
+@reported_by("test_unmodified_is_304")
+class ComparesNoETags(PickService):
+    def description(self, layer, request):
+        headers = [("ETag", f'"{layer.id}"'), ("Content-Type", "application/json")]
+        return Response(200, headers, b"{}")
+
+
+@reported_by("test_unmodified_is_304")
+class ComparesWholeHeaders(PickService):
+    def description(self, layer, request):
+        etag = f'"{layer.id}"'
+        if request.header("If-None-Match") == etag:
+            return Response(304, [("ETag", etag)])
+        headers = [("ETag", etag), ("Content-Type", "application/json")]
+        return Response(200, headers, b"{}")
+
+
+@reported_by("test_other_etags_are_200")
+class TakesAnyETag(PickService):
+    def description(self, layer, request):
+        if request.header("If-None-Match"):
+            return Response(304, [("ETag", '"1"')])
+        headers = [("ETag", '"1"'), ("Content-Type", "application/json")]
+        return Response(200, headers, b"{}")
+
+
+# ---------------------------------------------------------------- hostile, threads
+
+
+@reported_by("test_strings_in_paths_and_parameters")
+class ConvertsAnyNumber(PickService):
+    def number(self, text):
+        return int(text)
+
+
+@reported_by("test_strings_in_paths_and_parameters")
+class ConvertsAnyDigits(PickService):
+    def number(self, text):
+        if not text.isdigit() or len(text) > 10:
+            raise InvalidParameterError("columns and rows are integers")
+        return int(text)
+
+
+@reported_by("test_strings_in_paths_and_parameters")
+class ReadsAnyLanguage(PickService):
+    def respond(self, request):
+        if not request.path:
+            return self.documents[request.query.get("lang", "en")].respond(request)
+        return super().respond(request)
+
+
+@reported_by("test_strings_in_paths_and_parameters")
+class RepeatsLayersInHeaders(PickService):
+    def layer(self, name):
+        self.last = name
+        return super().layer(name)
+
+    def error_response(self, error, request):
+        response = super().error_response(error, request)
+        response.headers.append(("X-Path", request.path))
+        return response
+
+
+@reported_by("test_strings_in_paths_and_parameters")
+class RepeatsPathsUnescaped(PickService):
+    def error_response(self, error, request):
+        return message(400, f"<error>{request.path}</error>", "application/xml")
+
+
+@reported_by("test_queries_of_their_own")
+class CountsParameters(PickService):
+    def respond(self, request):
+        if len(request.query) > 1000:
+            raise RuntimeError("too many parameters")
+        return super().respond(request)
+
+
+@reported_by("test_headers")
+class TrustsForwardedHosts(PickService):
+    def description(self, layer, request):
+        host = request.header("X-Forwarded-Host") or "public.example"
+        return Document(json.dumps({"link": host}), "application/json").respond(request)
+
+
+@reported_by("test_headers")
+class ParsesCookies(PickService):
+    def respond(self, request):
+        dict(pair.split("=", 1) for pair in (request.header("Cookie") or "a=b").split(";"))
+        assert "=" * 100 not in (request.header("Cookie") or "")
+        return super().respond(request)
+
+
+@reported_by("test_bodies")
+class ParsesBodies(PickService):
+    def respond(self, request):
+        if request.method == "POST" and request.media_type == "application/json":
+            json.loads(request.body())
+        return super().respond(request)
+
+
+@reported_by("test_many_threads")
+class SharesTheRequest(PickService):
+    def respond(self, request):
+        self.request = request
+        time.sleep(0.001)
+        return super().respond(self.request)
+
+
+@reported_by("test_many_threads")
+class HangsInThreads(PickService):
+    busy = threading.Lock()
+
+    def respond(self, request):
+        if not self.busy.acquire(blocking=False):
+            threading.Event().wait()
+        try:
+            time.sleep(0.001)
+            return super().respond(request)
+        finally:
+            self.busy.release()
+
+
+@reported_by("test_paths_are_answered")
+class Hangs(PickService):
+    def respond(self, request):
+        threading.Event().wait()
+
+
+@reported_by("test_paths_are_answered")
+class PublishesOneLevel(PickService):
+    def __init__(self, settings, site):
+        super().__init__(settings, site)
+        self.publishers = {
+            (layer.id, "2"): TilePublisher(layer, site.catalogue.readers[layer.id]["2"], None)
+            for layer in self.layers.values()
+        }
+
+
+def made_classes() -> Iterator[tuple[str, type]]:
+    """Yield a test class for each wrong service."""
+    for service, test in WRONG.items():
+        limit = 1.0 if "Hangs" in service.__name__ else 60.0
+        attributes = {"service_class": service, "time_limit": limit}
+        assert callable(getattr(TestRight, test))
+        yield f"Test{service.__name__}", type(f"Test{service.__name__}", (TestRight,), attributes)
+
+
+globals().update(made_classes())
