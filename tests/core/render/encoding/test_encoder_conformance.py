@@ -1,0 +1,60 @@
+"""The conformance tests of encoders, with those of the core."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import pytest
+
+from mastaba.encoding.asc import AscEncoder
+from mastaba.encoding.bil import BilEncoder
+from mastaba.encoding.geotiff import GeotiffEncoder
+from mastaba.encoding.jpeg import JpegEncoder
+from mastaba.encoding.png import PngEncoder
+from mastaba.encoding.tiff import TiffEncoder
+from mastaba.encoding.webp import WebpEncoder, is_available
+from mastaba_conformance.encoders import EncoderTests
+
+
+class TestPng(EncoderTests):
+    encoder_class = PngEncoder
+    signature = b"\x89PNG\r\n\x1a\n"
+    tolerance = 0
+
+
+class TestJpeg(EncoderTests):
+    encoder_class = JpegEncoder
+    signature = b"\xff\xd8\xff"
+    tolerance = 4
+    options: ClassVar = {"quality": ("1", "75", "100")}
+    too_large = (1, 65501)
+
+
+@pytest.mark.skipif(not is_available(), reason="Pillow was built without WebP")
+class TestWebp(EncoderTests):
+    encoder_class = WebpEncoder
+    signature = b"RIFF"
+    tolerance = 4
+    decoded_channels: ClassVar = {1: 3, 2: 4}
+    options: ClassVar = {"quality": ("1", "75", "100")}
+    too_large = (1, 16384)
+
+
+class TestTiff(EncoderTests):
+    encoder_class = TiffEncoder
+    signature = b"II*\0"
+    options: ClassVar = {"compression": ("raw", "lzw", "deflate", "packbits", "LZW")}
+    refused_options: ClassVar = {"compression": ("jpeg", "")}
+
+
+class TestGeotiff(TestTiff):
+    encoder_class = GeotiffEncoder
+
+
+class TestBil(EncoderTests):
+    encoder_class = BilEncoder
+
+
+class TestAsc(EncoderTests):
+    encoder_class = AscEncoder
+    signature = b"ncols "

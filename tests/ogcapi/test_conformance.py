@@ -1,0 +1,20 @@
+"""The conformance tests of services."""
+
+from __future__ import annotations
+
+from mastaba_conformance.services import ServiceTests
+from mastaba_ogcapi.service import OGCAPIService
+
+
+class TestOGCAPIService(ServiceTests):
+    service_class = OGCAPIService
+    paths = (
+        "",
+        "/collections?f=json",
+        "/collections/RGB_PNG?f=json",
+        "/collections/RGB_PNG/map/tiles/PM/3/2/4?f=png",
+    )
+    invalid_paths = ("/collections/none?f=json", "/collections/RGB_PNG/map/tiles/PM/3/x/4")
+    error_types = ("application/json", "application/problem+json")
+    layer = "RGB_PNG"
+    ignores_unknown_parameters = False
