@@ -66,7 +66,7 @@ def ini(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("module", "least"),
-    [(wrong_storages, 130), (wrong_services, 50), (wrong_encoders, 40)],
+    [(wrong_storages, 150), (wrong_services, 55), (wrong_encoders, 40)],
     ids=lambda value: getattr(value, "__name__", "").rpartition(".")[2],
 )
 @pytest.mark.usefixtures("ini")

@@ -163,6 +163,8 @@ class TestSwiftWithKeystone(SwiftTests):
 class TestCeph(StorageTests):
     # The connection to the cluster belongs to all pools.
     shares_connections = True
+    # A cluster refuses objects of more than 128 MiB (osd_max_object_size).
+    holds_large_objects = False
 
     @pytest.fixture
     def storage(self, ceph: Store) -> Storage:

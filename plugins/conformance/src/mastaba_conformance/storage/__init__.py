@@ -54,9 +54,9 @@ class StorageTests(
     Subclasses must override the fixtures ``storage`` and ``writer``. They may override ``prefix``.
 
     What a driver can do is declared, and otherwise not tested. The class attributes
-    ``knows_versions``, ``keys_are_paths``, ``shares_connections``, ``forks_while_reading`` and
-    ``can_write`` declare abilities, and so do the fixtures ``open_refused``, ``open_unreachable``,
-    ``open_silent`` and ``outage``.
+    ``knows_versions``, ``keys_are_paths``, ``shares_connections``, ``holds_large_objects``,
+    ``forks_while_reading`` and ``can_write`` declare abilities, and so do the fixtures
+    ``open_refused``, ``open_unreachable``, ``open_silent`` and ``outage``.
     """
 
     level = "reads"

@@ -67,6 +67,9 @@ class StorageKit:
     shares_connections: ClassVar[bool] = False
     """Whether connections belong to the process and stay open when a container is closed."""
 
+    holds_large_objects: ClassVar[bool] = True
+    """Whether the store can hold objects larger than `mastaba.storage.base.MAX_WHOLE`."""
+
     forks_while_reading: ClassVar[bool] = False
     """Whether child processes may be created while other threads read. The server does not do
     that, and libraries with locks of their own, such as SQLite, cannot stand it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable
 from itertools import count
 from typing import Any
@@ -108,6 +109,10 @@ class StorageMachine(RuleBasedStateMachine):
 
         in_child(self._seconds, check)
 
+    def teardown(self) -> None:
+        for key in self._objects:
+            self._writer.delete(self._prefix + key)
+
     def _expected(self, key: str, call: Callable[[], Any]) -> Any:
         """Return the result of a call; None if the object is absent, and reported as such."""
         try:
@@ -137,7 +142,8 @@ class SequenceTests(StorageKit):
     def test_any_sequence_of_operations(
         self, storage: Storage, writer: ObjectWriter, prefix: str
     ) -> None:
-        numbers = count()
+        # The container may contain objects of other runs.
+        start, numbers = f"{prefix}{uuid.uuid4().hex}", count()
         # The same sequences in each run: a driver conforms, or it does not.
         settings = hypothesis.settings(
             max_examples=self.examples,
@@ -151,8 +157,6 @@ class SequenceTests(StorageKit):
         )
 
         def machine() -> StorageMachine:
-            return StorageMachine(
-                storage, writer, f"{prefix}sequence-{next(numbers)}/", self.child_limit
-            )
+            return StorageMachine(storage, writer, f"{start}/{next(numbers)}/", self.child_limit)
 
         run_state_machine_as_test(machine, settings=settings)  # type: ignore[arg-type]
