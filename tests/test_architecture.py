@@ -58,6 +58,7 @@ LIBRARIES = {
     "jsonschema_rs": {"mastaba.config.schema"},
     "yaml": {"mastaba.config"},
     "pluggy": {"mastaba", "mastaba.plugins"},
+    "packaging": {"mastaba.plugins.discovery"},
     # GeoTIFF has to write a CRS in the words of EPSG.
     "pyproj": {"mastaba.model.crs", "mastaba.render.encoding.geotiff"},
     "werkzeug": {"mastaba.web"},

@@ -106,7 +106,9 @@ def test_plugins_of_the_manual_are_listed_as_it_says(projects: dict[str, str]) -
 
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert rows["storage_sqlite"] == ["mastaba-storage-sqlite", "1.0.0", "storage driver sqlite"]
-    assert rows["xyz"][2] == ("service xyz, encoder image/x-portable-pixmap, commands, middleware")
+    assert rows["xyz"][2] == (
+        "service xyz, encoder image/x-portable-pixmap, command tile-count, middleware"
+    )
 
 
 def test_command_of_the_manual_runs(projects: dict[str, str]) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import mastaba
-from mastaba.plugins.manager import ENTRY_POINT_GROUP
+from mastaba.plugins.discovery import ENTRY_POINT_GROUP
 
 REPOSITORY = Path(__file__).parents[1]
 CORE = REPOSITORY / "core"

@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from tests.conformance.flat import FlatEncoder, decode
 
-from mastaba.encoding.base import StripRaster
 from mastaba.errors import InvalidParameterError
+from mastaba.render.encoding.base import StripRaster
 from mastaba_conformance.encoders import EncoderTests
 
 

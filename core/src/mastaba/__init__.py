@@ -18,9 +18,29 @@ Protocols and object storages are plugins.
 
 import pluggy
 
-__all__ = ["__version__", "hookimpl"]
+__all__ = ["LazyClass", "__version__", "hookimpl"]
 
 __version__ = "0.1.0"
 
 hookimpl = pluggy.HookimplMarker("mastaba")
 """Marks a function of a plugin as the implementation of a hook."""
+
+
+class LazyClass:
+    """A class that is imported on first use. Hooks return it in place of the class.
+
+    Listing the plugins then imports no code of the class, and none of its libraries.
+
+    Args:
+        reference: place of the class, as ``package.module:Class``.
+        attributes: values of those class attributes that identify it: ``name`` for services (and
+            ``default_root_path`` if it has one); ``name`` for storage drivers (and
+            ``container_field``); ``media_type``, ``name`` and ``extension`` for encoders.
+    """
+
+    def __init__(self, reference: str, **attributes: str) -> None:
+        self.reference = reference
+        self.attributes = attributes
+
+    def __repr__(self) -> str:
+        return f"LazyClass({self.reference!r})"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from typing import Any
 
 _OFF = frozenset(("", "0", "false", "no"))
 
@@ -13,10 +14,20 @@ class Environment:
 
     Args:
         variables: variables for tests; None for the process environment.
+        settings: settings in server.json of the plugin that the environment is given to.
     """
 
-    def __init__(self, variables: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        variables: Mapping[str, str] | None = None,
+        settings: Mapping[str, Any] | None = None,
+    ) -> None:
         self._variables = os.environ if variables is None else variables
+        self.settings: Mapping[str, Any] = {} if settings is None else settings
+
+    def with_settings(self, settings: Mapping[str, Any]) -> Environment:
+        """Return the same environment for a plugin with these settings."""
+        return Environment(self._variables, settings)
 
     def text(self, name: str, default: str | None = None) -> str | None:
         """Return the value of ``MASTABA_<name>``, or of ``ROK4_<name>``, or the default."""

@@ -1,9 +1,10 @@
-"""Finding and loading plugins: what goes wrong is told with the name of the plugin."""
+"""Finding and loading plugins, and what they provide."""
 
 from __future__ import annotations
 
+import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from mastaba import hookimpl
 from mastaba.commands.main import main
 from mastaba.errors import PluginConflictError, PluginError, PluginLoadError
 from mastaba.plugins import hookspecs
-from mastaba.plugins.manager import Plugins, diagnose
+from mastaba.plugins.manager import Plugins
 from mastaba.wsgi import create_application
 from mastaba_conformance.tiny_installation import tiny_installation
 
@@ -85,70 +86,6 @@ def wsgi_middleware(site):
     return wrap
 """
 
-# module text, word of the message
-BROKEN = {
-    "import": ("import no_such_module_anywhere", "no_such_module_anywhere"),
-    "syntax": ("def (", "SyntaxError"),
-    "exit": ("raise SystemExit(5)", "SystemExit"),
-    "misspelt hook": (
-        "from mastaba import hookimpl\n@hookimpl\ndef register_service(): return []",
-        "register_service",
-    ),
-    "wrong argument": (
-        "from mastaba import hookimpl\n@hookimpl\ndef register_services(wrong): return []",
-        "wrong",
-    ),
-    "raising hook": (
-        "from mastaba import hookimpl\n@hookimpl\ndef register_services(): raise KeyError('k')",
-        "KeyError",
-    ),
-    "raising generator": (
-        "from mastaba import hookimpl\n@hookimpl\ndef register_services():\n"
-        "    yield from ()\n    raise KeyError('k')",
-        "KeyError",
-    ),
-    "no list": (
-        "from mastaba import hookimpl\n@hookimpl\ndef register_services(): return 5",
-        "register_services",
-    ),
-    "instance": (
-        "from mastaba import hookimpl\n@hookimpl\ndef register_storages(): return ['s3']",
-        "Storage",
-    ),
-    "other class": (
-        "from mastaba import hookimpl\n@hookimpl\ndef register_encoders(): return [dict]",
-        "Encoder",
-    ),
-    "nameless class": (
-        "from mastaba import hookimpl\nfrom mastaba.services.base import Service\n"
-        "class Bare(Service):\n    title = 'x'\n"
-        "@hookimpl\ndef register_services(): return [Bare]",
-        "name",
-    ),
-}
-
-
-@pytest.fixture
-def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
-    """Return a function that puts a distribution with one plugin on the path."""
-    monkeypatch.syspath_prepend(str(tmp_path))
-    before = set(sys.modules)
-
-    def install_it(name: str, code: str, version: str = "1.2.3", module: str = "") -> None:
-        module = module or f"fake_{name}"
-        (tmp_path / f"{module}.py").write_text(code)
-        info = tmp_path / f"mastaba_{module}-{version}.dist-info"
-        info.mkdir()
-        (info / "METADATA").write_text(
-            f"Metadata-Version: 2.1\nName: mastaba-{module.replace('_', '-')}\nVersion: {version}\n"
-        )
-        (info / "entry_points.txt").write_text(f"[mastaba]\n{name} = {module}\n")
-
-    yield install_it
-    for module in set(sys.modules) - before:
-        if module.startswith("fake_"):
-            del sys.modules[module]
-
 
 @pytest.fixture
 def listing(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str]]:
@@ -216,44 +153,6 @@ def test_environment_blocks_plugins(
     assert [row_of(output, name)[3] for name in ("one", "two")] == ["blocked", "blocked"]
 
 
-@pytest.mark.parametrize(("code", "word"), BROKEN.values(), ids=BROKEN.keys())
-def test_broken_plugin_is_an_error_that_names_it(
-    code: str,
-    word: str,
-    install: Callable[..., None],
-    listing: Callable[..., tuple[int, str]],
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    install("wobbly", code)
-    install("greeting", GOOD)
-
-    with pytest.raises(PluginLoadError, match="wobbly") as caught:
-        Plugins()
-    assert word in str(caught.value)
-
-    status, output = listing()
-    assert status == 1
-    assert "BROKEN" in row_of(output, "wobbly")[3]
-    assert word in output
-    assert row_of(output, "greeting")[3] == "service greeting"
-
-    for arguments in (["check", "-f", "x.json"], ["schema", "server"], ["-f", "x.json"]):
-        assert main(arguments) == 1
-        printed = capsys.readouterr().err
-        assert "wobbly" in printed
-        assert "Traceback" not in printed
-
-
-@pytest.mark.parametrize(("code", "word"), BROKEN.values(), ids=BROKEN.keys())
-def test_blocking_a_broken_plugin_lets_the_others_work(
-    code: str, word: str, install: Callable[..., None]
-) -> None:
-    install("wobbly", code)
-    install("greeting", GOOD)
-
-    assert "greeting" in Plugins(["wobbly"]).services
-
-
 def test_two_plugins_of_one_service_are_refused_and_both_named(
     install: Callable[..., None], listing: Callable[..., tuple[int, str]]
 ) -> None:
@@ -291,12 +190,6 @@ def test_two_distributions_with_one_plugin_name_are_refused_and_both_named(
     status, output = listing()
     assert status == 1
     assert "mastaba-fake-two" in output
-
-
-def test_diagnosis_of_healthy_plugins_equals_their_listing(install: Callable[..., None]) -> None:
-    install("greeting", GOOD)
-    install("vault", STORAGE.format(name="vault"))
-    assert diagnose() == Plugins().listing()
 
 
 def test_storage_driver_of_a_plugin_reads_layers(
@@ -439,6 +332,132 @@ def test_extra_plugins_are_blocked_by_name_as_well() -> None:
         Plugins((), {"it": Failing()}, autoload=False)
 
 
+def test_file_in_a_directory_is_a_plugin(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "hello.py").write_text(COMMAND)
+    (tmp_path / "_helper.py").write_text("raise RuntimeError('not a plugin')")
+    (tmp_path / "notes.txt").write_text("not a plugin")
+
+    assert main(["--plugins", str(tmp_path), "greet", "world"]) == 3
+    assert capsys.readouterr().out == "hello world\n"
+    assert main([f"--plugins={tmp_path}", "--block", "hello", "plugins"]) == 0
+    assert row_of(capsys.readouterr().out, "hello")[3] == "blocked"
+
+    monkeypatch.setenv("MASTABA_PLUGINS_DIR", str(tmp_path))
+    assert main(["greet", "world"]) == 3
+    assert capsys.readouterr().out == "hello world\n"
+    assert main(["plugins", "--json"]) == 0
+    (info,) = [
+        info for info in json.loads(capsys.readouterr().out)["plugins"] if info["name"] == "hello"
+    ]
+    assert info["provides"] == ["command greet"]
+    assert (info["status"], info["distribution"]) == ("ok", str(tmp_path / "hello.py"))
+
+
+@pytest.mark.parametrize(
+    ("code", "reason"),
+    [
+        ("def (", "SyntaxError"),
+        ("def register_services(): return []", "without @mastaba.hookimpl"),
+        (GOOD.replace('"greeting"', '"health"'), "duplicate service 'health'"),
+    ],
+)
+def test_broken_file_is_reported(code: str, reason: str, tmp_path: Path) -> None:
+    (tmp_path / "wobbly.py").write_text(code)
+
+    with pytest.raises(PluginError, match=reason) as caught:
+        Plugins(directory=str(tmp_path))
+    assert f"the plugin 'wobbly' ({tmp_path / 'wobbly.py'})" in str(caught.value)
+    assert str(caught.value).endswith("--block wobbly")
+    assert "greeting" not in Plugins(["wobbly"], directory=str(tmp_path)).services
+
+
+SETTINGS = """
+from mastaba import hookimpl
+from mastaba.render.encoding.base import Encoder
+from mastaba.storage.file import FileStorage
+
+settings_schema = {"colour": {"type": "string", "description": "A colour."}}
+seen = {}
+
+
+class Ppm(Encoder):
+    name, media_type, extension = "ppm", "image/x-ppm", "ppm"
+
+    def accepts(self, dtype, channels):
+        return True
+
+    def encode(self, raster, options):
+        return b""
+
+
+class Vault(FileStorage):
+    name = "vault"
+
+    @classmethod
+    def open(cls, container, environment):
+        seen["vault"] = environment.settings
+        return super().open(container, environment)
+
+
+@hookimpl
+def register_encoders():
+    return [Ppm]
+
+
+@hookimpl
+def register_storages():
+    return [Vault]
+
+
+@hookimpl
+def wsgi_middleware(site):
+    seen["middleware"] = site.plugin_settings.get("paint", {})
+"""
+
+
+def test_settings_reach_middleware_encoders_and_drivers(
+    install: Callable[..., None], tmp_path: Path
+) -> None:
+    install("paint", SETTINGS)
+    server_json = tiny_installation(
+        tmp_path / "i", services=[], server_overrides={"plugins": {"paint": {"colour": "red"}}}
+    )
+    descriptor = tmp_path / "i/pyramids/RGB_PNG.json"
+    descriptor.write_text(descriptor.read_text().replace('"FILE"', '"VAULT"'))
+
+    site = create_application(str(server_json)).site
+    seen = sys.modules["fake_paint"].seen
+    assert seen == {"vault": {"colour": "red"}, "middleware": {"colour": "red"}}
+    assert site.encoders["image/x-ppm"].settings == {"colour": "red"}
+    assert site.encoders["image/png"].settings == {}
+
+
+@pytest.mark.parametrize(
+    ("settings", "path"),
+    [
+        ({"paint": {"colour": 5}}, "$.plugins.paint.colour"),
+        ({"paint": {"color": "red"}}, "$.plugins.paint.color"),
+        ({"pait": {}}, "$.plugins.pait"),
+        ({"paint": 1}, "$.plugins.paint"),
+    ],
+)
+def test_wrong_settings_are_reported(
+    settings: Any,
+    path: str,
+    install: Callable[..., None],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    install("paint", SETTINGS)
+    server_json = tiny_installation(
+        tmp_path / "i", services=[], server_overrides={"plugins": settings}
+    )
+    main(["check", "-f", str(server_json)])
+    assert f"{path}\n" in capsys.readouterr().out
+
+
 def test_every_hook_is_listed() -> None:
     assert hookspecs.hook_names() == [
         "register_commands",
@@ -447,3 +466,10 @@ def test_every_hook_is_listed() -> None:
         "register_storages",
         "wsgi_middleware",
     ]
+
+
+def test_services_of_this_workspace_keep_their_order_at_one_root_path() -> None:
+    services = Plugins().services
+    order = ("health", "admin", "tms", "wmts", "ogcapi", "wms", "viewer")
+    found = [name for name in order if name in services]
+    assert sorted(found, key=lambda name: services[name].precedence) == found

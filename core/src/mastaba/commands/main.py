@@ -6,19 +6,20 @@ import argparse
 import io
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NoReturn
 
 from mastaba import __version__
-from mastaba.commands import plugins, schema, serve
+from mastaba.commands import plugins
 from mastaba.commands.output import USAGE
-from mastaba.config.schema import SCHEMA_NAMES
+from mastaba.config import SCHEMA_NAMES
 from mastaba.environment import Environment
 from mastaba.errors import PluginError
 from mastaba.plugins.manager import Plugins
 
 _DEFAULT_FILE = "../config/server.json"
 _INTERRUPTED = 130
+_WITH_VALUE = ("--block", "--plugins", "--http", "-f")
 
 
 class _Parser(argparse.ArgumentParser):
@@ -51,20 +52,49 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(argv: Sequence[str] | None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
-    blocked = Environment().items("BLOCKED_PLUGINS")
-    blocked += _parser(None).parse_known_args(_before_command(arguments))[0].block
+    early = _early_parser().parse_known_args(_before_command(arguments))[0]
+    blocked = [*Environment().items("BLOCKED_PLUGINS"), *early.block]
+    installed = Plugins(blocked, directory=early.plugins_directory, tolerant=True)
+    parser = _parser(installed)
     try:
-        parser = _parser(Plugins(blocked))
+        parsed = parser.parse_args(arguments)
+    except SystemExit:
+        # After the help, the version or an unknown command.
+        _report(installed.problems)
+        raise
+    # ``mastaba plugins`` must run: it shows which plugin is broken.
+    if installed.problems and parsed.command != "plugins":
+        _report(installed.problems)
+        return 1
+    run = getattr(parsed, "run", None)
+    if run is None:
+        if parsed.command is not None:
+            parser.error(f"{parsed.command} needs a command of its own, see --help")
+        run = _serve
+    try:
+        status: int = run(parsed)
     except PluginError as error:
-        # ``mastaba plugins`` must run: it shows which plugin is broken.
-        if "plugins" not in arguments:
-            sys.stderr.write(f"mastaba: {error}\n")
-            return 1
-        parser = _parser(None)
-    parsed = parser.parse_args(arguments)
-    parsed.block = blocked
-    status: int = parsed.run(parsed)
+        _report([str(error)])
+        return 1
     return status
+
+
+def _report(problems: Iterable[str]) -> None:
+    for problem in problems:
+        sys.stderr.write(f"mastaba: {problem}\n")
+
+
+def _serve(arguments: argparse.Namespace) -> int:
+    # Imported here, like the other commands, because listing plugins must be quick.
+    from mastaba.commands import serve
+
+    return serve.run(arguments)
+
+
+def _print_schema(arguments: argparse.Namespace) -> int:
+    from mastaba.commands import schema
+
+    return schema.run(arguments)
 
 
 def http_address(text: str) -> str:
@@ -108,26 +138,21 @@ def require_free(address: str) -> None:
 
 
 def _before_command(arguments: list[str]) -> list[str]:
-    """Return the options ``--block NAME``, which decide which commands exist."""
-    return [
-        word
-        for position, word in enumerate(arguments)
-        if word == "--block"
-        or word.startswith("--block=")
-        or (position and arguments[position - 1] == "--block")
-    ]
+    """Return the options before the command, where those are that decide which commands exist."""
+    end = 0
+    while end < len(arguments) and arguments[end].startswith("-"):
+        end += 2 if arguments[end] in _WITH_VALUE else 1
+    return arguments[:end]
 
 
-def _parser(installed: Plugins | None) -> argparse.ArgumentParser:
+def _early_parser(*, add_help: bool = False) -> argparse.ArgumentParser:
+    """Return a parser of the options that decide which plugins are loaded."""
     parser = _Parser(
         prog="mastaba",
         description="Serves maps from slab pyramids. Without a command: FastCGI on the port of "
         "server.json, or HTTP with --http.",
         allow_abbrev=False,
-    )
-    add_server_json(parser, _DEFAULT_FILE)
-    parser.add_argument(
-        "--http", type=http_address, metavar="HOST:PORT", help="serve HTTP instead of FastCGI"
+        add_help=add_help,
     )
     parser.add_argument(
         "--block",
@@ -136,17 +161,29 @@ def _parser(installed: Plugins | None) -> argparse.ArgumentParser:
         metavar="PLUGIN",
         help="do not load this plugin (also: MASTABA_BLOCKED_PLUGINS)",
     )
-    parser.add_argument("--version", action="version", version=f"mastaba {__version__}")
-    commands = parser.add_subparsers(metavar="COMMAND")
-
-    listing = commands.add_parser("plugins", help="list what is installed")
-    listing.set_defaults(run=plugins.run)
-    if installed is None:
-        return parser
-
-    parser.set_defaults(plugins=installed, run=serve.run)
-    printing = commands.add_parser("schema", help="print the JSON schema of a file")
-    printing.add_argument("name", choices=SCHEMA_NAMES)
-    printing.set_defaults(run=schema.run)
-    installed.register_commands(commands)
+    parser.add_argument(
+        "--plugins",
+        dest="plugins_directory",
+        metavar="DIRECTORY",
+        help="load the plugins in this directory, a file each (also: MASTABA_PLUGINS_DIR)",
+    )
     return parser
+
+
+def _parser(installed: Plugins) -> argparse.ArgumentParser:
+    """Return the parser with the commands of all usable plugins."""
+    while True:
+        parser = _early_parser(add_help=True)
+        add_server_json(parser, _DEFAULT_FILE)
+        parser.add_argument(
+            "--http", type=http_address, metavar="HOST:PORT", help="serve HTTP instead of FastCGI"
+        )
+        parser.add_argument("--version", action="version", version=f"mastaba {__version__}")
+        parser.set_defaults(plugins=installed)
+        commands = parser.add_subparsers(metavar="COMMAND", dest="command")
+        plugins.add_parser(commands)
+        printing = commands.add_parser("schema", help="print the JSON schema of a file")
+        printing.add_argument("name", choices=SCHEMA_NAMES)
+        printing.set_defaults(run=_print_schema)
+        if installed.add_commands(parser, commands):
+            return parser

@@ -1,31 +1,60 @@
-"""``mastaba plugins``: list the installed plugins and what they provide."""
+"""``mastaba plugins``: list the plugins and what they provide."""
 
 from __future__ import annotations
 
 import argparse
+import dataclasses
 
-from mastaba.errors import PluginError
-from mastaba.plugins.manager import diagnose
+from mastaba.commands.output import print_json
+from mastaba.plugins.manager import PluginInfo, Plugins
+
+
+def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the command."""
+    parser = commands.add_parser("plugins", help="list what is installed")
+    parser.add_argument("--json", action="store_true", help="print the list as JSON")
+    parser.add_argument(
+        "--check", action="store_true", help="also import and check all that is imported on use"
+    )
+    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print a line for each plugin; return 0 if all can be used, else 1."""
-    try:
-        infos = diagnose(arguments.block)
-    except PluginError as error:
-        print(f"error: {error}")
-        return 1
+    """Print the plugins and their problems; return 0 if all can be used, else 1."""
+    plugins: Plugins = arguments.plugins
+    infos = plugins.listing()
+    unusable = plugins.load_all() if arguments.check else []
+    listed = {info.error for info in infos}
+    problems = [problem for problem in plugins.problems if problem not in listed] + unusable
+    if arguments.json:
+        rows = [{"status": _status(info), **dataclasses.asdict(info)} for info in infos]
+        print_json({"plugins": rows, "problems": problems})
+    else:
+        _print_table(infos)
+        for problem in problems:
+            print(f"error: {problem}")
+        for info in infos:
+            for warning in info.warnings:
+                print(f"warning: the plugin {info.name!r} {warning}")
+    return 1 if plugins.problems or unusable else 0
+
+
+def _print_table(infos: list[PluginInfo]) -> None:
     rows = [("PLUGIN", "DISTRIBUTION", "VERSION", "PROVIDES")]
     for info in infos:
+        provides = ", ".join(info.provides) or "nothing"
         if info.error:
             provides = f"BROKEN: {info.error}"
         elif info.blocked:
             provides = "blocked"
-        else:
-            provides = ", ".join(info.provides) or "nothing"
-        rows.append((info.name, info.distribution, info.version, provides))
+        rows.append((info.name, info.distribution, info.version or "-", provides))
     widths = [max(len(row[column]) for row in rows) for column in range(3)]
     for row in rows:
         cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=False)]
         print("  ".join([*cells, row[3]]))
-    return 1 if any(info.error for info in infos) else 0
+
+
+def _status(info: PluginInfo) -> str:
+    if info.error:
+        return "broken"
+    return "blocked" if info.blocked else "ok"

@@ -40,7 +40,7 @@ def load_catalogue(
     Args:
         previous: catalogue published now, None at the start.
     """
-    pool = StoragePool(plugins.storages, environment)
+    pool = StoragePool(plugins.storages, environment, plugins.storages.settings(server.plugins))
     reader = DocumentReader(pool, plugins, faults)
     services = load_services(
         ResourcePath("file", "", server.services),

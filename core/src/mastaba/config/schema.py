@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from jsonschema_rs import Draft202012Validator, ValidationError
 
+from mastaba.config import SCHEMA_NAMES
 from mastaba.config.faults import Faults
 
 if TYPE_CHECKING:
     from mastaba.plugins.manager import Plugins
-
-SCHEMA_NAMES: Final = ("server", "services", "layer", "pyramid", "tile_matrix_set", "style")
 
 _TYPE_NAMES: Final = {
     "string": "a text",
@@ -66,7 +65,16 @@ def schema(name: str, plugins: Plugins) -> dict[str, Any]:
         raise KeyError(name)
     document = copy.deepcopy(_load(name))
     properties = document["properties"]
-    if name == "services":
+    if name == "server":
+        sections = properties["plugins"]["properties"]
+        for plugin, settings in plugins.settings_schemas.items():
+            sections[plugin] = {
+                "type": "object",
+                "description": f"Settings of the plugin {plugin}.",
+                "additionalProperties": False,
+                "properties": copy.deepcopy(dict(settings)),
+            }
+    elif name == "services":
         for service_name, service in sorted(plugins.services.items()):
             if service.is_fallback:
                 continue

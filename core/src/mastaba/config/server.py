@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -56,6 +57,7 @@ class ServerConfig:
         body_timeout: seconds that the body of a request may take to arrive.
         map_limits: limits for all maps of a process together.
         debug: whether responses and the log contain more details.
+        plugins: settings of plugins, by the name of the plugin.
         services, layers, styles, tile_matrix_sets: paths as configured.
     """
 
@@ -78,6 +80,7 @@ class ServerConfig:
     body_timeout: float = 30.0
     map_limits: MapLimits = field(default_factory=MapLimits)
     debug: bool = False
+    plugins: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     @property
     def worker_count(self) -> int:
@@ -150,4 +153,5 @@ def _server_config(document: dict[str, Any], file: str) -> ServerConfig:
             waiting=maps["waiting"],
         ),
         debug=document["debug"],
+        plugins=document.get("plugins", {}),
     )

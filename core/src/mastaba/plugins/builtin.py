@@ -3,49 +3,45 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from importlib.util import find_spec
 
-from mastaba import hookimpl
-
-if TYPE_CHECKING:
-    from mastaba.render.encoding.base import Encoder
-    from mastaba.services.base import Service
-    from mastaba.storage.base import Storage
+from mastaba import LazyClass, hookimpl
 
 
 @hookimpl
-def register_services() -> Iterable[type[Service]]:
-    from mastaba.services.health import HealthService
-    from mastaba.services.root import RootService
-
-    return [RootService, HealthService]
-
-
-@hookimpl
-def register_storages() -> Iterable[type[Storage]]:
-    from mastaba.storage.file import FileStorage
-
-    return [FileStorage]
-
-
-@hookimpl
-def register_encoders() -> Iterable[type[Encoder]]:
-    from mastaba.render.encoding import webp
-    from mastaba.render.encoding.asc import AscEncoder
-    from mastaba.render.encoding.bil import BilEncoder
-    from mastaba.render.encoding.geotiff import GeotiffEncoder
-    from mastaba.render.encoding.jpeg import JpegEncoder
-    from mastaba.render.encoding.png import PngEncoder
-    from mastaba.render.encoding.tiff import TiffEncoder
-
-    encoders: list[type[Encoder]] = [
-        PngEncoder,
-        JpegEncoder,
-        TiffEncoder,
-        GeotiffEncoder,
-        BilEncoder,
-        AscEncoder,
+def register_services() -> Iterable[LazyClass]:
+    return [
+        LazyClass("mastaba.services.root:RootService", name="root", default_root_path="/"),
+        LazyClass(
+            "mastaba.services.health:HealthService",
+            name="health",
+            default_root_path="/healthcheck",
+        ),
     ]
-    if webp.is_available():
-        encoders.append(webp.WebpEncoder)
+
+
+@hookimpl
+def register_storages() -> Iterable[LazyClass]:
+    return [LazyClass("mastaba.storage.file:FileStorage", name="file")]
+
+
+@hookimpl
+def register_encoders() -> Iterable[LazyClass]:
+    encoders = [
+        _encoder("png:PngEncoder", "image/png", "png"),
+        _encoder("jpeg:JpegEncoder", "image/jpeg", "jpg"),
+        _encoder("tiff:TiffEncoder", "image/tiff", "tif"),
+        _encoder("geotiff:GeotiffEncoder", "image/geotiff", "tif"),
+        _encoder("bil:BilEncoder", "image/x-bil;bits=32", "bil"),
+        _encoder("asc:AscEncoder", "text/asc", "asc"),
+    ]
+    # Pillow may have been built without WebP.
+    if find_spec("PIL._webp") is not None:
+        encoders.append(_encoder("webp:WebpEncoder", "image/webp", "webp"))
     return encoders
+
+
+def _encoder(place: str, media_type: str, extension: str) -> LazyClass:
+    name = place.partition(":")[0]
+    reference = f"mastaba.render.encoding.{place}"
+    return LazyClass(reference, media_type=media_type, name=name, extension=extension)

@@ -4,9 +4,9 @@ A plugin is a distribution with an entry point in the group ``mastaba`` that nam
 package. Functions in it that are decorated with `mastaba.hookimpl` implement the hooks below. The
 core registers its own features through the same hooks.
 
-Hooks run once at start, never during a request. They return *classes*; the core reads their
-``name``, validates their settings and creates the instances. It is an error if two plugins provide
-the same name, or if a function marked ``hookimpl`` does not have the name of a hook.
+Hooks run at start, never during a request. They return *classes*, or `mastaba.LazyClass`
+references to them; the core creates the instances. `mastaba.plugins.checks` contains the rules for
+what they return. A plugin that breaks one is left out, and reported.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from argparse import ArgumentParser, _SubParsersAction
     from wsgiref.types import WSGIApplication
 
+    from mastaba import LazyClass
     from mastaba.render.encoding.base import Encoder
     from mastaba.services.base import Service, Site
     from mastaba.storage.base import Storage
@@ -30,8 +31,8 @@ hookspec = pluggy.HookspecMarker("mastaba")
 
 
 @hookspec
-def register_services() -> Iterable[type[Service]]:  # type: ignore[empty-body]
-    """Provide protocol services, such as WMTS.
+def register_services() -> Iterable[type[Service] | LazyClass]:  # type: ignore[empty-body]
+    """Provide protocol services.
 
     ``Service.name`` is the service's key in services.json and its default root path. The
     service is active only if its section there contains ``"enabled": true``.
@@ -42,11 +43,13 @@ def register_services() -> Iterable[type[Service]]:  # type: ignore[empty-body]
 
 
 @hookspec
-def register_encoders() -> Iterable[type[Encoder]]:  # type: ignore[empty-body]
+def register_encoders() -> Iterable[type[Encoder] | LazyClass]:  # type: ignore[empty-body]
     """Provide encoders, which encode pixels in one media type.
 
     Returns:
-        Subclasses of `mastaba.render.encoding.Encoder`; their ``media_type`` must be unique.
+        Subclasses of `mastaba.render.encoding.Encoder`. No two encoders have the same
+        ``media_type`` or ``name``, and encoders with the same ``extension`` come from the same
+        plugin.
     """
 
 
@@ -69,10 +72,10 @@ def wsgi_middleware(site: Site) -> Callable[[WSGIApplication], WSGIApplication] 
 
 
 @hookspec
-def register_storages() -> Iterable[type[Storage]]:  # type: ignore[empty-body]
+def register_storages() -> Iterable[type[Storage] | LazyClass]:  # type: ignore[empty-body]
     """Provide storage drivers.
 
-    ``Storage.name`` is the prefix of paths (``s3`` for ``s3://…``) and, in upper case, the
+    ``Storage.name`` is the prefix of paths (``x`` for ``x://…``) and, in upper case, the
     ``storage.type`` of pyramid levels.
 
     Returns:
@@ -89,7 +92,7 @@ def register_commands(subparsers: _SubParsersAction[ArgumentParser]) -> None:
 
     Each parser calls ``set_defaults(run=function)``; the function takes the parsed arguments
     (an ``argparse.Namespace``) and returns the exit status. Their attribute ``plugins`` contains
-    the loaded plugins.
+    the loaded plugins. The hook may be called again, with another parser.
 
     Args:
         subparsers: subparsers of the ``mastaba`` command; call its ``add_parser``.

@@ -1,38 +1,65 @@
-"""Finding, loading and listing plugins."""
+"""The plugins of a process: loaded and checked once, at start."""
 
 from __future__ import annotations
 
-import argparse
-import importlib.metadata
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import functools
+import inspect
+import itertools
+import time
+import warnings
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
 import pluggy
 
+from mastaba import LazyClass, __version__
+from mastaba.environment import Environment
 from mastaba.errors import PluginConflictError, PluginError, PluginLoadError
-from mastaba.plugins import builtin, hookspecs
+from mastaba.plugins import builtin, calls, hookspecs
+from mastaba.plugins.calls import Watch, WrongResultError
+from mastaba.plugins.checks import (
+    ENCODERS,
+    PLUGIN_NAME,
+    SERVICES,
+    STORAGES,
+    Kind,
+    attributes_of,
+    check_command,
+    checked_list,
+    checked_wrapper,
+    invalid_schema,
+    load_class,
+    unique_values,
+)
+from mastaba.plugins.discovery import Source, given, in_directory, installed, unmet_requirement
 from mastaba.plugins.registry import Registry
-from mastaba.render.encoding.base import Encoder
-from mastaba.services.base import Service
-from mastaba.storage.base import Storage
 
-ENTRY_POINT_GROUP = "mastaba"
-BUILT_IN = "core"
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, _SubParsersAction
+
+    from mastaba.render.encoding.base import Encoder
+    from mastaba.services.base import Service
+    from mastaba.storage.base import Storage
+
+CORE: Final = "core"
+_CORE_SOURCE: Final = Source(CORE, "mastaba", __version__, "the core", lambda: builtin)
+_IMPORT_LATER: Final = "import libraries on first use"
 
 
 @dataclass(frozen=True, slots=True)
 class PluginInfo:
-    """One installed plugin.
+    """One plugin, as ``mastaba plugins`` shows it.
 
     Attributes:
-        name: name of the entry point.
-        distribution: distribution that contains the plugin.
-        version: version of the distribution.
+        name: name of the plugin.
+        distribution: distribution or file that contains it.
+        version: version of the distribution; empty if there is none.
         provides: features, such as ``service wmts``.
         blocked: whether the operator has blocked the plugin.
-        error: why the plugin could not be loaded, or None.
+        error: why the plugin cannot be used, and what to do; None if it can.
+        warnings: what its author should improve.
     """
 
     name: str
@@ -41,212 +68,425 @@ class PluginInfo:
     provides: tuple[str, ...] = ()
     blocked: bool = False
     error: str | None = None
+    warnings: tuple[str, ...] = ()
+
+
+class _UnusableError(Exception):
+    """A plugin cannot be used; the message continues "the plugin 'x' …"."""
+
+    def __init__(self, plugin: str, reason: str, error: type[PluginError] = PluginLoadError):
+        super().__init__(reason)
+        self.plugin = plugin
+        self.error = error
 
 
 class Plugins:
     """Everything that the core and the installed plugins provide.
 
+    A plugin with a problem is left out completely, and the others are checked without it. So all
+    problems are found at once.
+
     Args:
-        blocked: names of entry points that must not be loaded.
+        blocked: names of plugins that must not be loaded; None for those in
+            ``MASTABA_BLOCKED_PLUGINS``.
         extra: additional plugins by name, for tests and embedding.
-        autoload: whether the entry points of installed distributions are loaded.
+        autoload: whether installed plugins are loaded.
+        directory: directory of plugins that consist of one file; None for the one in
+            ``MASTABA_PLUGINS_DIR``, if any.
+        tolerant: whether problems are only recorded, in `problems`.
 
     Raises:
-        PluginLoadError: a plugin cannot be imported, or implements an unknown hook.
+        PluginLoadError: a plugin cannot be used; the message contains all problems.
         PluginConflictError: two plugins provide the same name.
     """
 
     def __init__(
         self,
-        blocked: Iterable[str] = (),
-        extra: dict[str, object] | None = None,
+        blocked: Iterable[str] | None = None,
+        extra: Mapping[str, object] | None = None,
         *,
         autoload: bool = True,
+        directory: str | None = None,
+        tolerant: bool = False,
     ) -> None:
-        self.blocked = frozenset(blocked)
+        environment = Environment()
+        if blocked is None:
+            blocked = environment.items("BLOCKED_PLUGINS") if autoload else ()
+        blocked = list(blocked)
+        self.blocked = frozenset(blocked) - {CORE}
+        self._tolerant = tolerant
+        self._general: list[PluginError] = []
+        self._failed: dict[str, PluginError] = {}
+        self._warnings: defaultdict[str, list[str]] = defaultdict(list)
+        self._commands: defaultdict[str, list[str]] = defaultdict(list)
+        self._offered: list[tuple[Any, str]] = []
+        self._watch = Watch(self._note_slow_hook)
         self._manager = pluggy.PluginManager("mastaba")
         self._manager.add_hookspecs(hookspecs)
-        self._register(BUILT_IN, builtin)
-        self._entry_points = _installed() if autoload else {}
-        for name, entry_point in self._entry_points.items():
-            if name not in self.blocked:
-                self._register(name, _load(entry_point))
-        for name, plugin in (extra or {}).items():
-            if name not in self.blocked:
-                self._register(name, plugin)
+        self._sources: dict[str, Source] = {}
+        if autoload:
+            self._add_sources(installed())
+            directory = directory or environment.text("PLUGINS_DIR")
+            if directory:
+                self._add_directory(directory)
+        self._add_sources(given(name, plugin) for name, plugin in (extra or {}).items())
+        self._sources = dict(sorted(self._sources.items()))
+        self._check_blocked(blocked)
+        # pluggy calls those first that are registered last: the core, then by name.
+        for source in reversed(self._sources.values()):
+            if source.name not in self.blocked:
+                self._attempt(source)
+        self._register(_CORE_SOURCE)
+        self._provide_all()
+        self._require_no_problem()
 
-        self.services: Registry[type[Service]] = self._registry(
-            "service", "register_services", Service, "name", "title"
-        )
-        self.storages: Registry[type[Storage]] = self._registry(
-            "storage driver", "register_storages", Storage, "name", "container_field"
-        )
-        self.encoders: Registry[type[Encoder]] = self._registry(
-            "encoder", "register_encoders", Encoder, "media_type", "name", "extension"
-        )
+    @property
+    def problems(self) -> list[str]:
+        """Everything that prevents the use of a plugin, with its remedy."""
+        failed = [self._failed[name] for name in sorted(self._failed)]
+        return [str(error) for error in (*self._general, *failed)]
 
-    def register_commands(self, subparsers: Any) -> None:
+    @property
+    def warnings(self) -> list[str]:
+        """What the authors of plugins should improve."""
+        return [
+            f"{self._source(name)} {text}"
+            for name, texts in sorted(self._warnings.items())
+            for text in texts
+        ]
+
+    @property
+    def settings_schemas(self) -> dict[str, Mapping[str, Any]]:
+        """JSON schemas of the settings of plugins in server.json, by plugin and setting."""
+        return {
+            name: schema
+            for name, plugin in sorted(self._manager.list_name_plugin())
+            if (schema := getattr(plugin, "settings_schema", None))
+        }
+
+    def add_commands(
+        self, parser: ArgumentParser, subparsers: _SubParsersAction[ArgumentParser]
+    ) -> bool:
         """Let every plugin add its commands.
 
+        Returns:
+            False if a plugin has failed and is left out; call again, with new parsers.
+
         Raises:
-            PluginLoadError: a plugin fails, for example because the command already exists.
+            PluginLoadError: a plugin has failed, and problems are not only recorded.
         """
-        for _ in self._call_each("register_commands", subparsers=subparsers):
-            pass
+        self._commands.clear()
+        known = set(subparsers.choices)
+
+        def check(plugin: str, result: object) -> object:
+            for name in [name for name in subparsers.choices if name not in known]:
+                check_command(name, subparsers.choices[name], known)
+                self._commands[plugin].append(name)
+                known.add(name)
+            # Shows now what argparse would find wrong only when help is printed.
+            parser.format_help()
+            return result
+
+        self._check_commands = check
+        try:
+            self._call("register_commands", subparsers=subparsers)
+        except _UnusableError as error:
+            self._leave_out(error)
+            self._provide_all()
+            self._require_no_problem()
+            return False
+        return True
 
     def middleware(self, site: Any) -> list[Callable[[Any], Any]]:
         """Return the WSGI wrappers of all plugins, the outermost first.
 
         Raises:
-            PluginLoadError: a plugin fails to create its wrapper.
+            PluginLoadError: a plugin fails to create its wrapper, now or when it is called.
         """
-        return [wrapper for _, wrapper in self._call_each("wsgi_middleware", site=site) if wrapper]
+        try:
+            results = self._call("wsgi_middleware", site=site)
+        except _UnusableError as error:
+            raise self._error(error) from error.__cause__
+        return [self._guarded(plugin, wrapper) for plugin, wrapper in results]
+
+    def load_all(self) -> list[str]:
+        """Import all classes; return the problems of those that cannot be used."""
+        problems = []
+        for registry in (self.services, self.storages, self.encoders):
+            for name in registry:
+                try:
+                    registry[name]
+                except PluginError as error:
+                    problems.append(str(error))
+        return problems
 
     def listing(self) -> list[PluginInfo]:
-        """Return the core and all installed plugins, including blocked ones, by name."""
-        infos = [self._info(BUILT_IN, "mastaba")]
-        for name, entry_point in self._entry_points.items():
-            distribution = entry_point.dist.name if entry_point.dist else "?"
-            infos.append(self._info(name, distribution, entry_point.dist))
-        return infos
+        """Return the core and all plugins, including blocked and broken ones, by name."""
+        return [self._info(source) for source in (_CORE_SOURCE, *self._sources.values())]
 
-    def _info(
-        self, name: str, distribution: str, found: importlib.metadata.Distribution | None = None
-    ) -> PluginInfo:
-        version = found.version if found else importlib.metadata.version(distribution)
-        if name in self.blocked:
-            return PluginInfo(name, distribution, version, blocked=True)
+    def _info(self, source: Source) -> PluginInfo:
+        name = source.name
         provides = [
             f"{registry.kind} {item}"
             for registry in (self.services, self.storages, self.encoders)
             for item in registry.provided_by(name)
         ]
-        for hook, word in (("register_commands", "commands"), ("wsgi_middleware", "middleware")):
-            if name in self._implementers(hook):
-                provides.append(word)
-        return PluginInfo(name, distribution, version, tuple(provides))
+        provides += [f"command {command}" for command in self._commands[name]]
+        if any(
+            one.plugin_name == name for one in self._manager.hook.wsgi_middleware.get_hookimpls()
+        ):
+            provides.append("middleware")
+        error = self._failed.get(name)
+        return PluginInfo(
+            name,
+            source.distribution,
+            source.version,
+            tuple(provides),
+            name in self.blocked,
+            None if error is None else str(error),
+            tuple(self._warnings[name]),
+        )
 
-    def _register(self, name: str, plugin: object) -> None:
+    # ---------------------------------------------------------------- loading
+
+    def _add_sources(self, sources: Iterable[Source]) -> None:
+        spellings = {name.casefold(): name for name in (CORE, *self._sources)}
+        for source in sources:
+            other = spellings.setdefault(source.name.casefold(), source.name)
+            first = self._sources.get(other, _CORE_SOURCE if other == CORE else None)
+            if first is None:
+                self._sources[source.name] = source
+            # A distribution may be found twice, on two paths.
+            elif (source.name, source.place) != (first.name, first.place):
+                text = (
+                    f"duplicate plugin name {source.name!r}: {first.place} from "
+                    f"{first.distribution} and {source.place} from {source.distribution}; "
+                    "uninstall one of them"
+                )
+                self._general.append(PluginConflictError(text))
+
+    def _add_directory(self, directory: str) -> None:
         try:
-            self._manager.register(plugin, name)
+            self._add_sources(in_directory(directory))
+        except OSError as error:
+            text = (
+                f"cannot read the directory of plugins {directory!r}: {error.strerror}; correct "
+                "--plugins or MASTABA_PLUGINS_DIR"
+            )
+            self._general.append(PluginLoadError(text))
+
+    def _check_blocked(self, blocked: Iterable[str]) -> None:
+        for name in sorted(set(blocked) - self._sources.keys()):
+            known = ", ".join(sorted(self._sources)) or "none"
+            reason = f"no plugin has this name (installed: {known})"
+            if name == CORE:
+                reason = "the core cannot be blocked, only plugins"
+            text = f"cannot block {name!r}: {reason}; correct --block or MASTABA_BLOCKED_PLUGINS"
+            self._general.append(PluginLoadError(text))
+
+    def _attempt(self, source: Source) -> None:
+        try:
+            self._register(source)
+        except _UnusableError as error:
+            self._leave_out(error)
+        except Exception as error:  # noqa: BLE001 - pluggy reads any attribute of any object
+            reason = f"cannot be registered: {type(error).__name__}: {error}"
+            self._leave_out(_UnusableError(source.name, reason))
+
+    def _register(self, source: Source) -> None:
+        """Import, check and register one plugin.
+
+        Raises:
+            _UnusableError: it cannot be used.
+        """
+        name = source.name
+        if PLUGIN_NAME.fullmatch(name) is None:
+            raise _UnusableError(name, "has an invalid name; use letters, digits and . _ -")
+        reason = unmet_requirement(source.requires)
+        if reason is not None:
+            raise _UnusableError(name, f"does not fit: {reason}; install a version that fits")
+        begin = time.perf_counter()
+        try:
+            plugin = source.load()
+        except (Exception, SystemExit) as error:
+            reason = f"cannot be imported from {source.place}: {type(error).__name__}: {error}"
+            raise _UnusableError(name, reason) from error
+        seconds = time.perf_counter() - begin
+        if seconds > calls.SLOW:
+            self._warnings[name].append(f"takes {seconds:.1f} s to import; {_IMPORT_LATER}")
+        if isinstance(plugin, type) or inspect.isroutine(plugin) or not hasattr(plugin, "__dict__"):
+            reason = f"is {plugin!r}, but must be a module, or an object whose methods are hooks"
+            raise _UnusableError(name, reason)
+        other = self._manager.get_name(plugin)
+        if other is not None:
+            reason = f"is also the plugin {other!r}; remove one of the two entry points"
+            raise _UnusableError(name, reason)
+        reason = invalid_schema(getattr(plugin, "settings_schema", {}))
+        if reason is not None:
+            raise _UnusableError(name, f"defines settings_schema, which {reason}")
+        self._register_hooks(name, plugin)
+
+    def _register_hooks(self, name: str, plugin: object) -> None:
+        for hook in hookspecs.hook_names():
+            marked = self._manager.parse_hookimpl_opts(plugin, hook) is not None
+            if not marked and callable(getattr(plugin, hook, None)):
+                raise _UnusableError(name, f"defines {hook} without @mastaba.hookimpl; add it")
+        try:
+            with warnings.catch_warnings(record=True) as deprecated:
+                warnings.simplefilter("always")
+                self._manager.register(plugin, name)
             # Checked after each plugin, so that the message can name it.
             self._manager.check_pending()
         except (ValueError, pluggy.PluginValidationError) as error:
-            raise PluginLoadError(f"the plugin {name!r} cannot be used: {error}") from error
+            reason = ": ".join(str(error).strip().splitlines())
+            raise _UnusableError(name, f"cannot be registered: {reason}") from error
+        if name != CORE:
+            self._warnings[name] += [str(warning.message) for warning in deprecated]
+        callers = self._manager.get_hookcallers(plugin) or []
+        if not callers:
+            self._warnings[name].append("implements no hook; mark its hooks with @mastaba.hookimpl")
+        for caller in callers:
+            for implementation in caller.get_hookimpls():
+                if implementation.plugin_name == name:
+                    self._watch.add(caller.name, implementation, self._checked)
 
-    def _implementers(self, hook: str) -> list[str]:
-        """Return the names of the plugins that implement a hook, the core first."""
-        found = getattr(self._manager.hook, hook).get_hookimpls()
-        return sorted(
-            {implementation.plugin_name for implementation in found},
-            key=lambda name: (name != BUILT_IN, name),
-        )
+    def _note_slow_hook(self, plugin: str, hook: str, seconds: float) -> None:
+        self._warnings[plugin].append(f"takes {seconds:.1f} s in {hook}; {_IMPORT_LATER}")
 
-    def _call_each(self, hook: str, **arguments: Any) -> Iterator[tuple[str, Any]]:
-        """Yield the name and the result of each plugin that implements a hook.
+    # ---------------------------------------------------------------- what hooks return
+
+    def _checked(self, hook: str, plugin: str, result: Any) -> Any:
+        """Return the result of a hook that a plugin implements, checked.
 
         Raises:
-            PluginLoadError: a plugin fails; the message names it.
+            WrongResultError: it cannot be used.
         """
-        for name in self._implementers(hook):
-            others = [plugin for other, plugin in self._manager.list_name_plugin() if other != name]
-            call = self._manager.subset_hook_caller(hook, others)
-            try:
-                results = call(**arguments)
-            except Exception as error:
-                raise PluginLoadError(
-                    f"the plugin {name!r} fails in {hook}: {type(error).__name__}: {error}"
-                ) from error
-            for result in results:
-                yield name, result
+        if hook == "register_commands":
+            return self._check_commands(plugin, result)
+        if hook == "wsgi_middleware":
+            result = checked_wrapper(result)
+            self._offered.append((result, plugin))
+            return result
+        result = checked_list(hook, result)
+        self._offered += [(item, plugin) for item in result]
+        return result
 
-    def _registry(self, kind: str, hook: str, base: type, *attributes: str) -> Registry[Any]:
-        """Return the classes that plugins provide, by the value of their first attribute.
+    def _call(self, hook: str, **arguments: Any) -> list[tuple[str, Any]]:
+        """Call a hook; return the plugin and the result of each implementation, in order.
 
-        Args:
-            kind: kind of the classes, for messages.
-            hook: name of the hook.
-            base: required base class.
-            attributes: names of required class attributes.
+        Raises:
+            _UnusableError: a plugin fails.
         """
-        items: list[tuple[str, Any, str]] = []
-        for plugin, result in self._call_each(hook):
-            try:
-                found = list(result)
-            except Exception as error:
-                raise PluginLoadError(
-                    f"the plugin {plugin!r} fails in {hook}: {type(error).__name__}: {error}"
-                ) from error
-            for item in found:
-                if not (isinstance(item, type) and issubclass(item, base)):
-                    raise PluginLoadError(
-                        f"the plugin {plugin!r} returns {item!r} from {hook}, "
-                        f"which is not a subclass of {base.__name__}"
-                    )
-                missing = [name for name in attributes if not hasattr(item, name)]
-                if missing:
-                    raise PluginLoadError(
-                        f"the plugin {plugin!r} returns the class {item.__name__} from {hook}, "
-                        f"which does not define {', '.join(missing)}"
-                    )
-                items.append((getattr(item, attributes[0]), item, plugin))
-        return Registry(kind, items)
-
-
-def diagnose(blocked: Sequence[str] = ()) -> list[PluginInfo]:
-    """Return the listing of installed plugins, some of which may be broken.
-
-    A plugin that cannot be loaded is listed with its error. Conflicts are found by loading the
-    plugins one by one.
-
-    Raises:
-        PluginConflictError: two distributions have entry points with the same name.
-    """
-    broken: dict[str, str] = {}
-    names = [name for name in _installed() if name not in blocked]
-    excluded = [*blocked, *names]
-    plugins = Plugins(excluded)
-    for name in names:
-        excluded.remove(name)
+        caller = getattr(self._manager.hook, hook)
+        wrappers = [one for one in caller.get_hookimpls() if one.wrapper or one.hookwrapper]
+        # What no plugin has offered comes from a wrapper.
+        outer = wrappers[-1].plugin_name if wrappers else CORE
+        self._offered.clear()
         try:
-            plugins = Plugins(excluded)
-            plugins.register_commands(argparse.ArgumentParser().add_subparsers())
-        except PluginError as error:
-            broken[name] = str(error)
-            excluded.append(name)
-    infos = []
-    for info in plugins.listing():
-        if info.name in broken:
-            info = PluginInfo(info.name, info.distribution, info.version, error=broken[info.name])
-        infos.append(info)
-    return infos
+            results = caller(**arguments)
+            if not isinstance(results, list):
+                raise WrongResultError(
+                    f"returns {results!r} from its wrapper of {hook}, not a list"
+                )
+            if hook == "register_commands":
+                return []
+            if hook == "wsgi_middleware":
+                return [(self._owner(one, outer), checked_wrapper(one)) for one in results if one]
+            items = itertools.chain.from_iterable(checked_list(hook, one) for one in results)
+            return [(self._owner(item, outer), item) for item in items]
+        except (Exception, SystemExit) as error:
+            plugin = self._watch.culprit(error) or outer
+            if plugin == CORE:
+                raise
+            reason = str(error)
+            if not isinstance(error, WrongResultError):
+                reason = f"fails in {hook}: {type(error).__name__}: {error}"
+            raise _UnusableError(plugin, reason) from error
+        finally:
+            self._watch.forget()
 
+    def _owner(self, item: object, outer: str) -> str:
+        for position, (offered, plugin) in enumerate(self._offered):
+            if offered is item:
+                del self._offered[position]
+                return plugin
+        return outer
 
-def _installed() -> dict[str, importlib.metadata.EntryPoint]:
-    found: dict[str, importlib.metadata.EntryPoint] = {}
-    for entry_point in sorted(importlib.metadata.entry_points(group=ENTRY_POINT_GROUP)):
-        other = found.get(entry_point.name)
-        if other is not None and other.value != entry_point.value:
-            raise PluginConflictError(
-                f"duplicate plugin name {entry_point.name!r}: "
-                f"{_described(other)} and {_described(entry_point)}"
-            )
-        found[entry_point.name] = entry_point
-    return found
+    def _provide_all(self) -> None:
+        """Fill the registries; leave out the plugins that prevent it."""
+        while True:
+            try:
+                self.services: Registry[type[Service]] = self._registry(SERVICES)
+                self.storages: Registry[type[Storage]] = self._registry(STORAGES)
+                self.encoders: Registry[type[Encoder]] = self._registry(ENCODERS)
+            except _UnusableError as error:
+                self._leave_out(error)
+            else:
+                return
 
+    def _registry(self, kind: Kind) -> Registry[Any]:
+        taken: dict[tuple[str, str], str] = {}
+        items = []
+        declared: dict[str, Mapping[str, Any]] = {}
+        for plugin, item in self._call(kind.hook):
+            try:
+                attributes = attributes_of(kind, item)
+            except WrongResultError as error:
+                raise _UnusableError(plugin, str(error)) from error
+            for label, value, may_repeat in unique_values(kind, attributes):
+                other = taken.get((label, value.casefold()))
+                if other is not None and not (may_repeat and other == plugin):
+                    # The core comes first, unless a plugin asks to be called before it.
+                    culprit = other if plugin == CORE else plugin
+                    reason = (
+                        f"cannot be used: duplicate {label} {value!r}, provided by {other} and "
+                        f"{plugin}"
+                    )
+                    raise _UnusableError(culprit, reason, PluginConflictError)
+                taken[label, value.casefold()] = plugin
+            key = attributes[kind.identifying[0]]
+            items.append((key, item, plugin))
+            declared[key] = attributes
+        return Registry(kind.word, items, functools.partial(self._load, kind), declared)
 
-def _described(entry_point: importlib.metadata.EntryPoint) -> str:
-    distribution = f" from {entry_point.dist.name}" if entry_point.dist else ""
-    return f"{entry_point.value}{distribution}"
+    def _load(self, kind: Kind, item: LazyClass, plugin: str) -> Any:
+        try:
+            return load_class(kind, item)
+        except WrongResultError as error:
+            raise self._error(_UnusableError(plugin, str(error))) from error.__cause__
 
+    def _guarded(self, plugin: str, wrapper: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        def wrap(application: Any) -> Any:
+            try:
+                wrapped = wrapper(application)
+            except (Exception, SystemExit) as error:
+                reason = f"fails in its middleware: {type(error).__name__}: {error}"
+                raise self._error(_UnusableError(plugin, reason)) from error
+            if not callable(wrapped):
+                reason = (
+                    f"has a middleware that returns {wrapped!r}; return the wrapped application"
+                )
+                raise self._error(_UnusableError(plugin, reason))
+            return wrapped
 
-def _load(entry_point: importlib.metadata.EntryPoint) -> ModuleType:
-    distribution = f" from {entry_point.dist.name}" if entry_point.dist else ""
-    try:
-        plugin: ModuleType = entry_point.load()
-    except (Exception, SystemExit) as error:
-        raise PluginLoadError(
-            f"the plugin {entry_point.name!r}{distribution} cannot be imported "
-            f"({entry_point.value}): {type(error).__name__}: {error}"
-        ) from error
-    return plugin
+        return wrap
+
+    # ---------------------------------------------------------------- problems
+
+    def _source(self, name: str) -> Source:
+        return self._sources.get(name, _CORE_SOURCE)
+
+    def _error(self, error: _UnusableError) -> PluginError:
+        source = self._source(error.plugin)
+        remedy = "" if source is _CORE_SOURCE else f". To start without it: --block {source.name}"
+        return error.error(f"{source} {error}{remedy}")
+
+    def _leave_out(self, error: _UnusableError) -> None:
+        if self._manager.has_plugin(error.plugin):
+            self._manager.unregister(name=error.plugin)
+        self._failed[error.plugin] = self._error(error)
+
+    def _require_no_problem(self) -> None:
+        errors = [*self._general, *self._failed.values()]
+        if errors and not self._tolerant:
+            raise type(errors[0])("; ".join(self.problems))

@@ -68,6 +68,8 @@ def open_site(
         debug=server.debug,
         access=server.logger.access,
         request_timeout=server.request_timeout,
+        plugin_settings=server.plugins,
+        encoder_settings=plugins.encoders.settings(server.plugins),
     )
     site.open_services()
     return site

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from mastaba.storage.base import Storage
     from mastaba.web.request import Request
     from mastaba.web.response import Response
+
+logger = logging.getLogger("mastaba")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +68,9 @@ class Service(ABC):
     always_on: ClassVar[bool] = False
     """Whether the service answers even if services are turned off (services-config.md 1)."""
 
+    precedence: ClassVar[int] = 100
+    """Of services with the same root path, the one with the lowest number answers."""
+
     is_fallback: ClassVar[bool] = False
     """Whether it is enabled without a section in services.json. It then answers only at
     `fallback_paths`, and only if no other service does."""
@@ -83,6 +89,9 @@ class Service(ABC):
 
     settings_schema: ClassVar[Mapping[str, Any]] = {}
     """JSON Schema ``properties`` of the settings that only this service has."""
+
+    operations: ClassVar[tuple[str, ...]] = ()
+    """Names that it gives to `Request.name_operation`, for metrics; lower-case words."""
 
     allowed_methods: ClassVar[tuple[str, ...]] = ("GET",)
     """Supported methods; the core handles HEAD and OPTIONS."""
@@ -121,12 +130,28 @@ class Service(ABC):
         """
         return None
 
+    def after_fork(self) -> None:  # noqa: B027 - most services need no connections or threads
+        """Open what a process needs for itself, such as connections and threads.
+
+        Called in each process that answers requests, before its first request.
+        """
+
+    def close(self) -> None:  # noqa: B027
+        """Release what `after_fork` has opened. Called after the last request of a process.
+
+        After an administrative change, a new instance takes over. The old one is closed when its
+        last request must be finished, `Site.request_timeout` seconds later.
+        """
+
     def root_entry(self) -> RootEntry | None:
         """Return the entry of this service in the list at ``/``; None if it is not listed."""
         return None
 
     def page_uri(self) -> str | None:
-        """Return the address to which browsers are led from ``/``, or None."""
+        """Return the address of its pages for browsers, or None.
+
+        The list at ``/`` and the pages of other services link to it.
+        """
         return None
 
     def published_layers(self) -> list[Layer]:
@@ -157,6 +182,43 @@ class Installed(Protocol):
         """Return the WSGI wrappers, the outermost first."""
 
 
+class _Encoders(Mapping[str, "Encoder"]):
+    """Encoders by media type in lower case, created on first use: few servers need all.
+
+    Args:
+        classes: by media type.
+        settings: those of the plugin of each encoder, by media type.
+    """
+
+    def __init__(
+        self,
+        classes: Mapping[str, type[Encoder]],
+        settings: Mapping[str, Mapping[str, Any]],
+    ) -> None:
+        self._classes = classes
+        self._settings = settings
+        self._names = {name.lower(): name for name in classes}
+        self._created: dict[str, Encoder] = {}
+
+    def __getitem__(self, media_type: str) -> Encoder:
+        encoder = self._created.get(media_type)
+        if encoder is None:
+            name = self._names[media_type]
+            encoder = self._classes[name]()
+            encoder.settings = self._settings.get(name, {})
+            encoder = self._created.setdefault(media_type, encoder)
+        return encoder
+
+    def __contains__(self, media_type: object) -> bool:
+        return media_type in self._names
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+
 def _unchangeable(_change: Change) -> None:
     raise ChangeRefusedError("unavailable", "this server cannot be changed")
 
@@ -170,6 +232,9 @@ class Site:
         plugins: what is installed.
         services: enabled services by name, filled when the site is built.
         encoders: by media type in lower case.
+        plugin_settings: settings of plugins in server.json, by plugin.
+        encoder_settings: those of the plugin of each encoder, by media type.
+        is_serving: whether this process answers requests with it.
         scoreboard: state of every worker.
         started: Unix seconds of start or last reload.
         main_pid: process that supervises the workers.
@@ -194,7 +259,10 @@ class Site:
     access: str = "off"
     request_timeout: float = 300.0
     services: dict[str, Service] = field(default_factory=dict)
-    encoders: dict[str, Encoder] = field(default_factory=dict)
+    encoders: Mapping[str, Encoder] = field(default_factory=dict)
+    plugin_settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    encoder_settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    is_serving: bool = False
 
     def changed(self, catalogue: Catalogue) -> Site:
         """Return the site with a changed catalogue, ready to serve.
@@ -208,6 +276,8 @@ class Site:
         if "renderer" in vars(self):
             site.renderer = self.renderer.of(catalogue)
         site.open_services()
+        if self.is_serving:
+            site.start_services()
         return site
 
     @property
@@ -223,12 +293,12 @@ class Site:
         return Renderer(self.catalogue)
 
     def open_services(self) -> None:
-        """Create the encoders, and the services that services.json enables.
+        """Create the services that services.json enables.
 
         Raises:
             MastabaError: a service cannot be opened.
         """
-        self.encoders = {name.lower(): encoder() for name, encoder in self.plugins.encoders.items()}
+        self.encoders = _Encoders(self.plugins.encoders, self.encoder_settings)
         for name, settings in self.catalogue.services.items():
             try:
                 self.services[name] = self.plugins.services[name](settings, self)
@@ -238,3 +308,26 @@ class Site:
                 raise PluginError(
                     f"the service {name!r} cannot be opened: {type(error).__name__}: {error}"
                 ) from error
+
+    def start_services(self) -> None:
+        """Prepare the services in a process that answers requests now.
+
+        Raises:
+            PluginError: a service fails.
+        """
+        self.is_serving = True
+        for name, service in self.services.items():
+            try:
+                service.after_fork()
+            except Exception as error:
+                raise PluginError(
+                    f"the service {name!r} fails in after_fork: {type(error).__name__}: {error}"
+                ) from error
+
+    def close_services(self) -> None:
+        """Close the services, in a process that answers no more requests with them."""
+        for name, service in self.services.items():
+            try:
+                service.close()
+            except Exception:
+                logger.exception("the service %r cannot be closed", name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Mapping
+from typing import Any
 
 from mastaba.environment import Environment
 from mastaba.errors import ObjectNotFoundError, UnknownPluginError
@@ -20,14 +21,21 @@ class StoragePool:
     Args:
         drivers: driver classes by name.
         environment: variables with the addresses and credentials for drivers.
+        settings: settings of each driver in server.json, by the name of the driver.
 
     Attributes:
         measured: counts of reads; None if reads are not counted.
     """
 
-    def __init__(self, drivers: Mapping[str, type[Storage]], environment: Environment) -> None:
+    def __init__(
+        self,
+        drivers: Mapping[str, type[Storage]],
+        environment: Environment,
+        settings: Mapping[str, Mapping[str, Any]] | None = None,
+    ) -> None:
         self._drivers = drivers
         self._environment = environment
+        self._settings = settings or {}
         self._policy = RetryPolicy.from_environment(environment)
         self._open: dict[tuple[str, str], Storage] = {}
         self.measured: StorageCounts | None = None
@@ -59,7 +67,8 @@ class StoragePool:
         if known is not None:
             return known
         # Without the lock, so that a store that does not answer does not block others.
-        storage = self.driver(name).open(container, self._environment)
+        environment = self._environment.with_settings(self._settings.get(name, {}))
+        storage = self.driver(name).open(container, environment)
         with self._lock:
             # A container may have several names, such as a bucket with and without cluster.
             for known in self._open.values():
@@ -99,7 +108,7 @@ class StoragePool:
             known = ", ".join(sorted(self._drivers))
             raise UnknownPluginError(
                 f"no storage driver {name!r} is installed (installed: {known}); "
-                f"it may come with the package mastaba-storage-{name}"
+                f"try pip install mastaba-storage-{name}"
             )
         return driver
 

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 @hookimpl
 def register_commands(subparsers: _SubParsersAction[ArgumentParser]) -> None:
     """Add ``check``, ``tile``, ``slab`` and ``convert-services``."""
-    from mastaba_doctor.commands import check, convert_services, slab, tile
+    from mastaba_doctor.commands import add_parsers
 
-    for command in (check, tile, slab, convert_services):
-        command.add_parser(subparsers)
+    add_parsers(subparsers)

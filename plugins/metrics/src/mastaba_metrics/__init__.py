@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from mastaba import hookimpl
+from mastaba import LazyClass, hookimpl
 
 if TYPE_CHECKING:
-    from mastaba.services.base import Service, Site
+    from mastaba.services.base import Site
 
 
 @hookimpl
-def register_services() -> Iterable[type[Service]]:
-    from mastaba_metrics.service import MetricsService
-
-    return [MetricsService]
+def register_services() -> Iterable[LazyClass]:
+    return [LazyClass("mastaba_metrics.service:MetricsService", name="metrics")]
 
 
 @hookimpl

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
-from mastaba import hookimpl
-
-if TYPE_CHECKING:
-    from mastaba.storage.base import Storage
+from mastaba import LazyClass, hookimpl
 
 
 @hookimpl
-def register_storages() -> Iterable[type[Storage]]:
-    from mastaba_storage_ceph.storage import CephStorage
-
-    return [CephStorage]
+def register_storages() -> Iterable[LazyClass]:
+    return [
+        LazyClass(
+            "mastaba_storage_ceph.storage:CephStorage", name="ceph", container_field="pool_name"
+        )
+    ]

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
-from mastaba import hookimpl
-
-if TYPE_CHECKING:
-    from mastaba.storage.base import Storage
+from mastaba import LazyClass, hookimpl
 
 
 @hookimpl
-def register_storages() -> Iterable[type[Storage]]:
-    from mastaba_storage_s3.storage import S3Storage
-
-    return [S3Storage]
+def register_storages() -> Iterable[LazyClass]:
+    return [
+        LazyClass("mastaba_storage_s3.storage:S3Storage", name="s3", container_field="bucket_name")
+    ]

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
-from mastaba import hookimpl
-
-if TYPE_CHECKING:
-    from mastaba.storage.base import Storage
+from mastaba import LazyClass, hookimpl
 
 
 @hookimpl
-def register_storages() -> Iterable[type[Storage]]:
-    from mastaba_storage_swift.storage import SwiftStorage
-
-    return [SwiftStorage]
+def register_storages() -> Iterable[LazyClass]:
+    return [
+        LazyClass(
+            "mastaba_storage_swift.storage:SwiftStorage",
+            name="swift",
+            container_field="container_name",
+        )
+    ]

@@ -7,16 +7,10 @@ Adds TileJSON 3.0.0 and descriptions for GDAL.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
-from mastaba import hookimpl
-
-if TYPE_CHECKING:
-    from mastaba.services.base import Service
+from mastaba import LazyClass, hookimpl
 
 
 @hookimpl
-def register_services() -> Iterable[type[Service]]:
-    from mastaba_tms.service import TileMapServer
-
-    return [TileMapServer]
+def register_services() -> Iterable[LazyClass]:
+    return [LazyClass("mastaba_tms.service:TileMapServer", name="tms")]

@@ -7,16 +7,10 @@ files are in this package.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
-from mastaba import hookimpl
-
-if TYPE_CHECKING:
-    from mastaba.services.base import Service
+from mastaba import LazyClass, hookimpl
 
 
 @hookimpl
-def register_services() -> Iterable[type[Service]]:
-    from mastaba_viewer.service import Viewer
-
-    return [Viewer]
+def register_services() -> Iterable[LazyClass]:
+    return [LazyClass("mastaba_viewer.service:Viewer", name="viewer")]

@@ -3,16 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
-from mastaba import hookimpl
-
-if TYPE_CHECKING:
-    from mastaba.services.base import Service
+from mastaba import LazyClass, hookimpl
 
 
 @hookimpl
-def register_services() -> Iterable[type[Service]]:
-    from mastaba_wmts.service import WMTSService
-
-    return [WMTSService]
+def register_services() -> Iterable[LazyClass]:
+    return [LazyClass("mastaba_wmts.service:WMTSService", name="wmts")]

@@ -6,13 +6,13 @@ from typing import ClassVar
 
 import pytest
 
-from mastaba.encoding.asc import AscEncoder
-from mastaba.encoding.bil import BilEncoder
-from mastaba.encoding.geotiff import GeotiffEncoder
-from mastaba.encoding.jpeg import JpegEncoder
-from mastaba.encoding.png import PngEncoder
-from mastaba.encoding.tiff import TiffEncoder
-from mastaba.encoding.webp import WebpEncoder, is_available
+from mastaba.render.encoding.asc import AscEncoder
+from mastaba.render.encoding.bil import BilEncoder
+from mastaba.render.encoding.geotiff import GeotiffEncoder
+from mastaba.render.encoding.jpeg import JpegEncoder
+from mastaba.render.encoding.png import PngEncoder
+from mastaba.render.encoding.tiff import TiffEncoder
+from mastaba.render.encoding.webp import WebpEncoder, is_available
 from mastaba_conformance.encoders import EncoderTests
 
 

@@ -6,6 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, ClassVar, Final
 
 import numpy as np
@@ -107,6 +108,9 @@ class Encoder(ABC):
 
     extension: ClassVar[str]
     """File extension, without dot."""
+
+    settings: Mapping[str, Any] = MappingProxyType({})
+    """Settings of its plugin in server.json, validated; set after the instance is created."""
 
     is_picture: ClassVar[bool] = True
     """Whether the format is meant for viewing: flattened onto a background, or transparent, where

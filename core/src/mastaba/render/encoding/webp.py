@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator, Mapping
-from importlib.util import find_spec
 from typing import Any, ClassVar, Final
 
 import numpy as np
@@ -19,11 +18,6 @@ _METHOD: Final = 2
 """Effort, 0 to 6: more takes much time and saves little."""
 _BYTES_OF_A_PIXEL: Final = 16
 """Held per pixel: our image, those of Pillow and the codec, and the result."""
-
-
-def is_available() -> bool:
-    """Return whether WebP can be written here."""
-    return find_spec("PIL._webp") is not None
 
 
 class WebpEncoder(Encoder):

@@ -7,10 +7,9 @@ import os
 import sys
 import time
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from mastaba.catalogue import Catalogue
-from mastaba.commands.main import add_server_json
 from mastaba.commands.output import USAGE, print_json
 from mastaba.config.faults import Faults
 from mastaba.config.load import load_catalogue
@@ -25,33 +24,10 @@ from mastaba.server.logs import escaped
 from mastaba.services.base import Site
 from mastaba.services.scoreboard import Scoreboard
 from mastaba_doctor.addresses import address_faults, port_faults
+from mastaba_doctor.commands import DEFAULT_SAMPLES
 
 if TYPE_CHECKING:
-    from argparse import _SubParsersAction
-
     from mastaba_doctor.examination import Examined
-
-_DEFAULT_SAMPLES: Final = 2
-
-
-def add_parser(subparsers: _SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add ``mastaba check``."""
-    parser = subparsers.add_parser("check", help="report all problems of a configuration")
-    add_server_json(parser)
-    parser.add_argument(
-        "--deep",
-        action="store_true",
-        help="also open storages, decode some tiles, send requests to the port and the public "
-        "addresses",
-    )
-    parser.add_argument(
-        "--samples",
-        type=int,
-        metavar="N",
-        help=f"with --deep: slabs of each level ({_DEFAULT_SAMPLES} by default)",
-    )
-    parser.add_argument("--format", choices=("text", "json"), default="text")
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -79,7 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
                 if site is not None:
                     faults.extend(address_faults(site, server.services))
                 if site is not None and is_deep:
-                    examined = _examined(server, site, samples or _DEFAULT_SAMPLES, faults)
+                    examined = _examined(server, site, samples or DEFAULT_SAMPLES, faults)
             finally:
                 catalogue.storages.close()
     if arguments.format == "json":
@@ -112,7 +88,15 @@ def _open_site(
     """Open the services and create the middleware, as at a start."""
     scoreboard = Scoreboard(1, 1)
     scoreboard.bind_worker(0)
-    site = Site(catalogue, plugins, scoreboard, started=time.time(), main_pid=os.getpid())
+    site = Site(
+        catalogue,
+        plugins,
+        scoreboard,
+        started=time.time(),
+        main_pid=os.getpid(),
+        plugin_settings=server.plugins,
+        encoder_settings=plugins.encoders.settings(server.plugins),
+    )
     try:
         site.open_services()
         Application(site)

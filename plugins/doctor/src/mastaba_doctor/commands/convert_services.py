@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mastaba.commands.output import print_json
 from mastaba.config.documents import (
@@ -17,21 +17,6 @@ from mastaba.config.documents import (
 from mastaba.config.faults import Faults
 from mastaba.config.generation6 import to_generation7
 from mastaba.server.logs import escaped
-
-if TYPE_CHECKING:
-    from argparse import _SubParsersAction
-
-
-def add_parser(subparsers: _SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add ``mastaba convert-services``."""
-    parser = subparsers.add_parser(
-        "convert-services", help="convert a services.json of generation 6 to generation 7"
-    )
-    parser.add_argument("old", metavar="OLD", help="services.json of generation 6")
-    parser.add_argument(
-        "new", metavar="NEW", nargs="?", help="file to write; standard output by default"
-    )
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -6,7 +6,7 @@ import argparse
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
@@ -21,25 +21,8 @@ from mastaba.storage.path import ResourcePath
 from mastaba.storage.pool import StoragePool
 from mastaba_doctor.slab_report import SlabReport, TileEntry, inspect_slab
 
-if TYPE_CHECKING:
-    from argparse import _SubParsersAction
-
 _SAMPLES: Final = {1: "unsigned", 3: "floating point"}
 _SHOWN: Final = 20
-
-
-def add_parser(subparsers: _SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add ``mastaba slab``."""
-    parser = subparsers.add_parser("slab", help="show the contents of a slab")
-    parser.add_argument("slab", metavar="FILE", help="path of a slab, or s3://bucket/name")
-    parser.add_argument("--list", action="store_true", help="list the tiles")
-    parser.add_argument("--tile", type=int, metavar="N", help="decode this tile")
-    parser.add_argument(
-        "--out",
-        metavar="PATH",
-        help="write the tile: an image (.png, .jpg, .tif, .webp), or the bytes as stored",
-    )
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -8,7 +8,6 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 from mastaba.catalogue import Catalogue
-from mastaba.commands.main import add_server_json
 from mastaba.config.faults import Faults
 from mastaba.config.load import load_catalogue
 from mastaba.config.schema import did_you_mean
@@ -22,11 +21,8 @@ from mastaba.slab.reader import LevelReader
 from mastaba_doctor.slab_report import size_mismatch
 
 if TYPE_CHECKING:
-    from argparse import _SubParsersAction
-
     from mastaba.plugins.manager import Plugins
 
-_MAX_DIGITS: Final = 10
 _WORDS: Final = {
     TileState.STORED: "stored",
     TileState.ABSENT: "absent: the index of the slab says that it is not stored",
@@ -34,23 +30,6 @@ _WORDS: Final = {
     TileState.NO_SLAB: "absent: the slab does not exist",
     TileState.OUTSIDE: "outside the limits of the level",
 }
-
-
-def add_parser(subparsers: _SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add ``mastaba tile``."""
-    parser = subparsers.add_parser(
-        "tile",
-        help="show where a tile is stored, or why it is missing",
-        description="Shows where a tile is stored, or why it is missing. The command reads the "
-        "files: a running server may have older indices and limits.",
-    )
-    add_server_json(parser)
-    parser.add_argument("layer", metavar="LAYER")
-    parser.add_argument("set", metavar="SET", help="tile matrix set of the layer")
-    parser.add_argument("matrix", metavar="MATRIX", help="level")
-    parser.add_argument("row", metavar="ROW", type=_tile_index, help="0 is the northernmost")
-    parser.add_argument("col", metavar="COL", type=_tile_index, help="0 is the westernmost")
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -67,17 +46,6 @@ def run(arguments: argparse.Namespace) -> int:
         return _fail(error)
     finally:
         catalogue.storages.close()
-
-
-def _tile_index(text: str) -> int:
-    """Return a tile row or column.
-
-    Raises:
-        argparse.ArgumentTypeError: it is not a non-negative integer.
-    """
-    if not (text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a non-negative integer")
-    return int(text)
 
 
 def _described(catalogue: Catalogue, arguments: argparse.Namespace, faults: Faults) -> int:

@@ -1,0 +1,324 @@
+"""Rules for the classes that plugins provide. A broken rule is a `WrongResultError`."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import mastaba
+from mastaba import LazyClass
+from mastaba.plugins.calls import WrongResultError
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser
+
+PLUGIN_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_PART: Final = r"[A-Za-z0-9!#$&^_.+-]+"
+_MEDIA_TYPE: Final = re.compile(rf"{_PART}/{_PART}( *; *{_PART}={_PART})*")
+_ROOT_PATH: Final = re.compile(r"/|/?[A-Za-z0-9._~-]+(/[A-Za-z0-9._~-]+)*/?")
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of classes that plugins provide.
+
+    Attributes:
+        word: what messages call it.
+        hook: hook that returns the classes.
+        base: reference to the required base class.
+        identifying: attributes that identify a class; the first one is its key.
+        optional: further ones, which may be None.
+        others: attributes that a reference does not repeat.
+        opened_by: method that creates an instance; empty for the class itself.
+        arguments: how many the core passes to it.
+    """
+
+    word: str
+    hook: str
+    base: str
+    identifying: tuple[str, ...]
+    optional: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()
+    opened_by: str = ""
+    arguments: int = 0
+
+
+SERVICES: Final = Kind(
+    "service",
+    "register_services",
+    "mastaba.services.base:Service",
+    identifying=("name",),
+    optional=("default_root_path",),
+    others=("title", "allowed_methods", "operations"),
+    arguments=2,
+)
+STORAGES: Final = Kind(
+    "storage driver",
+    "register_storages",
+    "mastaba.storage.base:Storage",
+    identifying=("name",),
+    optional=("container_field",),
+    opened_by="open",
+    arguments=2,
+)
+ENCODERS: Final = Kind(
+    "encoder",
+    "register_encoders",
+    "mastaba.render.encoding.base:Encoder",
+    identifying=("media_type", "name", "extension"),
+)
+
+# attribute: rule, what to write
+_RULES: Final = {
+    "media_type": (_MEDIA_TYPE, "write a media type, such as 'image/png'"),
+    "extension": (re.compile(r"[A-Za-z0-9]{1,16}"), "use letters and digits, without a dot"),
+    "default_root_path": (_ROOT_PATH, "write a path of letters, digits and . _ ~ -"),
+    "container_field": (PLUGIN_NAME, "use letters, digits and . _ -, or None"),
+    "name": (PLUGIN_NAME, "use letters, digits and . _ -"),
+    "title": (re.compile(r".*\S.*"), "write one line of text"),
+    # Tuples, of which each member must follow the rule.
+    "allowed_methods": (re.compile(r"[A-Z]+"), "write a tuple of methods in upper case"),
+    "operations": (re.compile(r"[a-z][a-z0-9_]*"), "write a tuple of words in lower case"),
+}
+_TUPLES: Final = frozenset(("allowed_methods", "operations"))
+# Paths and descriptors are compared with it in lower case.
+_SCHEME: Final = (
+    re.compile(r"[a-z][a-z0-9._+-]{0,63}"),
+    "use lower-case letters, digits and . _ + -, a letter first",
+)
+# Keys of the object "storage" in pyramids that the core reads.
+_STORAGE_KEYS: Final = frozenset(
+    ("type", "image_directory", "image_prefix", "mask_directory", "mask_prefix", "path_depth")
+)
+
+
+def attributes_of(kind: Kind, item: object) -> dict[str, Any]:
+    """Return the identifying attributes of a class or `LazyClass`, checked.
+
+    Raises:
+        WrongResultError: the item is neither, or an attribute is invalid.
+    """
+    names = (*kind.identifying, *kind.optional)
+    if isinstance(item, LazyClass):
+        owner, found = item.reference, dict[str, Any](item.attributes)
+        unknown = ", ".join(sorted(found.keys() - names))
+        if unknown:
+            raise WrongResultError(f"declares {unknown} of {owner}; only the class defines it")
+        if not re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*", owner):
+            raise WrongResultError(f"refers to {owner!r}; write 'package.module:Class'")
+        missing = ", ".join(name for name in kind.identifying if name not in found)
+        if missing:
+            raise WrongResultError(f"does not define {missing} of {owner}")
+    elif isinstance(item, type):
+        _check_class(kind, item)
+        owner, found = item.__name__, {name: getattr(item, name) for name in names}
+    else:
+        raise WrongResultError(
+            f"returns {_shown(item)} from {kind.hook}, which is not a class; "
+            "return classes, or LazyClass references"
+        )
+    for name in names:
+        if found.setdefault(name, None) is not None or name in kind.identifying:
+            _check_value(kind, owner, name, found[name])
+    return found
+
+
+def load_class(kind: Kind, item: LazyClass) -> type:
+    """Import a class, and check it.
+
+    Raises:
+        WrongResultError: it cannot be imported, is not as declared, or breaks a rule.
+    """
+    module, _, name = item.reference.partition(":")
+    try:
+        found = getattr(importlib.import_module(module), name)
+    except (Exception, SystemExit) as error:
+        raise WrongResultError(
+            f"cannot import {item.reference}: {type(error).__name__}: {error}"
+        ) from error
+    declared, actual = attributes_of(kind, item), attributes_of(kind, found)
+    for attribute, value in actual.items():
+        if value != declared[attribute]:
+            raise WrongResultError(
+                f"declares {attribute} {declared[attribute]!r} of {item.reference}, "
+                f"but the class has {value!r}"
+            )
+    return found  # type: ignore[no-any-return]
+
+
+def unique_values(kind: Kind, attributes: Mapping[str, Any]) -> list[tuple[str, str, bool]]:
+    """Return what only one class may have: label, value, whether one plugin may repeat it.
+
+    Args:
+        kind: kind of the class.
+        attributes: those of `attributes_of`.
+    """
+    name = attributes["name"]
+    if kind is SERVICES:
+        path = (attributes["default_root_path"] or name).strip("/")
+        # The service at "/" gives way to others.
+        return [("service", name, False)] + ([("root path", f"/{path}", False)] if path else [])
+    if kind is STORAGES:
+        return [("storage driver", name, False)]
+    media_type = attributes["media_type"].replace(" ", "")
+    return [
+        ("encoder", media_type, False),
+        ("encoder name", name, False),
+        ("file extension", attributes["extension"], True),
+    ]
+
+
+def checked_list(hook: str, result: Any) -> list[Any]:
+    """Return the result of a hook as a list.
+
+    Raises:
+        WrongResultError: it is not iterable.
+    """
+    if result is None:
+        raise WrongResultError(f"returns nothing from {hook}; return a list of classes")
+    if isinstance(result, type | str | LazyClass) or not hasattr(result, "__iter__"):
+        raise WrongResultError(f"returns {_shown(result)} from {hook}; return a list of classes")
+    return list(result)
+
+
+def checked_wrapper(result: Any) -> Any:
+    """Return the result of ``wsgi_middleware``.
+
+    Raises:
+        WrongResultError: it is neither a function nor None.
+    """
+    if result is not None and not callable(result):
+        raise WrongResultError(
+            f"returns {_shown(result)} from wsgi_middleware; return a function that takes the "
+            "application, or None"
+        )
+    return result
+
+
+def check_command(name: str, parser: ArgumentParser, known: Iterable[str]) -> None:
+    """Check a new command.
+
+    Args:
+        name: name or alias of the command.
+        parser: parser of its arguments.
+        known: names of the other commands.
+
+    Raises:
+        WrongResultError: it cannot be used.
+    """
+    if PLUGIN_NAME.fullmatch(name) is None:
+        raise WrongResultError(
+            f"adds the command {name!r}; use letters, digits and . _ - for its name"
+        )
+    if name.casefold() in map(str.casefold, known):
+        raise WrongResultError(f"adds the command {name!r}, which exists in another spelling")
+    run = parser.get_default("run")
+    # A command may leave it to commands of its own.
+    if not callable(run) and (run is not None or parser._subparsers is None):
+        raise WrongResultError(
+            f"adds the command {name!r}, which does nothing; call set_defaults(run=function)"
+        )
+    parser.format_help()
+
+
+def invalid_schema(schema: object, core_keys: frozenset[str] = frozenset()) -> str | None:
+    """Return why the JSON schemas of settings cannot be used, or None if they can.
+
+    Args:
+        schema: schemas by the name of the setting.
+        core_keys: names that are already taken.
+    """
+    if not isinstance(schema, Mapping):
+        return f"is {_shown(schema)}, not an object of JSON schemas by name"
+    taken = sorted(key for key in schema if str(key).casefold() in core_keys)
+    if taken:
+        return f"redefines {', '.join(taken)}, which the core defines; use another name"
+    for key, member in schema.items():
+        if not isinstance(key, str) or not isinstance(member, Mapping):
+            return f"has the member {key!r}, which is not a JSON schema; write {{name: schema}}"
+    if not schema:
+        return None
+    # Loaded here: most classes have no settings.
+    import jsonschema_rs
+
+    try:
+        document = json.loads(json.dumps({"type": "object", "properties": dict(schema)}))
+        jsonschema_rs.Draft202012Validator(document)
+        for key, member in document["properties"].items():
+            if "default" in member and not jsonschema_rs.is_valid(member, member["default"]):
+                return f"has a default for {key!r} that its own schema does not allow"
+    except (TypeError, ValueError) as error:
+        return f"is not a valid JSON schema: {str(error).splitlines()[0]}"
+    return None
+
+
+def _check_value(kind: Kind, owner: str, name: str, value: Any) -> None:
+    rule, remedy = _SCHEME if (kind, name) == (STORAGES, "name") else _RULES[name]
+    members = value if name in _TUPLES else (value,)
+    if not isinstance(members, tuple | list) or not all(
+        isinstance(member, str) and rule.fullmatch(member) for member in members
+    ):
+        raise WrongResultError(f"defines {name} of {owner} as {_shown(value)}; {remedy}")
+    taken: frozenset[str] = _STORAGE_KEYS if name == "container_field" else frozenset()
+    if (kind, name) == (SERVICES, "name"):
+        taken = _properties("services") | _properties("layer")
+    if taken and value.casefold() in taken:
+        raise WrongResultError(
+            f"defines {name} of {owner} as {value!r}, which is a key of the core; use another name"
+        )
+
+
+def _check_class(kind: Kind, item: type) -> None:
+    module, _, name = kind.base.partition(":")
+    base = getattr(importlib.import_module(module), name)
+    if not issubclass(item, base):
+        raise WrongResultError(
+            f"returns {item.__name__} from {kind.hook}, which is not a subclass of {name}"
+        )
+    if inspect.isabstract(item):
+        methods = ", ".join(sorted(item.__abstractmethods__))  # type: ignore[attr-defined]
+        raise WrongResultError(f"returns {item.__name__}, which does not implement {methods}")
+    names = (*kind.identifying, *kind.optional, *kind.others)
+    missing = ", ".join(name for name in names if not hasattr(item, name))
+    if missing:
+        raise WrongResultError(
+            f"returns {item.__name__} from {kind.hook}, which does not define {missing}"
+        )
+    for name in kind.others:
+        _check_value(kind, item.__name__, name, getattr(item, name))
+    if kind is SERVICES:
+        reason = invalid_schema(item.settings_schema, _properties("service"))  # type: ignore[attr-defined]
+        if reason is not None:
+            raise WrongResultError(f"defines settings_schema of {item.__name__}, which {reason}")
+    opened = getattr(item, kind.opened_by) if kind.opened_by else item
+    try:
+        inspect.signature(opened).bind(*[None] * kind.arguments)
+    except TypeError as error:
+        raise WrongResultError(
+            f"defines {'.'.join(filter(None, (item.__name__, kind.opened_by)))}, which the core "
+            f"cannot call with {kind.arguments} arguments: {error}"
+        ) from error
+
+
+@cache
+def _properties(name: str) -> frozenset[str]:
+    """Return the keys that the core defines in a kind of file, without the switches of services."""
+    path = Path(mastaba.__file__).with_name("config") / "schemas" / f"{name}.json"
+    properties = json.loads(path.read_text("utf-8"))["properties"]
+    return frozenset(
+        key
+        for key, member in properties.items()
+        if member.get("properties", {}).keys() != {"enabled"}
+    )
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:60] + "…"

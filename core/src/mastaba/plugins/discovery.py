@@ -1,0 +1,116 @@
+"""Where plugins come from: entry points of distributions, files in a directory, and callers."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import re
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+
+from mastaba import __version__
+
+ENTRY_POINT_GROUP = "mastaba"
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A plugin that can be loaded.
+
+    Attributes:
+        name: name of the entry point, or of the file without its suffix.
+        distribution: distribution or file that contains the plugin.
+        version: version of the distribution; empty if there is none.
+        place: value of the entry point, or path of the file, for messages.
+        load: imports the plugin and returns it, usually a module.
+        requires: requirements of the distribution.
+    """
+
+    name: str
+    distribution: str
+    version: str
+    place: str
+    load: Callable[[], object]
+    requires: Sequence[str] = ()
+
+    def __str__(self) -> str:
+        version = f" {self.version}" if self.version else ""
+        return f"the plugin {self.name!r} ({self.distribution}{version})"
+
+
+def installed() -> Iterator[Source]:
+    """Yield the plugins of installed distributions, by name."""
+    for point in sorted(importlib.metadata.entry_points(group=ENTRY_POINT_GROUP)):
+        if point.dist is None:
+            yield Source(point.name, "unknown distribution", "", point.value, point.load)
+            continue
+        # Each property of a distribution would read the file again.
+        metadata = point.dist.metadata
+        yield Source(
+            point.name,
+            metadata["Name"],
+            metadata["Version"],
+            point.value,
+            point.load,
+            metadata.get_all("Requires-Dist") or (),
+        )
+
+
+def in_directory(directory: str) -> Iterator[Source]:
+    """Yield the plugins that consist of one file, by name.
+
+    Raises:
+        OSError: the directory cannot be read.
+    """
+    for path in sorted(Path(directory).iterdir()):
+        if path.suffix == ".py" and not path.name.startswith(("_", ".")):
+            yield Source(path.stem, str(path), "", str(path), _FileLoader(path))
+
+
+def given(name: str, plugin: object) -> Source:
+    """Return the source of a plugin that the caller has created."""
+    return Source(name, "given by the program", "", type(plugin).__name__, lambda: plugin)
+
+
+class _FileLoader:
+    """Imports a file as a module whose name no other module has."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def __call__(self) -> ModuleType:
+        name = f"mastaba_plugin_{self._path.stem}"
+        spec = importlib.util.spec_from_file_location(name, self._path)
+        if spec is None or spec.loader is None:
+            raise ImportError(f"{self._path} is not a Python module")
+        module = importlib.util.module_from_spec(spec)
+        # Classes of the module look it up there.
+        sys.modules[name] = module
+        try:
+            spec.loader.exec_module(module)
+        except BaseException:
+            del sys.modules[name]
+            raise
+        return module
+
+
+def unmet_requirement(requires: Sequence[str]) -> str | None:
+    """Return why a distribution does not fit the running core, or None if it does."""
+    for text in requires:
+        # The core only: pip has checked the others.
+        if re.match(r"\s*mastaba(?![\w.-])", text, re.IGNORECASE) is None:
+            continue
+        from packaging.requirements import InvalidRequirement, Requirement
+
+        try:
+            requirement = Requirement(text)
+        except InvalidRequirement:
+            return f"its requirement {text!r} is invalid"
+        if requirement.marker is not None and not requirement.marker.evaluate({"extra": ""}):
+            continue
+        if not requirement.specifier.contains(__version__, prereleases=True):
+            return f"it is made for {requirement.name} {requirement.specifier}, not {__version__}"
+    return None
