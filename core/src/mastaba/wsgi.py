@@ -7,6 +7,8 @@ Listening, processes, threads and logs are then managed by the WSGI server.
 
 from __future__ import annotations
 
+import atexit
+import os
 from typing import TYPE_CHECKING, Any
 
 from mastaba.config.faults import Faults
@@ -52,4 +54,8 @@ def __getattr__(name: str) -> Any:
     if not path:
         raise RuntimeError("set MASTABA_SERVER to the path of server.json")
     made = globals()["application"] = create_application(path)
+    # The server that imports this may fork afterwards.
+    made.site.start_services()
+    os.register_at_fork(after_in_child=lambda: made.site.start_services())
+    atexit.register(lambda: made.site.close_services())
     return made

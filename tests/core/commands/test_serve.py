@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +26,12 @@ _PATIENCE = 120.0
 class Server:
     """A server on a Unix socket, with the default log."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *services: str, options: Sequence[str] = ()) -> None:
         self.folder = folder / "i"
-        self.server_json = tiny_installation(self.folder, services=["health"])
+        overrides = {name: {"enabled": True} for name in services}
+        self.server_json = tiny_installation(
+            self.folder, services=["health"], services_overrides=overrides
+        )
         self.layers = self.folder / "layers"
         self.port = str(folder / "s")
         document = json.loads(self.server_json.read_text("utf-8"))
@@ -38,7 +41,8 @@ class Server:
         self.log = folder / "stderr"
         with self.log.open("wb") as stream:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "mastaba", "-f", str(self.server_json)], stderr=stream
+                [sys.executable, "-m", "mastaba", *options, "-f", str(self.server_json)],
+                stderr=stream,
             )
         self.await_line("serves 9 layers")
 
@@ -148,3 +152,60 @@ def test_a_layer_with_a_fault_is_left_out_at_the_start(tmp_path: Path) -> None:
     assert catalogue.missing_layers == {"RGB_JPG"}
     assert len(catalogue.layers) == 8
     catalogue.storages.close()
+
+
+NOTING = """
+import os
+
+from mastaba import hookimpl
+from mastaba.services.base import Service
+from mastaba.web.response import message
+
+
+class Noting(Service):
+    name = "noting"
+    title = "Noting"
+
+    def after_fork(self):
+        self._note("open")
+
+    def close(self):
+        self._note("close")
+
+    def respond(self, request):
+        return message(200, str(os.getpid()), "text/plain")
+
+    def error_response(self, error, request):
+        return message(500, "error", "text/plain")
+
+    def _note(self, word):
+        with open({file!r}, "a") as stream:
+            stream.write(f"{{word}} {{os.getpid()}}\\n")
+
+
+@hookimpl
+def register_services():
+    return [Noting]
+"""
+
+
+def test_services_are_opened_and_closed_in_each_worker(tmp_path: Path) -> None:
+    notes, directory = tmp_path / "notes", tmp_path / "plugins"
+    directory.mkdir()
+    (directory / "noting.py").write_text(NOTING.format(file=str(notes)))
+    server = Server(tmp_path, "noting", options=["--plugins", str(directory)])
+    try:
+        first = server.ask("/noting").body.decode()
+        assert notes.read_text().split("\n")[0] == f"open {first}"
+        server.reload("reload complete")
+        deadline = time.monotonic() + _PATIENCE
+        while f"close {first}" not in notes.read_text():
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        second = server.ask("/noting").body.decode()
+    finally:
+        server.stop()
+    assert str(server.process.pid) not in (first, second)
+    assert sorted(notes.read_text().splitlines()) == sorted(
+        f"{word} {pid}" for word in ("open", "close") for pid in (first, second)
+    )

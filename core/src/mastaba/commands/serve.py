@@ -104,6 +104,8 @@ def _run(arguments: argparse.Namespace, plugins: Plugins, is_reload_due: Callabl
         scoreboard = Scoreboard(max(1, 2 * processes), server.threads, maps)
         site = open_site(server, plugins, scoreboard, faults)
         log_findings(site, faults)
+        for warning in plugins.warnings:
+            logger.warning("%s", warning)
         listener = _listener(arguments.http, inherited, server)
     except ConfigurationError as error:
         # The problems of an open site are already in the log.
@@ -202,6 +204,13 @@ class SiteGeneration(Generation):
 
     def serve(self, link: WorkerLink | None) -> None:
         self.site.scoreboard.bind_worker(0 if link is None else link.index)
+        self.site.start_services()
+        try:
+            self._serve(link)
+        finally:
+            self.site.close_services()
+
+    def _serve(self, link: WorkerLink | None) -> None:
         threading.Thread(target=self._tick, name="tick", daemon=True).start()
         on_ready = None
         application: WSGIApplication = self._application

@@ -16,6 +16,7 @@ from mastaba.config.kept_layers import forget_layer, keep_layer
 from mastaba.config.layers import LayerLoader
 from mastaba.errors import ChangeRefusedError, MastabaError
 from mastaba.server.logs import log_faults
+from mastaba.services.base import Service
 from mastaba.services.change import Action, Change
 
 if TYPE_CHECKING:
@@ -91,6 +92,7 @@ class Publication:
             if keep:
                 _keep(change, site)
             self._application.swap(changed)
+            _close_later(site)
         except ChangeRefusedError:
             raise
         except MastabaError as error:
@@ -167,3 +169,14 @@ def _keep(change: Change, site: Site) -> None:
             raise ChangeRefusedError(
                 "failed", f"the layer cannot be saved in {directory}: {error.strerror}"
             ) from error
+
+
+def _close_later(site: Site) -> None:
+    """Close the services of a replaced site when no request can use them any more."""
+    closing = [
+        service for service in site.services.values() if type(service).close is not Service.close
+    ]
+    if site.is_serving and closing:
+        timer = threading.Timer(site.request_timeout, site.close_services)
+        timer.daemon = True
+        timer.start()
