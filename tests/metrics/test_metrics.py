@@ -361,3 +361,49 @@ def test_what_the_parent_counted_is_not_counted_by_its_children(client: Client) 
     assert [table.process_sum("index_hits", [slot]) for slot in range(3)] == [110, 120, 4]
     table.sample()
     assert table.process_sum("index_hits") == 110 + 120 + 4 + 14
+
+
+COMPARING = """
+from mastaba import hookimpl
+from mastaba.services.base import Service
+from mastaba.web.response import message
+
+
+class Comparing(Service):
+    name, title, operations = "comparing", "Comparing", ("compare",)
+
+    def respond(self, request):
+        request.name_operation("compare" if request.path else "gettile")
+        return message(200, "here", "text/plain")
+
+    def error_response(self, error, request):
+        return message(500, "error", "text/plain")
+
+
+@hookimpl
+def register_services():
+    return [Comparing]
+"""
+
+
+def test_operations_that_a_service_names(
+    tmp_path: Path,
+    write: Callable[..., Path],
+    open_client: Callable[[Path], Client],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    directory = tmp_path / "plugins"
+    directory.mkdir()
+    (directory / "comparing.py").write_text(COMPARING)
+    monkeypatch.setenv("MASTABA_PLUGINS_DIR", str(directory))
+    client = open_client(write("tms", services_overrides={"comparing": {"enabled": True}}))
+    for path in ("/comparing/a", "/comparing/b?REQUEST=GetMap", "/comparing", TILE):
+        assert client.get(path).status_code == 200
+    samples = samples_of(client)
+    for service, operation_name, count in (
+        ("comparing", "compare", 2),
+        ("comparing", "gettile", 1),
+        ("tms", "gettile", 1),
+    ):
+        labels = {"service": service, "operation": operation_name, "status": "200"}
+        assert value(samples, "mastaba_requests_total", **labels) == count

@@ -11,6 +11,8 @@ from mastaba.errors import MissingParameterError, RequestTooLargeError
 MAX_BODY: Final = 1024 * 1024
 """Bytes; a larger body is refused before it is read."""
 
+OPERATION: Final = "mastaba.operation"
+"""Key of the WSGI environment for the operation that a service has named."""
 
 _SHORT: Final = 64
 
@@ -46,6 +48,10 @@ class Request:
         """Return a request header, for example ``Accept``; None if it is absent."""
         value: str | None = self.environ.get("HTTP_" + name.upper().replace("-", "_"))
         return value
+
+    def name_operation(self, name: str) -> None:
+        """Set the operation that metrics count the request for: one of `Service.operations`."""
+        self.environ[OPERATION] = name
 
     @property
     def media_type(self) -> str:

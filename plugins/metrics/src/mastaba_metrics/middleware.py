@@ -11,7 +11,8 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
 
 from mastaba.web.body import SpooledBody
-from mastaba_metrics.operations import OPERATIONS, PAIR, operation
+from mastaba.web.request import OPERATION
+from mastaba_metrics.operations import PAIR, operation
 from mastaba_metrics.table import BOUNDS, BUCKETS, BYTES, SECONDS, STATUS_NUMBERS, table_of
 
 if TYPE_CHECKING:
@@ -26,8 +27,9 @@ def counting(site: Site) -> Callable[[_Application], _Application]:
     """Return the middleware that counts the requests of a site."""
     table = table_of(site)
     table.serve(site)
-    free = table.free
-    starts = {name: number * len(OPERATIONS) * PAIR for number, name in enumerate(table.services)}
+    free, named = table.free, table.operation_cells
+    width = len(table.operations) * PAIR
+    starts = {name: number * width for number, name in enumerate(table.services)}
 
     def wrap(application: _Application) -> _Application:
         def counted(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
@@ -44,7 +46,11 @@ def counting(site: Site) -> Callable[[_Application], _Application]:
             result = application(environ, start)
             seconds = perf_counter() - begin
             service, below = environ.get("mastaba.service", _NO_SERVICE)
-            pair = starts[service] + operation(service, below, environ["QUERY_STRING"])
+            pair = starts[service]
+            if OPERATION in environ:
+                pair += named.get(environ[OPERATION], 0)
+            else:
+                pair += operation(service, below, environ["QUERY_STRING"])
             try:
                 cells = free.pop()
             except IndexError:

@@ -11,14 +11,14 @@ import mmap
 import os
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 from weakref import WeakKeyDictionary
 
 from mastaba_metrics.operations import OPERATIONS, PAIR
 
 if TYPE_CHECKING:
-    from mastaba.services.base import Site
+    from mastaba.services.base import Service, Site
     from mastaba.services.scoreboard import Scoreboard
 
 STATUSES: Final = (
@@ -53,27 +53,35 @@ class Table:
 
     Args:
         scoreboard: assigns each worker its slot.
-        services: names of the services; requests for none of them count as ``none``.
+        services: installed ones by name; requests for none of them count as ``none``.
         drivers: names of the storage drivers.
 
     Attributes:
+        operations: names of the operations: the usual ones, and those that services declare.
+        operation_cells: offset of an operation within the cells of a service.
         free: rows that are not being written.
     """
 
     def __init__(
-        self, scoreboard: Scoreboard, services: Sequence[str], drivers: Sequence[str]
+        self,
+        scoreboard: Scoreboard,
+        services: Mapping[str, type[Service]],
+        drivers: Iterable[str],
     ) -> None:
-        self.services = ("none", *services)
-        self.drivers = tuple(drivers)
+        self.services = ("none", *sorted(services))
+        declared = {name for service in services.values() for name in service.operations}
+        self.operations = (*OPERATIONS, *sorted(declared.difference(OPERATIONS)))
+        self.operation_cells = {name: at * PAIR for at, name in enumerate(self.operations)}
+        self.drivers = tuple(sorted(drivers))
         self.process_cells = (
             *_PROCESS,
-            *(f"{kind}_{driver}" for driver in drivers for kind in ("reads", "errors")),
+            *(f"{kind}_{driver}" for driver in self.drivers for kind in ("reads", "errors")),
         )
         self._scoreboard = scoreboard
         # The last slot is for processes without a slot of their own.
         self._slots = scoreboard.workers + 1
         self._rows = self._slots * scoreboard.threads
-        self._width = len(self.services) * len(OPERATIONS) * PAIR
+        self._width = len(self.services) * len(self.operations) * PAIR
         processes = self._slots * len(self.process_cells)
         memory = mmap.mmap(-1, (self._rows * self._width + processes) * _CELL)
         self._integers = memoryview(memory).cast("q")
@@ -134,16 +142,16 @@ class Table:
         """Yield service, operation, sums of its cells, and seconds, for each pair with requests."""
         import numpy as np
 
-        count = len(self.services) * len(OPERATIONS)
+        count = len(self.services) * len(self.operations)
         shape = (self._rows, count, PAIR)
         size = self._rows * self._width
         integers = np.frombuffer(self._integers[:size], np.int64).reshape(shape).sum(0)
         seconds = np.frombuffer(self._integers[:size], np.float64).reshape(shape)[:, :, SECONDS]
         for position, (sums, total) in enumerate(zip(integers, seconds.sum(0), strict=True)):
             if sums[:BUCKETS].any():
-                service, operation = divmod(position, len(OPERATIONS))
+                service, operation = divmod(position, len(self.operations))
                 name = self.services[service]
-                yield name, OPERATIONS[operation], sums.tolist(), float(total)
+                yield name, self.operations[operation], sums.tolist(), float(total)
 
     def process_sum(self, name: str, slots: Sequence[int] | None = None) -> int:
         """Return the sum of a cell over all processes, or over those in the given slots."""
@@ -190,7 +198,7 @@ def table_of(site: Site) -> Table:
     table = _tables.get(site.scoreboard)
     if table is None:
         plugins = site.plugins
-        table = Table(site.scoreboard, sorted(plugins.services), sorted(plugins.storages))
+        table = Table(site.scoreboard, plugins.services, plugins.storages)
         _tables[site.scoreboard] = table
     return table
 
