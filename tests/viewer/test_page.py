@@ -13,6 +13,7 @@ from tests.viewer import ground
 from werkzeug.test import Client
 
 from mastaba_conformance.installation import layer_document, write_installation
+from mastaba_conformance.tiny_installation import tiny_installation
 from mastaba_viewer.assets import assets
 
 OpenClient = Callable[[Path], Client]
@@ -84,6 +85,23 @@ def test_list(tiny: Client) -> None:
     ]
     assert "/front/viewer/RGB_JPG" in page.attributes("a", "href")
     assert tiny.get("/viewer/").data == response.data
+
+
+def test_list_links_to_the_pages_of_other_services(
+    tmp_path: Path, open_client: Callable[[Path], Client]
+) -> None:
+    titles = {"ogcapi": {"title": "Maps & more"}}
+    client = open_client(
+        tiny_installation(
+            tmp_path,
+            services=["ogcapi", "tms", "viewer"],
+            public_url="http://maps.example",
+            services_overrides=titles,
+        )
+    )
+    page = client.get("/viewer").text
+    assert '<nav class="services"><a href="http://maps.example/ogcapi' in page
+    assert ">Maps &amp; more</a></nav>" in page
 
 
 def test_pages_have_titles(tiny: Client) -> None:

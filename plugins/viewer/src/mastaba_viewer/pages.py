@@ -11,6 +11,7 @@ from string import Template
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urlsplit
 
+from mastaba.web.markup import anchor
 from mastaba.web.response import Document
 from mastaba_viewer.kinds import format_label
 from mastaba_viewer.thumbnails import thumbnail
@@ -23,9 +24,18 @@ if TYPE_CHECKING:
 
 
 def list_page(
-    settings: ServiceSettings, abstract: str, layers: Iterable[Layer], site: Site
+    settings: ServiceSettings,
+    abstract: str,
+    layers: Iterable[Layer],
+    links: Iterable[tuple[str, str]],
+    site: Site,
 ) -> Document:
-    """Return the page that lists all layers with thumbnails."""
+    """Return the page that lists all layers with thumbnails.
+
+    Args:
+        abstract: of the viewer.
+        links: title and address of the pages of other services.
+    """
     base = base_path(settings.endpoint_uri)
     cards = [_card(layer, thumbnail(layer, site), base) for layer in layers]
     return _page(
@@ -33,6 +43,7 @@ def list_page(
         settings,
         title=escape(settings.title),
         abstract=_paragraph(abstract, "lead"),
+        links=_links(links),
         count=f"{len(cards)} layer{'' if len(cards) == 1 else 's'}",
         cards="".join(cards),
     )
@@ -112,6 +123,11 @@ def _tags(layer: Layer) -> str:
         f'<span class="tag kind">{escape(format_label(layer))}</span> '
         f'<span class="tag">{escape(crs)}</span>'
     )
+
+
+def _links(links: Iterable[tuple[str, str]]) -> str:
+    anchors = [anchor(uri, title) for title, uri in links]
+    return f'<nav class="services">{" ".join(anchors)}</nav>\n' if anchors else ""
 
 
 def _paragraph(text: str, css_class: str) -> str:

@@ -83,7 +83,12 @@ class Viewer(Service):
     def _list(self) -> Document:
         # The default abstract of a service is its title.
         abstract = "" if self.settings.abstract == self.title else self.settings.abstract
-        return list_page(self.settings, abstract, self.published_layers(), self.site)
+        links = [
+            (service.settings.title, uri)
+            for service in self.site.services.values()
+            if service is not self and (uri := service.page_uri()) is not None
+        ]
+        return list_page(self.settings, abstract, self.published_layers(), links, self.site)
 
     @cached_property
     def _layers(self) -> Document:
