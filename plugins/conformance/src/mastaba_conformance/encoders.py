@@ -35,6 +35,7 @@ _COMBINATIONS = [
 ]
 _NEVER = [("int16", 1), ("uint16", 3), ("float64", 1), ("bool", 1)]
 _HOSTILE = ["", " ", "x", "-1", "0", "7.5", "1e999", "nan", "9" * 5000, "٣", "\0", "a:b;c", "%s{0}"]
+_MEDIA_TYPE = re.compile(r"[a-z]+/[a-z0-9][a-z0-9.+-]*(;\s?[a-z0-9-]+=[a-z0-9.+-]+)*")
 _LARGE_SIDE = 2600
 """Pixels: a raster of this side needs more memory than an encoder that works in strips may hold."""
 
@@ -145,8 +146,7 @@ class DeclarationTests(_EncoderKit):
     def test_attributes(self, encoder: Encoder) -> None:
         assert re.fullmatch(r"[a-z0-9][a-z0-9_-]*", encoder.name)
         assert re.fullmatch(r"[a-z0-9][a-z0-9.+-]*", encoder.extension), "without dot, lower case"
-        kind = r"[a-z]+/[a-z0-9][a-z0-9.+-]*(;\s?[a-z0-9-]+=[a-z0-9.+-]+)*"
-        assert re.fullmatch(kind, encoder.media_type), "type/subtype in lower case"
+        assert _MEDIA_TYPE.fullmatch(encoder.media_type), "type/subtype in lower case"
         assert isinstance(encoder.is_picture, bool)
         assert isinstance(encoder.holds_alpha, bool)
 
