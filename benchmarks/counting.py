@@ -9,6 +9,7 @@ import time
 from bisect import bisect_left
 from collections.abc import Callable
 
+from mastaba.plugins.manager import Plugins
 from mastaba.services.scoreboard import Scoreboard
 from mastaba_metrics.table import BOUNDS, BUCKETS, BYTES, SECONDS, Table
 
@@ -37,7 +38,7 @@ def _measure(count: Callable[[], None]) -> float:
 
 def _table() -> Callable[[], None]:
     """Return what the middleware of mastaba-metrics does for one request."""
-    table = Table(Scoreboard(1, 1), ["tms"], ["file"])
+    table = Table(Scoreboard(1, 1), {"tms": Plugins().services["tms"]}, ["file"])
     table.free.append(table.take_row())
     free = table.free
 

@@ -472,4 +472,4 @@ def test_services_of_this_workspace_keep_their_order_at_one_root_path() -> None:
     services = Plugins().services
     order = ("health", "admin", "tms", "wmts", "ogcapi", "wms", "viewer")
     found = [name for name in order if name in services]
-    assert sorted(found, key=lambda name: services[name].precedence) == found
+    assert sorted(found, key=lambda name: services[name].rank) == found

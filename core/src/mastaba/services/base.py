@@ -68,9 +68,6 @@ class Service(ABC):
     always_on: ClassVar[bool] = False
     """Whether the service answers even if services are turned off (services-config.md 1)."""
 
-    precedence: ClassVar[int] = 100
-    """Of services with the same root path, the one with the lowest number answers."""
-
     is_fallback: ClassVar[bool] = False
     """Whether it is enabled without a section in services.json. It then answers only at
     `fallback_paths`, and only if no other service does."""
