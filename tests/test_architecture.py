@@ -55,7 +55,7 @@ LIBRARIES = {
     "cachetools": {"mastaba.render.tile_cache"},
     "flup": {"mastaba.server.fastcgi", "mastaba.server.records"},
     "httptools": {"mastaba.server.http"},
-    "jsonschema_rs": {"mastaba.config.schema"},
+    "jsonschema_rs": {"mastaba.config.schema", "mastaba.plugins.checks"},
     "yaml": {"mastaba.config"},
     "pluggy": {"mastaba", "mastaba.plugins"},
     "packaging": {"mastaba.plugins.discovery"},

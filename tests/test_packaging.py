@@ -80,7 +80,9 @@ def test_plugin_depends_on_no_other_plugin(folder: Path) -> None:
         *project["dependencies"],
         *(line for lines in project.get("optional-dependencies", {}).values() for line in lines),
     ]
-    assert [line for line in requirements if line.startswith("mastaba-")] == []
+    ours = [line for line in requirements if line.startswith("mastaba-")]
+    # Not a plugin but a library of test data.
+    assert [line for line in ours if not line.startswith("mastaba-conformance~=")] == []
 
 
 @plugins

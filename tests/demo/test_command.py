@@ -62,9 +62,9 @@ def test_serving_is_left_to_the_command_line(
 
     main = mastaba.commands.main.main
     monkeypatch.setattr(mastaba.commands.main, "main", served)
-    assert main(["--block", "nothing", "demo", str(tmp_path), "--http", address]) == 0
+    assert main(["--block", "metrics", "demo", str(tmp_path), "--http", address]) == 0
     server_json = str(tmp_path / "server.json")
-    assert calls == [["-f", server_json, "--http", address, "--block", "nothing"]]
+    assert calls == [["-f", server_json, "--http", address, "--block", "metrics"]]
 
 
 def test_a_directory_that_cannot_be_made_is_reported(

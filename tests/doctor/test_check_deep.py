@@ -50,7 +50,7 @@ def test_deep_says_what_was_looked_at(own: Path, capsys: Output) -> None:
     assert main(["check", "-f", str(own), "--deep", "--samples", "1"]) == 0
     *_, looked, counted = capsys.readouterr().out.splitlines()
     assert looked == (
-        "looked at 1 storages, 27 slabs of 27 levels, 2 public addresses; the port is free"
+        "examined 1 storages, 27 slabs of 27 levels, 2 public addresses; the port is free"
     )
     assert counted == "0 errors, 2 warnings, 9 layers usable"
 

@@ -40,7 +40,7 @@ def test_nothing_is_overwritten(old: Path, capsys: pytest.CaptureFixture[str]) -
     before = old.read_bytes()
     assert main(["convert-services", str(old), str(old)]) == 1
     assert old.read_bytes() == before
-    assert "exists already" in capsys.readouterr().err
+    assert "already exists" in capsys.readouterr().err
 
 
 def test_nulls_count_as_absent(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -55,7 +55,7 @@ def test_nulls_count_as_absent(tmp_path: Path, capsys: pytest.CaptureFixture[str
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        (b'{"global": {}}', "generation 7 already"),
+        (b'{"global": {}}', "already of generation 7"),
         (b"[]", "is not an object"),
         (b"{", "not valid JSON"),
         (b"\xff\xfe", "not UTF-8"),

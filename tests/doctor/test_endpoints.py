@@ -146,7 +146,7 @@ def test_the_prefix_is_shown_when_it_is_not_stripped(publish: Publish, front: Fr
     for name, fault in look(application).items():
         assert "a path that no service has" in fault.reason
         path = "/healthcheck" if name == "health" else f"/{name}"
-        assert f"perhaps it is {PREFIX}{path}" in fault.remedy
+        assert f"it may be {PREFIX}{path}" in fault.remedy
 
 
 def test_mistakes_are_errors_also_when_the_port_is_free(publish: Publish, front: Front) -> None:
@@ -188,7 +188,7 @@ def test_services_that_were_turned_off_at_run_time(publish: Publish) -> None:
 def test_another_program(publish: Publish, front: Front) -> None:
     front.answer = ("200 OK", b"<html><body>Welcome</body></html>")
     fault = look(publish())["wmts"]
-    assert "another program: status 200, text/html" in fault.reason
+    assert "another program, with status 200, text/html" in fault.reason
 
 
 def test_a_redirect(publish: Publish, front: Front) -> None:

@@ -176,7 +176,7 @@ def test_the_directory_of_a_socket_is_protected(tmp_path: Path, application: App
 def test_a_file_that_is_no_socket(tmp_path: Path, application: Application) -> None:
     path = tmp_path / "m.sock"
     path.write_text("x")
-    assert "is no socket" in reason(look(str(path), application))
+    assert "is not a socket" in reason(look(str(path), application))
 
 
 def test_a_socket_that_was_left_behind(tmp_path: Path, application: Application) -> None:

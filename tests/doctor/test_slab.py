@@ -200,7 +200,7 @@ def test_a_tile_that_is_not_there(look: Look, options: tuple[str, ...], reason: 
 def test_a_symbolic_object_is_told(look: Look) -> None:
     status, text = look(b"SYMLINK#bucket/ORTHO/DATA_9_16_11")
     assert status == 0
-    assert "it stands for bucket/ORTHO/DATA_9_16_11" in text
+    assert "a link to bucket/ORTHO/DATA_9_16_11" in text
     assert "not followed" in text
     status, text = look(b"SYMLINK#bucket/ORTHO/DATA_9_16_11", "--tile", "0")
     assert status == 1

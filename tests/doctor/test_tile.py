@@ -60,7 +60,7 @@ def test_missing_slabs(installation: Path, capsys: pytest.CaptureFixture[str]) -
     for words, change in states.items():
         change()
         assert _ask(installation, "RGB_JPG", "PM", "4", "6", "9") == 1
-        assert f"absent: {words}\n           says {slab}" in capsys.readouterr().out
+        assert f"absent: {words}\n           according to {slab}" in capsys.readouterr().out
 
 
 def test_a_slab_of_another_size(installation: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -140,7 +140,7 @@ def test_the_default_log_has_a_line_for_start_request_and_stop(server: Server) -
     texts = [column[4] for column in columns]
     assert re.fullmatch(r"mastaba \S+ serves 9 layers on FastCGI on \S+ \(.*\)", texts[0])
     assert re.fullmatch(r"\S+ GET /healthcheck 200 \d+ 0\.\d{6} -", texts[1])
-    assert texts[2:] == ["stopping: requests under way are finished", "stopped"]
+    assert texts[2:] == ["stopping: running requests are finished", "stopped"]
 
 
 def test_a_layer_with_a_fault_is_left_out_at_the_start(tmp_path: Path) -> None:

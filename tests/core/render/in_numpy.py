@@ -32,9 +32,9 @@ def to_bytes(values: Float32) -> Bytes:
     return np.clip(values + np.float32(0.5), 0, 255).astype(np.uint8)
 
 
-def resample(pixels: Pixels, vertical: Weights, horizontal: Weights) -> Pixels:
+def resample(pixels: Pixels, rows: Weights, columns: Weights) -> Pixels:
     height, width, _ = pixels.shape
-    down, across = _dense(*vertical, height), _dense(*horizontal, width)
+    down, across = _dense(*rows, height), _dense(*columns, width)
     result = np.einsum("iy,yxc,jx->ijc", down, pixels.astype(np.float64), across, optimize=True)
     values = result.astype(np.float32)
     return to_bytes(values) if pixels.dtype == np.uint8 else values
@@ -106,28 +106,28 @@ def warp(
     source: tuple[int, int],
     grid: native.Grid,
     part: native.Rectangle,
-    vertical: Weights,
-    horizontal: Weights,
+    rows: Weights,
+    columns: Weights,
 ) -> Pixels:
     height, width, channels = pixels.shape
-    columns, lines = located(grid, part)[:2]
-    placed = np.isfinite(lines) & np.isfinite(columns)
+    across, down = located(grid, part)[:2]
+    placed = np.isfinite(down) & np.isfinite(across)
     # A pixel without position is computed like the first that has one, and cleared at the end.
     somewhere = np.argmax(placed)
-    lines = np.where(placed, lines, lines.flat[somewhere])
-    columns = np.where(placed, columns, columns.flat[somewhere])
-    row, column = (np.floor(p * FRACTIONS).astype(np.int64) for p in (lines, columns))
+    down = np.where(placed, down, down.flat[somewhere])
+    across = np.where(placed, across, across.flat[somewhere])
+    row, column = (np.floor(p * FRACTIONS).astype(np.int64) for p in (down, across))
     row_part, column_part = row & _MASK, column & _MASK
-    origin = ((row >> _SHIFT) - source[0] + vertical.first[row_part]) * width
-    origin += (column >> _SHIFT) - source[1] + horizontal.first[column_part]
+    origin = ((row >> _SHIFT) - source[0] + rows.first[row_part]) * width
+    origin += (column >> _SHIFT) - source[1] + columns.first[column_part]
     flat = pixels.astype(np.float32, copy=False).reshape(height * width, channels)
     result = np.zeros((*origin.shape, channels), np.float32)
-    for i in range(vertical.weights.shape[1]):
+    for i in range(rows.weights.shape[1]):
         line = np.zeros_like(result)
-        for j in range(horizontal.weights.shape[1]):
-            weight = horizontal.weights[:, j][column_part]
+        for j in range(columns.weights.shape[1]):
+            weight = columns.weights[:, j][column_part]
             line += flat[origin + (i * width + j)] * weight[:, :, np.newaxis]
-        result += line * vertical.weights[:, i][row_part][:, :, np.newaxis]
+        result += line * rows.weights[:, i][row_part][:, :, np.newaxis]
     result[~placed] = 0.0
     return to_bytes(result) if pixels.dtype == np.uint8 else result
 

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 PLUGIN_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _PART: Final = r"[A-Za-z0-9!#$&^_.+-]+"
-_MEDIA_TYPE: Final = re.compile(rf"{_PART}/{_PART}( *; *{_PART}={_PART})*")
-_ROOT_PATH: Final = re.compile(r"/|/?[A-Za-z0-9._~-]+(/[A-Za-z0-9._~-]+)*/?")
+_MEDIA_TYPE: Final = re.compile(rf"\A{_PART}/{_PART}( *; *{_PART}={_PART})*")
+_ROOT_PATH: Final = re.compile(r"\A/|\A/?[A-Za-z0-9._~-]+(/[A-Za-z0-9._~-]+)*/?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,19 +78,19 @@ ENCODERS: Final = Kind(
 # attribute: rule, what to write
 _RULES: Final = {
     "media_type": (_MEDIA_TYPE, "write a media type, such as 'image/png'"),
-    "extension": (re.compile(r"[A-Za-z0-9]{1,16}"), "use letters and digits, without a dot"),
+    "extension": (re.compile(r"\A[A-Za-z0-9]{1,16}"), "use letters and digits, without a dot"),
     "default_root_path": (_ROOT_PATH, "write a path of letters, digits and . _ ~ -"),
     "container_field": (PLUGIN_NAME, "use letters, digits and . _ -, or None"),
     "name": (PLUGIN_NAME, "use letters, digits and . _ -"),
-    "title": (re.compile(r".*\S.*"), "write one line of text"),
+    "title": (re.compile(r"\A\s*\S.*"), "write one line of text"),
     # Tuples, of which each member must follow the rule.
-    "allowed_methods": (re.compile(r"[A-Z]+"), "write a tuple of methods in upper case"),
-    "operations": (re.compile(r"[a-z][a-z0-9_]*"), "write a tuple of words in lower case"),
+    "allowed_methods": (re.compile(r"\A[A-Z]+"), "write a tuple of methods in upper case"),
+    "operations": (re.compile(r"\A[a-z][a-z0-9_]*"), "write a tuple of words in lower case"),
 }
 _TUPLES: Final = frozenset(("allowed_methods", "operations"))
 # Paths and descriptors are compared with it in lower case.
 _SCHEME: Final = (
-    re.compile(r"[a-z][a-z0-9._+-]{0,63}"),
+    re.compile(r"\A[a-z][a-z0-9._+-]{0,63}"),
     "use lower-case letters, digits and . _ + -, a letter first",
 )
 # Keys of the object "storage" in pyramids that the core reads.

@@ -86,4 +86,6 @@ def _serve(server_json: Path, arguments: argparse.Namespace) -> int:
     sys.stdout.write(f"Open http://{arguments.http}/viewer in a browser. Press Ctrl+C to stop.\n")
     sys.stdout.flush()
     blocked = [word for name in arguments.block for word in ("--block", name)]
-    return main(["-f", str(server_json), "--http", arguments.http, *blocked])
+    directory = arguments.plugins_directory
+    files = [] if directory is None else ["--plugins", directory]
+    return main(["-f", str(server_json), "--http", arguments.http, *blocked, *files])
