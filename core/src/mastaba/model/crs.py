@@ -7,10 +7,8 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache, reduce
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-import numpy as np
-import numpy.typing as npt
 import pyproj
 from pyproj.database import get_authorities, get_codes
 from pyproj.enums import PJType
@@ -19,13 +17,19 @@ from pyproj.exceptions import ProjError
 
 from mastaba.model.bbox import WORLD, BoundingBox
 
-Floats = npt.NDArray[np.float64]
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    Floats = npt.NDArray[np.float64]
 
 _CODE = re.compile(r"[A-Za-z]{1,16}:[A-Za-z0-9_.]{1,64}")
 # Codes of the same coordinates with different axis order.
 _TWINS: Final = {"CRS:84": "EPSG:4326", "EPSG:4326": "CRS:84"}
 _METRES_PER_DEGREE: Final = 6378137.0 * math.pi / 180.0
 _POINTS_PER_EDGE: Final = 256
+_STEP: Final = 1.0 / (_POINTS_PER_EDGE - 1)
+_STEPS: Final = (*(index * _STEP for index in range(_POINTS_PER_EDGE - 1)), 1.0)
 # Other kinds cannot be used for maps: vertical and geocentric CRSs.
 _MAP_KINDS: Final = (
     PJType.GEOGRAPHIC_2D_CRS,
@@ -92,18 +96,16 @@ class CRS:
         """
         if self == target:
             return bbox
-        steps = np.linspace(0.0, 1.0, _POINTS_PER_EDGE)
-        across = bbox.xmin + steps * (bbox.xmax - bbox.xmin)
-        down = bbox.ymin + steps * (bbox.ymax - bbox.ymin)
-        sides = np.repeat([bbox.xmin, bbox.xmax], steps.size)
-        ends = np.repeat([bbox.ymin, bbox.ymax], steps.size)
-        x = np.concatenate([across, across, sides])
-        y = np.concatenate([ends, down, down])
-        tx, ty = transform_points(self, target, x, y)
-        result = BoundingBox(float(tx.min()), float(ty.min()), float(tx.max()), float(ty.max()))
-        if not result.is_finite:
+        across = [bbox.xmin + step * (bbox.xmax - bbox.xmin) for step in _STEPS]
+        down = [bbox.ymin + step * (bbox.ymax - bbox.ymin) for step in _STEPS]
+        left, right = [bbox.xmin] * _POINTS_PER_EDGE, [bbox.xmax] * _POINTS_PER_EDGE
+        lower, upper = [bbox.ymin] * _POINTS_PER_EDGE, [bbox.ymax] * _POINTS_PER_EDGE
+        tx, ty = _positions(
+            self, target, [*across, *across, *left, *right], [*lower, *upper, *down, *down]
+        )
+        if not all(map(math.isfinite, (*tx, *ty))):
             raise ValueError(f"the box cannot be transformed to {target.code}")
-        return result
+        return BoundingBox(min(tx), min(ty), max(tx), max(ty))
 
 
 def is_known_crs(code: str) -> bool:
@@ -141,10 +143,10 @@ def _with_poles(geographic: BoundingBox, bbox: BoundingBox, crs: CRS) -> Boundin
         return geographic
     for latitude in (-90.0, 90.0):
         # If a pole is not a point, as in Mercator, each longitude has its own position there.
-        x, y = transform_points(
-            WGS84, crs, np.array([0.0, 120.0, 240.0]), np.full(3, latitude, np.float64)
+        x, y = _positions(WGS84, crs, [0.0, 120.0, 240.0], [latitude] * 3)
+        is_point = all(map(math.isfinite, (*x, *y))) and all(
+            max(values) - min(values) < 1.0 for values in (x, y)
         )
-        is_point = np.isfinite(x + y).all() and max(np.ptp(x), np.ptp(y)) < 1.0
         if is_point and bbox.xmin < x[0] < bbox.xmax and bbox.ymin < y[0] < bbox.ymax:
             pole = BoundingBox(-180.0, latitude, 180.0, latitude)
             geographic = geographic.union(pole)
@@ -167,12 +169,26 @@ def transform_points(source: CRS, target: CRS, x: Floats, y: Floats) -> tuple[Fl
     Returns:
         Arrays of the same shape; not finite where a point cannot be transformed.
     """
+    # Imported here: the process that opens a configuration and draws nothing needs no arrays.
+    import numpy as np
+
     try:
         tx, ty = _transformer(source.code, target.code).transform(x, y)
     except ProjError:
         nowhere = np.full_like(x, np.nan)
         return nowhere, nowhere
     return np.asarray(tx), np.asarray(ty)
+
+
+def _positions(
+    source: CRS, target: CRS, x: list[float], y: list[float]
+) -> tuple[list[float], list[float]]:
+    """Return points in another CRS, as `transform_points` does."""
+    try:
+        tx, ty = _transformer(source.code, target.code).transform(x, y)
+    except ProjError:
+        return [math.nan] * len(x), [math.nan] * len(x)
+    return tx, ty
 
 
 # pyproj creates one object of PROJ for each thread. With the grids of its datum shifts, it may take
