@@ -150,17 +150,17 @@ def _wrk(plan: _Plan, connections: int, seconds: float) -> _Run:
     last = done.stdout.strip().rpartition("\n")[2]
     if done.returncode != 0 or not last.startswith("{"):
         raise Missing(f"wrk failed:\n{done.stdout}{done.stderr}")
-    told = json.loads(last)
+    result = json.loads(last)
     cpu = None
-    if pid is not None and before is not None and told["requests"]:
-        cpu = (cpu_seconds(pid) - before) / told["requests"] * 1e6
+    if pid is not None and before is not None and result["requests"]:
+        cpu = (cpu_seconds(pid) - before) / result["requests"] * 1e6
     return _Run(
-        told["requests"] / told["microseconds"] * 1e6,
-        told["p50"],
-        told["p99"],
-        told["longest"],
+        result["requests"] / result["microseconds"] * 1e6,
+        result["p50"],
+        result["p99"],
+        result["longest"],
         cpu,
-        told["errors"],
+        result["errors"],
     )
 
 

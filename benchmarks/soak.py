@@ -379,7 +379,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--reloads", type=int, default=100, help="while requests run")
     parser.add_argument("--kills", type=int, default=30, help="workers killed")
     parser.add_argument("--hangs", type=int, default=10, help="workers stopped")
-    parser.add_argument("--memory-reloads", type=int, default=200, help="over which memory is told")
+    parser.add_argument(
+        "--memory-reloads", type=int, default=200, help="over which memory is reported"
+    )
     parser.add_argument("--requests", type=int, default=5000, help="during those")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--threads", type=int, default=2)

@@ -94,7 +94,9 @@ def _taken(connection: http.client.HTTPConnection, path: str) -> float:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.start", description=__doc__)
     parser.add_argument("--layers", type=int, nargs="+", default=[40, 1000], help="how many")
-    parser.add_argument("--rounds", type=int, default=3, help="starts, of which medians are told")
+    parser.add_argument(
+        "--rounds", type=int, default=3, help="starts, of which the medians are shown"
+    )
     return parser
 
 

@@ -28,7 +28,7 @@ def test_every_schema_has_a_page(pages: dict[str, str]) -> None:
     assert set(pages) == {f"configuration/{name}.md" for name in SCHEMA_NAMES}
 
 
-def test_keys_are_told_with_type_default_and_meaning(pages: dict[str, str]) -> None:
+def test_keys_are_described_with_type_default_and_meaning(pages: dict[str, str]) -> None:
     server = pages["configuration/server.md"]
     (row,) = re.findall(r"^\| `threads` .*$", server, re.M)
     assert "whole number" in row
@@ -44,7 +44,7 @@ def test_members_of_lists_have_sections(pages: dict[str, str]) -> None:
     assert "## `palette.colours[]`" in pages["configuration/style.md"]
 
 
-def test_sections_of_installed_services_are_told(pages: dict[str, str]) -> None:
+def test_sections_of_installed_services_are_described(pages: dict[str, str]) -> None:
     for name, service in Plugins().services.items():
         if not service.is_fallback:
             assert f"## `{name}`" in pages["configuration/services.md"]

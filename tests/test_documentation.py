@@ -151,7 +151,7 @@ def workspace() -> Plugins:
 def test_published_schema_is_that_of_the_whole_workspace(name: str, workspace: Plugins) -> None:
     published = json.loads((CONFIG / f"{name}.schema.json").read_text("utf-8"))
     assert published == schema(name, workspace), (
-        f"config/{name}.schema.json is out of date; write it anew with 'make schemas', or: "
+        f"config/{name}.schema.json is out of date; write it again with 'make schemas', or: "
         f"mastaba schema {name} > config/{name}.schema.json"
     )
 

@@ -22,7 +22,7 @@ from mastaba_conformance.tiny_installation import tiny_installation
 SECRET = "swordfish"
 HEADERS = {"X-Mastaba-Secret": SECRET}
 
-# Nothing here is slow: whoever waits this long waits for ever.
+# Nothing here is slow: a test that waits this long would wait for ever.
 PATIENCE = 60
 
 

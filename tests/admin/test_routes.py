@@ -211,7 +211,7 @@ def test_either_header_carries_the_secret(admin: Client, headers: dict[str, str]
 
 @pytest.mark.parametrize("secret", [None, "", "Swordfish", "swordfis", "swordfish ", "\xff"])
 @pytest.mark.parametrize("path", ["/admin", "/admin/off", "/admin/nowhere"])
-def test_without_the_secret_nothing_is_told_or_done(
+def test_without_the_secret_nothing_is_shown_or_done(
     secret: str | None, path: str, admin: Client
 ) -> None:
     shown = {} if secret is None else {"X-Mastaba-Secret": secret}

@@ -73,7 +73,7 @@ def core_plugins() -> Plugins:
 
 @pytest.fixture(scope="session")
 def tiny_layers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """Return the layer documents of a tiny installation whose slabs nobody changes."""
+    """Return the layer documents of a tiny installation whose slabs do not change."""
     directory = tmp_path_factory.mktemp("tiny-layers")
     tiny_installation(directory)
     return {

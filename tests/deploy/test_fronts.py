@@ -130,7 +130,7 @@ def test_the_doctor_has_nothing_to_say(
     # Health is kept from the public by each of the samples.
     assert {fault["path"] for fault in report["faults"]} <= {"$.health.endpoint_uri"}
     assert report["examined"]["endpoints"] >= 4
-    # Where Apache starts the processes, nobody listens on the port of server.json.
+    # Where Apache starts the processes, no program listens on the port of server.json.
     assert report["examined"]["port"] == ("ours" if installed.has_daemon else "free")
 
 

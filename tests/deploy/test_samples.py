@@ -190,7 +190,7 @@ def test_variables_of_the_environment_file_are_read_somewhere(
     assert len(ours) > 10
     assert {name for name in ours if f'"{name}"' not in sources} == set()
     assert names - {f"MASTABA_{name}" for name in ours} == {"HTTPS_PROXY", "NO_PROXY"}
-    # Nothing is set by a file that nobody has edited.
+    # A file that has not been edited sets nothing.
     parser = configparser.ConfigParser()
     parser.read_string("[env]\n" + text)
     assert list(parser["env"]) == []

@@ -13,7 +13,7 @@ from mastaba_conformance.tiny_installation import tiny_installation
 
 Output = pytest.CaptureFixture[str]
 
-# Nobody listens there, and nobody may: tests are no superuser's business.
+# No program listens there, and only the superuser could.
 NOWHERE = "http://127.0.0.1:9"
 
 

@@ -19,7 +19,7 @@ def old(tmp_path: Path) -> Path:
     return path
 
 
-def test_the_result_is_printed_and_notes_are_told_apart(
+def test_the_result_is_printed_and_notes_are_separate(
     old: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["convert-services", str(old)]) == 0
@@ -72,11 +72,13 @@ def test_what_cannot_be_converted_is_refused(
     assert not (tmp_path / "new.json").exists()
 
 
-def test_an_absent_file_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_absent_file_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["convert-services", str(tmp_path / "absent.json")]) == 1
     assert "does not exist" in capsys.readouterr().err
 
 
-def test_a_folder_that_is_not_there_is_told(old: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_folder_that_is_not_there_is_reported(
+    old: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["convert-services", str(old), str(old.parent / "none" / "new.json")]) == 1
     assert "cannot write" in capsys.readouterr().err

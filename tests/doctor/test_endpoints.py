@@ -231,7 +231,7 @@ def test_an_address_that_is_not_set(publish: Publish) -> None:
     count, faults = look_at_endpoints(
         application.site, application, "services.json", environment, is_running=False
     )
-    # Health is not asked at an address that nobody set.
+    # Health is not requested at a default address.
     assert count == 2
     faults = address_faults(application.site, "services.json")
     assert any("its own machine" in fault.reason for fault in faults)

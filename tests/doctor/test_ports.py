@@ -1,4 +1,4 @@
-"""The port: free, ours, or somebody else's."""
+"""The port: free, ours, or another program's."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def serving(port: str, application: Application) -> Iterator[str]:
 
 @contextmanager
 def answering(talk: Callable[[socket.socket], None]) -> Iterator[str]:
-    """Listen, and talk to whoever connects."""
+    """Listen, and talk to each client."""
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def run() -> None:

@@ -80,7 +80,7 @@ Look = Callable[..., tuple[int, str]]
 
 
 @pytest.mark.parametrize("name", sorted(TILE_FORMATS))
-def test_every_format_is_told(look: Look, name: str) -> None:
+def test_every_format_is_recognised(look: Look, name: str) -> None:
     channels = TILE_FORMATS[name].channels[0]
     status, text = look(slab(name, channels))
     assert status == 0, text
@@ -175,7 +175,7 @@ def test_a_vector_tile_is_no_picture(look: Look, tmp_path: Path) -> None:
     assert not out.exists()
 
 
-def test_values_of_a_tile_are_told(look: Look) -> None:
+def test_values_of_a_tile_are_shown(look: Look) -> None:
     status, text = look(slab("TIFF_PNG_UINT8", 2), "--tile", "0")
     assert status == 0
     assert "from 0 to 63" in text
@@ -197,7 +197,7 @@ def test_a_tile_that_is_not_there(look: Look, options: tuple[str, ...], reason: 
     assert reason in text
 
 
-def test_a_symbolic_object_is_told(look: Look) -> None:
+def test_a_symbolic_object_is_shown(look: Look) -> None:
     status, text = look(b"SYMLINK#bucket/ORTHO/DATA_9_16_11")
     assert status == 0
     assert "a link to bucket/ORTHO/DATA_9_16_11" in text
@@ -300,17 +300,17 @@ def test_holes_and_shared_tiles_are_counted(tmp_path: Path) -> None:
     assert report.trailing == 40
 
 
-def test_absent_files_and_folders_are_told(tmp_path: Path, capsys: Output) -> None:
-    told = (
+def test_absent_files_and_folders_are_reported(tmp_path: Path, capsys: Output) -> None:
+    found = (
         (tmp_path / "none.tif", "the slab does not exist"),
         (tmp_path, "it is not a regular file"),
     )
-    for path, reason in told:
+    for path, reason in found:
         assert main(["slab", str(path)]) == 1
         assert reason in capsys.readouterr().err
 
 
-def test_an_unknown_storage_is_told(capsys: Output) -> None:
+def test_an_unknown_storage_is_reported(capsys: Output) -> None:
     assert main(["slab", "tape://reel/slab"]) == 1
     assert "no storage driver 'tape'" in capsys.readouterr().err
 

@@ -133,7 +133,7 @@ def test_a_level_too_large_to_be_searched_whole(own: Path) -> None:
 
 
 class Refusing(Storage):
-    """A storage whose objects nobody may read."""
+    """A storage whose objects are not readable."""
 
     name: ClassVar[str] = "ceph"
     container_field: ClassVar[str | None] = "pool_name"
@@ -157,7 +157,7 @@ class Slow(Refusing):
 
 
 @pytest.mark.parametrize(("driver", "word"), [(Refusing, "credentials"), (Slow, "network")])
-def test_a_storage_that_cannot_be_read_is_told_once(
+def test_a_storage_that_cannot_be_read_is_reported_once(
     own: Path, driver: type[Refusing], word: str
 ) -> None:
     class Plugin:

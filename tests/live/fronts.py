@@ -166,7 +166,7 @@ def fcgid(command: str) -> str:
 def proxy_fcgi(port: str) -> str:
     """Apache connects to a running FastCGI server."""
     address = f"fcgi://{port}/" if ":" in port else f"unix:{port}|fcgi://localhost/"
-    # Since 2.4.59 Apache drops the Content-Length of such answers, unless told to trust it.
+    # Since 2.4.59 Apache drops the Content-Length of such answers, unless configured to trust it.
     return f'SetEnv ap_trust_cgilike_cl yes\nProxyPass "/" "{address}"'
 
 

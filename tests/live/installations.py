@@ -82,7 +82,7 @@ def _cache_folder() -> Path:
     if is_root() and not (reachable and REPOSITORY.stat().st_mode & 0o001):
         folder = Path(tempfile.gettempdir()) / f"mastaba-live-cache-{os.geteuid()}"
     folder.mkdir(mode=0o755, parents=True, exist_ok=True)
-    assert folder.stat().st_uid == os.geteuid(), f"{folder} belongs to somebody else"
+    assert folder.stat().st_uid == os.geteuid(), f"{folder} belongs to another user"
     return folder
 
 

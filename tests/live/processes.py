@@ -25,7 +25,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 SHARED_DATA = REPOSITORY.parent / "shared" / "data"
 WEB_USER = "www-data"
 
-# Nothing here is slow: whoever waits this long waits for ever.
+# Nothing here is slow: a test that waits this long would wait for ever.
 PATIENCE = 60.0
 
 running: list[Process] = []
@@ -131,7 +131,7 @@ class Mastaba(Process):
 
 
 def changed(server_json: Path, copy: Path, **changes: Any) -> Path:
-    """Write a copy of a server.json with other values; two workers unless told otherwise."""
+    """Write a copy of a server.json with other values; two workers by default."""
     document = json.loads(server_json.read_text(encoding="utf-8"))
     logger = {"output": "standard_output", "level": "warn"}
     document.update({"workers": 2, "threads": 2, "logger": logger, **changes})
@@ -140,7 +140,7 @@ def changed(server_json: Path, copy: Path, **changes: Any) -> Path:
 
 
 def accepts(port: str) -> bool:
-    """Tell whether somebody listens there: ``host:port``, or the path of a Unix socket."""
+    """Return whether a program listens there: ``host:port``, or the path of a Unix socket."""
     host, colon, number = port.rpartition(":")
     family = socket.AF_INET if colon else socket.AF_UNIX
     with socket.socket(family) as sock:
@@ -166,7 +166,7 @@ def answers(url: str) -> bool:
 
 
 def free_port() -> int:
-    """A port of the loopback that nobody uses now."""
+    """A port of the loopback that is free now."""
     with socket.socket() as sock:
         sock.bind(("127.0.0.1", 0))
         port: int = sock.getsockname()[1]

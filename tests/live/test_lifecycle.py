@@ -132,7 +132,7 @@ def test_ordered_stop(setting: Setting, number: signal.Signals) -> None:
         assert server.wait() == 0
         assert not accepts(server.port)
     assert not state.broken
-    # What was begun was finished; what came later met nobody.
+    # What was begun was finished; what came later was refused.
     assert state.statuses <= {200, 502}
     assert all(answer.body == setting.tile for answer in state.answers if answer.status == 200)
 

@@ -67,7 +67,7 @@ def test_scale_decides_the_size_of_an_extent(rich: Client, pixels: Any) -> None:
 
 
 def test_resolution_of_the_display_chooses_the_level(tiny: Client, pixels: Any) -> None:
-    """maps /req/display-resolution/map-success: blue tells the level in the tiny pyramids."""
+    """maps /req/display-resolution/map-success: blue shows the level in the tiny pyramids."""
     path = "/ogcapi/collections/RGB_PNG/map?f=png&width=256&height=256"
     levels = {
         value: int(np.median(pixels(tiny.get(f"{path}&mm-per-pixel={value}"))[:, :, 2])) // 16

@@ -117,7 +117,7 @@ def test_stored_format_goes_by_its_names(
         ("image/jpeg", "image/jpeg", b"\xff\xd8\xff"),
     ],
 )
-def test_tile_is_encoded_anew_in_another_format(
+def test_tile_is_encoded_again_in_another_format(
     tiny: Client, f: str, media_type: str, start: bytes
 ) -> None:
     response = tiny.get(PNG, query_string={"f": f})

@@ -140,7 +140,7 @@ def test_one_tile_is_decoded_for_a_stored_pixel(
         return decode(self, payload)
 
     monkeypatch.setattr(TileDecoder, "decode", counted)
-    # A tile that nobody has looked at before
+    # A tile that has not been read before
     ask(queryable, "rgba", ("MESH", "1", "5", "3"))
     assert len(decoded) == 1
 
@@ -467,7 +467,7 @@ def test_operation_is_not_announced_without_a_queryable_layer(tiny: Client, find
 
 
 class Upstream:
-    """A WMS that answers what it is told to, and notes what it is asked."""
+    """A WMS with given answers that records its requests."""
 
     def __init__(self) -> None:
         self.asked: list[str] = []

@@ -242,7 +242,7 @@ def test_absent_server_json_ends_the_start_with_status_1(tmp_path: Path) -> None
     assert "Traceback" not in ended.stderr
 
 
-def test_reason_is_told_once_before_there_is_a_log() -> None:
+def test_reason_is_reported_once_before_there_is_a_log() -> None:
     done = run("-f", "nowhere.json")
     assert done.stderr.count("nowhere.json") == 1
 

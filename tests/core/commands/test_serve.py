@@ -19,7 +19,7 @@ from mastaba_conformance.tiny_installation import tiny_installation
 from mastaba_doctor.answer import Answer
 from mastaba_doctor.fastcgi import connect, get
 
-# Nothing here is slow: whoever waits this long waits for ever.
+# Nothing here is slow: a test that waits this long would wait for ever.
 _PATIENCE = 120.0
 
 

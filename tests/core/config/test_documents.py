@@ -49,7 +49,7 @@ UNREADABLE = {
 
 @pytest.mark.parametrize("content", UNREADABLE.values(), ids=UNREADABLE.keys())
 @pytest.mark.parametrize("file", FILES)
-def test_unreadable_file_is_told_as_one_fault_of_it(
+def test_unreadable_file_is_reported_as_one_error(
     file: str, content: bytes, installation: Any, run_check: Any
 ) -> None:
     installation.documents[file] = content
@@ -66,7 +66,7 @@ def test_unreadable_file_is_told_as_one_fault_of_it(
 
 
 @pytest.mark.parametrize("file", FILES)
-def test_directory_in_place_of_a_file_is_told(
+def test_directory_in_place_of_a_file_is_reported(
     file: str, installation: Any, run_check: Any, tmp_path: Path
 ) -> None:
     del installation.documents[file]
@@ -81,7 +81,7 @@ def test_directory_in_place_of_a_file_is_told(
 
 
 @pytest.mark.parametrize("file", FILES)
-def test_absent_file_is_told(file: str, installation: Any, run_check: Any) -> None:
+def test_absent_file_is_reported(file: str, installation: Any, run_check: Any) -> None:
     del installation.documents[file]
 
     status, reported = run_check()
@@ -92,7 +92,7 @@ def test_absent_file_is_told(file: str, installation: Any, run_check: Any) -> No
 
 
 @pytest.mark.parametrize("file", FILES[1:])
-def test_pipe_in_place_of_a_file_is_told_and_not_waited_for(
+def test_pipe_in_place_of_a_file_is_reported_without_waiting(
     file: str, installation: Any, run_check: Any, tmp_path: Path
 ) -> None:
     del installation.documents[file]
@@ -104,7 +104,7 @@ def test_pipe_in_place_of_a_file_is_told_and_not_waited_for(
 
 
 @pytest.mark.parametrize("content", [bytes(1000), "é".encode("latin-1"), "a".encode("utf-16")])
-def test_layer_list_that_is_no_text_is_told(
+def test_layer_list_that_is_not_a_string_is_reported(
     content: bytes, installation: Any, run_check: Any
 ) -> None:
     installation.documents["layers.txt"] = content

@@ -1,4 +1,4 @@
-"""Seeded faults: each is told with file, JSON path, reason and remedy, and none by a traceback."""
+"""Seeded errors: each is reported with file, JSON path, reason and remedy, never by a traceback."""
 
 from __future__ import annotations
 
@@ -343,7 +343,7 @@ def name_case(value: Any) -> str | None:
 
 
 @pytest.mark.parametrize(("file", "place", "value", "path", "word"), ERRORS, ids=name_case)
-def test_error_is_told_with_its_place_reason_and_remedy(
+def test_error_is_reported_with_its_place_reason_and_remedy(
     file: str, place: str, value: Any, path: str, word: str, installation: Any, run_check: Any
 ) -> None:
     if value is REMOVED:
@@ -361,7 +361,7 @@ def test_error_is_told_with_its_place_reason_and_remedy(
 
 
 @pytest.mark.parametrize(("file", "place", "value", "path", "word"), WARNINGS)
-def test_warning_is_told_and_the_layer_is_served(
+def test_warning_is_reported_and_the_layer_is_served(
     file: str,
     place: str,
     value: Any,
@@ -385,7 +385,7 @@ def test_warning_is_told_and_the_layer_is_served(
 
 
 @pytest.mark.parametrize(("place", "value", "path", "word"), STYLE_ERRORS)
-def test_faulty_style_is_told_and_left_out_of_its_layer(
+def test_faulty_style_is_reported_and_left_out_of_its_layer(
     place: str, value: Any, path: str, word: str, installation: Any, run_check: Any
 ) -> None:
     installation.set(STYLE, place, value)

@@ -83,7 +83,7 @@ OFFICE: dict[str, Any] = {
     },
 }
 
-# A container image, whose entry point wrote only what somebody had set.
+# A container image, whose entry point wrote only what had been set.
 SMALL: dict[str, Any] = {
     "provider": "Town",
     "wmts": {"enabled": True, "endpoint_uri": "http://town.example/wmts"},

@@ -124,7 +124,7 @@ def test_faulty_cache_gets_its_defaults_value_by_value(
 # ---------------------------------------------------------------- all faults at once
 
 
-def test_faults_of_all_files_are_told_at_once(installation: Any, run_check: Any) -> None:
+def test_errors_in_all_files_are_reported_at_once(installation: Any, run_check: Any) -> None:
     installation.set(SERVER, "$.threads", 0)
     installation.set(SERVER, "$.logger.level", "loud")
     status, reported = run_check()
@@ -147,7 +147,7 @@ def test_faults_of_all_files_are_told_at_once(installation: Any, run_check: Any)
     }
 
 
-def test_all_faults_of_one_pyramid_are_told_once_however_many_layers_use_it(
+def test_all_errors_of_one_pyramid_are_reported_once_however_many_layers_use_it(
     installation: Any, run_check: Any
 ) -> None:
     installation.documents["layers/M.json"] = copy.deepcopy(installation.documents[LAYER])
@@ -156,8 +156,8 @@ def test_all_faults_of_one_pyramid_are_told_once_however_many_layers_use_it(
         installation.set(PYRAMID, f"$.levels[{level}].storage.path_depth", 99)
     _, reported = run_check()
 
-    told = [fault.path for fault in reported if fault.file == PYRAMID]
-    assert told == [f"$.levels[{level}].storage.path_depth" for level in range(3)]
+    paths = [fault.path for fault in reported if fault.file == PYRAMID]
+    assert paths == [f"$.levels[{level}].storage.path_depth" for level in range(3)]
     assert len(reported) == 3
 
 
@@ -253,7 +253,7 @@ def test_enabled_service_gets_the_defaults(installation: Any) -> None:
 
 
 @pytest.mark.parametrize("section", [None, {}, {"enabled": False}, {"title": "x"}])
-def test_service_is_disabled_unless_told_otherwise(section: Any, installation: Any) -> None:
+def test_service_is_disabled_by_default(section: Any, installation: Any) -> None:
     installation.set(SERVICES, "$.sample", section)
     assert "sample" not in installation.catalogue().services
 

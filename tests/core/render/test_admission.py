@@ -19,7 +19,7 @@ HEAVY = LIGHT + 1
 
 
 class Maps:
-    """Threads that draw a map each, until they are told to end."""
+    """Threads that draw a map each, until they are stopped."""
 
     def __init__(self, limits: MapLimits) -> None:
         self.admission = Admission(limits)

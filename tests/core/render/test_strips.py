@@ -251,7 +251,7 @@ def test_bytes_do_not_depend_on_the_strips(
 
 @pytest.mark.parametrize("crs", ["EPSG:3857", "EPSG:2154"])
 @pytest.mark.parametrize("name", [*ENCODED, "several reliefs", "terrain", "palette", "colorize"])
-def test_memory_is_that_of_strips_and_told_beforehand(
+def test_memory_is_that_of_strips_and_known_beforehand(
     gaps: World, monkeypatch: pytest.MonkeyPatch, name: str, crs: str
 ) -> None:
     """The estimate is no less than what is held, and no more than a few times as much."""

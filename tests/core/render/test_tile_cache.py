@@ -44,7 +44,7 @@ def test_nothing_is_kept_without_size() -> None:
     assert cache.used == 0
 
 
-def test_tile_kept_anew_counts_once() -> None:
+def test_tile_cached_again_counts_once() -> None:
     cache = TileCache(100)
     cache.put("a", tile(60))
     replacement = tile(50)

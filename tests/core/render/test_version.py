@@ -1,4 +1,4 @@
-"""What tells a map from the one that a client has already."""
+"""What distinguishes a map from the one that a client already has."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def version_of(world: World, *names: str) -> str | None:
 def test_a_map_of_a_storage_without_generations_has_no_version(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One layer of several is enough: the map changes with it, and nothing tells when."""
+    """One layer of several is enough: the map changes with it, and nothing says when."""
     world = World(tmp_path, limits={"layers_count": 2})
     world.add("known", ramp)
     world.add("unknown", ramp)

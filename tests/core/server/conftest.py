@@ -23,7 +23,7 @@ from mastaba.server.loop import Server
 
 BEGIN, ABORT, END, PARAMS, STDIN, STDOUT, STDERR, DATA, GET_VALUES, VALUES, UNKNOWN = range(1, 12)
 
-# Nothing here is slow: whoever waits this long waits for ever.
+# Nothing here is slow: a test that waits this long would wait for ever.
 PATIENCE = 30
 
 

@@ -138,15 +138,15 @@ def test_one_line_by_default_and_none_above_info(
 
 def test_debug_says_where_a_tile_lies(open_logged: Callable[..., Client]) -> None:
     client = open_logged("off", debug=True)
-    told = client.get(TILE).headers["X-Mastaba-Tile"]
+    found = client.get(TILE).headers["X-Mastaba-Tile"]
     assert re.fullmatch(
-        r'stored; slab="/.*/RGB_JPG/DATA/4/00/00/42.tif"; tile=3; offset=\d+; size=\d+; .*', told
+        r'stored; slab="/.*/RGB_JPG/DATA/4/00/00/42.tif"; tile=3; offset=\d+; size=\d+; .*', found
     )
     outside = client.get(TILE.replace("4/5/9", "4/0/9"))
     assert outside.status_code == 404
-    told = outside.headers["X-Mastaba-Tile"]
-    assert told.startswith("outside-limits; ")
-    assert told.endswith('RGB_JPG.json: $.levels[2].tile_limits"')
+    found = outside.headers["X-Mastaba-Tile"]
+    assert found.startswith("outside-limits; ")
+    assert found.endswith('RGB_JPG.json: $.levels[2].tile_limits"')
     assert "X-Mastaba-Tile" not in client.get("/healthcheck").headers
 
 
@@ -156,7 +156,7 @@ def test_debug_names_worker_and_generation(open_logged: Callable[..., Client]) -
     assert response.headers["X-Mastaba-Generation"] == "1.0"
 
 
-def test_without_debug_nothing_is_told(open_logged: Callable[..., Client]) -> None:
+def test_without_debug_nothing_is_shown(open_logged: Callable[..., Client]) -> None:
     headers = open_logged("json").get(TILE).headers
     assert not [name for name, _ in headers if name.startswith("X-Mastaba")]
 

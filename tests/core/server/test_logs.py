@@ -151,9 +151,9 @@ def test_log_directory_that_goes_away_does_not_end_a_request(
 
     handler.emit(make_record("lost", created=float(handler._start + 100)))
     handler.close()
-    told = capsys.readouterr().err
-    assert "cannot write the log" in told
-    assert "Traceback" not in told
+    found = capsys.readouterr().err
+    assert "cannot write the log" in found
+    assert "Traceback" not in found
 
 
 def test_log_that_cannot_begin_a_new_file_goes_on_in_the_old_one(tmp_path: Path) -> None:
@@ -169,7 +169,7 @@ def test_log_that_cannot_begin_a_new_file_goes_on_in_the_old_one(tmp_path: Path)
 
 
 @pytest.mark.usefixtures("own_logging")
-def test_static_file_that_is_renamed_is_opened_anew(tmp_path: Path) -> None:
+def test_static_file_that_is_renamed_is_opened_again(tmp_path: Path) -> None:
     path = tmp_path / "log"
     configure_logging(make_server(output="static_file", file_prefix=str(path)))
     logging.getLogger("mastaba").error("before")
@@ -378,7 +378,7 @@ def test_the_format_is_that_of_all_lines(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("own_logging")
-def test_a_file_that_was_moved_away_is_opened_anew(tmp_path: Path) -> None:
+def test_a_file_that_was_moved_away_is_opened_again(tmp_path: Path) -> None:
     file = tmp_path / "log"
     server = make_server(output="static_file", file_prefix=str(file), level="error")
     configure_logging(server)

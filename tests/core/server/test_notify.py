@@ -1,4 +1,4 @@
-"""What systemd is told, and the sockets that it hands over."""
+"""Notifications to systemd, and the sockets that it passes on."""
 
 from __future__ import annotations
 
