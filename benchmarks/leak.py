@@ -31,7 +31,7 @@ from mastaba.model.crs import CRS
 from mastaba.model.layer import Layer
 from mastaba.model.style import Style
 from mastaba.render.styles import is_bytes
-from mastaba_conformance.documents import write_document
+from mastaba_writer.documents import write_document
 
 _MIB = 1024**2
 _PICTURES = ("image/jpeg", "image/png")

@@ -24,7 +24,7 @@ from mastaba.model.format import Codec
 from mastaba.model.layer import Layer
 from mastaba.model.tile_matrix_set import TileLimits
 from mastaba.slab.reader import LevelReader
-from mastaba_conformance.documents import write_document
+from mastaba_writer.documents import write_document
 
 RESAMPLINGS = ("linear", "lanczos_2")
 WGS84 = "EPSG:4326"

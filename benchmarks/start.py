@@ -15,8 +15,8 @@ from urllib.parse import urlsplit
 
 from benchmarks.processes import memory_of
 from benchmarks.servers import Missing, plain_http
-from mastaba_conformance.installation import layer_document, write_installation
 from mastaba_conformance.tiny_installation import tiny_installation
+from mastaba_writer.installation import layer_document, write_installation
 
 _CAPABILITIES = {
     "WMS": "/wms?SERVICE=WMS&VERSION=1.3.0&REQUEST=GetCapabilities",

@@ -32,11 +32,11 @@ from mastaba_conformance.object_server import (
     Faults,
     ObjectServer,
 )
-from mastaba_conformance.slab_writer import build_slab
 from mastaba_storage_s3.clusters import find_cluster
 from mastaba_storage_s3.storage import S3Storage
 from mastaba_storage_swift.account import shared_account
 from mastaba_storage_swift.storage import SwiftStorage
+from mastaba_writer.slab_writer import build_slab
 
 SIDE = 16
 TILE = 20 * 1024

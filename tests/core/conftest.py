@@ -25,8 +25,8 @@ from mastaba.tiles.stored import TilePublisher
 from mastaba.web.request import Request
 from mastaba.web.response import Response, message
 from mastaba.wsgi import create_application
-from mastaba_conformance.installation import write_installation
 from mastaba_conformance.tiny_installation import tiny_installation
+from mastaba_writer.installation import write_installation
 
 
 class TileService(Service):

@@ -13,10 +13,10 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
-from mastaba_conformance.slab_names import slab_path
 from mastaba_demo.generation import generate
 from mastaba_demo.render import FORMATS
 from mastaba_demo.settings import Settings
+from mastaba_writer.slab_names import slab_path
 
 
 def ignore(done: int, total: int) -> None:

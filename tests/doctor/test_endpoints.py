@@ -12,9 +12,9 @@ from tests.doctor.conftest import Environ, Front, open_application
 from mastaba.environment import Environment
 from mastaba.model.fault import Fault, Severity
 from mastaba.server.app import Application
-from mastaba_conformance.installation import write_installation
 from mastaba_doctor.addresses import address_faults
 from mastaba_doctor.endpoints import look_at_endpoints
+from mastaba_writer.installation import write_installation
 
 # Under this prefix the front server publishes the services.
 PREFIX = "/geo/maps"

@@ -21,10 +21,10 @@ from mastaba.model.format import TILE_FORMATS
 from mastaba.plugins.manager import Plugins
 from mastaba.storage.base import ByteRange, ObjectRead, ObjectStat, Storage
 from mastaba.storage.file import FileStorage
-from mastaba_conformance.slab_writer import build_slab, encode_tile
 from mastaba_conformance.tiny_installation import tiny_installation, tiny_vector_tile
 from mastaba_doctor.commands import slab as slab_command
 from mastaba_doctor.slab_report import inspect_slab
+from mastaba_writer.slab_writer import build_slab, encode_tile
 
 SIDE = 64
 INDEX_END = 2048 + 8 * 4

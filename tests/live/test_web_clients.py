@@ -24,10 +24,10 @@ from tests.live.processes import REPOSITORY, Mastaba, changed, free_port, public
 from tests.live.test_clients import gdal
 from xstatic.pkg import leaflet
 
-from mastaba_conformance.installation import layer_document, write_installation
-from mastaba_conformance.pyramids import LevelPlan, write_pyramid
-from mastaba_conformance.tile_matrix_sets import synthetic, web_mercator
 from mastaba_conformance.tiny_installation import tiny_integer_tile
+from mastaba_writer.installation import layer_document, write_installation
+from mastaba_writer.pyramids import LevelPlan, write_pyramid
+from mastaba_writer.tile_matrix_sets import synthetic, web_mercator
 
 pytestmark = pytest.mark.live
 

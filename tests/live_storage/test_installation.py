@@ -22,11 +22,11 @@ from werkzeug.test import Client
 
 from mastaba.server.app import Application
 from mastaba.wsgi import create_application
-from mastaba_conformance.installation import write_installation
-from mastaba_conformance.pyramids import LevelPlan, object_pyramid, write_pyramid
-from mastaba_conformance.slab_writer import build_slab
 from mastaba_conformance.storage import ObjectWriter
-from mastaba_conformance.tile_matrix_sets import web_mercator
+from mastaba_writer.installation import write_installation
+from mastaba_writer.pyramids import LevelPlan, object_pyramid, write_pyramid
+from mastaba_writer.slab_writer import build_slab
+from mastaba_writer.tile_matrix_sets import web_mercator
 
 LEVELS = [LevelPlan("6", 16, 31, 32, 47)]
 SIDE = 8

@@ -151,7 +151,7 @@ def test_switched_off_families_are_gone_with_their_links(
 
 
 def test_installation_without_layers_answers(tmp_path: Path, open_client: Any) -> None:
-    from mastaba_conformance.installation import write_installation
+    from mastaba_writer.installation import write_installation
 
     client = open_client(write_installation(tmp_path, layers={}, services=["ogcapi"]))
     for path in ("", "/conformance", "/api", "/collections", "/tileMatrixSets", "/api/styles"):

@@ -10,10 +10,10 @@ import pytest
 from lxml import html
 from werkzeug.test import Client
 
-from mastaba_conformance.installation import layer_document, write_installation
-from mastaba_conformance.pyramids import LevelPlan, write_pyramid
-from mastaba_conformance.tile_matrix_sets import web_mercator
 from mastaba_conformance.tiny_installation import tiny_installation, tiny_integer_tile
+from mastaba_writer.installation import layer_document, write_installation
+from mastaba_writer.pyramids import LevelPlan, write_pyramid
+from mastaba_writer.tile_matrix_sets import web_mercator
 
 NASTY = """"><script>alert(1)</script>'&<img src=x onerror=y>"""
 

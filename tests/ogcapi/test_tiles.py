@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from werkzeug.test import Client
 
-from mastaba_conformance.installation import layer_document, write_installation
-from mastaba_conformance.pyramids import LevelPlan, write_pyramid
-from mastaba_conformance.tile_matrix_sets import web_mercator
 from mastaba_conformance.tiny_installation import tiny_float_tile, tiny_integer_tile
+from mastaba_writer.installation import layer_document, write_installation
+from mastaba_writer.pyramids import LevelPlan, write_pyramid
+from mastaba_writer.tile_matrix_sets import web_mercator
 
 MVT = "application/vnd.mapbox-vector-tile"
 PNG = "/ogcapi/collections/RGB_PNG/map/tiles/PM/4/5/9"

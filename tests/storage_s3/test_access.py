@@ -18,7 +18,7 @@ from mastaba.slab.plan import read_tiles
 from mastaba.slab.reader import LevelReader
 from mastaba.storage.pool import StoragePool
 from mastaba_conformance.object_server import Faults, ObjectServer
-from mastaba_conformance.slab_writer import build_slab
+from mastaba_writer.slab_writer import build_slab
 
 SIDE = 16
 OpenReader = Callable[..., LevelReader]

@@ -14,10 +14,10 @@ from mastaba.plugins.manager import Plugins
 from mastaba.server.opening import open_site, read_server_config
 from mastaba.services.base import Site
 from mastaba.services.scoreboard import Scoreboard
-from mastaba_conformance.installation import NORMAL_STYLE, write_installation
 from mastaba_conformance.object_server import ObjectServer
-from mastaba_conformance.pyramids import LevelPlan, object_pyramid, write_pyramid
-from mastaba_conformance.tile_matrix_sets import web_mercator
+from mastaba_writer.installation import NORMAL_STYLE, write_installation
+from mastaba_writer.pyramids import LevelPlan, object_pyramid, write_pyramid
+from mastaba_writer.tile_matrix_sets import web_mercator
 
 LEVELS = [LevelPlan("4", 4, 7, 8, 11)]
 Open = Callable[..., tuple[Site, str]]

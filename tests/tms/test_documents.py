@@ -10,10 +10,10 @@ import pytest
 from lxml import etree
 from werkzeug.test import Client
 
-from mastaba_conformance.installation import layer_document, write_installation
-from mastaba_conformance.pyramids import LevelPlan, write_pyramid
-from mastaba_conformance.tile_matrix_sets import geographic, synthetic
 from mastaba_conformance.tiny_installation import tiny_integer_tile
+from mastaba_writer.installation import layer_document, write_installation
+from mastaba_writer.pyramids import LevelPlan, write_pyramid
+from mastaba_writer.tile_matrix_sets import geographic, synthetic
 
 OpenClient = Callable[[Path], Client]
 PUBLIC_URL = "http://maps.example"

@@ -11,10 +11,10 @@ import jsonschema
 import pytest
 from werkzeug.test import Client
 
-from mastaba_conformance.installation import layer_document, write_installation
-from mastaba_conformance.pyramids import LevelPlan, write_pyramid
-from mastaba_conformance.tile_matrix_sets import synthetic
 from mastaba_conformance.tiny_installation import tiny_integer_tile, tiny_vector_tile
+from mastaba_writer.installation import layer_document, write_installation
+from mastaba_writer.pyramids import LevelPlan, write_pyramid
+from mastaba_writer.tile_matrix_sets import synthetic
 
 OpenClient = Callable[[Path], Client]
 LAYERS = [

@@ -15,7 +15,7 @@ from lxml import etree
 from PIL import Image
 from werkzeug.test import Client
 
-from mastaba_conformance.installation import layer_document, write_installation
+from mastaba_writer.installation import layer_document, write_installation
 
 OpenClient = Callable[[Path], Client]
 

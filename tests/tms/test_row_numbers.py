@@ -12,10 +12,10 @@ from werkzeug.test import Client
 
 from mastaba.errors import ConfigurationError
 from mastaba.wsgi import create_application
-from mastaba_conformance.installation import layer_document, write_installation
-from mastaba_conformance.pyramids import LevelPlan, write_pyramid
-from mastaba_conformance.tile_matrix_sets import synthetic
 from mastaba_conformance.tiny_installation import tiny_installation, tiny_integer_tile
+from mastaba_writer.installation import layer_document, write_installation
+from mastaba_writer.pyramids import LevelPlan, write_pyramid
+from mastaba_writer.tile_matrix_sets import synthetic
 
 
 @pytest.mark.parametrize(("level", "col", "row"), [(2, 2, 1), (3, 4, 2), (3, 5, 3), (4, 9, 6)])

@@ -9,10 +9,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from mastaba_conformance.documents import merged
-from mastaba_conformance.installation import layer_document, write_installation
-from mastaba_conformance.pyramids import LevelPlan, write_pyramid
-from mastaba_conformance.tile_matrix_sets import geographic, synthetic, web_mercator
 from mastaba_conformance.tiny_installation import (
     TINY_LEVELS,
     TINY_TABLES,
@@ -20,6 +16,10 @@ from mastaba_conformance.tiny_installation import (
     tiny_integer_tile,
     tiny_vector_tile,
 )
+from mastaba_writer.documents import merged
+from mastaba_writer.installation import layer_document, write_installation
+from mastaba_writer.pyramids import LevelPlan, write_pyramid
+from mastaba_writer.tile_matrix_sets import geographic, synthetic, web_mercator
 
 SERVICES = ("tms", "wmts", "wms", "ogcapi", "viewer")
 HOSTILE = "<img src=x onerror=\"document.title='hacked'\"> & 'quoted'"

@@ -14,11 +14,11 @@ from werkzeug.test import Client
 
 from mastaba.model.pyramid import Level
 from mastaba.model.tile_matrix_set import TileMatrix
-from mastaba_conformance.installation import layer_document, write_installation
-from mastaba_conformance.pyramids import LevelPlan, write_pyramid
-from mastaba_conformance.tile_matrix_sets import geographic
 from mastaba_conformance.tiny_installation import tiny_installation, tiny_integer_tile
 from mastaba_viewer.grids import block_size
+from mastaba_writer.installation import layer_document, write_installation
+from mastaba_writer.pyramids import LevelPlan, write_pyramid
+from mastaba_writer.tile_matrix_sets import geographic
 
 OpenClient = Callable[[Path], Client]
 FRONT = "http://maps.example/front"

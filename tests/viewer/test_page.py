@@ -12,9 +12,9 @@ import pytest
 from tests.viewer import ground
 from werkzeug.test import Client
 
-from mastaba_conformance.installation import layer_document, write_installation
 from mastaba_conformance.tiny_installation import tiny_installation
 from mastaba_viewer.assets import assets
+from mastaba_writer.installation import layer_document, write_installation
 
 OpenClient = Callable[[Path], Client]
 HOSTILE = "</title><script>alert(1)</script>\"'&$base ${title}"

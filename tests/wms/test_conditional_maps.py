@@ -12,10 +12,10 @@ import pytest
 from werkzeug.test import Client
 
 from mastaba.render.mosaic import LevelPixels
-from mastaba_conformance.installation import layer_document
-from mastaba_conformance.pyramids import LevelPlan, write_pyramid
-from mastaba_conformance.tile_matrix_sets import web_mercator
 from mastaba_conformance.tiny_installation import tiny_integer_tile
+from mastaba_writer.installation import layer_document
+from mastaba_writer.pyramids import LevelPlan, write_pyramid
+from mastaba_writer.tile_matrix_sets import web_mercator
 
 MapQuery = Callable[..., dict[str, str]]
 LONG_AGO = "Mon, 01 Jan 1990 00:00:00 GMT"

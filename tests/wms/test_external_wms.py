@@ -20,10 +20,10 @@ from werkzeug.test import Client, TestResponse
 from mastaba.environment import Environment
 from mastaba.errors import NoResponseError
 from mastaba.services.featureinfo.fetch import MAX_BODY, Fetcher
-from mastaba_conformance.installation import layer_document, write_installation
-from mastaba_conformance.pyramids import LevelPlan, write_pyramid
-from mastaba_conformance.tile_matrix_sets import web_mercator
 from mastaba_conformance.tiny_installation import tiny_integer_tile
+from mastaba_writer.installation import layer_document, write_installation
+from mastaba_writer.pyramids import LevelPlan, write_pyramid
+from mastaba_writer.tile_matrix_sets import web_mercator
 
 Answer = tuple[int, dict[str, str], bytes]
 Upstream = Callable[[Callable[[str], Answer]], AbstractContextManager[str]]

@@ -10,10 +10,10 @@ import pytest
 from werkzeug.test import Client, TestResponse
 
 from mastaba.errors import StorageUnavailableError
-from mastaba_conformance.installation import layer_document, write_installation
-from mastaba_conformance.pyramids import LevelPlan, write_pyramid
-from mastaba_conformance.tile_matrix_sets import web_mercator
 from mastaba_conformance.tiny_installation import tiny_integer_tile
+from mastaba_writer.installation import layer_document, write_installation
+from mastaba_writer.pyramids import LevelPlan, write_pyramid
+from mastaba_writer.tile_matrix_sets import web_mercator
 
 MapQuery = Callable[..., dict[str, str]]
 Fault = Callable[[TestResponse], tuple[int, str, str | None]]

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from werkzeug.test import Client, TestResponse
 
 from mastaba.model.style import Palette, PaletteEntry, Style
-from mastaba_conformance.installation import layer_document, write_installation
-from mastaba_conformance.pyramids import LevelPlan, write_pyramid
-from mastaba_conformance.tile_matrix_sets import web_mercator
 from mastaba_conformance.tiny_installation import tiny_float_tile
 from mastaba_wms.legend import Symbol, draw_legend, legend_size
+from mastaba_writer.installation import layer_document, write_installation
+from mastaba_writer.pyramids import LevelPlan, write_pyramid
+from mastaba_writer.tile_matrix_sets import web_mercator
 
 Fault = Callable[[TestResponse], tuple[int, str, str | None]]
 ReadImage = Callable[[TestResponse], NDArray[Any]]

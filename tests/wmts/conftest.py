@@ -11,10 +11,10 @@ import pytest
 from lxml import etree
 from werkzeug.test import Client, TestResponse
 
-from mastaba_conformance.installation import layer_document, write_installation
-from mastaba_conformance.pyramids import LevelPlan, write_pyramid
-from mastaba_conformance.tile_matrix_sets import geographic, web_mercator
 from mastaba_conformance.tiny_installation import tiny_installation
+from mastaba_writer.installation import layer_document, write_installation
+from mastaba_writer.pyramids import LevelPlan, write_pyramid
+from mastaba_writer.tile_matrix_sets import geographic, web_mercator
 
 PUBLIC_URL = "http://maps.example"
 NAMESPACES = {

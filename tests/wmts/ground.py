@@ -13,9 +13,9 @@ import pyproj
 from PIL import Image
 from werkzeug.test import TestResponse
 
-from mastaba_conformance.installation import layer_document, write_installation
-from mastaba_conformance.pyramids import LevelPlan, write_pyramid
-from mastaba_conformance.tile_matrix_sets import synthetic
+from mastaba_writer.installation import layer_document, write_installation
+from mastaba_writer.pyramids import LevelPlan, write_pyramid
+from mastaba_writer.tile_matrix_sets import synthetic
 
 Floats = npt.NDArray[np.float64]
 Pixels = npt.NDArray[Any]

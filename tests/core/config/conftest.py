@@ -24,8 +24,8 @@ from mastaba.plugins.manager import Plugins
 from mastaba.services.base import Service
 from mastaba.web.request import Request
 from mastaba.web.response import Response, message
-from mastaba_conformance.tile_matrix_sets import web_mercator
 from mastaba_doctor.commands import check
+from mastaba_writer.tile_matrix_sets import web_mercator
 
 
 class Sample(Service):

@@ -20,9 +20,9 @@ from mastaba.render.sampling import GridPositions
 from mastaba.server.app import Application
 from mastaba.services.base import Site
 from mastaba.wsgi import create_application
-from mastaba_conformance.installation import layer_document, write_installation
-from mastaba_conformance.pyramids import LevelPlan, TileSource, write_pyramid
-from mastaba_conformance.tile_matrix_sets import synthetic, web_mercator
+from mastaba_writer.installation import layer_document, write_installation
+from mastaba_writer.pyramids import LevelPlan, TileSource, write_pyramid
+from mastaba_writer.tile_matrix_sets import synthetic, web_mercator
 
 Floats = npt.NDArray[np.float64]
 Function = Callable[[Floats, Floats], Any]

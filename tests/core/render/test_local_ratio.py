@@ -15,8 +15,8 @@ from mastaba.model.crs import CRS
 from mastaba.render import layer_map
 from mastaba.render.kernels import evaluate
 from mastaba.render.map_request import MapImage, MapLayer, MapRequest
-from mastaba_conformance.pyramids import LevelPlan
-from mastaba_conformance.tile_matrix_sets import synthetic, web_mercator
+from mastaba_writer.pyramids import LevelPlan
+from mastaba_writer.tile_matrix_sets import synthetic, web_mercator
 
 MERCATOR = web_mercator(4)
 DEGREES = synthetic(

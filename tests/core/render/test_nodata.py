@@ -10,7 +10,7 @@ from tests.core.render.ground import KERNELS, MESH_CENTRE, MESH_LEVELS, World, a
 
 from mastaba.model.bbox import BoundingBox
 from mastaba.model.tile_matrix_set import TileLimits
-from mastaba_conformance.pyramids import LevelPlan
+from mastaba_writer.pyramids import LevelPlan
 
 EDGE = 8
 """The column of tiles of the finest level where data begin: the first of a slab, since absent

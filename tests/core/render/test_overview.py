@@ -17,8 +17,8 @@ from mastaba.model.crs import CRS
 from mastaba.model.extent import bbox_in
 from mastaba.render.map_request import MapImage, MapLayer, MapRequest
 from mastaba.render.mosaic import LevelPixels
-from mastaba_conformance.pyramids import LevelPlan
-from mastaba_conformance.tile_matrix_sets import synthetic
+from mastaba_writer.pyramids import LevelPlan
+from mastaba_writer.tile_matrix_sets import synthetic
 
 COUNT = 80
 """Tiles on each side, of 64 by 48 pixels of 400 m."""

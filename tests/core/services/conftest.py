@@ -17,7 +17,7 @@ from mastaba.services.base import RootEntry, Service, Site
 from mastaba.web.request import Request
 from mastaba.web.response import Response, message
 from mastaba.wsgi import create_application
-from mastaba_conformance.installation import write_installation
+from mastaba_writer.installation import write_installation
 
 STARTED = 1_700_000_000.75
 MAIN_PID = 4711

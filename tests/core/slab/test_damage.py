@@ -14,7 +14,7 @@ import pytest
 from werkzeug.test import Client
 
 from mastaba.slab.index import index_length
-from mastaba_conformance.slab_names import slab_path
+from mastaba_writer.slab_names import slab_path
 
 LEVEL, ROW, COL = "3", 2, 4
 HEALTHY = "/tiles/RGB_JPG/normal/4/5/9"

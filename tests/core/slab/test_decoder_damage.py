@@ -11,7 +11,7 @@ import pytest
 from mastaba.errors import SlabFormatError
 from mastaba.model.format import TILE_FORMATS
 from mastaba.slab.codecs import TileDecoder
-from mastaba_conformance.tile_encoder import encode_tile
+from mastaba_writer.tile_encoder import encode_tile
 
 SIDE = 16
 RASTER = sorted(name for name, found in TILE_FORMATS.items() if not found.is_vector)

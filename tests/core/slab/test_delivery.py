@@ -16,7 +16,7 @@ from mastaba.errors import SlabFormatError
 from mastaba.model.format import TILE_FORMATS
 from mastaba.model.style import Palette, PaletteEntry
 from mastaba.slab.delivery import palette_delivery, tiff_delivery
-from mastaba_conformance.tile_encoder import encode_tile
+from mastaba_writer.tile_encoder import encode_tile
 
 Pixels = np.ndarray[Any, np.dtype[Any]]
 

@@ -15,10 +15,10 @@ from mastaba.slab.plan import locate_tiles, read_located, read_tiles
 from mastaba.slab.reader import LevelReader
 from mastaba.storage.base import ByteRange, ObjectRead
 from mastaba.storage.file import FileStorage
-from mastaba_conformance.pyramids import LevelPlan, write_pyramid
-from mastaba_conformance.slab_names import slab_path
-from mastaba_conformance.slab_writer import build_slab
-from mastaba_conformance.tile_matrix_sets import web_mercator
+from mastaba_writer.pyramids import LevelPlan, write_pyramid
+from mastaba_writer.slab_names import slab_path
+from mastaba_writer.slab_writer import build_slab
+from mastaba_writer.tile_matrix_sets import web_mercator
 
 SIDE = 4
 LAST = 3 * SIDE - 1

@@ -15,7 +15,7 @@ from PIL import Image
 from mastaba.errors import SlabFormatError
 from mastaba.model.format import TILE_FORMATS
 from mastaba.slab.codecs import TileDecoder
-from mastaba_conformance.tile_encoder import encode_tile
+from mastaba_writer.tile_encoder import encode_tile
 
 WIDTH, HEIGHT = 17, 10
 COLOUR_TYPES = {1: 0, 2: 4, 3: 2, 4: 6}

@@ -13,7 +13,7 @@ from mastaba.slab.index import index_length
 from mastaba.slab.reader import LevelReader
 from mastaba.storage.base import ByteRange
 from mastaba_conformance.counting_storage import CountingStorage, count_calls
-from mastaba_conformance.slab_names import slab_path
+from mastaba_writer.slab_names import slab_path
 
 TILE = "/tiles/RGB_PNG/normal/4/5/9"
 

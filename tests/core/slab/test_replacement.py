@@ -17,7 +17,7 @@ from mastaba.slab.index_cache import IndexCache
 from mastaba.slab.layout import PathLayout
 from mastaba.slab.reader import LevelReader
 from mastaba.storage.file import FileStorage
-from mastaba_conformance.slab_writer import build_slab
+from mastaba_writer.slab_writer import build_slab
 
 GENERATIONS = 30
 TILES = 16

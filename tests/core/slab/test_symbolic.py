@@ -12,8 +12,8 @@ from mastaba.slab.plan import read_tiles
 from mastaba.slab.reader import LevelReader
 from mastaba.storage.base import ByteRange, ObjectRead, Storage
 from mastaba.storage.file import FileStorage
-from mastaba_conformance.slab_names import slab_path
-from mastaba_conformance.slab_writer import build_slab
+from mastaba_writer.slab_names import slab_path
+from mastaba_writer.slab_writer import build_slab
 
 
 class Folder(FileStorage):

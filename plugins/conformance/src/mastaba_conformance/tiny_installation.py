@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mastaba_conformance.installation import SERVICES, layer_document, write_installation
-from mastaba_conformance.pyramids import LevelPlan, TileSource, write_pyramid
-from mastaba_conformance.tile_matrix_sets import web_mercator
-from mastaba_conformance.vector_tile_writer import Feature, encode_vector_tile
+from mastaba_writer.installation import SERVICES, layer_document, write_installation
+from mastaba_writer.pyramids import LevelPlan, TileSource, write_pyramid
+from mastaba_writer.tile_matrix_sets import web_mercator
+from mastaba_writer.vector_tile_writer import Feature, encode_vector_tile
 
 if TYPE_CHECKING:
-    from mastaba_conformance.tile_encoder import Pixels
+    from mastaba_writer.tile_encoder import Pixels
 
 TINY_LEVELS = (
     LevelPlan("2", 1, 1, 2, 2),

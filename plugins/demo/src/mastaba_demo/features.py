@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mastaba_conformance.vector_tile_writer import Feature, Point, Value, encode_vector_tile
 from mastaba_demo.contours import trace
 from mastaba_demo.hydrology import River
 from mastaba_demo.noise import Field, Window
 from mastaba_demo.places import Place
 from mastaba_demo.rivers import SMALLEST_AREA, river_width, visible
+from mastaba_writer.vector_tile_writer import Feature, Point, Value, encode_vector_tile
 
 EXTENT = 4096
 _BUFFER = 64  # units by which geometries may extend beyond the tile

@@ -13,14 +13,14 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Self
 
-from mastaba_conformance.pyramids import TileSource, write_pyramid
-from mastaba_conformance.tile_matrix_sets import web_mercator
 from mastaba_demo.features import Features, tables_of
 from mastaba_demo.hydrology import drain
 from mastaba_demo.noise import Window
 from mastaba_demo.places import peaks, towns
 from mastaba_demo.render import CHANNELS, FORMATS, Renderer, TileKey
 from mastaba_demo.settings import BLOCK, GENERATOR_VERSION, Settings
+from mastaba_writer.pyramids import TileSource, write_pyramid
+from mastaba_writer.tile_matrix_sets import web_mercator
 
 Progress = Callable[[int, int], None]
 """Called with the number of finished blocks and the total."""

@@ -7,8 +7,8 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
-from mastaba_conformance.documents import Document
-from mastaba_conformance.installation import layer_document, write_installation
+from mastaba_writer.documents import Document
+from mastaba_writer.installation import layer_document, write_installation
 
 PYRAMIDS = "pyramids"
 """Name of the directory of the pyramids inside the installation directory."""

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from mastaba_conformance.tile_encoder import encode_tile
 from mastaba_demo.features import Features, vector_tile
 from mastaba_demo.imagery import imagery
 from mastaba_demo.light import MARGIN, inner
@@ -16,6 +15,7 @@ from mastaba_demo.rivers import opacity
 from mastaba_demo.settings import TILE_SIZE
 from mastaba_demo.terrain import Terrain, World, evaluate
 from mastaba_demo.topographic import relief, topographic
+from mastaba_writer.tile_encoder import encode_tile
 
 FORMATS = {
     "imagery": "TIFF_JPG90_UINT8",

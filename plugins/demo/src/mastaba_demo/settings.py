@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mastaba_conformance.pyramids import LevelPlan
 from mastaba_demo.noise import Window
 from mastaba_demo.terrain import World
+from mastaba_writer.pyramids import LevelPlan
 
 TILE_SIZE = 256
 BLOCK = 2  # tiles per side of a block, which is rendered at once and stored as one slab

@@ -20,8 +20,8 @@ from mastaba.plugins.manager import Plugins
 from mastaba.server.app import Application
 from mastaba.services.base import Service
 from mastaba.wsgi import create_application
-from mastaba_conformance.installation import write_installation
 from mastaba_conformance.tiny_installation import tiny_installation
+from mastaba_writer.installation import write_installation
 
 PUBLIC_URL: Final = "https://public.example/maps"
 """Address of the service for its clients; appears nowhere else."""

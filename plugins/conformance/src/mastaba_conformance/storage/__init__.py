@@ -25,7 +25,6 @@ from mastaba.slab.layout import PrefixLayout
 from mastaba.slab.plan import read_tiles
 from mastaba.slab.reader import LevelReader
 from mastaba.storage.base import Storage
-from mastaba_conformance.slab_writer import build_slab
 from mastaba_conformance.storage.faults import FaultTests
 from mastaba_conformance.storage.forks import ForkTests
 from mastaba_conformance.storage.kit import ObjectWriter
@@ -35,6 +34,7 @@ from mastaba_conformance.storage.sequences import SequenceTests
 from mastaba_conformance.storage.threads import ThreadTests
 from mastaba_conformance.storage.versions import VersionTests
 from mastaba_conformance.storage.writes import WriteTests
+from mastaba_writer.slab_writer import build_slab
 
 __all__ = ["ObjectWriter", "StorageTests"]
 

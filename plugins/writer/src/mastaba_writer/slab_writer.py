@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from mastaba_conformance.tile_encoder import TILE_FORMATS, encode_tile, tile_format
+from mastaba_writer.tile_encoder import TILE_FORMATS, encode_tile, tile_format
 
 __all__ = ["HEADER_SIZE", "TILE_FORMATS", "build_slab", "encode_tile", "write_slab"]
 

@@ -8,11 +8,11 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from mastaba_conformance.documents import merged, write_document
-from mastaba_conformance.tile_matrix_sets import geographic, web_mercator
+from mastaba_writer.documents import merged, write_document
+from mastaba_writer.tile_matrix_sets import geographic, web_mercator
 
 if TYPE_CHECKING:
-    from mastaba_conformance.documents import Document
+    from mastaba_writer.documents import Document
 
 NORMAL_STYLE: Mapping[str, Any] = MappingProxyType(
     {"identifier": "normal", "title": "Stored data", "abstract": "", "keywords": []}

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from mastaba_conformance.slab_writer import build_slab, write_slab
+from mastaba_writer.slab_writer import build_slab, write_slab
 
 
 @pytest.mark.shared_data

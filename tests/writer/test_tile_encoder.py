@@ -7,8 +7,9 @@ import pytest
 from PIL import Image
 from PIL.JpegImagePlugin import JpegImageFile
 
-from mastaba_conformance.slab_writer import build_slab
-from mastaba_conformance.tile_encoder import TILE_FORMATS, Pixels, encode_tile
+from mastaba_writer.deflate import ENCODERS, deflater
+from mastaba_writer.slab_writer import build_slab
+from mastaba_writer.tile_encoder import TILE_FORMATS, Pixels, encode_tile
 
 RASTER = [
     (name, channels)
@@ -121,3 +122,23 @@ def test_bytes_are_stored_unchanged() -> None:
 def test_pixels_that_the_format_cannot_store_are_refused(name: str, pixels: Pixels) -> None:
     with pytest.raises(ValueError, match="TIFF_"):
         encode_tile(name, pixels)
+
+
+@pytest.mark.parametrize("encoder", ENCODERS)
+@pytest.mark.parametrize("format", ["TIFF_PNG_UINT8", "TIFF_ZIP_UINT8"])
+def test_every_deflate_library_stores_the_same_pixels(format: str, encoder: str) -> None:
+    if encoder == "libdeflate":
+        pytest.importorskip("deflate")
+    pixels = np.arange(48 * 32 * 3, dtype=np.uint32).reshape(48, 32, 3).astype(np.uint8)
+    payload = encode_tile(format, pixels, deflater(encoder))
+    if format == "TIFF_ZIP_UINT8":
+        assert zlib.decompress(payload) == pixels.tobytes()
+    else:
+        assert np.array_equal(np.asarray(Image.open(io.BytesIO(payload))), pixels)
+
+
+def test_zlib_is_the_default_and_an_unknown_encoder_is_refused() -> None:
+    pixels = np.zeros((8, 8, 1), np.uint8)
+    assert encode_tile("TIFF_ZIP_UINT8", pixels) == zlib.compress(pixels.tobytes(), 6)
+    with pytest.raises(ValueError, match="unknown encoder 'gzip'"):
+        deflater("gzip")

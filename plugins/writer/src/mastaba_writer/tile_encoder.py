@@ -18,6 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from mastaba_writer.deflate import Deflate
+
 Pixels = NDArray[Any]
 
 
@@ -79,7 +81,7 @@ def tile_format(name: str) -> TileFormat:
         raise ValueError(f"unknown pyramid format {name!r}") from None
 
 
-def encode_tile(format: str, pixels: Pixels | bytes) -> bytes:
+def encode_tile(format: str, pixels: Pixels | bytes, deflate: Deflate = zlib.compress) -> bytes:
     """Return the stored payload of one tile.
 
     Args:
@@ -87,6 +89,7 @@ def encode_tile(format: str, pixels: Pixels | bytes) -> bytes:
         pixels: an array of shape (rows, columns) or (rows, columns, channels), uint8 or float32
             depending on the format. Bytes are returned unchanged as an encoded payload, which is
             the only option for vector tiles.
+        deflate: compression of PNG and ZIP tiles (see `mastaba_writer.deflate`).
 
     Raises:
         ValueError: the format is unknown, or does not allow the sample type or the number of
@@ -102,15 +105,8 @@ def encode_tile(format: str, pixels: Pixels | bytes) -> bytes:
         raise ValueError(f"{format} cannot store {image.dtype} of shape {pixels.shape}")
     if image.shape[2] not in properties.channels:
         raise ValueError(f"{format} cannot store {image.shape[2]} channels")
-    return _ENCODERS[format.split("_")[1]](np.ascontiguousarray(image, properties.dtype))
-
-
-def _raw(image: Pixels) -> bytes:
-    return image.tobytes()
-
-
-def _zip(image: Pixels) -> bytes:
-    return zlib.compress(image.tobytes(), 6)
+    image = np.ascontiguousarray(image, properties.dtype)
+    return _ENCODERS[format.split("_")[1]](image, deflate)
 
 
 def _jpeg(image: Pixels, quality: int) -> bytes:
@@ -119,7 +115,7 @@ def _jpeg(image: Pixels, quality: int) -> bytes:
     return stream.getvalue()
 
 
-def _png(image: Pixels) -> bytes:
+def _png(image: Pixels, deflate: Deflate) -> bytes:
     rows, columns, channels = image.shape
     colour_type = {1: 0, 2: 4, 3: 2, 4: 6}[channels]
     filtered = np.zeros((rows, 1 + columns * channels), np.uint8)  # column 0: filter "none"
@@ -127,7 +123,7 @@ def _png(image: Pixels) -> bytes:
     return (
         b"\x89PNG\r\n\x1a\n"
         + _png_chunk(b"IHDR", struct.pack(">IIBBBBB", columns, rows, 8, colour_type, 0, 0, 0))
-        + _png_chunk(b"IDAT", zlib.compress(filtered.tobytes(), 5))
+        + _png_chunk(b"IDAT", deflate(filtered.tobytes(), 5))
         + _png_chunk(b"IEND", b"")
     )
 
@@ -225,12 +221,12 @@ class _BitWriter:
         return bytes(self._bytes)
 
 
-_ENCODERS: Mapping[str, Callable[[Pixels], bytes]] = {
-    "RAW": _raw,
-    "ZIP": _zip,
-    "LZW": _lzw,
-    "PKB": _packbits,
+_ENCODERS: Mapping[str, Callable[[Pixels, Deflate], bytes]] = {
+    "RAW": lambda image, _: image.tobytes(),
+    "ZIP": lambda image, deflate: deflate(image.tobytes(), 6),
+    "LZW": lambda image, _: _lzw(image),
+    "PKB": lambda image, _: _packbits(image),
     "PNG": _png,
-    "JPG": lambda image: _jpeg(image, 75),
-    "JPG90": lambda image: _jpeg(image, 90),
+    "JPG": lambda image, _: _jpeg(image, 75),
+    "JPG90": lambda image, _: _jpeg(image, 90),
 }

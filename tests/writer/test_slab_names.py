@@ -1,6 +1,6 @@
 import pytest
 
-from mastaba_conformance.slab_names import slab_object, slab_path
+from mastaba_writer.slab_names import slab_object, slab_path
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from mastaba_conformance.pyramids import LevelPlan, object_pyramid, write_pyramid
-from mastaba_conformance.slab_names import slab_path
-from mastaba_conformance.tile_encoder import Pixels
-from mastaba_conformance.tile_matrix_sets import synthetic, web_mercator
+from mastaba_writer.pyramids import LevelPlan, object_pyramid, write_pyramid
+from mastaba_writer.slab_names import slab_path
+from mastaba_writer.tile_encoder import Pixels
+from mastaba_writer.tile_matrix_sets import synthetic, web_mercator
 
 
 def tiles_of(slab: bytes, count: int = 4) -> list[bytes]:

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from mastaba_conformance.installation import layer_document, write_installation
-from mastaba_conformance.pyramids import LevelPlan, write_pyramid
-from mastaba_conformance.slab_names import slab_path
-from mastaba_conformance.tile_matrix_sets import synthetic
 from mastaba_conformance.tiny_installation import TINY_LEVELS, tiny_installation
+from mastaba_writer.installation import layer_document, write_installation
+from mastaba_writer.pyramids import LevelPlan, write_pyramid
+from mastaba_writer.slab_names import slab_path
+from mastaba_writer.tile_matrix_sets import synthetic
 
 
 @pytest.fixture(scope="module")

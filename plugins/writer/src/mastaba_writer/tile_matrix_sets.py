@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from mastaba_conformance.documents import Document
+    from mastaba_writer.documents import Document
 
 _EARTH_RADIUS = 6378137.0  # WGS 84 semi-major axis, metres
 _METRES_PER_DEGREE = _EARTH_RADIUS * math.pi / 180

@@ -3,7 +3,7 @@ from typing import Any
 import mapbox_vector_tile  # type: ignore[import-untyped]
 import pytest
 
-from mastaba_conformance.vector_tile_writer import Feature, Value, encode_vector_tile
+from mastaba_writer.vector_tile_writer import Feature, Value, encode_vector_tile
 
 
 def decode(tile: bytes) -> dict[str, Any]:

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from mastaba_conformance.documents import write_document
-from mastaba_conformance.slab_names import slab_object, slab_path
-from mastaba_conformance.slab_writer import build_slab
-from mastaba_conformance.tile_encoder import Pixels, encode_tile, tile_format
+from mastaba_writer.descriptor import LevelPlan, nodata_values, pyramid_descriptor
+from mastaba_writer.documents import write_document
+from mastaba_writer.slab_names import slab_object, slab_path
+from mastaba_writer.slab_writer import build_slab
+from mastaba_writer.tile_encoder import Pixels, encode_tile, tile_format
 
 if TYPE_CHECKING:
-    from mastaba_conformance.documents import Document
+    from mastaba_writer.documents import Document
+
+__all__ = ["LevelPlan", "Tables", "TileSource", "object_pyramid", "write_pyramid"]
 
 TileSource: TypeAlias = Callable[[str, int, int], Pixels | bytes | None]
 """Returns the tile of (level id, tile row, tile column).
@@ -26,17 +29,6 @@ An array is encoded, bytes are stored unchanged, and None means no data.
 
 Tables: TypeAlias = Sequence[Mapping[str, Any]] | Mapping[str, Sequence[Mapping[str, Any]]]
 """Descriptions of the tables, for all levels or by level id."""
-
-
-@dataclass(frozen=True, slots=True)
-class LevelPlan:
-    """A level and its tile limits, as inclusive tile indices of its matrix."""
-
-    id: str
-    min_row: int
-    max_row: int
-    min_col: int
-    max_col: int
 
 
 def write_pyramid(
@@ -168,34 +160,19 @@ class _Writer:
         storage: Callable[[str], Document],
         tables: Tables,
     ) -> Document:
-        is_vector = tile_format(self.format).is_vector
-        levels: list[Document] = []
-        for plan in self.levels:
-            limits = asdict(plan)
-            level: Document = {
-                "id": limits.pop("id"),
-                "tiles_per_width": self.tiles_per_width,
-                "tiles_per_height": self.tiles_per_height,
-                "tile_limits": limits,
-                "storage": storage(plan.id),
-            }
-            if is_vector:
-                described = tables.get(plan.id, ()) if isinstance(tables, Mapping) else tables
-                level["tables"] = [dict(table) for table in described]
-            levels.append(level)
-        document: Document = {
-            "tile_matrix_set": tile_matrix_set_id or self.tile_matrix_set["id"],
-            "format": self.format,
-            "levels": levels,
-        }
-        if not is_vector:
-            document["raster_specifications"] = {
-                "channels": self.channels,
-                "nodata": ",".join(f"{value:g}" for value in self.nodata_values()),
-                "photometric": "gray" if self.channels <= 2 else "rgb",
-                "interpolation": "nn",
-            }
-        return document
+        def tables_of(level: str) -> Sequence[Mapping[str, Any]]:
+            return tables.get(level, ()) if isinstance(tables, Mapping) else tables
+
+        return pyramid_descriptor(
+            tile_matrix_set_id or self.tile_matrix_set["id"],
+            self.format,
+            self.levels,
+            slab_size=(self.tiles_per_width, self.tiles_per_height),
+            storage=storage,
+            channels=self.channels,
+            nodata=self.nodata,
+            tables=tables_of,
+        )
 
     def slabs(self) -> Iterator[_Slab]:
         """Yield the slabs level by level, row by row."""
@@ -244,17 +221,9 @@ class _Writer:
                 return found
         raise ValueError(f"no level {level!r} in the tile matrix set")
 
-    def nodata_values(self) -> Sequence[float]:
-        if self.nodata is not None:
-            if len(self.nodata) != self.channels:
-                raise ValueError(f"{len(self.nodata)} nodata values for {self.channels} channels")
-            return self.nodata
-        is_float = tile_format(self.format).dtype == np.float32
-        return [-99999 if is_float else 255] * self.channels
-
     def nodata_tile(self, width: int, height: int) -> Pixels:
         blank = np.empty((height, width, self.channels), tile_format(self.format).dtype)
-        blank[:] = self.nodata_values()
+        blank[:] = nodata_values(self.format, self.channels, self.nodata)
         return blank
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from mastaba_conformance.tile_matrix_sets import geographic, synthetic, web_mercator
+from mastaba_writer.tile_matrix_sets import geographic, synthetic, web_mercator
 
 
 @pytest.mark.shared_data

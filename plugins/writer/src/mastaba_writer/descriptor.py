@@ -1,0 +1,114 @@
+"""Pyramid descriptors and slab lists; equal pyramids have equal bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mastaba_writer.tile_encoder import tile_format
+
+if TYPE_CHECKING:
+    from mastaba_writer.documents import Document
+
+
+@dataclass(frozen=True, slots=True)
+class LevelPlan:
+    """A level and its tile limits, as inclusive tile indices of its matrix."""
+
+    id: str
+    min_row: int
+    max_row: int
+    min_col: int
+    max_col: int
+
+
+def pyramid_descriptor(
+    tile_matrix_set: str,
+    format: str,
+    levels: Sequence[LevelPlan],
+    *,
+    slab_size: tuple[int, int],
+    storage: Callable[[str], Mapping[str, Any]],
+    channels: int = 3,
+    nodata: Sequence[float] | None = None,
+    interpolation: str = "nn",
+    mask_format: str | None = None,
+    tables: Callable[[str], Iterable[Mapping[str, Any]]] | None = None,
+) -> Document:
+    """Return the descriptor of a pyramid.
+
+    Args:
+        tile_matrix_set: stem of the file of the set.
+        format: pyramid format, for example ``TIFF_JPG_UINT8``.
+        levels: levels in the order of the descriptor.
+        slab_size: width and height of a slab in tiles.
+        storage: returns the ``storage`` object of a level id.
+        channels: samples per pixel; ignored for vector pyramids, like the next arguments.
+        nodata: one value per channel; by default 255 for uint8 and -99999 for float32.
+        interpolation: kernel of the bottom level.
+        mask_format: format of the mask slabs, if there are any.
+        tables: returns the tables of a level id, for vector pyramids.
+
+    Raises:
+        ValueError: unknown format, or another number of nodata values than channels.
+    """
+    document: Document = {"tile_matrix_set": tile_matrix_set, "format": format}
+    is_vector = tile_format(format).is_vector
+    if not is_vector:
+        values = nodata_values(format, channels, nodata)
+        document["raster_specifications"] = {
+            "channels": channels,
+            "nodata": ",".join(f"{value:g}" for value in values),
+            "photometric": "gray" if channels <= 2 else "rgb",
+            "interpolation": interpolation,
+        }
+        if mask_format:
+            document["mask_format"] = mask_format
+    document["levels"] = []
+    for plan in levels:
+        limits = asdict(plan)
+        level: Document = {
+            "id": limits.pop("id"),
+            "tiles_per_width": slab_size[0],
+            "tiles_per_height": slab_size[1],
+            "tile_limits": limits,
+        }
+        if is_vector:
+            level["tables"] = [dict(table) for table in tables(plan.id)] if tables else []
+        level["storage"] = dict(storage(plan.id))
+        document["levels"].append(level)
+    return document
+
+
+def nodata_values(
+    format: str, channels: int, nodata: Sequence[float] | None = None
+) -> Sequence[float]:
+    """Return the given or the default nodata value of each channel.
+
+    Raises:
+        ValueError: unknown format, or another number of values than channels.
+    """
+    if nodata is None:
+        is_float = tile_format(format).dtype == np.float32
+        return [-99999 if is_float else 255] * channels
+    if len(nodata) != channels:
+        raise ValueError(f"{len(nodata)} nodata values for {channels} channels")
+    return nodata
+
+
+def slab_list(root: str, slabs: Iterable[str]) -> str:
+    """Return the text of the list of a pyramid that holds all its slabs itself.
+
+    Args:
+        root: absolute directory of the slabs, or ``<container>/<name>`` in an object store.
+        slabs: names below the root, in the order of the list.
+
+    Raises:
+        ValueError: the root contains white space, which existing readers would remove.
+    """
+    if root.split() != [root]:
+        raise ValueError(f"a slab list cannot name {root!r}: it contains white space")
+    return f"0={root}\n#\n" + "".join(f"0/{slab}\n" for slab in slabs)

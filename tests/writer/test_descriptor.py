@@ -1,0 +1,44 @@
+"""Descriptors and lists of pyramids have a fixed order."""
+
+from __future__ import annotations
+
+import pytest
+
+from mastaba_writer.descriptor import LevelPlan, pyramid_descriptor, slab_list
+
+
+def test_keys_of_a_descriptor_have_the_canonical_order() -> None:
+    document = pyramid_descriptor(
+        "PM",
+        "TIFF_PNG_UINT8",
+        [LevelPlan("3", 1, 2, 3, 4)],
+        slab_size=(16, 8),
+        storage=lambda level: {"type": "FILE", "image_directory": f"a/DATA/{level}"},
+        channels=4,
+        nodata=(1, 2, 3, 0),
+        mask_format="TIFF_ZIP_UINT8",
+    )
+    assert list(document) == [
+        "tile_matrix_set",
+        "format",
+        "raster_specifications",
+        "mask_format",
+        "levels",
+    ]
+    (level,) = document["levels"]
+    assert list(level) == ["id", "tiles_per_width", "tiles_per_height", "tile_limits", "storage"]
+    assert level["tile_limits"] == {"min_row": 1, "max_row": 2, "min_col": 3, "max_col": 4}
+    assert document["raster_specifications"]["nodata"] == "1,2,3,0"
+
+
+def test_nodata_needs_a_value_for_each_channel() -> None:
+    with pytest.raises(ValueError, match="1 nodata values for 3 channels"):
+        pyramid_descriptor(
+            "PM", "TIFF_PNG_UINT8", [], slab_size=(1, 1), storage=lambda _: {}, nodata=(0,)
+        )
+
+
+def test_list_names_the_root_once() -> None:
+    assert slab_list("/data/A", ["DATA/1/00.tif"]) == "0=/data/A\n#\n0/DATA/1/00.tif\n"
+    with pytest.raises(ValueError, match="white space"):
+        slab_list("/my data/A", [])
