@@ -7,8 +7,8 @@ import pytest
 
 import mastaba.commands.main
 import mastaba_demo.settings
-from mastaba_demo.progress import ProgressBar
 from mastaba_demo.settings import Settings
+from mastaba_writer.progress import ProgressBar
 
 
 @pytest.fixture

@@ -53,8 +53,8 @@ def run(arguments: argparse.Namespace) -> int:
     from mastaba.errors import ListenError
     from mastaba_demo.generation import generate
     from mastaba_demo.installation import PYRAMIDS, write_demo_installation
-    from mastaba_demo.progress import ProgressBar
     from mastaba_demo.settings import Settings
+    from mastaba_writer.progress import ProgressBar
 
     directory: Path = arguments.directory
     try:

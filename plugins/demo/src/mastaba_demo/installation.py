@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
 from mastaba_writer.documents import Document
-from mastaba_writer.installation import layer_document, write_installation
+from mastaba_writer.installation import installed_services, layer_document, write_installation
 
 PYRAMIDS = "pyramids"
 """Name of the directory of the pyramids inside the installation directory."""
-
-# The demo enables the services of these plugins only if they are installed.
-_ALWAYS = ("health", "wmts", "tms", "viewer")
-_IF_INSTALLED = ("wms", "ogcapi")
 
 _LAYERS: Mapping[str, Mapping[str, Any]] = {
     "imagery": {
@@ -86,7 +81,6 @@ def write_demo_installation(directory: Path, public_url: str) -> Path:
         )
         for name, fields in _LAYERS.items()
     }
-    installed = entry_points(group="mastaba").names
     return write_installation(
         directory,
         layers=layers,
@@ -99,7 +93,7 @@ def write_demo_installation(directory: Path, public_url: str) -> Path:
                 "terrainrgb": {"min_elevation": -10000, "step": 0.1},
             },
         },
-        services=[*_ALWAYS, *(name for name in _IF_INSTALLED if name in installed)],
+        services=installed_services(),
         public_url=public_url,
         services_overrides={"global": {"provider": "Mastaba demo", "cors": True}},
     )

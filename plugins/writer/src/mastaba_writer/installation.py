@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from importlib.metadata import entry_points
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -37,6 +38,12 @@ EMBER_STYLE: Mapping[str, Any] = MappingProxyType(
 )
 SERVICES = ("health", "wms", "wmts", "tms", "ogcapi")
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+
+def installed_services() -> list[str]:
+    """Return the services of an installation for one person: those that are installed here."""
+    names = entry_points(group="mastaba").names
+    return ["health", *(name for name in (*SERVICES[1:], "viewer") if name in names)]
 
 
 def write_installation(

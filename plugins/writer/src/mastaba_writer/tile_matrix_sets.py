@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -90,3 +90,27 @@ def synthetic(
 def _rounded(value: float) -> float:
     """Round to 15 significant digits, as in published sets."""
     return float(f"{value:.15g}")
+
+
+def _national(identifier: str, crs: str, finest: float, levels: int) -> Document:
+    """Return a set of halved cell sizes with its origin at (0, 12000000), as published by IGN."""
+    cell_sizes = [finest * 2**level for level in reversed(range(levels))]
+    counts = [math.ceil(12000000 / (256 * size)) for size in cell_sizes]
+    return synthetic(
+        identifier,
+        crs=crs,
+        origin=(0, 12000000),
+        cell_sizes=cell_sizes,
+        matrix_sizes=[(count, count) for count in counts],
+    )
+
+
+PUBLISHED: Mapping[str, Callable[[], Document]] = {
+    "PM": web_mercator,
+    "4326": geographic,
+    "2154_10cm": lambda: _national("2154_10cm", "EPSG:2154", 0.1, 22),
+    "2154_1m": lambda: _national("2154_1m", "EPSG:2154", 1, 18),
+    "LAMB93_10cm": lambda: _national("LAMB93_10cm", "IGNF:LAMB93", 0.1, 22),
+    "LAMB93_1m": lambda: _national("LAMB93_1m", "IGNF:LAMB93", 1, 18),
+}
+"""Published sets by name, computed from their definitions."""

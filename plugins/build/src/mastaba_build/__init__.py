@@ -1,0 +1,24 @@
+"""The command ``mastaba build``: from rasters to a published layer.
+
+`configuration` says what is wanted, `sources` what there is, `plan` which slabs follow from both.
+`coordinator` gives slabs to worker processes. In a worker, `task` computes one slab: a bottom slab
+from the sources (`placement`, `reading`, `resampling`), any other from the quarter images of its
+children (`decimation`). `publication` writes the documents when all slabs exist.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mastaba import hookimpl
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, _SubParsersAction
+
+
+@hookimpl
+def register_commands(subparsers: _SubParsersAction[ArgumentParser]) -> None:
+    """Add ``mastaba build``."""
+    from mastaba_build.command import add_parser
+
+    add_parser(subparsers)

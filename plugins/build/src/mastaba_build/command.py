@@ -1,0 +1,276 @@
+"""The command ``mastaba build``."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from argparse import SUPPRESS
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, _SubParsersAction
+
+_ADDRESS = "127.0.0.1:8080"
+_INTERRUPTED = 130
+_DESCRIPTION = """Build a pyramid from rasters and publish it as a layer.
+
+The same command resumes an interrupted build. Exit status: 0 done, 1 slabs failed,
+2 configuration, 3 locked by another build, 4 verification failed."""
+
+
+def add_parser(subparsers: _SubParsersAction[ArgumentParser]) -> None:
+    """Add the parser of the command."""
+    from mastaba.commands.main import http_address
+
+    parser = subparsers.add_parser(
+        "build",
+        help="build a pyramid from rasters",
+        description=_DESCRIPTION,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        argument_default=SUPPRESS,
+    )
+    add = parser.add_argument
+    add(
+        "sources",
+        nargs="*",
+        default=[],
+        metavar="SOURCE",
+        help="file, folder, glob, list of files (.txt), or anything that GDAL opens; later sources "
+        "are drawn over earlier ones",
+    )
+    add(
+        "--config", metavar="FILE", help="configuration in JSON or YAML, instead of or with options"
+    )
+    add("--output", metavar="DIRECTORY", help="directory of the pyramid (default: pyramids)")
+    add("--name", help="name of the pyramid and the layer (default: from the first source)")
+    add("--tms", dest="tile_matrix_set", metavar="SET", help="tile matrix set (default: PM)")
+    add(
+        "--tms-directory",
+        dest="tile_matrix_sets",
+        metavar="DIRECTORY",
+        help="directory of further tile matrix sets",
+    )
+    add(
+        "--format",
+        help="jpg, jpg90, png, zip, lzw, pkb, raw, or the full name of a pyramid "
+        "format (default: by the sources)",
+    )
+    add("--channels", type=int, help="channels of the pyramid, 1 to 4")
+    add(
+        "--pyramid-nodata",
+        dest="nodata",
+        type=_numbers,
+        metavar="VALUE,...",
+        help="value of pixels without data in the pyramid, one per channel",
+    )
+    add(
+        "--slab", type=_size, metavar="WIDTHxHEIGHT", help="size of slabs in tiles (default: 16x16)"
+    )
+    add("--bottom", metavar="LEVEL", help="finest level (default: by the resolution)")
+    add("--top", metavar="LEVEL", help="coarsest level (default: the coarsest of the set)")
+    add("--interpolation", help="nn, linear, bicubic (default), lanczos_2, lanczos_3 or lanczos_4")
+    add("--masks", action="store_true", help="also write mask slabs")
+    add("--encoder", help="zlib (the bytes of the ROK4 tools), libdeflate or isal")
+    add("--title", help="title of the layer")
+    add("--work", metavar="DIRECTORY", help="directory of intermediate files")
+    add("--workers", type=int, help="processes (default: one per processor)")
+    group = parser.add_argument_group("sources")
+    group.add_argument("--order", help="order of the files of a folder: name, given or resolution")
+    group.add_argument(
+        "--nodata",
+        dest="source_nodata",
+        type=_numbers,
+        metavar="VALUE,...",
+        help="value of pixels without data in the sources, instead of that in the files",
+    )
+    group.add_argument("--tolerance", type=float, help="largest difference from nodata")
+    group.add_argument("--bands", type=_numbers, metavar="BAND,...", help="bands to use, from 1")
+    group.add_argument(
+        "--scale", type=_numbers, metavar="MIN,MAX", help="values that become 0 and 255"
+    )
+    group.add_argument("--crs", help="CRS of files without one, as EPSG:2154")
+    actions = parser.add_argument_group("actions")
+    actions.add_argument(
+        "--dry-run",
+        action="store_true",
+        default=False,
+        help="show the plan and an estimate from sampled slabs, and build nothing",
+    )
+    actions.add_argument(
+        "--verify",
+        nargs="?",
+        const="quick",
+        choices=("quick", "full"),
+        default=None,
+        help="check the pyramid NAME in the output directory; full: decode all tiles",
+    )
+    actions.add_argument(
+        "--replace",
+        action="store_true",
+        default=False,
+        help="replace a published pyramid of the same name; it is not available meanwhile",
+    )
+    actions.add_argument(
+        "--schema",
+        action="store_true",
+        default=False,
+        help="print the JSON schema of configuration files",
+    )
+    actions.add_argument(
+        "--json",
+        action="store_true",
+        default=False,
+        help="report events as lines of JSON on standard output",
+    )
+    actions.add_argument(
+        "--serve", action="store_true", default=False, help="serve the layer at once"
+    )
+    actions.add_argument(
+        "--http",
+        type=http_address,
+        default=_ADDRESS,
+        metavar="HOST:PORT",
+        help=f"address of --serve (default: {_ADDRESS})",
+    )
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the command; return its exit status."""
+    # Imported here: every command of the command line would load GDAL otherwise.
+    from mastaba_build.errors import BuildError
+    from mastaba_build.reports import Reports
+
+    reports = Reports(sys.stdout, sys.stderr, as_json=arguments.json)
+    try:
+        return _run(arguments, reports)
+    except BuildError as error:
+        reports.failed(str(error))
+        return error.status
+    except KeyboardInterrupt:
+        reports.failed("interrupted; the same command resumes the build")
+        return _INTERRUPTED
+    except OSError as error:
+        reports.failed(f"{error.filename or 'the output'}: {error.strerror or error}")
+        return 1
+
+
+def _run(arguments: argparse.Namespace, reports: Any) -> int:
+    from mastaba_build.build import build
+    from mastaba_build.configuration import build_schema, configuration_of, read_configuration
+    from mastaba_build.estimate import estimate
+    from mastaba_build.plan import make_plan
+    from mastaba_build.publication import write_server
+    from mastaba_build.verification import verify
+
+    if arguments.schema:
+        sys.stdout.write(json.dumps(build_schema(), indent=2) + "\n")
+        return 0
+    overrides = _overrides(arguments)
+    if hasattr(arguments, "config"):
+        configuration = read_configuration(arguments.config, overrides)
+    else:
+        document = _defaults(overrides, arguments) | overrides
+        configuration = configuration_of(document, "mastaba build")
+    if arguments.verify:
+        count = verify(configuration.output, configuration.name, full=arguments.verify == "full")
+        reports.verified(configuration.name, count)
+        return 0
+    if arguments.serve:
+        from mastaba.commands.main import require_free
+
+        _free(require_free, arguments.http)
+    plan = make_plan(configuration)
+    reports.planned(plan)
+    if arguments.dry_run:
+        reports.estimated(estimate(plan))
+        return 0
+    if not build(plan, reports, replace=arguments.replace):
+        return 1
+    server_json = write_server(plan, f"http://{arguments.http}")
+    reports.done(plan, server_json)
+    return _serve(server_json, arguments, reports) if arguments.serve else 0
+
+
+def _free(require_free: Any, address: str) -> None:
+    from mastaba.errors import ListenError
+    from mastaba_build.errors import PlanError
+
+    try:
+        require_free(address)
+    except ListenError as error:
+        raise PlanError(f"{error}; choose another address with --http") from None
+
+
+_SOURCE_KEYS = {
+    "order": "order",
+    "source_nodata": "nodata",
+    "tolerance": "tolerance",
+    "bands": "bands",
+    "scale": "scale",
+    "crs": "crs",
+}
+_KEYS = (
+    "output",
+    "name",
+    "tile_matrix_set",
+    "tile_matrix_sets",
+    "format",
+    "channels",
+    "nodata",
+    "slab",
+    "bottom",
+    "top",
+    "interpolation",
+    "masks",
+    "encoder",
+    "title",
+    "work",
+    "workers",
+)
+
+
+def _overrides(arguments: argparse.Namespace) -> dict[str, Any]:
+    given = vars(arguments)
+    document = {key: given[key] for key in _KEYS if key in given}
+    options = {key: given[option] for option, key in _SOURCE_KEYS.items() if option in given}
+    if arguments.sources:
+        document["sources"] = [{"path": path, **options} for path in arguments.sources]
+    return document
+
+
+def _defaults(overrides: dict[str, Any], arguments: argparse.Namespace) -> dict[str, Any]:
+    """Return the output directory and, from the first source, the name."""
+    document: dict[str, Any] = {"output": "pyramids"}
+    if arguments.sources:
+        stem = Path(arguments.sources[0]).stem
+        name = "".join(letter if letter.isalnum() and letter.isascii() else "_" for letter in stem)
+        document["name"] = name.strip("_") or "layer"
+    elif arguments.verify and "name" in overrides:
+        document["sources"] = ["-"]  # verification needs none
+    return document
+
+
+def _serve(server_json: Path, arguments: argparse.Namespace, reports: Any) -> int:
+    from mastaba.commands.main import main
+
+    reports.serving(arguments.http)
+    blocked = [word for name in arguments.block for word in ("--block", name)]
+    return main(["-f", str(server_json), "--http", arguments.http, *blocked])
+
+
+def _numbers(text: str) -> list[float]:
+    try:
+        values = [float(part) for part in text.split(",")]
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a list of numbers") from None
+    return [int(value) if value.is_integer() else value for value in values]
+
+
+def _size(text: str) -> list[int]:
+    width, _, height = text.partition("x")
+    if not (width.isdigit() and height.isdigit()):
+        raise argparse.ArgumentTypeError(f"{text!r} is not of the form 16x16")
+    return [int(width), int(height)]

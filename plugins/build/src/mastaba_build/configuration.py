@@ -1,0 +1,131 @@
+"""What is wanted: the options of the command line, or a configuration file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from jsonschema_rs import Draft202012Validator
+
+from mastaba.config.documents import parse_document, read_local_text, unreadable
+from mastaba.config.faults import Faults
+from mastaba_build.errors import PlanError
+
+AUTO = "auto"
+
+
+@dataclass(frozen=True, slots=True)
+class SourceOptions:
+    """One entry of ``sources``.
+
+    Attributes:
+        path: file, folder, glob, list of files (``.txt``), or anything else that GDAL opens.
+        order: ``name`` (bytewise), ``given`` or ``resolution`` (the finest on top).
+        nodata: one value per band, or one for all; None: the value in the file, if any.
+        tolerance: largest difference from nodata, in each band.
+        bands: bands for the channels, counted from 1; None: all colour bands.
+        scale: lowest and highest value, which become 0 and 255.
+        crs: CRS of files without one.
+    """
+
+    path: str
+    order: str = "name"
+    nodata: tuple[float, ...] | None = None
+    tolerance: float = 0.0
+    bands: tuple[int, ...] | None = None
+    scale: tuple[float, float] | None = None
+    crs: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """A build; see ``schemas/build.json`` for the meaning of each value."""
+
+    name: str
+    output: Path
+    sources: tuple[SourceOptions, ...]
+    tile_matrix_set: str = "PM"
+    tile_matrix_sets: Path | None = None
+    format: str = "auto"
+    channels: int | None = None
+    nodata: tuple[float, ...] | None = None
+    slab: tuple[int, int] = (16, 16)
+    path_depth: int = 2
+    bottom: str = AUTO
+    top: str = AUTO
+    interpolation: str = "bicubic"
+    masks: bool = False
+    encoder: str = AUTO
+    title: str | None = None
+    work: Path | None = None
+    workers: int | None = None
+
+    @property
+    def work_directory(self) -> Path:
+        """The directory of the journal and the quarter images."""
+        return self.work or self.output / f".{self.name}.work"
+
+
+def build_schema() -> dict[str, Any]:
+    """Return the JSON schema of configuration files."""
+    text = files("mastaba_build").joinpath("schemas", "build.json").read_text("utf-8")
+    document: dict[str, Any] = json.loads(text)
+    return document
+
+
+def read_configuration(file: str, overrides: Mapping[str, Any]) -> Configuration:
+    """Read a configuration file, JSON or YAML; ``overrides`` come from the command line.
+
+    Raises:
+        PlanError: the file cannot be read or is invalid; the message names all problems.
+    """
+    try:
+        text = read_local_text(file)
+    except (OSError, ValueError) as error:
+        raise PlanError(f"{file} {unreadable(error)}") from None
+    faults = Faults()
+    document = parse_document(text, file, faults)
+    if document is None:
+        raise PlanError("\n".join(str(fault) for fault in faults.errors))
+    if isinstance(document, dict):
+        document |= overrides
+    return configuration_of(document, file)
+
+
+def configuration_of(document: Any, origin: str) -> Configuration:
+    """Return the configuration in a document.
+
+    Args:
+        origin: file or command, for messages.
+
+    Raises:
+        PlanError: the document is invalid; the message names all problems.
+    """
+    errors = [
+        f"{origin}: {'/'.join(map(str, error.instance_path)) or 'the document'}: {error.message}"
+        for error in Draft202012Validator(build_schema()).iter_errors(document)
+    ]
+    if errors:
+        raise PlanError("\n".join(errors))
+    values = {key: _value(value) for key, value in document.items()}
+    values["sources"] = tuple(
+        SourceOptions(**{key: _value(value) for key, value in entry.items()})
+        if isinstance(entry, dict)
+        else SourceOptions(entry)
+        for entry in document["sources"]
+    )
+    for key in ("output", "work", "tile_matrix_sets"):
+        if key in values:
+            values[key] = Path(values[key])
+    values["output"] = values["output"].absolute()
+    if str(values["output"]).split() != [str(values["output"])]:
+        raise PlanError(f"{origin}: output: the slab list cannot name a directory with white space")
+    return Configuration(**values)
+
+
+def _value(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value

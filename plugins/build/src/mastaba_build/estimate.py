@@ -1,0 +1,58 @@
+"""What a build will cost, from a few slabs that are computed and thrown away."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+import rasterio
+
+from mastaba_build import engine
+from mastaba_build.plan import Plan
+from mastaba_build.task import SlabBuilder
+
+_UPPER = {"JPG": 1.10, "JPG90": 1.10}
+_UPPER_OTHER = 1.30
+"""Cost of the levels above, relative to the slabs made from sources (generation.md 5.3)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """What was extrapolated from a sample.
+
+    Attributes:
+        sampled: slabs that were computed.
+        bytes: of all slabs.
+        cpu_seconds: of all workers together.
+        seconds: on this machine.
+    """
+
+    sampled: int
+    bytes: int
+    cpu_seconds: float
+    seconds: float
+
+
+def estimate(plan: Plan, samples: int = 8) -> Estimate:
+    """Compute slabs spread over the finest level in memory and extrapolate.
+
+    Raises:
+        BuildError: a source cannot be read.
+    """
+    bottom = list(plan.slabs(0))
+    step = max(1, len(bottom) // samples)
+    chosen = bottom[step // 2 :: step][:samples]
+    with rasterio.env.Env(**engine.GDAL_OPTIONS):
+        builder = SlabBuilder(plan)
+        started, size = time.process_time(), 0
+        for slab in chosen:
+            size += builder.build(slab).size
+        seconds = time.process_time() - started
+    from_sources = sum(
+        len(list(plan.slabs(level))) for level, one in enumerate(plan.levels) if one.from_sources
+    )
+    share = from_sources / len(chosen)
+    upper = _UPPER.get(plan.pixel_type.format.split("_")[1], _UPPER_OTHER)
+    cpu = seconds * share * upper
+    workers = plan.configuration.workers or engine.processors()
+    return Estimate(len(chosen), int(size * share * 4 / 3), cpu, cpu / workers)

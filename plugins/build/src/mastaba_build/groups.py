@@ -1,0 +1,149 @@
+"""Sources that share one pixel grid are one image: composed in source pixels, resampled once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyproj
+
+from mastaba.model.bbox import BoundingBox
+from mastaba.model.crs import CRS
+from mastaba.model.tile_matrix_set import TileMatrixSet
+from mastaba_build.errors import PlanError
+from mastaba_build.sources import Source
+
+_PHASE = 1e-3
+_POINTS = 129
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A source of a group, and the column and row of its first pixel in the group."""
+
+    source: Source
+    column: int
+    row: int
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Consecutive sources with equal CRS, pixel size and phase (within 1/1000 pixel).
+
+    Attributes:
+        crs: WKT.
+        transform: of the first column and row, as in `Source`.
+        width, height: pixels.
+        members: the lowest first.
+    """
+
+    crs: str
+    transform: tuple[float, float, float, float, float, float]
+    width: int
+    height: int
+    members: tuple[Member, ...]
+
+    @property
+    def name(self) -> str:
+        first, others = self.members[0].source.path, len(self.members) - 1
+        return f"{first} and {others} others" if others else first
+
+
+def groups_of(sources: Sequence[Source]) -> list[Group]:
+    """Return the groups of sources, both in the order from the lowest to the uppermost."""
+    runs: list[list[Source]] = []
+    for source in sources:
+        if runs and _offset(runs[-1][0], source) is not None:
+            runs[-1].append(source)
+        else:
+            runs.append([source])
+    return [_group(run) for run in runs]
+
+
+def _offset(first: Source, other: Source) -> tuple[int, int] | None:
+    """Return the column and row of a source in the grid of another; None in another grid."""
+    a, b, c, d, e, f = first.transform
+    if first.crs != other.crs or first.colours != other.colours:
+        return None
+    reach = max(other.width, other.height)
+    size = max(abs(a), abs(b), abs(d), abs(e))
+    for mine, its in zip((a, b, d, e), (other.transform[k] for k in (0, 1, 3, 4)), strict=True):
+        if abs(mine - its) * reach > _PHASE * size:
+            return None
+    x, y = other.transform[2] - c, other.transform[5] - f
+    column, row = (e * x - b * y) / (a * e - b * d), (a * y - d * x) / (a * e - b * d)
+    whole = round(column), round(row)
+    if max(abs(column - whole[0]), abs(row - whole[1])) > _PHASE:
+        return None
+    return whole
+
+
+def _group(run: list[Source]) -> Group:
+    places = [_offset(run[0], source) or (0, 0) for source in run]
+    left, top = min(column for column, _ in places), min(row for _, row in places)
+    a, b, c, d, e, f = run[0].transform
+    members = tuple(
+        Member(source, column - left, row - top)
+        for source, (column, row) in zip(run, places, strict=True)
+    )
+    return Group(
+        run[0].crs,
+        (a, b, a * left + b * top + c, d, e, d * left + e * top + f),
+        max(member.column + member.source.width for member in members),
+        max(member.row + member.source.height for member in members),
+        members,
+    )
+
+
+def transformer(source: str | pyproj.CRS, target: str | pyproj.CRS) -> pyproj.Transformer:
+    """Return the transformation of PROJ between two CRSs, x before y on both sides."""
+    return pyproj.Transformer.from_crs(source, target, always_xy=True)
+
+
+def proj_crs(crs: CRS) -> pyproj.CRS:
+    """Return the CRS of a tile matrix set as PROJ knows it."""
+    return pyproj.CRS.from_user_input("OGC:CRS84" if crs.code == "CRS:84" else crs.code)
+
+
+def is_same_crs(group: Group, crs: CRS) -> bool:
+    """Return whether no transformation is needed."""
+    own = pyproj.CRS.from_wkt(group.crs)
+    other = proj_crs(crs)
+    return bool(own.equals(other, ignore_axis_order=True)) or (
+        own.to_epsg(min_confidence=90) is not None
+        and own.to_epsg(min_confidence=90) == other.to_epsg(min_confidence=90)
+    )
+
+
+def footprint(group: Group, tile_matrix_set: TileMatrixSet) -> BoundingBox:
+    """Return the box of a group in the CRS of a set, cut to the extent of the set.
+
+    Raises:
+        PlanError: the group is outside the set, or cannot be transformed.
+    """
+    columns, rows = np.linspace(0, group.width, _POINTS), np.linspace(0, group.height, _POINTS)
+    column, row = (grid.ravel() for grid in np.meshgrid(columns, rows))
+    a, b, c, d, e, f = group.transform
+    x, y = a * column + b * row + c, d * column + e * row + f
+    if not is_same_crs(group, tile_matrix_set.crs):
+        change = transformer(pyproj.CRS.from_wkt(group.crs), proj_crs(tile_matrix_set.crs))
+        x, y = (np.asarray(axis) for axis in change.transform(x, y))
+    finite = np.isfinite(x + y)
+    finest = list(tile_matrix_set.matrices.values())[-1]
+    if finite.any():
+        # Points between the samples, and the pole of a projection, may lie further out.
+        margin_x, margin_y = np.ptp(x[finite]) / (_POINTS - 1), np.ptp(y[finite]) / (_POINTS - 1)
+        same = is_same_crs(group, tile_matrix_set.crs)
+        box = BoundingBox(
+            float(x[finite].min() - (0 if same else margin_x)),
+            float(y[finite].min() - (0 if same else margin_y)),
+            float(x[finite].max() + (0 if same else margin_x)),
+            float(y[finite].max() + (0 if same else margin_y)),
+        )
+        cut = box.intersection(finest.bbox_of(finest.all_tiles))
+        if cut is not None and cut.xmax > cut.xmin and cut.ymax > cut.ymin:
+            return cut
+    raise PlanError(
+        f"{group.name}: is outside the tile matrix set {tile_matrix_set.id}; choose another set"
+    )

@@ -1,0 +1,88 @@
+"""The journal of a build: one row for each slab that is done or has failed."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+from mastaba.model.tile_matrix_set import TileLimits
+from mastaba_build.errors import BuildError
+from mastaba_build.plan import SlabKey
+from mastaba_build.task import SlabResult
+
+_TABLES = """
+CREATE TABLE IF NOT EXISTS build (plan TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS slabs (
+    level INTEGER, slab_column INTEGER, slab_row INTEGER,
+    size INTEGER, md5 TEXT, tiles INTEGER,
+    min_row INTEGER, max_row INTEGER, min_col INTEGER, max_col INTEGER,
+    seconds REAL, error TEXT,
+    PRIMARY KEY (level, slab_column, slab_row)
+) WITHOUT ROWID;
+"""
+
+
+class Journal:
+    """A SQLite database in the work directory, written by the coordinator only.
+
+    Raises:
+        BuildError: from every method, if the database cannot be read or written.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+            self._database = sqlite3.connect(directory / "journal.sqlite", isolation_level=None)
+            self._database.execute("PRAGMA journal_mode=WAL")
+            self._database.executescript(_TABLES)
+        except (OSError, sqlite3.Error) as error:
+            raise BuildError(f"{directory}: the journal cannot be opened: {error}") from None
+
+    def close(self) -> None:
+        self._database.close()
+
+    @property
+    def plan(self) -> str | None:
+        """Identity of the plan that the rows belong to; None in a new journal."""
+        row = self._execute("SELECT plan FROM build").fetchone()
+        return None if row is None else str(row[0])
+
+    def begin(self, plan: str) -> None:
+        """Forget all rows and begin the journal of a plan."""
+        self._execute("DELETE FROM slabs")
+        self._execute("DELETE FROM build")
+        self._execute("INSERT INTO build VALUES (?)", plan)
+
+    def record(self, result: SlabResult) -> None:
+        """Record a slab that is done."""
+        limits = result.limits
+        edges = (
+            (limits.min_row, limits.max_row, limits.min_col, limits.max_col)
+            if limits
+            else [None] * 4
+        )
+        self._execute(
+            "INSERT OR REPLACE INTO slabs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, NULL)",
+            *(*result.slab, result.size, result.md5, result.tiles, *edges, result.seconds),
+        )
+
+    def record_failure(self, slab: SlabKey, error: str) -> None:
+        """Record that a slab has failed."""
+        values = (*slab, *[None] * 8, error)
+        self._execute(f"INSERT OR REPLACE INTO slabs VALUES ({', '.join('?' * 12)})", *values)  # noqa: S608
+
+    def results(self) -> Iterator[SlabResult]:
+        """Yield the slabs that are done, by level, row and column."""
+        rows = self._execute(
+            "SELECT * FROM slabs WHERE error IS NULL ORDER BY level DESC, slab_row, slab_column"
+        )
+        for level, column, row, size, md5, tiles, *edges, seconds, _ in rows:
+            limits = None if edges[0] is None else TileLimits(*edges)
+            yield SlabResult(SlabKey(level, column, row), size, md5, tiles, limits, seconds)
+
+    def _execute(self, statement: str, *values: object) -> sqlite3.Cursor:
+        try:
+            return self._database.execute(statement, values)
+        except sqlite3.Error as error:
+            raise BuildError(f"the journal cannot be written: {error}") from None

@@ -1,0 +1,101 @@
+"""Pixels in memory: samples and their validity."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+Samples: TypeAlias = npt.NDArray[Any]
+Mask: TypeAlias = npt.NDArray[np.bool_]
+
+
+class Raster(NamedTuple):
+    """Part of an image.
+
+    Attributes:
+        samples: shape (rows, columns, channels), the sample type of the pyramid. With 2 or 4
+            channels, the last one is alpha. Samples that are not valid are 0.
+        valid: shape (rows, columns), which pixels have data.
+    """
+
+    samples: Samples
+    valid: Mask
+
+
+@dataclass(frozen=True, slots=True)
+class PixelType:
+    """The pixels of a pyramid.
+
+    Attributes:
+        format: pyramid format, for example ``TIFF_PNG_UINT8``.
+        channels: samples per pixel, 1 to 4.
+        nodata: value of each channel in pixels without data.
+    """
+
+    format: str
+    channels: int
+    nodata: tuple[float, ...]
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return np.dtype(np.float32 if self.format.endswith("FLOAT32") else np.uint8)
+
+    @property
+    def has_alpha(self) -> bool:
+        return self.channels in (2, 4)
+
+    def blank(self, rows: int, columns: int) -> Raster:
+        """Return a raster without data."""
+        return Raster(
+            np.zeros((rows, columns, self.channels), self.dtype), np.zeros((rows, columns), bool)
+        )
+
+    def stored(self, raster: Raster) -> Samples:
+        """Return samples as they are stored, with the nodata value where there is no data."""
+        if raster.valid.all():
+            return raster.samples
+        nodata = np.array(self.nodata, self.dtype)
+        return np.where(raster.valid[:, :, np.newaxis], raster.samples, nodata)
+
+
+def as_samples(values: npt.NDArray[np.floating[Any]], dtype: np.dtype[Any]) -> Samples:
+    """Return computed values as samples; bytes are rounded half up and clipped, as in the core."""
+    if dtype == np.uint8:
+        return np.clip(np.floor(values + values.dtype.type(0.5)), 0, 255).astype(np.uint8)
+    return values.astype(dtype, copy=False)
+
+
+def paste(lower: Raster, upper: Raster, top: int, left: int, *, has_alpha: bool) -> None:
+    """Put a raster over part of another one, in place.
+
+    Valid pixels replace those below. With alpha, a translucent pixel is blended with a valid pixel
+    below it.
+    """
+    rows, columns = upper.valid.shape
+    part = np.s_[top : top + rows, left : left + columns]
+    below, valid = lower.samples[part], lower.valid[part]
+    if has_alpha:
+        blended = upper.valid & valid & (upper.samples[:, :, -1] < 255)
+        if blended.any():
+            mixed = _over(upper.samples[blended], below[blended])
+            np.copyto(below, upper.samples, where=upper.valid[:, :, np.newaxis])
+            below[blended] = mixed
+            valid |= upper.valid
+            return
+    if upper.valid.all():
+        below[...] = upper.samples
+    else:
+        np.copyto(below, upper.samples, where=upper.valid[:, :, np.newaxis])
+    valid |= upper.valid
+
+
+def _over(upper: Samples, lower: Samples) -> Samples:
+    """Blend pixels with alpha, shape (n, channels)."""
+    above, below = upper[:, -1:] / 255.0, lower[:, -1:] / 255.0
+    alpha = above + below * (1 - above)
+    colours = upper[:, :-1] * above + lower[:, :-1] * (below * (1 - above))
+    colours /= np.where(alpha > 0, alpha, 1)
+    return as_samples(np.concatenate([colours, alpha * 255], axis=1), upper.dtype)

@@ -1,0 +1,301 @@
+"""What follows from a configuration and its sources: levels, slabs and their order."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import json
+import math
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyproj
+import rasterio
+
+from mastaba.model.bbox import BoundingBox
+from mastaba.model.crs import CRS
+from mastaba.model.tile_matrix_set import TileLimits, TileMatrix, TileMatrixSet
+from mastaba.render import native
+from mastaba_build.configuration import AUTO, Configuration
+from mastaba_build.errors import PlanError
+from mastaba_build.groups import Group, footprint, groups_of, proj_crs, transformer
+from mastaba_build.pixels import PixelType
+from mastaba_build.sets import is_halved, load_set
+from mastaba_build.sources import Source, inventory
+from mastaba_writer.deflate import default_encoder, deflater, encoder_version
+from mastaba_writer.descriptor import nodata_values
+from mastaba_writer.tile_encoder import TILE_FORMATS
+
+_VERSION = 1
+_LARGEST_SLAB = (1 << 32) - 1
+_FORMATS = {
+    name.lower(): f"TIFF_{name}" for name in ("RAW", "ZIP", "LZW", "PKB", "PNG", "JPG", "JPG90")
+}
+
+
+class SlabKey(NamedTuple):
+    """A slab: the position of its level in the plan, its slab column and its slab row."""
+
+    level: int
+    column: int
+    row: int
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """One level of a plan.
+
+    Attributes:
+        matrix: of the tile matrix set.
+        limits: tiles that sources may touch.
+        from_sources: whether its pixels come from the sources, and not from the next finer level.
+    """
+
+    matrix: TileMatrix
+    limits: TileLimits
+    from_sources: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Plan:
+    """A build: everything that its pixels depend on.
+
+    Attributes:
+        crs: CRS of the tile matrix set.
+        levels: from the finest to the coarsest.
+        groups: images, the lowest first; `boxes` are their extents in the CRS of the set.
+        identity: SHA-256 of the configuration, the sources and the versions of the software.
+    """
+
+    configuration: Configuration
+    crs: CRS
+    set_document: dict[str, Any]
+    pixel_type: PixelType
+    encoder: str
+    levels: tuple[Level, ...]
+    groups: tuple[Group, ...]
+    boxes: tuple[BoundingBox, ...]
+    identity: str
+
+    @property
+    def sources(self) -> list[Source]:
+        return [member.source for group in self.groups for member in group.members]
+
+    def slabs(self, level: int) -> Iterator[SlabKey]:
+        """Yield the slabs of a level that may contain data."""
+        if not self.levels[level].from_sources:
+            below = self.slabs(level - 1)
+            yield from sorted({SlabKey(level, key.column // 2, key.row // 2) for key in below})
+            return
+        found: set[SlabKey] = set()
+        matrix = self.levels[level].matrix
+        width, height = self.configuration.slab
+        for box in self.boxes:
+            limits = matrix.limits_of(self.widened(box, matrix))
+            if limits is not None:
+                found.update(
+                    SlabKey(level, column, row)
+                    for row in range(limits.min_row // height, limits.max_row // height + 1)
+                    for column in range(limits.min_col // width, limits.max_col // width + 1)
+                )
+        yield from sorted(found)
+
+    def widened(self, box: BoundingBox, matrix: TileMatrix) -> BoundingBox:
+        """Return a box with a margin of one pixel, in which a kernel may still find data."""
+        cell = matrix.cell_size
+        return BoundingBox(box.xmin - cell, box.ymin - cell, box.xmax + cell, box.ymax + cell)
+
+    def parent(self, key: SlabKey) -> SlabKey | None:
+        """Return the slab that is computed from this one and its neighbours, if any."""
+        above = key.level + 1
+        if above == len(self.levels) or self.levels[above].from_sources:
+            return None
+        return SlabKey(above, key.column // 2, key.row // 2)
+
+    def children(self, key: SlabKey) -> list[SlabKey]:
+        """Return the slabs whose quarter images make this one; none for a bottom slab."""
+        if self.levels[key.level].from_sources:
+            return []
+        return [
+            SlabKey(key.level - 1, 2 * key.column + right, 2 * key.row + down)
+            for down in (0, 1)
+            for right in (0, 1)
+        ]
+
+
+def make_plan(configuration: Configuration) -> Plan:
+    """Return the plan of a configuration; the sources are opened, but no pixel is read.
+
+    Raises:
+        PlanError: a source, the tile matrix set or an option does not fit.
+    """
+    sources = [source for options in configuration.sources for source in inventory(options)]
+    tile_matrix_set, document = load_set(
+        configuration.tile_matrix_set, configuration.tile_matrix_sets
+    )
+    pixel_type = _pixel_type(configuration, sources)
+    groups = groups_of(sources)
+    boxes = [footprint(group, tile_matrix_set) for group in groups]
+    levels = _levels(configuration, tile_matrix_set, groups, boxes)
+    encoder = default_encoder() if configuration.encoder == AUTO else configuration.encoder
+    try:
+        deflater(encoder)
+    except ValueError as error:
+        raise PlanError(str(error)) from None
+    _check_slab_size(configuration, pixel_type, levels)
+    described = {
+        "version": _VERSION,
+        "configuration": _pixel_relevant(configuration),
+        "tile_matrix_set": document,
+        "pixel_type": asdict(pixel_type),
+        "levels": [(level.matrix.id, asdict(level.limits), level.from_sources) for level in levels],
+        "sources": [asdict(source) for source in sources],
+        "encoder": (encoder, encoder_version(encoder)),
+        "software": {
+            "mastaba-build": importlib.metadata.version("mastaba-build"),
+            "kernels": native._library._name.rpartition("/")[2],
+            "numpy": np.__version__,
+            "gdal": rasterio.__gdal_version__,
+            "proj": pyproj.proj_version_str,
+            "pillow": importlib.metadata.version("pillow"),
+        },
+    }
+    text = json.dumps(described, sort_keys=True)
+    return Plan(
+        configuration,
+        tile_matrix_set.crs,
+        document,
+        pixel_type,
+        encoder,
+        tuple(levels),
+        tuple(groups),
+        tuple(boxes),
+        hashlib.sha256(text.encode()).hexdigest(),
+    )
+
+
+def _pixel_relevant(configuration: Configuration) -> dict[str, Any]:
+    values = asdict(configuration)
+    for key in ("workers", "work", "output", "tile_matrix_sets", "title"):
+        del values[key]
+    return values
+
+
+def _pixel_type(configuration: Configuration, sources: Sequence[Source]) -> PixelType:
+    is_float = any(
+        source.dtype != "uint8" and source.scale is None and not source.palette
+        for source in sources
+    )
+    name = configuration.format
+    if name == AUTO:
+        name = "zip" if is_float else "png" if any(one.alpha for one in sources) else "jpg"
+    if name in _FORMATS:
+        suffix = "FLOAT32" if is_float and name not in ("png", "jpg", "jpg90") else "UINT8"
+        name = f"{_FORMATS[name]}_{suffix}"
+    properties = TILE_FORMATS.get(name)
+    if properties is None or properties.dtype is None:
+        raise PlanError(f"unknown format {name!r}; use {', '.join(_FORMATS)} or a full name")
+    if properties.dtype == np.uint8:
+        for source in sources:
+            if source.dtype != "uint8" and source.scale is None and not source.palette:
+                raise PlanError(
+                    f"{source.path}: samples of type {source.dtype} do not fit into {name}; state "
+                    "the values that become 0 and 255 with --scale MIN,MAX, or use --format zip"
+                )
+    channels = configuration.channels or _channels(sources, properties.channels)
+    if channels not in properties.channels:
+        allowed = ", ".join(map(str, sorted(properties.channels)))
+        raise PlanError(f"{name} cannot store {channels} channels; use {allowed}")
+    try:
+        nodata = nodata_values(name, channels, configuration.nodata)
+    except ValueError as error:
+        raise PlanError(f"nodata: {error}") from None
+    if configuration.nodata is None and channels in (2, 4):
+        nodata = [0] * channels
+    if properties.dtype == np.uint8 and not all(0 <= value <= 255 for value in nodata):
+        raise PlanError(f"nodata: {name} stores values from 0 to 255")
+    return PixelType(name, channels, tuple(map(float, nodata)))
+
+
+def _channels(sources: Sequence[Source], allowed: frozenset[int]) -> int:
+    colours = max(source.colours for source in sources)
+    alpha = any(source.alpha for source in sources)
+    wanted = colours + 1 if alpha and colours + 1 in allowed else colours
+    return wanted if wanted in allowed else min(allowed, key=lambda one: abs(one - wanted))
+
+
+def _levels(
+    configuration: Configuration,
+    tile_matrix_set: TileMatrixSet,
+    groups: Sequence[Group],
+    boxes: Sequence[BoundingBox],
+) -> list[Level]:
+    ordered = list(tile_matrix_set.matrices.values())
+    for key in (configuration.bottom, configuration.top):
+        if key != AUTO and key not in tile_matrix_set.matrices:
+            raise PlanError(f"level {key!r} is not in the tile matrix set {tile_matrix_set.id}")
+    bottom = configuration.bottom
+    if bottom == AUTO:
+        resolution = min(
+            _resolution(group, box, tile_matrix_set)
+            for group, box in zip(groups, boxes, strict=True)
+        )
+        fitting = [matrix for matrix in ordered if resolution / matrix.cell_size >= 0.8]
+        bottom = fitting[0].id if fitting else ordered[-1].id
+    top = ordered[0].id if configuration.top == AUTO else configuration.top
+    chosen = tile_matrix_set.between(top, bottom)[::-1]
+    if not chosen:
+        raise PlanError(f"top level {top} is finer than bottom level {bottom}; exchange them")
+    halved = [False, *(is_halved(fine, coarse) for fine, coarse in pairwise(chosen))]
+    levels = []
+    for matrix, is_half in zip(chosen, halved, strict=True):
+        touched = [limits for box in boxes if (limits := matrix.limits_of(box))]
+        if not touched:
+            raise PlanError(f"no source is inside level {matrix.id} of {tile_matrix_set.id}")
+        limits = TileLimits(
+            min(one.min_row for one in touched),
+            max(one.max_row for one in touched),
+            min(one.min_col for one in touched),
+            max(one.max_col for one in touched),
+        )
+        levels.append(Level(matrix, limits, from_sources=not is_half))
+    return levels
+
+
+def _resolution(group: Group, box: BoundingBox, tile_matrix_set: TileMatrixSet) -> float:
+    """Return the geometric mean of the pixel size at the centre of a group, in units of the set."""
+    back = transformer(proj_crs(tile_matrix_set.crs), pyproj.CRS.from_wkt(group.crs))
+    x, y = (box.xmin + box.xmax) / 2, (box.ymin + box.ymax) / 2
+    step = max(box.xmax - box.xmin, box.ymax - box.ymin) / 1000
+    xs, ys = back.transform([x, x + step, x], [y, y, y + step])
+    area = abs((xs[1] - xs[0]) * (ys[2] - ys[0]) - (xs[2] - xs[0]) * (ys[1] - ys[0]))
+    if not math.isfinite(area) or area == 0:
+        raise PlanError(f"{group.name}: its resolution in the set is unknown; state --bottom")
+    return math.sqrt(group.members[0].source.pixel_area / area) * step
+
+
+def _check_slab_size(
+    configuration: Configuration, pixel_type: PixelType, levels: Sequence[Level]
+) -> None:
+    width, height = configuration.slab
+    matrix = levels[0].matrix
+    tile = matrix.tile_width * matrix.tile_height * pixel_type.channels * pixel_type.dtype.itemsize
+    # No compression makes a tile more than a quarter larger.
+    if 2048 + width * height * (8 + tile + tile // 4 + 4096) > _LARGEST_SLAB:
+        raise PlanError(f"slabs of {width} x {height} tiles can exceed 4 GiB; use smaller slabs")
+
+
+def slab_directory(plan: Plan) -> Path:
+    """Return the directory of the slabs of a pyramid."""
+    return plan.configuration.output / plan.configuration.name
+
+
+def morton(column: int, row: int) -> bytes:
+    """Return a key that sorts slabs along a Z curve."""
+    bits = "".join(a + b for a, b in zip(f"{row:032b}", f"{column:032b}", strict=True))
+    return struct.pack(">Q", int(bits, 2))

@@ -1,0 +1,63 @@
+"""Tile matrix sets for builds: packaged ones, or those in a directory."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from jsonschema_rs import Draft202012Validator
+
+from mastaba.config.faults import Faults
+from mastaba.config.schema import schema
+from mastaba.config.tile_matrix_sets import make_tile_matrix_set
+from mastaba.model.tile_matrix_set import TileMatrix, TileMatrixSet
+from mastaba.plugins.manager import Plugins
+from mastaba_build.errors import PlanError
+from mastaba_writer.tile_matrix_sets import PUBLISHED
+
+
+def load_set(name: str, directory: Path | None) -> tuple[TileMatrixSet, dict[str, Any]]:
+    """Return a tile matrix set and its document, from a directory or from the packaged ones.
+
+    Raises:
+        PlanError: the set is unknown or invalid.
+    """
+    document = _document(name, directory)
+    errors = list(Draft202012Validator(schema("tile_matrix_set", Plugins())).iter_errors(document))
+    if errors:
+        raise PlanError(f"tile matrix set {name}: {errors[0].message}")
+    faults = Faults()
+    found = make_tile_matrix_set(name, document, name, faults)
+    if found is None:
+        raise PlanError(
+            "\n".join(f"tile matrix set {name}: {fault.reason}" for fault in faults.errors)
+        )
+    return found, document
+
+
+def _document(name: str, directory: Path | None) -> Any:
+    if directory is not None and (directory / f"{name}.json").is_file():
+        try:
+            return json.loads((directory / f"{name}.json").read_text("utf-8"))
+        except (OSError, ValueError) as error:
+            raise PlanError(f"{directory / name}.json cannot be read: {error}") from None
+    if name not in PUBLISHED:
+        listed = ", ".join(PUBLISHED)
+        where = (
+            f"{directory} does not contain it"
+            if directory
+            else "state its directory with --tms-directory"
+        )
+        raise PlanError(f"unknown tile matrix set {name!r}: {where}, or use one of {listed}")
+    return PUBLISHED[name]()
+
+
+def is_halved(fine: TileMatrix, coarse: TileMatrix) -> bool:
+    """Return whether a pixel of the coarse matrix covers exactly 2 x 2 of the fine one."""
+    return (
+        abs(coarse.cell_size - 2 * fine.cell_size) < 0.0001 * fine.cell_size
+        and (coarse.origin_x, coarse.origin_y) == (fine.origin_x, fine.origin_y)
+        and (coarse.tile_width, coarse.tile_height) == (fine.tile_width, fine.tile_height)
+        and fine.tile_width % 2 == fine.tile_height % 2 == 0
+    )

@@ -1,0 +1,61 @@
+"""Builds in this process and by the command."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mastaba_build.build import build
+from mastaba_build.configuration import configuration_of
+from mastaba_build.plan import Plan, make_plan
+from mastaba_build.reports import Reports
+from tests.build.ground import MASTABA
+
+Build = Callable[..., Path]
+
+
+@pytest.fixture
+def plan_of(tmp_path: Path) -> Callable[..., Plan]:
+    """Return a function that makes a plan of sources and options."""
+
+    def make(*sources: Path | dict[str, Any], name: str = "map", **options: Any) -> Plan:
+        listed = [{"path": str(one)} if isinstance(one, Path) else one for one in sources]
+        values = {"output": str(tmp_path / "out"), "workers": 1, **options}
+        return make_plan(configuration_of({"name": name, "sources": listed, **values}, "test"))
+
+    return make
+
+
+@pytest.fixture
+def build_of(plan_of: Callable[..., Plan]) -> Build:
+    """Return a function that builds sources in this process and returns the descriptor."""
+
+    def run(*sources: Path | dict[str, Any], **options: Any) -> Path:
+        plan = plan_of(*sources, **options)
+        errors = StringIO()
+        assert build(plan, Reports(StringIO(), errors)), errors.getvalue()
+        return plan.configuration.output / f"{plan.configuration.name}.json"
+
+    return run
+
+
+@pytest.fixture
+def command() -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Return a function that runs ``mastaba build``."""
+
+    def run(*words: str | Path, **options: Any) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [*MASTABA, "build", *map(str, words)],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=240,
+            **options,
+        )
+
+    return run

@@ -1,0 +1,227 @@
+"""Pixels depend on the plan and the sources only."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pyproj
+import pytest
+
+from mastaba_build.decimation import halved
+from mastaba_build.pixels import Raster
+from tests.build.conftest import Build
+from tests.build.ground import Tile, grid, noise, read_tiles, write_raster
+
+HALF = math.pi * 6378137
+
+
+def cell(level: int) -> float:
+    """Return the cell size of a level of PM."""
+    return HALF / 128 / 2**level
+
+
+def aligned(level: int, tile_row: int, tile_col: int) -> tuple[float, float]:
+    """Return the upper left corner of a tile of PM."""
+    return -HALF + tile_col * 256 * cell(level), HALF - tile_row * 256 * cell(level)
+
+
+def centres(tile: Tile) -> tuple[np.ndarray, np.ndarray]:
+    """Return x and y in EPSG:3857 of the pixel centres of a tile, shape (256, 256)."""
+    level, row, column = int(tile[0]), tile[1], tile[2]
+    x, y = aligned(level, row, column)
+    along = (np.arange(256) + 0.5) * cell(level)
+    return np.meshgrid(x + along, y - along)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"format": "png", "channels": 3},
+        {"format": "zip", "channels": 4},
+        {"format": "zip", "channels": 1, "interpolation": "lanczos_3"},
+        {"format": "png", "channels": 2, "interpolation": "nn"},
+    ],
+    ids=lambda options: f"{options['format']}-{options['channels']}",
+)
+def test_the_layout_of_slabs_does_not_change_a_pixel(
+    tmp_path: Path, build_of: Build, options: dict[str, object]
+) -> None:
+    pixels = noise(3, 700, 900)
+    pixels[:, 200:260, 300:420] = 7
+    source = write_raster(
+        tmp_path / "a.tif", pixels, grid(900010.3, 6500007.1, 4.7), "EPSG:2154", nodata=7
+    )
+    found = [
+        read_tiles(build_of(source, name=f"s{size}", slab=[size, size], **options))
+        for size in (1, 2, 16)
+    ]
+    assert len(found[0]) > 20
+    for other in found[1:]:
+        assert other.keys() == found[0].keys()
+        for tile, expected in found[0].items():
+            assert np.array_equal(other[tile], expected), tile
+
+
+def test_pixels_of_the_set_are_copied(tmp_path: Path, build_of: Build) -> None:
+    pixels = noise(3, 600, 800)
+    x, y = aligned(10, 300, 500)
+    source = write_raster(
+        tmp_path / "a.tif", pixels, grid(x + 40 * cell(10), y - 30 * cell(10), cell(10)), "EPSG:3857"
+    )
+    tiles = read_tiles(build_of(source, format="zip"))
+    canvas = np.full((3 * 256, 4 * 256, 3), 255, np.uint8)
+    canvas[30:630, 40:840] = np.moveaxis(pixels, 0, -1)
+    for row in range(3):
+        for column in range(4):
+            stored = tiles["10", 300 + row, 500 + column]
+            part = canvas[row * 256 : row * 256 + 256, column * 256 : column * 256 + 256]
+            assert np.array_equal(stored, part), (row, column)
+
+
+@pytest.mark.parametrize("crs", ["EPSG:4326", "EPSG:2154", "EPSG:32631"])
+@pytest.mark.parametrize("kernel", ["linear", "bicubic", "lanczos_3"])
+def test_a_gradient_is_in_its_place_across_tiles(
+    tmp_path: Path, build_of: Build, crs: str, kernel: str
+) -> None:
+    to_source = pyproj.Transformer.from_crs("EPSG:3857", crs, always_xy=True)
+    x, y = to_source.transform(*aligned(12, 1450, 2100))
+    size = 1e-4 if crs == "EPSG:4326" else 9.0
+    columns, rows = np.arange(500), np.arange(400)[:, np.newaxis]
+    values = (1000 + 2.0 * columns + 3.0 * rows).astype(np.float32)
+    source = write_raster(tmp_path / "a.tif", values[np.newaxis], grid(x, y, size), crs)
+    tiles = read_tiles(build_of(source, bottom="13", top="13", interpolation=kernel))
+    assert len(tiles) >= 4
+    checked = 0
+    for tile, pixels in tiles.items():
+        east, north = to_source.transform(*centres(tile))
+        column, row = (east - x) / size - 0.5, (y - north) / size - 0.5
+        inside = (column > 8) & (column < 491) & (row > 8) & (row < 391)
+        error = np.abs(pixels[:, :, 0] - (1000 + 2 * column + 3 * row))[inside]
+        # A position may be wrong by 1/16 source pixel plus the 1/1024 of the stencil.
+        assert error.max(initial=0) < 5 * (1 / 16 + 1 / 512) + 0.02 * (kernel == "lanczos_3") * 20
+        checked += inside.sum()
+    assert checked > 50_000
+
+
+@pytest.mark.parametrize("value", [0, 1, 127, 254])
+def test_a_constant_image_stays_constant_on_all_levels(
+    tmp_path: Path, build_of: Build, value: int
+) -> None:
+    pixels = np.full((3, 500, 500), value, np.uint8)
+    source = write_raster(tmp_path / "a.tif", pixels, grid(900003, 6500001, 7), "EPSG:2154")
+    tiles = read_tiles(build_of(source, format="png", channels=4, top="3"))
+    assert {tile[0] for tile in tiles} > {"3", "10"}
+    for pixels_of_tile in tiles.values():
+        visible = pixels_of_tile[:, :, 3] > 0
+        assert visible.any()
+        assert (pixels_of_tile[visible][:, :3] == value).all()
+
+
+def test_halving_keeps_the_mean() -> None:
+    generator = np.random.default_rng(5)
+    samples = generator.integers(0, 256, (1024, 1024, 3)).astype(np.uint8)
+    raster = Raster(samples, np.ones((1024, 1024), bool))
+    mean = samples.mean()
+    for level in range(1, 6):
+        raster = halved(raster, has_alpha=False)
+        assert abs(raster.samples.mean() - mean) < 0.02 * level
+
+
+def test_halving_rounds_half_to_even_and_counts_valid_pixels_only() -> None:
+    quads = np.array([[0, 0, 1, 2], [1, 1, 2, 1], [9, 0, 200, 0], [0, 0, 0, 0]], np.uint8)
+    valid = np.array([[1, 1, 1, 1], [1, 1, 1, 1], [1, 0, 0, 0], [0, 0, 0, 0]], bool)
+    quads[~valid] = 0
+    result = halved(Raster(quads[:, :, np.newaxis], valid), has_alpha=False)
+    assert result.samples[:, :, 0].tolist() == [[0, 2], [9, 0]]
+    assert result.valid.tolist() == [[True, True], [True, False]]
+
+
+def test_halving_weighs_colours_by_alpha() -> None:
+    samples = np.array([[[200, 255], [0, 0]], [[100, 255], [0, 0]]], np.uint8)
+    result = halved(Raster(samples, np.ones((2, 2), bool)), has_alpha=True)
+    assert result.samples.tolist() == [[[150, 128]]]
+
+
+def test_nodata_never_mixes_with_data(tmp_path: Path, build_of: Build) -> None:
+    values = np.full((1, 500, 600), 800, np.float32)
+    values[0, 100:220, 150:330] = -9999
+    values[0, 300, :] = np.nan
+    source = write_raster(
+        tmp_path / "dem.tif", values, grid(5.0, 45.5, 1e-4), "EPSG:4326", nodata=-9999
+    )
+    tiles = read_tiles(build_of(source))
+    found = np.unique(np.concatenate([tile.ravel() for tile in tiles.values()]))
+    assert found[0] == -99999
+    assert np.allclose(found[1:], 800, atol=1e-3)
+
+
+def test_sheets_of_one_coverage_have_no_seam(tmp_path: Path, build_of: Build) -> None:
+    pixels = noise(3, 600, 800)
+    whole = write_raster(tmp_path / "whole.tif", pixels, grid(900000, 6500000, 5), "EPSG:2154")
+    folder = tmp_path / "sheets"
+    folder.mkdir()
+    for row in range(2):
+        for column in range(2):
+            part = pixels[:, row * 300 : row * 300 + 300, column * 400 : column * 400 + 400]
+            corner = grid(900000 + column * 2000, 6500000 - row * 1500, 5)
+            write_raster(folder / f"{row}{column}.tif", part, corner, "EPSG:2154")
+    one = read_tiles(build_of(whole, name="one", format="png"))
+    four = read_tiles(build_of(folder, name="four", format="png"))
+    assert one.keys() == four.keys()
+    for tile, expected in one.items():
+        assert np.array_equal(four[tile], expected), tile
+
+
+def test_later_sources_are_drawn_over_earlier_ones(tmp_path: Path, build_of: Build) -> None:
+    x, y = aligned(10, 300, 500)
+    low = np.full((3, 256, 256), 10, np.uint8)
+    high = np.full((3, 256, 256), 200, np.uint8)
+    high[:, :, :100] = 0
+    lower = write_raster(tmp_path / "z.tif", low, grid(x, y, cell(10)), "EPSG:3857")
+    upper = write_raster(tmp_path / "a.tif", high, grid(x, y, cell(10)), "EPSG:3857", nodata=0)
+    tile = read_tiles(build_of(lower, upper, format="zip", top="10"))["10", 300, 500]
+    assert (tile[:, :100] == 10).all()
+    assert (tile[:, 100:] == 200).all()
+
+
+def test_sets_whose_levels_are_not_halved(tmp_path: Path, build_of: Build) -> None:
+    sizes = [100, 40, 10]
+    document = {
+        "id": "ODD",
+        "crs": "EPSG:2154",
+        "orderedAxes": ["X", "Y"],
+        "tileMatrices": [
+            {
+                "id": str(level),
+                "cellSize": size,
+                "scaleDenominator": size / 0.00028,
+                "pointOfOrigin": [0, 12000000],
+                "tileWidth": 256,
+                "tileHeight": 256,
+                "matrixWidth": 5000,
+                "matrixHeight": 5000,
+            }
+            for level, size in enumerate(sizes)
+        ],
+    }
+    import json
+
+    (tmp_path / "ODD.json").write_text(json.dumps(document))
+    columns = np.broadcast_to(np.arange(1000), (1000, 1000))
+    values = columns[np.newaxis].astype(np.float32)
+    source = write_raster(tmp_path / "a.tif", values, grid(900000, 6500000, 10), "EPSG:2154")
+    tiles = read_tiles(
+        build_of(source, tile_matrix_set="ODD", tile_matrix_sets=str(tmp_path))
+    )
+    assert {tile[0] for tile in tiles} == {"0", "1", "2"}
+    for (level, row, column), pixels in tiles.items():
+        size = sizes[int(level)]
+        x = (column * 256 + np.arange(256) + 0.5) * size
+        y = 12000000 - (row * 256 + np.arange(256) + 0.5) * size
+        inside = (x > 900300) & (x < 909700)
+        rows = (y < 6499700) & (y > 6490300)
+        found = pixels[:, :, 0][np.ix_(rows, inside)]
+        if found.size:
+            assert np.abs(found - ((x[inside] - 900000) / 10 - 0.5)).max() < 0.1
