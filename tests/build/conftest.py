@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.build.ground import MASTABA
 
 from mastaba_build.build import build
 from mastaba_build.configuration import configuration_of
 from mastaba_build.plan import Plan, make_plan
 from mastaba_build.reports import Reports
-from tests.build.ground import MASTABA
 
 Build = Callable[..., Path]
 

@@ -75,7 +75,11 @@ def read_tiles(descriptor: Path) -> dict[Tile, np.ndarray]:
                 offset, size = index[number], index[count + number]
                 pixels = decoder.decode(data[offset : offset + size])
                 if not (pixels == np.array(nodata, pixels.dtype)).all():
-                    key = level["id"], row * height + number // width, column * width + number % width
+                    key = (
+                        level["id"],
+                        row * height + number // width,
+                        column * width + number % width,
+                    )
                     tiles[key] = pixels
     return tiles
 
@@ -91,6 +95,7 @@ def checksums(directory: Path) -> dict[str, bytes]:
     return {
         str(path.relative_to(directory)): path.read_bytes()
         for path in sorted(directory.rglob("*"))
-        if path.suffix in (".tif", ".json", ".list") and "server" not in path.parts
+        if path.suffix in (".tif", ".json", ".list")
+        and "server" not in path.parts
         and not path.name.endswith((".list", ".layer.json", ".build.json"))
     }

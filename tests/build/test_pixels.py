@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pyproj
 import pytest
+from tests.build.conftest import Build
+from tests.build.ground import Tile, grid, noise, read_tiles, write_raster
 
 from mastaba_build.decimation import halved
 from mastaba_build.pixels import Raster
-from tests.build.conftest import Build
-from tests.build.ground import Tile, grid, noise, read_tiles, write_raster
 
 HALF = math.pi * 6378137
 
@@ -68,7 +68,10 @@ def test_pixels_of_the_set_are_copied(tmp_path: Path, build_of: Build) -> None:
     pixels = noise(3, 600, 800)
     x, y = aligned(10, 300, 500)
     source = write_raster(
-        tmp_path / "a.tif", pixels, grid(x + 40 * cell(10), y - 30 * cell(10), cell(10)), "EPSG:3857"
+        tmp_path / "a.tif",
+        pixels,
+        grid(x + 40 * cell(10), y - 30 * cell(10), cell(10)),
+        "EPSG:3857",
     )
     tiles = read_tiles(build_of(source, format="zip"))
     canvas = np.full((3 * 256, 4 * 256, 3), 255, np.uint8)
@@ -212,9 +215,7 @@ def test_sets_whose_levels_are_not_halved(tmp_path: Path, build_of: Build) -> No
     columns = np.broadcast_to(np.arange(1000), (1000, 1000))
     values = columns[np.newaxis].astype(np.float32)
     source = write_raster(tmp_path / "a.tif", values, grid(900000, 6500000, 10), "EPSG:2154")
-    tiles = read_tiles(
-        build_of(source, tile_matrix_set="ODD", tile_matrix_sets=str(tmp_path))
-    )
+    tiles = read_tiles(build_of(source, tile_matrix_set="ODD", tile_matrix_sets=str(tmp_path)))
     assert {tile[0] for tile in tiles} == {"0", "1", "2"}
     for (level, row, column), pixels in tiles.items():
         size = sizes[int(level)]
