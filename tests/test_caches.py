@@ -30,15 +30,16 @@ STATE = {
 }
 
 
-def is_testing(module: str) -> bool:
-    return module.startswith("mastaba_conformance")
+def is_served(module: str) -> bool:
+    """Return whether a serving process may contain a module; others end with their task."""
+    return not module.startswith(("mastaba_build", "mastaba_conformance", "mastaba_writer"))
 
 
 def modules() -> Iterator[tuple[str, ast.Module]]:
     for source in SOURCES:
         for path in sorted(source.rglob("*.py")):
             name = ".".join(path.relative_to(source).with_suffix("").parts)
-            if not is_testing(name):
+            if is_served(name):
                 yield name.removesuffix(".__init__"), ast.parse(path.read_text("utf-8"))
 
 
