@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import pyproj
+
 from mastaba.model.tile_matrix_set import TileLimits
 from mastaba_build.errors import BuildError
 from mastaba_build.plan import Plan, slab_directory
@@ -126,8 +128,22 @@ def write_server(plan: Plan, public_url: str) -> Path:
         tile_matrix_sets=sets,
         services=installed_services(),
         public_url=public_url,
-        services_overrides={"global": {"cors": True}},
+        services_overrides={"global": {"cors": True, "map": {"crs": _offered_crs(plan)}}},
     )
+
+
+def _offered_crs(plan: Plan) -> list[str]:
+    """Return the codes for maps: the usual ones, those of earlier builds, those of the sources."""
+    codes = ["CRS:84", "EPSG:4326", "EPSG:3857"]
+    earlier = plan.configuration.output / SERVER / "services.json"
+    if earlier.exists():
+        document = json.loads(earlier.read_text("utf-8"))
+        codes += document.get("global", {}).get("map", {}).get("crs", [])
+    for source in plan.sources:
+        authority = pyproj.CRS.from_wkt(source.crs).to_authority()
+        if authority is not None:
+            codes.append(":".join(authority))
+    return list(dict.fromkeys(codes))
 
 
 def _text(document: Mapping[str, Any]) -> bytes:
