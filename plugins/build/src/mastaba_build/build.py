@@ -64,7 +64,8 @@ def build(
             if journal.plan != plan.identity:
                 if slab_directory(plan).exists() and journal.plan is None and published is None:
                     raise PlanError(
-                        f"{output / name} exists and is no unfinished build; choose another name"
+                        f"{output / name} exists and is not an unfinished build; "
+                        "choose another name"
                     )
                 shutil.rmtree(slab_directory(plan), ignore_errors=True)
                 shutil.rmtree(work / "quarters", ignore_errors=True)

@@ -1,0 +1,190 @@
+"""Bad input is named; nothing is half published."""
+
+from __future__ import annotations
+
+import os
+import resource
+import struct
+import subprocess
+from collections.abc import Callable
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from rasterio.transform import Affine
+from tests.build.ground import grid, noise, write_raster
+
+from mastaba_build.build import build
+from mastaba_build.errors import PlanError
+from mastaba_build.plan import Plan
+from mastaba_build.reports import Reports
+
+PlanOf = Callable[..., Plan]
+Command = Callable[..., subprocess.CompletedProcess[str]]
+LAMBERT = grid(900000, 6500000, 5)
+
+
+def fails(completed: subprocess.CompletedProcess[str], status: int, *texts: str) -> None:
+    """Check that a command failed with a clear message and published nothing."""
+    assert completed.returncode == status, completed.stdout + completed.stderr
+    assert "Traceback" not in completed.stderr
+    for text in texts:
+        assert text in completed.stderr, completed.stderr
+
+
+def published(directory: Path) -> list[str]:
+    return [path.name for path in directory.glob("*.json")] if directory.exists() else []
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"crs": None}, "has no CRS; state it with --crs"),
+        ({"transform": Affine(5, 0, 9e5, 0, 0, 6e6)}, "pixels have no area"),
+        ({"options": {"tile_matrix_set": "NOPE"}}, "unknown tile matrix set 'NOPE'"),
+        ({"options": {"bottom": "99"}}, "level '99' is not in the tile matrix set PM"),
+        ({"options": {"format": "gif"}}, "unknown format 'gif'"),
+        ({"options": {"format": "jpg", "channels": 4}}, "cannot store 4 channels"),
+        ({"options": {"nodata": [300, 0, 0]}}, "stores values from 0 to 255"),
+        ({"options": {"slab": [256, 256], "format": "zip"}}, "can exceed 4 GiB"),
+        ({"options": {"output": "/tmp/white space"}}, "white space"),
+        ({"dtype": np.uint16, "options": {"format": "png"}}, "--scale MIN,MAX"),
+        ({"dtype": np.complex64}, "samples of type complex64 are not supported"),
+        ({"options": {"tile_matrix_set": "2154_1m"}, "crs": "EPSG:32701"}, "outside the tile"),
+        ({"source": {"bands": [9]}}, "band 9 is wanted"),
+        ({"source": {"nodata": [1, 2]}}, "2 nodata values for 3 bands"),
+    ],
+)
+def test_what_does_not_fit_is_named_before_the_build(
+    tmp_path: Path, plan_of: PlanOf, options: dict[str, Any], message: str
+) -> None:
+    pixels = noise(3, 300, 300).astype(options.get("dtype", np.uint8))
+    transform = options.get("transform", LAMBERT)
+    source = write_raster(tmp_path / "a.tif", pixels, transform, options.get("crs", "EPSG:2154"))
+    with pytest.raises(PlanError, match=message.replace("(", r"\(")):
+        plan_of({"path": str(source), **options.get("source", {})}, **options.get("options", {}))
+    assert not (tmp_path / "out").exists()
+
+
+def test_missing_and_foreign_files_are_named(tmp_path: Path, command: Command) -> None:
+    (tmp_path / "text.tif").write_text("not a raster")
+    (tmp_path / "empty").mkdir()
+    output = tmp_path / "out"
+    fails(command(tmp_path / "none.tif", "--output", output), 2, "none.tif: cannot be opened")
+    fails(command(tmp_path / "text.tif", "--output", output), 2, "text.tif: cannot be opened")
+    fails(command(tmp_path / "empty", "--output", output), 2, "no raster file")
+    fails(command("--output", output), 2, '"name" is a required property')
+    fails(command("--config", tmp_path / "none.json"), 2, "none.json does not exist")
+    (tmp_path / "bad.json").write_text('{"name": "a b", "output": "x", "sources": [], "foo": 1}')
+    fails(command("--config", tmp_path / "bad.json"), 2, "sources", "foo", "name")
+    assert not output.exists()
+
+
+def test_a_truncated_source_fails_its_slabs_and_can_be_repaired(
+    tmp_path: Path, command: Command
+) -> None:
+    good = write_raster(tmp_path / "a.tif", noise(3, 700, 700), LAMBERT, "EPSG:2154")
+    whole = write_raster(
+        tmp_path / "b.tif", noise(3, 700, 700, 2), grid(903500, 6500000, 5), "EPSG:2154"
+    )
+    intact = whole.read_bytes()
+    whole.write_bytes(intact[: len(intact) // 2])
+    words = [good, whole, "--output", tmp_path / "out", "--workers", "1", "--slab", "2x2"]
+    fails(command(*words), 1, "b.tif: cannot be read", "nothing is published")
+    assert published(tmp_path / "out") == []
+    assert list((tmp_path / "out/a").rglob("*.tif"))  # the other slabs are kept
+    whole.write_bytes(intact)
+    assert command(*words).returncode == 0
+    assert "a.json" in published(tmp_path / "out")
+
+
+def test_a_header_that_lies_is_an_error(tmp_path: Path, command: Command) -> None:
+    source = write_raster(tmp_path / "a.tif", noise(1, 256, 256), LAMBERT, "EPSG:2154")
+    data = bytearray(source.read_bytes())
+    start = struct.unpack_from("<I", data, 4)[0]
+    for entry in range(struct.unpack_from("<H", data, start)[0]):
+        tag, kind, count, value = struct.unpack_from("<HHII", data, start + 2 + 12 * entry)
+        if tag == 324:  # tile offsets
+            assert kind == 4
+            struct.pack_into(f"<{count}I", data, value, *[0xFFFFFF00] * count)
+    source.write_bytes(data)
+    completed = command(source, "--output", tmp_path / "out", "--bottom", "10", "--workers", "1")
+    fails(completed, 1, "a.tif: cannot be read at row", "nothing is published")
+    assert published(tmp_path / "out") == []
+
+
+def test_a_source_that_changes_during_the_build_is_named(tmp_path: Path, plan_of: PlanOf) -> None:
+    source = write_raster(tmp_path / "a.tif", noise(3, 1200, 1200), LAMBERT, "EPSG:2154")
+    plan = plan_of(source, slab=[2, 2])
+    errors = StringIO()
+    reports = Reports(StringIO(), errors)
+
+    def change(*_: object) -> None:
+        os.utime(source, (1, 1))
+
+    reports.slab = change  # type: ignore[method-assign]
+    assert not build(plan, reports)
+    assert "a.tif: has changed since the start" in errors.getvalue()
+    assert published(tmp_path / "out") == []
+
+
+def test_a_full_disk_stops_the_build_and_it_resumes(tmp_path: Path, command: Command) -> None:
+    source = write_raster(tmp_path / "a.tif", noise(3, 1500, 1500), LAMBERT, "EPSG:2154")
+    words = [source, "--output", tmp_path / "out", "--format", "raw", "--workers", "1"]
+
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (2_000_000, 2_000_000))
+
+    fails(command(*words, preexec_fn=limit), 1, "cannot write: File too large")
+    assert published(tmp_path / "out") == []
+    assert not list((tmp_path / "out").rglob("*.tmp"))
+    assert command(*words).returncode == 0
+
+
+def test_an_unwritable_output_is_named(tmp_path: Path, command: Command) -> None:
+    source = write_raster(tmp_path / "a.tif", noise(1, 300, 300), LAMBERT, "EPSG:2154")
+    (tmp_path / "file").write_text("")
+    fails(command(source, "--output", tmp_path / "file"), 1, "cannot be written")
+    (tmp_path / "out/a").mkdir(parents=True)
+    (tmp_path / "out/a/mine.txt").write_text("keep")
+    fails(command(source, "--output", tmp_path / "out"), 2, "is not an unfinished build")
+    assert (tmp_path / "out/a/mine.txt").read_text() == "keep"
+
+
+def test_a_rotated_grid_is_drawn_in_its_place(tmp_path: Path, plan_of: PlanOf) -> None:
+    turned = Affine(4.33, 2.5, 900000, 2.5, -4.33, 6500000)
+    source = write_raster(tmp_path / "a.tif", noise(3, 400, 400), turned, "EPSG:2154")
+    assert build(plan_of(source, format="png", channels=4), Reports(StringIO(), StringIO()))
+
+
+def test_verification_finds_damage(tmp_path: Path, command: Command) -> None:
+    source = write_raster(tmp_path / "a.tif", noise(1, 300, 300), LAMBERT, "EPSG:2154")
+    words = ["--output", tmp_path / "out", "--name", "a"]
+    assert command(source, *words, "--format", "png", "--workers", "1").returncode == 0
+    assert command(*words, "--verify").returncode == 0
+    slab = max((tmp_path / "out/a").rglob("*.tif"))
+    data = bytearray(slab.read_bytes())
+    data[-1] ^= 1
+    slab.write_bytes(data)
+    fails(command(*words, "--verify"), 4, "differs from the build record")
+    slab.unlink()
+    (slab.parent / "ZZ.tif").write_bytes(b"")
+    fails(command(*words, "--verify", "full"), 4, "No such file", "is not in the build record")
+
+
+def test_all_nodata_is_an_error(tmp_path: Path, command: Command) -> None:
+    source = write_raster(
+        tmp_path / "a.tif", np.zeros((1, 300, 300), np.uint8), LAMBERT, "EPSG:2154", nodata=0
+    )
+    fails(command(source, "--output", tmp_path / "out", "--workers", "1"), 1, "no source pixel")
+    assert published(tmp_path / "out") == []
+
+
+def test_a_dry_run_writes_nothing(tmp_path: Path, command: Command) -> None:
+    source = write_raster(tmp_path / "a.tif", noise(1, 300, 300), LAMBERT, "EPSG:2154")
+    completed = command(source, "--output", tmp_path / "out", "--dry-run", "--json")
+    assert completed.returncode == 0, completed.stderr
+    assert '"event": "estimate"' in completed.stdout
+    assert not (tmp_path / "out").exists()

@@ -1,0 +1,156 @@
+"""Workers, order and kills do not change a byte."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import random
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from tests.build.conftest import Build
+from tests.build.ground import MASTABA, checksums, grid, noise, write_raster
+
+from mastaba_build.build import build
+from mastaba_build.journal import Journal
+from mastaba_build.plan import Plan
+from mastaba_build.reports import Reports
+
+
+@pytest.fixture
+def ortho(tmp_path: Path) -> Path:
+    return write_raster(
+        tmp_path / "ortho.tif", noise(3, 1500, 1800), grid(900000, 6500000, 5), "EPSG:2154"
+    )
+
+
+OPTIONS = {"format": "jpg", "slab": [2, 2]}
+
+
+def test_workers_and_order_do_not_change_a_byte(
+    ortho: Path, tmp_path: Path, plan_of: Callable[..., Plan]
+) -> None:
+    found = []
+    for workers, seed in ((1, None), (2, None), (3, 7)):
+        output = tmp_path / f"out{workers}"
+        plan = plan_of(ortho, output=str(output), **{**OPTIONS, "workers": workers})
+        generator = random.Random(seed)
+        order = (lambda _, g=generator: g.randbytes(8)) if seed else None
+        assert build(plan, Reports(StringIO(), StringIO()), order=order)
+        found.append(checksums(output))
+    assert len(found[0]) > 40
+    assert found[0] == found[1] == found[2]
+
+
+def test_killed_builds_resume_to_the_same_bytes(
+    ortho: Path, tmp_path: Path, build_of: Build
+) -> None:
+    undisturbed = build_of(ortho, output=str(tmp_path / "whole"), **OPTIONS)
+    output = tmp_path / "killed"
+    words = [
+        *(*MASTABA, "build", ortho, "--name", "map", "--output", output),
+        *("--format", "jpg", "--slab", "2x2", "--workers", "2", "--json"),
+    ]
+    generator = random.Random(3)
+    kills = 0
+    built: list[int] = []
+    for _ in range(8):
+        process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        assert process.stdout is not None
+        wanted, slabs = generator.randint(1, 14), 0
+        for line in process.stdout:
+            slabs += '"event": "slab"' in line
+            if slabs == wanted:
+                time.sleep(generator.random() * 0.05)
+                assert not (output / "map.json").exists()
+                process.send_signal(signal.SIGKILL)
+                kills += 1
+                break
+        process.stdout.close()
+        process.wait()
+        assert process.stderr is not None
+        process.stderr.close()
+        built.append(slabs)
+    final = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert final.returncode == 0, final.stderr
+    assert kills == 8
+    built.append(final.stdout.count('"event": "slab"'))
+    assert checksums(output) == checksums(undisturbed.parent)
+    total = len(list((output / "map").rglob("*.tif")))
+    # A kill costs at most the slabs in the workers and those not yet reported.
+    assert sum(built) <= total + kills * 4
+    assert not list(output.rglob("*.tmp"))
+    assert not (output / ".map.work").exists()
+
+
+def test_a_damaged_slab_and_a_lost_quarter_are_built_again(
+    ortho: Path, tmp_path: Path, plan_of: Callable[..., Plan], build_of: Build
+) -> None:
+    whole = build_of(ortho, output=str(tmp_path / "whole"), **OPTIONS)
+    plan = plan_of(ortho, **OPTIONS)
+    reports = Reports(StringIO(), StringIO())
+    seen = 0
+
+    class StoppedError(Exception):
+        pass
+
+    def stop_after(*_: object) -> None:
+        nonlocal seen
+        seen += 1
+        if seen == 12:
+            raise StoppedError
+
+    reports.slab = stop_after  # type: ignore[method-assign]
+    with pytest.raises(StoppedError):
+        build(plan, reports)
+    output = plan.configuration.output
+    journal = Journal(plan.configuration.work_directory)
+    assert len(list(journal.results())) == 12
+    journal.close()
+    slabs = sorted((output / "map").rglob("*.tif"))
+    slabs[0].unlink()
+    slabs[1].write_bytes(slabs[1].read_bytes()[:-1])
+    quarters = sorted((plan.configuration.work_directory / "quarters").rglob("*_*"))
+    quarters[0].unlink()
+    assert build(plan, Reports(StringIO(), StringIO()))
+    assert checksums(output) == checksums(whole.parent)
+
+
+def test_a_second_builder_is_refused(
+    ortho: Path, tmp_path: Path, command: Callable[..., subprocess.CompletedProcess[str]]
+) -> None:
+    output = tmp_path / "out"
+    words = ["build", str(ortho), "--output", str(output), "--json", "--slab", "2x2"]
+    with subprocess.Popen([*MASTABA, *words], stdout=subprocess.PIPE, text=True) as first:
+        assert first.stdout is not None
+        assert any('"event": "slab"' in line for line in first.stdout)
+        first.send_signal(signal.SIGSTOP)
+        second = command(*words[1:])
+        assert second.returncode == 3
+        assert f"process {first.pid} builds this pyramid" in second.stderr
+        os.kill(first.pid, signal.SIGKILL)
+    third = command(*words[1:])
+    assert third.returncode == 0
+    assert not (output / "ortho.lock").exists()
+
+
+def test_a_complete_build_is_not_repeated_and_another_needs_replace(
+    ortho: Path, tmp_path: Path, command: Callable[..., subprocess.CompletedProcess[str]]
+) -> None:
+    words = [ortho, "--output", tmp_path / "out", "--bottom", "13", "--workers", "1"]
+    assert command(*words).returncode == 0
+    before = hashlib.sha256(repr(checksums(tmp_path / "out")).encode()).digest()
+    again = command(*words)
+    assert again.returncode == 0
+    assert "is complete" in again.stdout
+    other = command(*words, "--format", "png")
+    assert other.returncode == 2
+    assert "--replace" in other.stderr
+    assert hashlib.sha256(repr(checksums(tmp_path / "out")).encode()).digest() == before
+    assert command(*words, "--format", "png", "--replace").returncode == 0
+    assert command(*words[1:3], "--name", "ortho", "--verify", "full").returncode == 0

@@ -1,0 +1,148 @@
+"""From a GeoTIFF to a map: built by the command, served by the real server."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import socket
+import subprocess
+import time
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pyproj
+import pytest
+from PIL import Image
+from tests.build.conftest import Build
+from tests.build.ground import MASTABA, grid, noise, write_raster
+from tests.build.test_pixels import aligned, cell
+from werkzeug.test import Client
+
+from mastaba.wsgi import create_application
+from mastaba_build.configuration import configuration_of
+from mastaba_build.plan import make_plan
+from mastaba_build.publication import write_server
+
+pytest.importorskip("mastaba_wms")
+pytest.importorskip("mastaba_wmts")
+
+TILE = (
+    "/wmts?SERVICE=WMTS&REQUEST=GetTile&VERSION=1.0.0&LAYER={layer}&STYLE=normal"
+    "&TILEMATRIXSET=PM&TILEMATRIX={level}&TILEROW={row}&TILECOL={col}&FORMAT=image/png"
+)
+MAP = (
+    "/wms?SERVICE=WMS&REQUEST=GetMap&VERSION=1.3.0&LAYERS={layer}&STYLES=normal&CRS=EPSG:3857"
+    "&BBOX={bbox}&WIDTH=500&HEIGHT=400&FORMAT=image/png"
+)
+
+
+def get(url: str) -> bytes:
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    with opener.open(url, timeout=60) as answer:
+        return bytes(answer.read())
+
+
+def image(data: bytes) -> np.ndarray:
+    return np.asarray(Image.open(io.BytesIO(data)))
+
+
+def free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
+
+
+def test_one_command_serves_a_geotiff(tmp_path: Path) -> None:
+    pixels = noise(3, 900, 1000)
+    x, y = aligned(12, 1400, 2100)
+    source = write_raster(tmp_path / "my town.tif", pixels, grid(x, y, cell(12)), "EPSG:3857")
+    address = f"127.0.0.1:{free_port()}"
+    words = ["build", str(source), "--output", str(tmp_path / "out"), "--tms", "PM"]
+    with subprocess.Popen(
+        [*MASTABA, *words, "--format", "png", "--slab", "2x2", "--serve", "--http", address],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            assert process.stdout is not None
+            assert any("/viewer" in line for line in process.stdout)
+            base = f"http://{address}"
+            for _ in range(100):
+                try:
+                    capabilities = get(f"{base}/wmts?SERVICE=WMTS&REQUEST=GetCapabilities")
+                    break
+                except OSError:
+                    assert process.poll() is None
+                    time.sleep(0.2)
+            assert b"<ows:Identifier>my_town</ows:Identifier>" in capabilities
+            tile = image(get(base + TILE.format(layer="my_town", level=12, row=1401, col=2102)))
+            assert np.array_equal(tile, np.moveaxis(pixels[:, 256:512, 512:768], 0, -1))
+            # 500 x 400 pixels of level 12, across the borders of four slabs.
+            left, top = x + 300 * cell(12), y - 310 * cell(12)
+            bbox = f"{left},{top - 400 * cell(12)},{left + 500 * cell(12)},{top}"
+            drawn = image(get(base + MAP.format(layer="my_town", bbox=bbox)))
+            wanted = np.moveaxis(pixels[:, 310:710, 300:800], 0, -1)
+            assert np.array_equal(drawn[:, :, :3], wanted)
+        finally:
+            process.terminate()
+            process.communicate()
+
+
+def test_a_map_across_slabs_is_that_of_one_slab(tmp_path: Path, build_of: Build) -> None:
+    source = write_raster(
+        tmp_path / "a.tif", noise(3, 900, 1000), grid(900000.7, 6500003.1, 6.3), "EPSG:2154"
+    )
+    for size in (1, 16):
+        build_of(source, name=f"s{size}", slab=[size, size], format="png")
+    values = {"name": "s1", "output": str(tmp_path / "out"), "sources": [str(source)]}
+    server = write_server(make_plan(configuration_of(values, "test")), "http://localhost")
+    client = Client(create_application(str(server)))
+    change = pyproj.Transformer.from_crs("EPSG:2154", "EPSG:3857", always_xy=True)
+    left, top = change.transform(900500, 6499000)
+    bbox = f"{left},{top - 4000},{left + 5000},{top}"
+    answers = [client.get(MAP.format(layer=f"s{size}", bbox=bbox)) for size in (1, 16)]
+    assert [answer.status_code for answer in answers] == [200, 200]
+    first, second = (image(answer.data) for answer in answers)
+    assert len(np.unique(first.reshape(-1, first.shape[2]), axis=0)) > 100
+    assert np.array_equal(first, second)
+
+
+def test_the_end_of_a_build_names_the_command_that_serves_it(
+    tmp_path: Path, command: Callable[..., subprocess.CompletedProcess[str]]
+) -> None:
+    source = write_raster(tmp_path / "a.tif", noise(1, 300, 300), grid(5, 45, 1e-3), "EPSG:4326")
+    built = command(source, "--output", tmp_path / "out", "--workers", "1", "--format", "png")
+    assert built.returncode == 0, built.stderr
+    found = re.search(r"mastaba -f (\S+server\.json) --http", built.stdout)
+    assert found
+    checked = subprocess.run(
+        [*MASTABA, "check", "-f", found[1]], capture_output=True, text=True, check=False
+    )
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+    assert "0 errors, 0 warnings, 1 layers usable" in checked.stdout
+
+
+def test_a_configuration_file_builds_the_same(
+    tmp_path: Path, command: Callable[..., subprocess.CompletedProcess[str]]
+) -> None:
+    source = write_raster(tmp_path / "a.tif", noise(1, 300, 300), grid(5, 45, 1e-3), "EPSG:4326")
+    document = {
+        "name": "grey",
+        "output": str(tmp_path / "out"),
+        "sources": [{"path": str(source), "nodata": [3], "tolerance": 1}],
+        "format": "zip",
+        "workers": 1,
+        "masks": True,
+    }
+    (tmp_path / "build.json").write_text(json.dumps(document))
+    lines = [f"{key}: {json.dumps(value)}" for key, value in document.items()]
+    (tmp_path / "build.yaml").write_text("\n".join(lines) + "\n")
+    assert command("--config", tmp_path / "build.json").returncode == 0
+    again = command("--config", tmp_path / "build.yaml", "--json")
+    assert again.returncode == 0
+    assert '"event": "complete"' in again.stdout
+    assert list((tmp_path / "out/grey/MASK").rglob("*.tif"))
