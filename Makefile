@@ -13,7 +13,7 @@ PLUGINS := $(patsubst %/pyproject.toml,%,$(wildcard plugins/*/pyproject.toml))
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help install install-live demo test live mutate bench bench-storage bench-memory bench-start soak docs gallery check schemas clean
+.PHONY: help install install-live demo test live mutate bench bench-storage bench-memory bench-start bench-build soak docs gallery check schemas clean
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 
@@ -51,6 +51,9 @@ bench-memory: $(TOOLS) ## measure memory over thousands of different maps
 
 bench-start: $(TOOLS) ## measure the start and the first documents with many layers
 	$(BIN)/python -m benchmarks.start $(ARGS)
+
+bench-build: $(TOOLS) ## measure tiles per second of mastaba build beside gdal2tiles
+	$(BIN)/python -m benchmarks.build $(ARGS)
 
 soak: $(TOOLS) ## run a server under load, reloads and kills; measure its memory
 	$(BIN)/python -m benchmarks.soak $(ARGS)

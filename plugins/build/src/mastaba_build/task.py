@@ -25,7 +25,7 @@ from mastaba_writer.slab_writer import build_slab
 from mastaba_writer.tile_encoder import encode_tile
 
 MASK_FORMAT = "TIFF_ZIP_UINT8"
-_STRIP = 1 << 23
+_STRIP = 1 << 22
 """Source cells that are read at once for a row of tiles."""
 
 
@@ -123,7 +123,7 @@ class SlabBuilder:
                     mask = np.where(tile.valid, np.uint8(255), np.uint8(0))
                     masks.append(encode_tile(MASK_FORMAT, mask, self._deflate))
             if has_parent:
-                halves.append(halved(raster, has_alpha=self._type.has_alpha))
+                halves.append(self._halved(raster))
         size, md5 = 0, ""
         if found:
             shape = matrix.tile_width, matrix.tile_height
@@ -141,6 +141,20 @@ class SlabBuilder:
                     self._target.write(slab_key(self._plan, slab, "MASK"), mask_slab)
                 md5 = self._target.write(slab_key(self._plan, slab), data)
         return SlabResult(slab, size, md5, len(found), _limits(found), time.monotonic() - started)
+
+    def _halved(self, raster: Raster) -> Raster:
+        """Return a strip of half the size; columns without data are not computed."""
+        rows, columns = raster.valid.shape
+        result = self._type.blank(rows // 2, columns // 2)
+        found = np.flatnonzero(raster.valid.any(axis=0))
+        if len(found):
+            first, last = int(found[0]) // 2, int(found[-1]) // 2 + 1
+            part = np.s_[:, 2 * first : 2 * last]
+            half = halved(
+                Raster(raster.samples[part], raster.valid[part]), has_alpha=self._type.has_alpha
+            )
+            result.samples[:, first:last], result.valid[:, first:last] = half
+        return result
 
     def _slab(self, tiles: list[bytes], format: str, channels: int, tile: tuple[int, int]) -> bytes:
         width, height = self._plan.configuration.slab
@@ -171,15 +185,21 @@ class SlabBuilder:
         assert self._work is not None
         matrix = self._plan.levels[slab.level].matrix
         width, height = self._plan.configuration.slab
-        canvas = self._type.blank(height * matrix.tile_height, width * matrix.tile_width)
-        rows, columns = (size // 2 for size in canvas.valid.shape)
-        for child in children:
-            quarter = read_quarter(self._work, child, self._type)
-            top, left = (child.row % 2) * rows, (child.column % 2) * columns
-            paste(canvas, quarter, top, left, has_alpha=False)
+        half_height, half_width = height * matrix.tile_height // 2, width * matrix.tile_width // 2
+        quarters = [(child, read_quarter(self._work, child, self._type)) for child in children]
         for top in range(0, height * matrix.tile_height, matrix.tile_height):
-            part = slice(top, top + matrix.tile_height)
-            yield Raster(canvas.samples[part], canvas.valid[part])
+            strip = self._type.blank(matrix.tile_height, width * matrix.tile_width)
+            for child, quarter in quarters:
+                # Rows of the quarter image that are in this row of tiles.
+                shift = (child.row % 2) * half_height - top
+                first, last = max(0, -shift), min(half_height, matrix.tile_height - shift)
+                if first >= last:
+                    continue
+                part = Raster(quarter.samples[first:last], quarter.valid[first:last])
+                if part.valid.any():
+                    left = (child.column % 2) * half_width
+                    paste(strip, part, first + shift, left, has_alpha=False)
+            yield strip
 
     def _from_sources(self, slab: SlabKey) -> Iterator[Raster]:
         """Yield the rows of tiles of a slab from the sources."""

@@ -1,0 +1,148 @@
+"""Tiles per second of ``mastaba build``: ``python -m benchmarks.build``, beside gdal2tiles.
+
+Every case builds the same GeoTIFF with one process. CPU seconds include the start of the program.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from multiprocessing import get_context
+from pathlib import Path
+
+import numpy as np
+import rasterio
+from rasterio.transform import Affine
+
+_MEMORY_LIMIT = 300
+"""MiB of a worker, for any size of input."""
+_CELL = 156543.033928041 / 2**15
+_CASES = {
+    "RGB JPEG, same grid": ("3857", ["--format", "jpg"]),
+    "RGB JPEG, reprojected": ("2154", ["--format", "jpg"]),
+    "RGB PNG, zlib": ("2154", ["--format", "png", "--encoder", "zlib"]),
+    "RGB PNG, libdeflate": ("2154", ["--format", "png", "--encoder", "libdeflate"]),
+    "float ZIP, zlib": ("float", ["--format", "zip", "--encoder", "zlib"]),
+    "float ZIP, libdeflate": ("float", ["--format", "zip", "--encoder", "libdeflate"]),
+}
+
+
+@dataclass(frozen=True)
+class Run:
+    """One finished program: tiles of the finest level, seconds, MiB at most."""
+
+    tiles: int
+    wall: float
+    cpu: float
+    memory: float
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Print the table; return 1 if a worker used too much memory."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--size", type=int, default=6000, help="width and height of the input")
+    options = parser.parse_args(argv)
+    print(f"{'case':26}{'tiles':>8}{'wall s':>9}{'CPU s':>9}{'tiles/CPU s':>13}{'MiB':>7}")
+    largest = 0.0
+    with tempfile.TemporaryDirectory(prefix="mastaba-build-") as name:
+        folder = Path(name)
+        # In another process: the peak of a child begins with the memory of its parent.
+        with ProcessPoolExecutor(1, get_context("spawn")) as other:
+            kinds = ("3857", "2154", "float")
+            made = {kind: other.submit(_source, folder, kind, options.size) for kind in kinds}
+            sources = {kind: future.result() for kind, future in made.items()}
+        for case, (kind, words) in _CASES.items():
+            run = _mastaba(sources[kind], folder / "out", words)
+            largest = max(largest, run.memory)
+            _print(case, run)
+        if shutil.which("gdal2tiles.py"):
+            _print("gdal2tiles PNG", _gdal2tiles(sources["2154"], folder / "tiles"))
+        else:
+            print("gdal2tiles is not installed (Debian: gdal-bin, python3-gdal)")
+    if largest > _MEMORY_LIMIT:
+        print(f"a worker used {largest:.0f} MiB, more than {_MEMORY_LIMIT}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _print(case: str, run: Run) -> None:
+    speed = run.tiles / run.cpu
+    line = f"{case:26}{run.tiles:8}{run.wall:9.1f}{run.cpu:9.1f}{speed:13.0f}{run.memory:7.0f}"
+    print(line, flush=True)
+
+
+def _source(folder: Path, kind: str, size: int) -> Path:
+    """Write an image of hills and grain."""
+    generator = np.random.default_rng(1)
+    x, y = np.arange(size, dtype=np.float32), np.arange(size, dtype=np.float32)[:, np.newaxis]
+    hills = np.sin(x / 97) * np.cos(y / 71) + np.sin((x + y) / 233)
+    grain = generator.normal(0, 4, (size, size)).astype(np.float32)
+    if kind == "float":
+        pixels = (800 + 300 * hills + grain / 10)[np.newaxis]
+    else:
+        planes = [128 + gain * hills + grain for gain in (40, 55, 30)]
+        pixels = np.clip(np.stack(planes), 0, 255).astype(np.uint8)
+    corner = (700000.0, 5700000.0) if kind == "3857" else (900000.0, 6500000.0)
+    cell = _CELL if kind == "3857" else 4.0
+    if kind == "3857":
+        half = 20037508.3427892
+        x0, y0 = (round((one + half) / cell) * cell - half for one in corner)
+        corner = x0, y0
+    path = folder / f"{kind}.tif"
+    with rasterio.open(
+        path,
+        "w",
+        driver="GTiff",
+        width=size,
+        height=size,
+        count=len(pixels),
+        dtype=pixels.dtype,
+        crs="EPSG:3857" if kind == "3857" else "EPSG:2154",
+        transform=Affine(cell, 0, corner[0], 0, -cell, corner[1]),
+        tiled=True,
+        compress="deflate",
+    ) as dataset:
+        dataset.write(pixels)
+    return path
+
+
+def _mastaba(source: Path, output: Path, words: list[str]) -> Run:
+    shutil.rmtree(output, ignore_errors=True)
+    command = [sys.executable, "-m", "mastaba", "build", str(source), "--output", str(output)]
+    text, wall, cpu, memory = _timed([*command, "--workers", "1", "--json", *words])
+    events = [json.loads(line) for line in text.splitlines()]
+    tiles = next(event for event in events if event["event"] == "plan")["levels"][0]["tiles"]
+    return Run(tiles, wall, cpu, memory)
+
+
+def _gdal2tiles(source: Path, output: Path) -> Run:
+    words = ["gdal2tiles.py", "-q", "-r", "cubic", "-w", "none", "--processes=1", "--xyz"]
+    _, wall, cpu, memory = _timed([*words, "-z", "0-15", str(source), str(output)])
+    return Run(sum(1 for _ in (output / "15").rglob("*.png")), wall, cpu, memory)
+
+
+def _timed(command: list[str]) -> tuple[str, float, float, float]:
+    """Return the output of a program, its wall and CPU seconds, and its peak of memory in MiB."""
+    started = time.monotonic()
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        text = process.stdout.read()
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise SystemExit(f"{command[0]} failed")
+    cpu = usage.ru_utime + usage.ru_stime
+    return text, time.monotonic() - started, cpu, usage.ru_maxrss / 1024
+
+
+if __name__ == "__main__":
+    sys.exit(main())
