@@ -31,7 +31,6 @@ from mastaba_writer.deflate import default_encoder, deflater, encoder_version
 from mastaba_writer.descriptor import nodata_values
 from mastaba_writer.tile_encoder import TILE_FORMATS
 
-_VERSION = 1
 _LARGEST_SLAB = (1 << 32) - 1
 _FORMATS = {
     name.lower(): f"TIFF_{name}" for name in ("RAW", "ZIP", "LZW", "PKB", "PNG", "JPG", "JPG90")
@@ -149,7 +148,7 @@ def make_plan(configuration: Configuration) -> Plan:
         raise PlanError(str(error)) from None
     _check_slab_size(configuration, pixel_type, levels)
     described = {
-        "version": _VERSION,
+        "version": 1,
         "configuration": _pixel_relevant(configuration),
         "tile_matrix_set": document,
         "pixel_type": asdict(pixel_type),
