@@ -93,6 +93,10 @@ class DefaultOfAnotherType(PickService):
 
 @reported_by("test_settings_are_optional")
 class NeedsItsSettings(PickService):
+    settings_schema = {  # noqa: RUF012
+        "greeting": {"type": "string", "description": "Text of the document."}
+    }
+
     def __init__(self, settings, site):
         super().__init__(settings, site)
         self.greeting = settings.own["greeting"]

@@ -29,6 +29,9 @@ def silent_port() -> Iterator[int]:
 
 
 class S3Tests(StorageTests):
+    # The buckets of a cluster share a client of boto3.
+    shares_connections = True
+
     @pytest.fixture
     def store(self) -> Store:
         raise NotImplementedError

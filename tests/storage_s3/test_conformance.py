@@ -31,6 +31,8 @@ def open_bucket(url: str, **variables: str) -> S3Storage:
 
 class TestS3Storage(StorageTests):
     forks_while_reading = True
+    # The buckets of a cluster share a client of boto3.
+    shares_connections = True
 
     @pytest.fixture
     def storage(self, server: ObjectServer) -> Storage:

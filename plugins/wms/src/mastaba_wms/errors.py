@@ -90,9 +90,9 @@ def error_response(error: Exception, version: Version) -> Response:
         namespaces = {None: _OGC, "xsi": XSI.strip("{}")}
         attributes = {"version": "1.3.0", f"{XSI}schemaLocation": f"{_OGC} {_SCHEMA_130}"}
         root = root_element(f"{{{_OGC}}}ServiceExceptionReport", attributes, namespaces)
-        exception = add(root, f"{{{_OGC}}}ServiceException", public_message(error))
-        if isinstance(error, RequestError) and error.parameter:
-            exception.set("locator", error.parameter)
+        parameter = error.parameter if isinstance(error, RequestError) else None
+        locator = {"locator": parameter} if parameter else {}
+        exception = add(root, f"{{{_OGC}}}ServiceException", public_message(error), locator)
         doctype = ""
     else:
         root = root_element("ServiceExceptionReport", {"version": "1.1.1"})
