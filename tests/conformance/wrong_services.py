@@ -92,14 +92,11 @@ class DefaultOfAnotherType(PickService):
 
 
 @reported_by("test_settings_are_optional")
-class NeedsItsSettings(PickService):
-    settings_schema = {  # noqa: RUF012
-        "greeting": {"type": "string", "description": "Text of the document."}
-    }
-
+class RefusesItsDefaults(PickService):
     def __init__(self, settings, site):
         super().__init__(settings, site)
-        self.greeting = settings.own["greeting"]
+        if settings.own["greeting"] == "hello":
+            raise ValueError("the greeting is not set")
 
 
 @reported_by("test_addresses_are_public")
