@@ -23,7 +23,7 @@ from werkzeug.test import Client
 
 from mastaba.wsgi import create_application
 from mastaba_build.configuration import configuration_of
-from mastaba_build.plan import make_plan
+from mastaba_build.plan import Plan, make_plan
 from mastaba_build.publication import write_server
 
 pytest.importorskip("mastaba_wms")
@@ -109,6 +109,17 @@ def test_a_map_across_slabs_is_that_of_one_slab(tmp_path: Path, build_of: Build)
     first, second = (image(answer.data) for answer in answers)
     assert len(np.unique(first.reshape(-1, first.shape[2]), axis=0)) > 100
     assert np.array_equal(first, second)
+
+
+def test_maps_are_offered_in_the_crs_of_each_source(
+    tmp_path: Path, plan_of: Callable[..., Plan]
+) -> None:
+    place = grid(900000, 6500000, 50)
+    for name, crs in (("lambert", "EPSG:2154"), ("mercator", "EPSG:3857")):
+        source = write_raster(tmp_path / f"{name}.tif", noise(3, 64, 64), place, crs)
+        write_server(plan_of(source, name=name), "http://127.0.0.1:1")
+    services = json.loads((tmp_path / "out/server/services.json").read_text())
+    assert services["global"]["map"]["crs"] == ["CRS:84", "EPSG:4326", "EPSG:3857", "EPSG:2154"]
 
 
 def test_the_end_of_a_build_names_the_command_that_serves_it(
