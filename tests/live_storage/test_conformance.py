@@ -158,6 +158,9 @@ class TestSwiftOfRADOSGateway(SwiftTests):
 
 
 class TestSwiftWithKeystone(SwiftTests):
+    # Swift asks Keystone about each token, and one process of Keystone answers in turn.
+    time_limit = 240.0
+
     @pytest.fixture
     def store(self, swift_with_keystone: Store) -> Store:
         return swift_with_keystone
