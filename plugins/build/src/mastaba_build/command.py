@@ -76,6 +76,12 @@ def add_parser(subparsers: _SubParsersAction[ArgumentParser]) -> None:
     add("--title", help="title of the layer")
     add("--work", metavar="DIRECTORY", help="directory of intermediate files")
     add("--workers", type=int, help="processes (default: one per processor)")
+    add(
+        "--engine",
+        metavar="local|dask:ADDRESS",
+        help="where slabs are computed: on this machine (default), or on the Dask cluster of a "
+        "scheduler, as dask:tcp://host:8786",
+    )
     group = parser.add_argument_group("sources")
     group.add_argument("--order", help="order of the files of a folder: name, given or resolution")
     group.add_argument(
@@ -229,6 +235,7 @@ _KEYS = (
     "title",
     "work",
     "workers",
+    "engine",
 )
 
 

@@ -63,6 +63,7 @@ class Configuration:
     title: str | None = None
     work: Path | None = None
     workers: int | None = None
+    engine: str = "local"
 
     @property
     def work_directory(self) -> Path:

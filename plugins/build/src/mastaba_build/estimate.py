@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 import rasterio
 
-from mastaba_build import engine
+from mastaba_build.local_engine import processors
 from mastaba_build.plan import Plan
 from mastaba_build.task import SlabBuilder
+from mastaba_build.worker import GDAL_OPTIONS
 
 _UPPER = {"JPG": 1.10, "JPG90": 1.10}
 _UPPER_OTHER = 1.30
@@ -42,7 +43,7 @@ def estimate(plan: Plan, samples: int = 8) -> Estimate:
     bottom = list(plan.slabs(0))
     step = max(1, len(bottom) // samples)
     chosen = bottom[step // 2 :: step][:samples]
-    with rasterio.env.Env(**engine.GDAL_OPTIONS):
+    with rasterio.env.Env(**GDAL_OPTIONS):
         builder = SlabBuilder(plan)
         started, size = time.process_time(), 0
         for slab in chosen:
@@ -54,5 +55,5 @@ def estimate(plan: Plan, samples: int = 8) -> Estimate:
     share = from_sources / len(chosen)
     upper = _UPPER.get(plan.pixel_type.format.split("_")[1], _UPPER_OTHER)
     cpu = seconds * share * upper
-    workers = plan.configuration.workers or engine.processors()
+    workers = plan.configuration.workers or processors()
     return Estimate(len(chosen), int(size * share * 4 / 3), cpu, cpu / workers)
