@@ -18,6 +18,8 @@ from tests.build.ground import MASTABA, checksums, grid, noise, write_raster
 
 from mastaba_build.build import build
 from mastaba_build.engine import ExecutorEngine
+from mastaba_build.engines import engine_of
+from mastaba_build.errors import PlanError
 from mastaba_build.local_engine import LocalEngine
 from mastaba_build.plan import Plan
 from mastaba_build.reports import Reports
@@ -134,16 +136,24 @@ def test_a_cluster_that_does_not_fit_is_refused_before_the_build(
 
 
 def test_a_scheduler_that_cannot_be_reached_is_named(
-    ortho: Path, tmp_path: Path, command: Command
+    ortho: Path, tmp_path: Path, plan_of: PlanOf, command: Command
 ) -> None:
     pytest.importorskip("distributed")
     words = [ortho, "--output", tmp_path / "out", *WORDS]
-    for address in ("tcp://127.0.0.1:1", str(tmp_path / "none.json"), "nonsense://1"):
-        refused = command(*words, "--engine", f"dask:{address}")
-        assert refused.returncode == 2
-        assert f"cannot connect to the Dask scheduler at {address}" in refused.stderr
-        assert "Traceback" not in refused.stderr
-    assert command(*words, "--engine", "ray:1").returncode == 2
+    refused = command(*words, "--engine", "dask:tcp://127.0.0.1:1")
+    assert refused.returncode == 2
+    assert "cannot connect to the Dask scheduler at tcp://127.0.0.1:1" in refused.stderr
+    assert "Traceback" not in refused.stderr
+    (tmp_path / "empty.json").write_text("{}")
+    for engine, message in (
+        ("dask:nonsense://1", "cannot connect"),
+        (f"dask:{tmp_path / 'none.json'}", "is not a scheduler file"),
+        (f"dask:{tmp_path / 'empty.json'}", "is not a scheduler file"),
+    ):
+        with pytest.raises(PlanError, match=message):
+            engine_of(plan_of(ortho, engine=engine).configuration)
+    with pytest.raises(PlanError, match="engine"):
+        plan_of(ortho, engine="ray:1")
 
 
 def test_any_executor_gives_the_same_bytes(plan: Plan, in_one_process: dict[str, bytes]) -> None:

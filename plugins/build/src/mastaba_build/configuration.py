@@ -62,6 +62,7 @@ class Configuration:
     encoder: str = AUTO
     title: str | None = None
     work: Path | None = None
+    scan_attributes: bool = False
     workers: int | None = None
     engine: str = "local"
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import importlib.metadata
+import json
 import logging
 import time
 from collections.abc import Callable
 from concurrent.futures import CancelledError, Future
+from pathlib import Path
 from typing import Any
 
 from distributed import Client
@@ -42,9 +44,8 @@ class DaskEngine:
         for name in ("distributed", "distributed.client"):
             # Errors of the client are reported by the build; its log has a traceback for each.
             logging.getLogger(name).setLevel(logging.CRITICAL)
-        named = {"scheduler_file": address} if address.endswith(".json") else {"address": address}
         try:
-            self._client: Any = Client(**named, timeout=_CONNECT, set_as_default=False)
+            self._client: Any = Client(_scheduler(address), timeout=_CONNECT, set_as_default=False)
         except (OSError, ValueError) as error:
             raise PlanError(
                 f"cannot connect to the Dask scheduler at {address}: {_first_line(error)}"
@@ -98,6 +99,19 @@ class DaskEngine:
                 f"the Dask scheduler at {self._address} does not respond ({_first_line(error)}); "
                 "the same command resumes the build"
             ) from None
+
+
+def _scheduler(address: str) -> str:
+    """Return the address of a scheduler, from its file if one is given."""
+    if not address.endswith(".json"):
+        return address
+    try:
+        return str(json.loads(Path(address).read_text("utf-8"))["address"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise PlanError(
+            f"{address} is not a scheduler file of Dask ({error}); start the scheduler with "
+            "--scheduler-file"
+        ) from None
 
 
 def _first_line(error: BaseException) -> str:

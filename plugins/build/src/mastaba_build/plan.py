@@ -85,6 +85,25 @@ class Plan:
     def sources(self) -> list[Source]:
         return [member.source for group in self.groups for member in group.members]
 
+    @property
+    def is_vector(self) -> bool:
+        """Whether the tiles are vector tiles."""
+        return False
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the user should know before the build, one sentence each."""
+        return ()
+
+    def layer_fields(self) -> dict[str, Any]:
+        """Return the fields of the layer descriptor that depend on the kind of tiles."""
+        is_nearest = self.configuration.interpolation == "nn"
+        return {"styles": ["normal"], "resampling": "nn" if is_nearest else "bicubic"}
+
+    def tables(self, level: str) -> list[dict[str, Any]]:
+        """Return the tables of a level of a vector pyramid."""
+        return []
+
     def slabs(self, level: int) -> Iterator[SlabKey]:
         """Yield the slabs of a level that may contain data."""
         if not self.levels[level].from_sources:

@@ -12,9 +12,12 @@ import rasterio
 
 from mastaba_build.errors import BuildError, SourceError
 from mastaba_build.plan import Plan, SlabKey, slab_directory
-from mastaba_build.sources import identity_of, open_dataset
+from mastaba_build.sources import Source, identity_of, open_dataset
 from mastaba_build.storage import FileWriter
 from mastaba_build.task import SlabBuilder, SlabResult
+from mastaba_build.vector.archives import open_archive
+from mastaba_build.vector.plan import VectorPlan
+from mastaba_build.vector.task import VectorSlabBuilder
 from mastaba_build.versions import versions
 
 GDAL_OPTIONS = {"GDAL_NUM_THREADS": "1", "GDAL_CACHEMAX": 64, "GDAL_PAM_ENABLED": "NO"}
@@ -39,7 +42,7 @@ class _Thread(threading.local):
     """State of a thread: GDAL's datasets and options belong to one thread."""
 
     job: Job | None = None
-    builder: SlabBuilder | None = None
+    builder: SlabBuilder | VectorSlabBuilder | None = None
     has_options = False
 
 
@@ -89,8 +92,19 @@ def probe(job: Job, name: str) -> None:
             f"cannot read {job.work / name} ({error.strerror}); the work directory must be shared "
             "by all workers: choose it with --work"
         ) from None
-    step = -(-len(plan.sources) // _PROBED_SOURCES)
-    for source in plan.sources[::step]:
+    if isinstance(plan, VectorPlan):
+        open_archive(plan.archive).close()
+    else:
+        _check_sources(plan.sources)
+    try:
+        FileWriter(slab_directory(plan)).write(name, b"probe")
+    except OSError as error:
+        raise BuildError(f"cannot write to {slab_directory(plan)}: {error.strerror}") from None
+
+
+def _check_sources(sources: Sequence[Source]) -> None:
+    step = max(1, -(-len(sources) // _PROBED_SOURCES))
+    for source in sources[::step]:
         try:
             with open_dataset(source.path) as dataset:
                 files = dataset.files
@@ -98,13 +112,16 @@ def probe(job: Job, name: str) -> None:
             raise BuildError(f"source {error}") from None
         if identity_of(source.path, files) != source.identity:
             raise BuildError(f"source {source.path}: is not the file that the plan describes")
-    try:
-        FileWriter(slab_directory(plan)).write(name, b"probe")
-    except OSError as error:
-        raise BuildError(f"cannot write to {slab_directory(plan)}: {error.strerror}") from None
 
 
-def _builder(job: Job) -> SlabBuilder:
+def builder_of(plan: Plan, *, stored: bool = True) -> SlabBuilder | VectorSlabBuilder:
+    """Return the builder of a plan; unless ``stored``, it computes only."""
+    if isinstance(plan, VectorPlan):
+        return VectorSlabBuilder.for_files(plan) if stored else VectorSlabBuilder(plan)
+    return SlabBuilder.for_files(plan) if stored else SlabBuilder(plan)
+
+
+def _builder(job: Job) -> SlabBuilder | VectorSlabBuilder:
     """Return the builder of this thread."""
     if _thread.builder is None or _thread.job != job:
         if not _thread.has_options:
@@ -112,7 +129,7 @@ def _builder(job: Job) -> SlabBuilder:
             _thread.has_options = True
         plan = _load(job)
         _check_software(plan)
-        _thread.job, _thread.builder = job, SlabBuilder.for_files(plan)
+        _thread.job, _thread.builder = job, builder_of(plan)
     return _thread.builder
 
 
