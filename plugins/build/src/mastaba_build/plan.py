@@ -15,9 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyproj
 
-from mastaba.model.bbox import BoundingBox
-from mastaba.model.crs import CRS
-from mastaba.model.tile_matrix_set import TileLimits, TileMatrix, TileMatrixSet
+from mastaba.api.catalogue import CRS, BoundingBox, TileLimits, TileMatrix, TileMatrixSet
 from mastaba_build.configuration import AUTO, Configuration
 from mastaba_build.errors import PlanError
 from mastaba_build.groups import Group, footprint, groups_of, proj_crs, transformer

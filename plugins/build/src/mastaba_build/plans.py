@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from mastaba_build.configuration import Configuration
 from mastaba_build.plan import Plan, make_plan
-from mastaba_build.vector.archives import is_archive
 from mastaba_build.vector.features import is_features, plan_of_features
+from mastaba_build.vector.formats import is_archive
 from mastaba_build.vector.plan import FORMAT, make_vector_plan
 
 

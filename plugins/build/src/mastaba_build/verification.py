@@ -9,9 +9,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from mastaba.api.catalogue import TILE_FORMATS
+from mastaba.api.slabs import TileDecoder
 from mastaba.errors import MastabaError
-from mastaba.model.format import TILE_FORMATS
-from mastaba.slab.codecs import TileDecoder
 from mastaba_build.errors import VerificationError
 from mastaba_build.storage import FileWriter
 from mastaba_build.vector.payload import layers

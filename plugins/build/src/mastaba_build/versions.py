@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import pyproj
 import rasterio
 
-from mastaba.render import native
+from mastaba.api.resampling import kernel_library
 from mastaba_writer.deflate import ENCODERS, encoder_version
 
 VECTOR = ("mastaba-build",)
@@ -25,7 +25,7 @@ def versions(names: Iterable[str]) -> dict[str, str]:
 
 def _version(name: str) -> str:
     if name == "kernels":
-        return str(native._library._name).rpartition("/")[2]
+        return kernel_library()
     if name == "gdal":
         return str(rasterio.__gdal_version__)
     if name == "proj":

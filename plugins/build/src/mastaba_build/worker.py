@@ -15,7 +15,7 @@ from mastaba_build.plan import Plan, SlabKey, slab_directory
 from mastaba_build.sources import Source, identity_of, open_dataset
 from mastaba_build.storage import FileWriter
 from mastaba_build.task import SlabBuilder, SlabResult
-from mastaba_build.vector.archives import open_archive
+from mastaba_build.vector.formats import open_archive
 from mastaba_build.vector.plan import VectorPlan
 from mastaba_build.vector.task import VectorSlabBuilder
 from mastaba_build.versions import versions

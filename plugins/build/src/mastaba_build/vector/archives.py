@@ -1,4 +1,4 @@
-"""Archives of vector tiles: what they contain, whatever their file format."""
+"""What an archive of vector tiles contains, whatever its file format."""
 
 from __future__ import annotations
 
@@ -60,47 +60,6 @@ class Archive(Protocol):
 
     def close(self) -> None:
         """Close its files."""
-
-
-def open_archive(path: str) -> Archive:
-    """Open an archive of vector tiles.
-
-    Raises:
-        PlanError: it cannot be opened, or contains no vector tiles.
-    """
-    if Path(path).is_dir():
-        from mastaba_build.vector.directory import Directory
-
-        return Directory(Path(path))
-    if path.lower().endswith(".pmtiles"):
-        from mastaba_build.vector.pmtiles import PMTiles
-
-        return PMTiles(Path(path))
-    from mastaba_build.vector.mbtiles import MBTiles
-
-    return MBTiles(Path(path))
-
-
-def is_archive(path: str) -> bool:
-    """Return whether a source is an archive of vector tiles, by its name and its metadata.
-
-    Other MBTiles contain images, which GDAL reads.
-    """
-    place = Path(path)
-    if place.is_dir():
-        return any(
-            tile.suffix in (".pbf", ".mvt")
-            for zoom in place.iterdir()
-            if zoom.name.isdigit() and zoom.is_dir()
-            for column in zoom.iterdir()
-            if column.is_dir()
-            for tile in column.iterdir()
-        )
-    if path.lower().endswith(".mbtiles"):
-        from mastaba_build.vector.mbtiles import has_images
-
-        return not has_images(place)
-    return path.lower().endswith(".pmtiles")
 
 
 def blocks_of(positions: Iterable[tuple[int, int, int]], width: int, height: int) -> list[Block]:

@@ -13,14 +13,15 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from mastaba.model.tile_matrix_set import TileLimits, TileMatrix
+from mastaba.api.catalogue import TileLimits, TileMatrix
 from mastaba_build.configuration import AUTO, Configuration, SourceOptions
 from mastaba_build.errors import PlanError, SourceError
 from mastaba_build.pixels import PixelType
 from mastaba_build.plan import Level, Plan, SlabKey
 from mastaba_build.sets import load_set
 from mastaba_build.sources import identity_of
-from mastaba_build.vector.archives import Block, Metadata, open_archive
+from mastaba_build.vector.archives import Block, Metadata
+from mastaba_build.vector.formats import open_archive
 from mastaba_build.vector.tables import needs_survey, survey, tables_of
 from mastaba_build.versions import VECTOR, versions
 

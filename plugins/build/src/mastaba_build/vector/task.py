@@ -6,12 +6,13 @@ import os
 import time
 from collections.abc import Sequence
 
-from mastaba.model.tile_matrix_set import TileLimits
+from mastaba.api.catalogue import TileLimits
 from mastaba_build.errors import SourceError
 from mastaba_build.plan import SlabKey, slab_directory
 from mastaba_build.storage import FileWriter, WritableStorage
 from mastaba_build.task import SlabResult, slab_key
-from mastaba_build.vector.archives import Archive, open_archive
+from mastaba_build.vector.archives import Archive
+from mastaba_build.vector.formats import open_archive
 from mastaba_build.vector.payload import vector_tile
 from mastaba_build.vector.plan import FORMAT, VectorPlan, archive_identity
 from mastaba_build.vector.tables import damaged
