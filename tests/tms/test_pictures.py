@@ -30,9 +30,7 @@ def test_picture_has_the_pixels_of_the_row_that_is_stored(tiny: Client) -> None:
 
 def test_parameter_selects_the_style(tiny: Client) -> None:
     addresses = ["2.jpg", "2.jpg?style=normal", "2.jpg?style=ember"]
-    default, normal, ember = (
-        tiny.get(f"/tms/1.0.0/GREY_PNG/3/4/{end}").data for end in addresses
-    )
+    default, normal, ember = (tiny.get(f"/tms/1.0.0/GREY_PNG/3/4/{end}").data for end in addresses)
     assert default == normal != ember
 
 
