@@ -7,13 +7,17 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from tests.live_storage.conftest import CephWriter, Store, s3_writer, swift_writer
+from tests.live_storage.conftest import Store, ceph_writer, s3_writer, swift_writer
 
 from mastaba.storage.base import Storage
+from mastaba.storage.writable import WritableStorage
 from mastaba_conformance.storage import ObjectWriter, StorageTests
 from mastaba_storage_ceph.storage import CephStorage
+from mastaba_storage_ceph.writer import CephWriter
 from mastaba_storage_s3.storage import S3Storage
+from mastaba_storage_s3.writer import S3Writer
 from mastaba_storage_swift.storage import SwiftStorage
+from mastaba_storage_swift.writer import SwiftWriter
 
 
 def closed_port() -> int:
@@ -47,6 +51,10 @@ class S3Tests(StorageTests):
     @pytest.fixture
     def storage(self, open: Callable[..., Storage]) -> Storage:
         return open()
+
+    @pytest.fixture
+    def writable(self, store: Store, writer: ObjectWriter) -> WritableStorage:
+        return S3Writer.open("kit", store.environment("S3_"))
 
     @pytest.fixture(params=["wrong secret", "unknown key"])
     def open_refused(
@@ -116,6 +124,10 @@ class SwiftTests(StorageTests):
     def storage(self, open: Callable[..., Storage]) -> Storage:
         return open()
 
+    @pytest.fixture
+    def writable(self, store: Store, writer: ObjectWriter) -> WritableStorage:
+        return SwiftWriter.open("kit", store.environment("SWIFT_", "KEYSTONE_"))
+
     @pytest.fixture(params=["wrong password", "unknown user"])
     def open_refused(
         self, open: Callable[..., Storage], request: pytest.FixtureRequest
@@ -152,6 +164,9 @@ class TestSwift(SwiftTests):
 
 
 class TestSwiftOfRADOSGateway(SwiftTests):
+    # The gateway ignores If-None-Match in its Swift API.
+    creates_exclusively = False
+
     @pytest.fixture
     def store(self, rgw: Store) -> Store:
         return rgw
@@ -178,7 +193,12 @@ class TestCeph(StorageTests):
 
     @pytest.fixture
     def writer(self, ceph: Store) -> ObjectWriter:
-        return CephWriter(ceph, "maps")
+        return ceph_writer(ceph, "maps")
+
+    @pytest.fixture
+    def writable(self, ceph: Store) -> WritableStorage:
+        # The user of the reading driver may only read.
+        return CephWriter.open("maps", ceph.environment("CEPH_", CEPH_USERNAME="client.admin"))
 
     @pytest.fixture(params=["client.stranger", "client.nobody"])
     def open_refused(self, ceph: Store, request: pytest.FixtureRequest) -> Callable[[], Storage]:
