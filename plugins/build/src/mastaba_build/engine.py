@@ -45,7 +45,7 @@ def start(plan: Plan) -> None:
     """Prepare a worker."""
     global _builder
     rasterio.env.Env(**GDAL_OPTIONS).__enter__()
-    _builder = SlabBuilder.for_files(plan)
+    _builder = SlabBuilder.for_output(plan)
     parent = parent_process()
     if parent is not None:
         threading.Thread(target=_exit_with, args=(parent.sentinel,), daemon=True).start()
@@ -64,6 +64,16 @@ def run(slab: SlabKey, children: Sequence[SlabKey]) -> SlabResult:
         raise BuildError(
             "not enough memory for a slab; use smaller slabs or fewer workers"
         ) from None
+
+
+def restore(slab: SlabKey, holder: str, expected: str) -> bool:
+    """Make the quarter image of an unchanged slab in a worker; see `SlabBuilder.restore`.
+
+    Raises:
+        BuildError: the slab cannot be read.
+    """
+    assert _builder is not None
+    return _builder.restore(slab, holder, expected)
 
 
 def _exit_with(sentinel: int) -> None:

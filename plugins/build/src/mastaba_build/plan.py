@@ -10,7 +10,6 @@ import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,6 +34,10 @@ _LARGEST_SLAB = (1 << 32) - 1
 _FORMATS = {
     name.lower(): f"TIFF_{name}" for name in ("RAW", "ZIP", "LZW", "PKB", "PNG", "JPG", "JPG90")
 }
+
+
+_NOT_PIXELS = ("workers", "work", "output", "tile_matrix_sets", "title", "keep_work", "server")
+"""Options on which no pixel depends."""
 
 
 class SlabKey(NamedTuple):
@@ -69,6 +72,8 @@ class Plan:
         levels: from the finest to the coarsest.
         groups: images, the lowest first; `boxes` are their extents in the CRS of the set.
         identity: SHA-256 of the configuration, the sources and the versions of the software.
+        software: versions of what computes the pixels, by name.
+        root: directory or prefix of the slabs below the output.
     """
 
     configuration: Configuration
@@ -80,6 +85,8 @@ class Plan:
     groups: tuple[Group, ...]
     boxes: tuple[BoundingBox, ...]
     identity: str
+    software: dict[str, str]
+    root: str
 
     @property
     def sources(self) -> list[Source]:
@@ -146,7 +153,17 @@ def make_plan(configuration: Configuration) -> Plan:
         deflater(encoder)
     except ValueError as error:
         raise PlanError(str(error)) from None
-    _check_slab_size(configuration, pixel_type, levels)
+    if _largest_slab(configuration, pixel_type, levels) > _LARGEST_SLAB:
+        width, height = configuration.slab
+        raise PlanError(f"slabs of {width} x {height} tiles can exceed 4 GiB; use smaller slabs")
+    software = {
+        "mastaba-build": importlib.metadata.version("mastaba-build"),
+        "kernels": native._library._name.rpartition("/")[2],
+        "numpy": np.__version__,
+        "gdal": rasterio.__gdal_version__,
+        "proj": pyproj.proj_version_str,
+        "pillow": importlib.metadata.version("pillow"),
+    }
     described = {
         "version": 1,
         "configuration": _pixel_relevant(configuration),
@@ -155,14 +172,7 @@ def make_plan(configuration: Configuration) -> Plan:
         "levels": [(level.matrix.id, asdict(level.limits), level.from_sources) for level in levels],
         "sources": [asdict(source) for source in sources],
         "encoder": (encoder, encoder_version(encoder)),
-        "software": {
-            "mastaba-build": importlib.metadata.version("mastaba-build"),
-            "kernels": native._library._name.rpartition("/")[2],
-            "numpy": np.__version__,
-            "gdal": rasterio.__gdal_version__,
-            "proj": pyproj.proj_version_str,
-            "pillow": importlib.metadata.version("pillow"),
-        },
+        "software": software,
     }
     text = json.dumps(described, sort_keys=True)
     return Plan(
@@ -175,12 +185,22 @@ def make_plan(configuration: Configuration) -> Plan:
         tuple(groups),
         tuple(boxes),
         hashlib.sha256(text.encode()).hexdigest(),
+        software,
+        configuration.name,
     )
 
 
 def _pixel_relevant(configuration: Configuration) -> dict[str, Any]:
     values = asdict(configuration)
-    for key in ("workers", "work", "output", "tile_matrix_sets", "title"):
+    for key in _NOT_PIXELS:
+        del values[key]
+    return values
+
+
+def slab_options(configuration: Configuration) -> dict[str, Any]:
+    """Return the options on which the pixels of every slab depend, besides the sources."""
+    values = _pixel_relevant(configuration)
+    for key in ("name", "sources", "bottom", "top"):
         del values[key]
     return values
 
@@ -278,20 +298,19 @@ def _resolution(group: Group, box: BoundingBox, tile_matrix_set: TileMatrixSet) 
     return math.sqrt(group.members[0].source.pixel_area / area) * step
 
 
-def _check_slab_size(
+def largest_slab(plan: Plan) -> int:
+    """Return the bytes that a slab of a plan may have at most."""
+    return _largest_slab(plan.configuration, plan.pixel_type, plan.levels)
+
+
+def _largest_slab(
     configuration: Configuration, pixel_type: PixelType, levels: Sequence[Level]
-) -> None:
+) -> int:
     width, height = configuration.slab
     matrix = levels[0].matrix
     tile = matrix.tile_width * matrix.tile_height * pixel_type.channels * pixel_type.dtype.itemsize
     # No compression makes a tile more than a quarter larger.
-    if 2048 + width * height * (8 + tile + tile // 4 + 4096) > _LARGEST_SLAB:
-        raise PlanError(f"slabs of {width} x {height} tiles can exceed 4 GiB; use smaller slabs")
-
-
-def slab_directory(plan: Plan) -> Path:
-    """Return the directory of the slabs of a pyramid."""
-    return plan.configuration.output / plan.configuration.name
+    return 2048 + width * height * (8 + tile + tile // 4 + 4096)
 
 
 def morton(column: int, row: int) -> bytes:
