@@ -27,6 +27,7 @@ from mastaba_build.versions import (
     publish_version,
     published,
     read_record,
+    read_roots,
     read_versions,
     write_versions,
 )
@@ -174,7 +175,8 @@ def _make(
             if place.stat(f"{name}.versions.json") is None:
                 keep_documents(place, name, versions[0].number)
             write_documents(plan, place, rows, plan.root, outcome.inexact)
-            write_versions(place, name, [*versions, Version(number, plan.root, plan.identity)])
+            added = Version(number, plan.root, plan.identity)
+            write_versions(place, name, [*versions, added], read_roots(place, name))
             publish_version(place, name, number)
         else:
             write_documents(plan, place, rows, name, outcome.inexact)
@@ -243,6 +245,7 @@ def _remove(place: Place, name: str) -> None:
     place.delete(f"{name}.json")
     roots = [name]
     if place.stat(f"{name}.versions.json") is not None:
+        roots += read_roots(place, name)
         for version in read_versions(place, name):
             roots.append(version.root)
             for end in DOCUMENTS:

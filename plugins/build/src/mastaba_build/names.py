@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from mastaba_build.plan import Plan, SlabKey
+from mastaba_build.records import RecordedSlab
 from mastaba_writer.slab_names import slab_object, slab_path
 
 MASK_FORMAT = "TIFF_ZIP_UINT8"
@@ -45,3 +47,20 @@ def level_storage(plan: Plan, level: str) -> dict[str, Any]:
     if plan.configuration.masks:
         place["mask_prefix"] = output.key(f"{root}/MASK_{level}")
     return place
+
+
+def kinds_of(descriptor: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the kinds of slabs of a pyramid, from its descriptor."""
+    return ("DATA", "MASK") if "mask_format" in descriptor else ("DATA",)
+
+
+def recorded_key(descriptor: Mapping[str, Any], slab: RecordedSlab, kind: str = "DATA") -> str:
+    """Return the name of a recorded slab, as `slab_key`.
+
+    Args:
+        descriptor: pyramid descriptor.
+    """
+    storage = next(one["storage"] for one in descriptor["levels"] if one["id"] == slab.level)
+    if "path_depth" in storage:
+        return f"{kind}/{slab.level}/{slab_path(slab.column, slab.row, storage['path_depth'])}"
+    return slab_object(f"{kind}_{slab.level}", slab.column, slab.row)

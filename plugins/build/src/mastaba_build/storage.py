@@ -162,6 +162,10 @@ class Place:
         """Delete all objects whose keys begin with a prefix. Raises OutputError."""
         for key in list(self.list(prefix)):
             self.delete(key)
+        self.remove_empty(prefix)
+
+    def remove_empty(self, prefix: str) -> None:
+        """Remove the empty directories below a prefix; stores have no directories."""
         if isinstance(self._storage, FileWriter):
             _remove_empty_directories(Path(self._prefix + prefix))
 
@@ -238,8 +242,8 @@ class Place:
             except (FileExistsError, FileNotFoundError):
                 raise
             except OSError as error:
-                place = f"{error.filename}: " if error.filename else ""
-                raise OutputError(f"cannot write: {place}{error.strerror}") from None
+                place = error.filename or "the output cannot be written"
+                raise OutputError(f"{place}: {error.strerror}") from None
         raise AssertionError("unreachable: the last attempt returns or raises")
 
 

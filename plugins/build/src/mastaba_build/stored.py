@@ -8,13 +8,16 @@ from collections.abc import Iterator
 import numpy as np
 
 from mastaba.errors import MastabaError
-from mastaba.model.format import TILE_FORMATS
+from mastaba.model.format import TILE_FORMATS, Codec
 from mastaba.slab.codecs import TileDecoder
 from mastaba_build.errors import BuildError
 from mastaba_build.names import MASK_FORMAT, slab_key
 from mastaba_build.pixels import Mask, PixelType, Raster, Samples
 from mastaba_build.plan import Plan, SlabKey
 from mastaba_build.storage import Place
+
+_LOSS = 8
+"""Distance from nodata that compression may cause."""
 
 HEADER = 2048
 """Bytes before the index of a slab."""
@@ -60,8 +63,12 @@ def _valid(samples: Samples, type_: PixelType) -> Mask:
         valid: Mask = samples[:, :, -1] > 0
         return valid
     nodata = np.array(type_.nodata, samples.dtype)
-    different: Mask = (samples != nodata).any(axis=2)
-    return different
+    if TILE_FORMATS[type_.format].codec is not Codec.JPEG:
+        different: Mask = (samples != nodata).any(axis=2)
+        return different
+    distance = np.abs(samples.astype(np.int16) - nodata.astype(np.int16))
+    far: Mask = (distance > _LOSS).any(axis=2)
+    return far
 
 
 class _Tiles:

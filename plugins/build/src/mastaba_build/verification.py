@@ -11,11 +11,11 @@ from mastaba.model.format import TILE_FORMATS
 from mastaba.slab.codecs import TileDecoder
 from mastaba_build.destination import Destination
 from mastaba_build.errors import VerificationError
+from mastaba_build.names import recorded_key
 from mastaba_build.records import Record, RecordedSlab
 from mastaba_build.storage import Place
 from mastaba_build.stored import HEADER, slab_index
 from mastaba_build.versions import read_record
-from mastaba_writer.slab_names import slab_object, slab_path
 
 _ALIGNMENT = 16
 _MOST_REPORTED = 20
@@ -45,15 +45,17 @@ def verify(output: Destination, name: str, *, full: bool = False) -> int:
         raise VerificationError(f"{error.filename or error} does not exist") from None
     except ValueError as error:
         raise VerificationError(f"{output.path(f'{name}.json')} cannot be read: {error}") from None
-    names = _Names(output, descriptor)
-    tiles = names.tiles_per_slab
+    tiles = {
+        level["id"]: level["tiles_per_width"] * level["tiles_per_height"]
+        for level in descriptor["levels"]
+    }
     decoder = _decoder(descriptor, record.tile_size) if full else None
     problems: list[str] = []
     listed = set(lines)
     roots = _roots(lines, output)
     expected: set[str] = set()
     for slab in record.stored():
-        key, holder = names.key(slab), slab.holder or record.root
+        key, holder = recorded_key(descriptor, slab), slab.holder or record.root
         expected.add(key)
         problem = _slab_problem(place, record, slab, key, tiles[slab.level], decoder)
         if problem is None and f"{roots.get(holder)}/{key}" not in listed:
@@ -67,24 +69,6 @@ def verify(output: Destination, name: str, *, full: bool = False) -> int:
         shown = problems[:_MOST_REPORTED] + ([f"and {more} more"] if more > 0 else [])
         raise VerificationError("\n".join(shown))
     return len(expected)
-
-
-class _Names:
-    """Names of the slabs of a pyramid, from its descriptor."""
-
-    def __init__(self, output: Destination, descriptor: dict[str, Any]) -> None:
-        self._is_local = output.is_local
-        self._levels = {level["id"]: level for level in descriptor["levels"]}
-        self.tiles_per_slab = {
-            id_: level["tiles_per_width"] * level["tiles_per_height"]
-            for id_, level in self._levels.items()
-        }
-
-    def key(self, slab: RecordedSlab) -> str:
-        if not self._is_local:
-            return slab_object(f"DATA_{slab.level}", slab.column, slab.row)
-        depth = self._levels[slab.level]["storage"]["path_depth"]
-        return f"DATA/{slab.level}/{slab_path(slab.column, slab.row, depth)}"
 
 
 def _roots(lines: list[str], output: Destination) -> dict[str, str]:

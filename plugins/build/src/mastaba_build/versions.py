@@ -81,9 +81,28 @@ def published(place: Place, name: str, versions: Sequence[Version]) -> Version:
     raise VerificationError(f"{name}.json is not the descriptor of a version; use rollback")
 
 
-def write_versions(place: Place, name: str, versions: Sequence[Version]) -> None:
-    """Write the list of versions. Raises OutputError."""
-    document = {"versions": [version._asdict() for version in versions]}
+def read_roots(place: Place, name: str) -> list[str]:
+    """Return the roots of removed versions that still contain slabs of others.
+
+    Raises:
+        OutputError: the list of versions cannot be read.
+    """
+    data = place.read_if_exists(f"{name}.versions.json")
+    return [] if data is None else list(json.loads(data).get("roots", ()))
+
+
+def write_versions(
+    place: Place, name: str, versions: Sequence[Version], roots: Sequence[str] = ()
+) -> None:
+    """Write the list of versions. Raises OutputError.
+
+    Args:
+        roots: as in `read_roots`.
+    """
+    document = {
+        "versions": [version._asdict() for version in versions],
+        **({"roots": list(roots)} if roots else {}),
+    }
     place.write(f"{name}.versions.json", (json.dumps(document, indent=2) + "\n").encode())
 
 
