@@ -137,7 +137,7 @@ def test_lossy_slabs_are_decoded_if_nothing_was_kept(
     tiles = read_tiles(descriptor)
     assert tiles.keys() == whole.keys()
     for key, pixels in tiles.items():
-        assert np.abs(pixels.astype(int) - whole[key]).mean() < 4
+        assert np.abs(pixels.astype(int) - whole[key]).mean() < 8
 
 
 def test_sources_are_added_and_removed(

@@ -64,10 +64,10 @@ def _valid(samples: Samples, type_: PixelType) -> Mask:
         return valid
     nodata = np.array(type_.nodata, samples.dtype)
     if TILE_FORMATS[type_.format].codec is not Codec.JPEG:
-        different: Mask = (samples != nodata).any(axis=2)
+        different: Mask = np.any(samples != nodata, axis=2)
         return different
     distance = np.abs(samples.astype(np.int16) - nodata.astype(np.int16))
-    far: Mask = (distance > _LOSS).any(axis=2)
+    far: Mask = np.any(distance > _LOSS, axis=2)
     return far
 
 
