@@ -12,9 +12,8 @@ from typing import Any
 
 from jsonschema_rs import Draft202012Validator
 
-from mastaba.config.documents import parse_document, read_local_text, unreadable
-from mastaba.config.faults import Faults
-from mastaba.storage.base import Storage
+from mastaba.api.documents import Faults, parse_document, read_local_text, unreadable
+from mastaba.api.storages import Storage
 from mastaba_build.destination import Destination
 from mastaba_build.errors import PlanError
 

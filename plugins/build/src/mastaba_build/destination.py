@@ -8,10 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from mastaba.environment import Environment
+from mastaba.api.storages import Environment, ResourcePath, Storage
 from mastaba.errors import MastabaError, UnknownPluginError
-from mastaba.storage.base import Storage
-from mastaba.storage.path import ResourcePath
 from mastaba_build.errors import OutputError, PlanError
 from mastaba_build.storage import FileWriter, Place
 

@@ -9,9 +9,8 @@ from dataclasses import asdict
 from functools import cached_property
 from typing import Any
 
-from mastaba.model.bbox import BoundingBox
-from mastaba.model.tile_matrix_set import TileMatrixSet
-from mastaba.render.kernels import BASE_RADIUS
+from mastaba.api.catalogue import BoundingBox, TileMatrixSet
+from mastaba.api.resampling import BASE_RADIUS
 from mastaba_build.groups import Group, Member, footprint
 from mastaba_build.plan import Plan, SlabKey, slab_options
 from mastaba_build.sets import load_set

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from mastaba.model.tile_matrix_set import TileLimits
+from mastaba.api.catalogue import TileLimits
 from mastaba_build.errors import BuildError
 from mastaba_build.plan import SlabKey
 from mastaba_build.task import SlabResult

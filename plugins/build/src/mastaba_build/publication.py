@@ -8,7 +8,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from mastaba.model.tile_matrix_set import TileLimits
+from mastaba.api.catalogue import TileLimits
 from mastaba_build.errors import BuildError
 from mastaba_build.journal import Row
 from mastaba_build.names import MASK_FORMAT, kinds, level_storage, slab_key

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import astuple, dataclass
 from typing import Any, NamedTuple, Self
 
-from mastaba.model.tile_matrix_set import TileLimits
+from mastaba.api.catalogue import TileLimits
 from mastaba_build.errors import VerificationError
 
 

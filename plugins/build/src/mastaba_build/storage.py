@@ -13,16 +13,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from mastaba.environment import Environment
+from mastaba.api.storages import ByteRange, Environment, ObjectStat
+from mastaba.api.writable_storages import FileStorage, WritableStorage
 from mastaba.errors import (
     MastabaError,
     ObjectNotFoundError,
     StorageError,
     StorageUnavailableError,
 )
-from mastaba.storage.base import ByteRange, ObjectStat
-from mastaba.storage.file import FileStorage
-from mastaba.storage.writable import WritableStorage
 from mastaba_build.errors import OutputError
 
 T = TypeVar("T")

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from mastaba.api.catalogue import TILE_FORMATS, Codec
+from mastaba.api.slabs import TileDecoder
 from mastaba.errors import MastabaError
-from mastaba.model.format import TILE_FORMATS, Codec
-from mastaba.slab.codecs import TileDecoder
 from mastaba_build.errors import BuildError
 from mastaba_build.names import MASK_FORMAT, slab_key
 from mastaba_build.pixels import Mask, PixelType, Raster, Samples

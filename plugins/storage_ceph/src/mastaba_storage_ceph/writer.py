@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import suppress
 
+from mastaba.api.writable_storages import WritableStorage
 from mastaba.errors import ObjectNotFoundError, StorageError
-from mastaba.storage.writable import WritableStorage
 from mastaba_storage_ceph.storage import CephStorage
 
 

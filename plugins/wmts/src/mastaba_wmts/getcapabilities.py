@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
-from mastaba.model.format import Codec
-from mastaba.services import inspire
-from mastaba.web.response import Document
-from mastaba.web.xml import (
+from mastaba.api import inspire
+from mastaba.api.catalogue import Codec
+from mastaba.api.web import Document
+from mastaba.api.xml import (
     XLINK,
     XSI,
     Element,
@@ -27,11 +27,9 @@ from mastaba_wmts.params import VERSION, CapabilitiesRequest
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from mastaba.catalogue import Catalogue
-    from mastaba.model.layer import Layer
-    from mastaba.model.settings import Contact, ServiceSettings
-    from mastaba.web.request import Request
-    from mastaba.web.response import Response
+    from mastaba.api.catalogue import Layer
+    from mastaba.api.services import Contact, ServiceSettings, Site
+    from mastaba.api.web import Request, Response
 
 # Sections and INSPIRE allow 34 different documents, but clients request two or three. The most
 # recently used documents are cached; the complete ones are always cached.
@@ -57,15 +55,14 @@ class GetCapabilities:
 
     Args:
         settings: of the service.
-        catalogue: gives the settings common to all services.
+        site: of the service.
         layers: of the service, in document order.
     """
 
-    def __init__(
-        self, settings: ServiceSettings, catalogue: Catalogue, layers: Sequence[Layer]
-    ) -> None:
+    def __init__(self, settings: ServiceSettings, site: Site, layers: Sequence[Layer]) -> None:
         self._settings = settings
-        self._general = catalogue.settings
+        self._site = site
+        self._general = site.catalogue.settings
         self._layers = layers
         self._restful = settings.own.get("restful", True)
         self._complete = lru_cache(maxsize=2)(self._make_complete)
@@ -104,6 +101,7 @@ class GetCapabilities:
         add_contents(
             root,
             filter(in_inspire, self._layers) if is_inspire else self._layers,
+            self._site,
             rest.resources_uri(endpoint) if self._restful else "",
             crs_names=self._settings.own.get("crs_names", "urn"),
         )

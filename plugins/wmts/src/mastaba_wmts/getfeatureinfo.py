@@ -5,21 +5,19 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from mastaba.api.catalogue import TileLimits
+from mastaba.api.tiles import DEFAULT_STYLE, TilePublisher, check_limits, tile_index
+from mastaba.api.web import decimal
 from mastaba.errors import TileNotFoundError, UnsupportedOperationError
-from mastaba.model.tile_matrix_set import TileLimits
-from mastaba.tiles.published import tile_index
-from mastaba.tiles.stored import TilePublisher, check_limits
-from mastaba.web.markup import decimal
 from mastaba_wmts.errors import PointOutOfRangeError
 from mastaba_wmts.gettile import GetTile
 from mastaba_wmts.params import FeatureInfoRequest, info_format
 
 if TYPE_CHECKING:
-    from mastaba.services.base import Site
-    from mastaba.services.featureinfo.answers import Part
-    from mastaba.services.featureinfo.external import ExternalWMS
-    from mastaba.tiles.published import Publisher
-    from mastaba.web.response import Response
+    from mastaba.api.featureinfo import ExternalWMS, Part
+    from mastaba.api.services import Site
+    from mastaba.api.tiles import Publisher
+    from mastaba.api.web import Response
 
 
 class GetFeatureInfo:
@@ -48,11 +46,7 @@ class GetFeatureInfo:
             SlabFormatError, StorageError: the tile cannot be read.
         """
         # Loaded on first use: other requests do not need it.
-        from mastaba.services.featureinfo.answers import (
-            PixelAnswer,
-            feature_info_response,
-            position_of,
-        )
+        from mastaba.api.featureinfo import PixelAnswer, feature_info_response, position_of
 
         layer = self._tiles.layer(wanted.tile.layer)
         source = layer.feature_info
@@ -61,7 +55,7 @@ class GetFeatureInfo:
         tile = wanted.tile
         if not wanted.with_format:
             tile = tile._replace(format=layer.pyramid.format.media_type)
-        in_matrix, publisher, tile_row, tile_col = self._tiles.find(tile)
+        in_matrix, _, tile_row, tile_col = self._tiles.find(tile)
         crs, matrix = in_matrix.link.tile_matrix_set.crs, in_matrix.matrix
         check_limits(in_matrix.limits, tile_row, tile_col)
         media_type = info_format(wanted.info_format)
@@ -77,7 +71,9 @@ class GetFeatureInfo:
         bbox = matrix.bbox_of(TileLimits(tile_row, tile_row, tile_col, tile_col))
         part: Part
         if source.url is None:
-            values = self._values(publisher, tile_row, tile_col, i, j)
+            # The format and the style of the tile do not matter.
+            stored = in_matrix.publishers[DEFAULT_STYLE]
+            values = self._values(stored, tile_row, tile_col, i, j)
             part = PixelAnswer(layer.id, values, position_of(bbox, crs, width, height, i, j))
         else:
             # The other WMS receives the tile as a map.
@@ -98,7 +94,7 @@ class GetFeatureInfo:
         self, publisher: Publisher, tile_row: int, tile_col: int, i: int, j: int
     ) -> tuple[str, ...]:
         """Return one pixel's values as texts with six significant digits."""
-        from mastaba.render.mosaic import LevelPixels, Window
+        from mastaba.api.maps import DerivedTilePublisher, LevelPixels, Window
 
         renderer, layer = self._site.renderer, publisher.layer
         if isinstance(publisher, TilePublisher):
@@ -110,13 +106,14 @@ class GetFeatureInfo:
             pixels = LevelPixels(layer.pyramid, reader, renderer.tiles)
             values = pixels.read(Window(row, row + 1, column, column + 1)).pixels[0, 0]
         else:
-            publisher.prepare(tile_row, tile_col)
+            assert isinstance(publisher, DerivedTilePublisher)
             request = publisher.map_request(tile_row, tile_col)
+            publisher.prepare(request)
             values = renderer.pixel_value(request, layer, j, i)
         return tuple(f"{value:.6g}" for value in values.tolist())
 
     @cached_property
     def _external(self) -> ExternalWMS:
-        from mastaba.services.featureinfo.external import ExternalWMS
+        from mastaba.api.featureinfo import ExternalWMS
 
         return ExternalWMS()

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+from mastaba.api.services import RootEntry, Service, ServiceSettings, Site
+from mastaba.api.web import Request, Response, preferred_media_type
 from mastaba.errors import UnknownPathError
-from mastaba.model.settings import ServiceSettings
-from mastaba.services.base import RootEntry, Service, Site
-from mastaba.web.request import Request
-from mastaba.web.response import Response, preferred_media_type
 from mastaba_wmts import params, post, rest
 from mastaba_wmts.errors import BindingError, NotAcceptableError, error_response
 from mastaba_wmts.getfeatureinfo import GetFeatureInfo
@@ -46,7 +44,7 @@ class WMTSService(Service):
 
         super().__init__(settings, site)
         layers = self.published_layers()
-        self._get_capabilities = GetCapabilities(settings, site.catalogue, layers)
+        self._get_capabilities = GetCapabilities(settings, site, layers)
         self._get_tile = GetTile(layers, site)
         self._get_feature_info = GetFeatureInfo(self._get_tile, site)
 

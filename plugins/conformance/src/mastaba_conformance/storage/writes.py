@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from mastaba.storage.base import ByteRange, Storage
-from mastaba.storage.writable import WritableStorage
+from mastaba.api.storages import ByteRange, Storage
+from mastaba.api.writable_storages import WritableStorage
 from mastaba_conformance.storage.kit import (
     DATA,
     StorageKit,
