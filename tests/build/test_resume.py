@@ -108,9 +108,9 @@ def test_a_damaged_slab_and_a_lost_quarter_are_built_again(
     reports.slab = stop_after  # type: ignore[method-assign]
     with pytest.raises(StoppedError):
         build(plan, reports)
-    output = plan.configuration.output
+    output = plan.configuration.output.directory
     journal = Journal(plan.configuration.work_directory)
-    assert len(list(journal.results())) == 12
+    assert len(list(journal.rows())) == 12
     journal.close()
     slabs = sorted((output / "map").rglob("*.tif"))
     slabs[0].unlink()

@@ -24,8 +24,8 @@ from mastaba_build.configuration import configuration_of
 from mastaba_build.errors import PlanError
 from mastaba_build.plan import Plan
 from mastaba_build.plans import plan_of
-from mastaba_build.publication import write_server
 from mastaba_build.reports import Reports
+from mastaba_build.server import write_server
 from mastaba_build.vector.features import is_features
 from mastaba_writer.vector_tile_writer import Feature, encode_vector_tile
 
@@ -154,7 +154,9 @@ def built(plan: Plan) -> dict[str, Any]:
     """Build a plan and return the descriptor."""
     errors = StringIO()
     assert build(plan, Reports(StringIO(), errors)), errors.getvalue()
-    found: dict[str, Any] = json.loads((plan.configuration.output / "map.json").read_text())
+    found: dict[str, Any] = json.loads(
+        (plan.configuration.output.directory / "map.json").read_text()
+    )
     return found
 
 

@@ -76,6 +76,10 @@ class Storage(ABC):
     """Whether reads wait for a network. If so, reads of one request are merged and run in
     parallel, and failed reads may be repeated. False if a read is only a system call."""
 
+    writer: ClassVar[str | None] = None
+    """Subclass that also writes, as ``package.module:Class`` (`mastaba.storage.writable`); None if
+    there is none. Only tools that build pyramids import it."""
+
     def __init__(self, container: str) -> None:
         self.container = container
 

@@ -43,7 +43,12 @@ def add_parser(subparsers: _SubParsersAction[ArgumentParser]) -> None:
     add(
         "--config", metavar="FILE", help="configuration in JSON or YAML, instead of or with options"
     )
-    add("--output", metavar="DIRECTORY", help="directory of the pyramid (default: pyramids)")
+    add(
+        "--output",
+        metavar="PLACE",
+        help="directory of the pyramid (default: pyramids), s3://bucket/prefix, "
+        "swift://container/prefix or ceph://pool/prefix",
+    )
     add("--name", help="name of the pyramid and the layer (default: from the first source)")
     add("--tms", dest="tile_matrix_set", metavar="SET", help="tile matrix set (default: PM)")
     add(
@@ -75,6 +80,17 @@ def add_parser(subparsers: _SubParsersAction[ArgumentParser]) -> None:
     add("--encoder", help="zlib (the bytes of the ROK4 tools), libdeflate or isal")
     add("--title", help="title of the layer")
     add("--work", metavar="DIRECTORY", help="directory of intermediate files")
+    add(
+        "--keep-work",
+        action="store_true",
+        help="keep the intermediate images, so that updates of JPEG pyramids are exact",
+    )
+    add(
+        "--server",
+        metavar="DIRECTORY",
+        help="directory of the installation that serves the layer (default: server in the output "
+        "directory, or here)",
+    )
     add(
         "--scan-attributes",
         action="store_true",
@@ -124,6 +140,15 @@ def add_parser(subparsers: _SubParsersAction[ArgumentParser]) -> None:
         help="replace a published pyramid of the same name; it is not available meanwhile",
     )
     actions.add_argument(
+        "--update",
+        nargs="?",
+        const="new",
+        choices=("new", "inject"),
+        default=None,
+        help="build only what has changed. new (default): publish a further version, which links "
+        "to unchanged slabs; inject: replace slabs of the published version",
+    )
+    actions.add_argument(
         "--schema",
         action="store_true",
         default=False,
@@ -171,20 +196,21 @@ def run(arguments: argparse.Namespace) -> int:
 def _run(arguments: argparse.Namespace, reports: Any) -> int:
     from mastaba_build.build import build
     from mastaba_build.configuration import build_schema, configuration_of, read_configuration
-    from mastaba_build.estimate import estimate
+    from mastaba_build.estimate import estimate, samples_of
     from mastaba_build.plans import plan_of
-    from mastaba_build.publication import write_server
+    from mastaba_build.server import write_server
     from mastaba_build.verification import verify
 
     if arguments.schema:
         sys.stdout.write(json.dumps(build_schema(), indent=2) + "\n")
         return 0
     overrides = _overrides(arguments)
+    drivers = arguments.plugins.storages
     if hasattr(arguments, "config"):
-        configuration = read_configuration(arguments.config, overrides)
+        configuration = read_configuration(arguments.config, overrides, drivers)
     else:
         document = _defaults(overrides, arguments) | overrides
-        configuration = configuration_of(document, "mastaba build")
+        configuration = configuration_of(document, "mastaba build", drivers)
     if arguments.verify:
         count = verify(configuration.output, configuration.name, full=arguments.verify == "full")
         reports.verified(configuration.name, count)
@@ -198,7 +224,10 @@ def _run(arguments: argparse.Namespace, reports: Any) -> int:
     if arguments.dry_run:
         reports.estimated(estimate(plan))
         return 0
-    if not build(plan, reports, replace=arguments.replace):
+    samples = samples_of(plan)
+    if samples and not arguments.update:
+        reports.estimated(estimate(plan, samples))
+    if not build(plan, reports, replace=arguments.replace, update=arguments.update):
         return 1
     server_json = write_server(plan, f"http://{arguments.http}")
     reports.done(plan, server_json)
@@ -239,6 +268,8 @@ _KEYS = (
     "encoder",
     "title",
     "work",
+    "keep_work",
+    "server",
     "scan_attributes",
     "workers",
     "engine",

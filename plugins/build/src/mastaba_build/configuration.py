@@ -7,14 +7,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from jsonschema_rs import Draft202012Validator
 
 from mastaba.api.documents import Faults, parse_document, read_local_text, unreadable
+from mastaba.api.storages import Storage
+from mastaba_build.destination import Destination
 from mastaba_build.errors import PlanError
 
 AUTO = "auto"
+NO_DRIVERS: Mapping[str, type[Storage]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +49,7 @@ class Configuration:
     """A build; see ``schemas/build.json`` for the meaning of each value."""
 
     name: str
-    output: Path
+    output: Destination
     sources: tuple[SourceOptions, ...]
     tile_matrix_set: str = "PM"
     tile_matrix_sets: Path | None = None
@@ -64,11 +68,13 @@ class Configuration:
     scan_attributes: bool = False
     workers: int | None = None
     engine: str = "local"
+    keep_work: bool = False
+    server: Path | None = None
 
     @property
     def work_directory(self) -> Path:
         """The directory of the journal and the quarter images."""
-        return self.work or self.output / f".{self.name}.work"
+        return self.work or self.output.directory / f".{self.name}.work"
 
 
 def build_schema() -> dict[str, Any]:
@@ -78,8 +84,13 @@ def build_schema() -> dict[str, Any]:
     return document
 
 
-def read_configuration(file: str, overrides: Mapping[str, Any]) -> Configuration:
+def read_configuration(
+    file: str, overrides: Mapping[str, Any], drivers: Mapping[str, type[Storage]] = NO_DRIVERS
+) -> Configuration:
     """Read a configuration file, JSON or YAML; ``overrides`` come from the command line.
+
+    Args:
+        drivers: storage drivers by name, for outputs that are not directories.
 
     Raises:
         PlanError: the file cannot be read or is invalid; the message names all problems.
@@ -94,14 +105,17 @@ def read_configuration(file: str, overrides: Mapping[str, Any]) -> Configuration
         raise PlanError("\n".join(str(fault) for fault in faults.errors))
     if isinstance(document, dict):
         document |= overrides
-    return configuration_of(document, file)
+    return configuration_of(document, file, drivers)
 
 
-def configuration_of(document: Any, origin: str) -> Configuration:
+def configuration_of(
+    document: Any, origin: str, drivers: Mapping[str, type[Storage]] = NO_DRIVERS
+) -> Configuration:
     """Return the configuration in a document.
 
     Args:
         origin: file or command, for messages.
+        drivers: storage drivers by name, for outputs that are not directories.
 
     Raises:
         PlanError: the document is invalid; the message names all problems.
@@ -119,12 +133,10 @@ def configuration_of(document: Any, origin: str) -> Configuration:
         else SourceOptions(entry)
         for entry in document["sources"]
     )
-    for key in ("output", "work", "tile_matrix_sets"):
+    for key in ("work", "server", "tile_matrix_sets"):
         if key in values:
             values[key] = Path(values[key])
-    values["output"] = values["output"].absolute()
-    if str(values["output"]).split() != [str(values["output"])]:
-        raise PlanError(f"{origin}: output: the slab list cannot name a directory with white space")
+    values["output"] = Destination.parse(values["output"], drivers)
     return Configuration(**values)
 
 

@@ -6,10 +6,9 @@ import hashlib
 import json
 import math
 import struct
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,8 +20,8 @@ from mastaba_build.errors import PlanError
 from mastaba_build.groups import Group, footprint, groups_of, proj_crs, transformer
 from mastaba_build.pixels import PixelType
 from mastaba_build.sets import is_halved, load_set
+from mastaba_build.software import RASTER, installed
 from mastaba_build.sources import Source, inventory
-from mastaba_build.versions import RASTER, versions
 from mastaba_writer.deflate import default_encoder, deflater, encoder_version
 from mastaba_writer.descriptor import nodata_values
 from mastaba_writer.tile_encoder import TILE_FORMATS
@@ -31,6 +30,19 @@ _LARGEST_SLAB = (1 << 32) - 1
 _FORMATS = {
     name.lower(): f"TIFF_{name}" for name in ("RAW", "ZIP", "LZW", "PKB", "PNG", "JPG", "JPG90")
 }
+
+
+_NOT_PIXELS = (
+    "workers",
+    "engine",
+    "work",
+    "output",
+    "tile_matrix_sets",
+    "title",
+    "keep_work",
+    "server",
+)
+"""Options on which no pixel depends."""
 
 
 class SlabKey(NamedTuple):
@@ -64,8 +76,9 @@ class Plan:
         crs: CRS of the tile matrix set.
         levels: from the finest to the coarsest.
         groups: images, the lowest first; `boxes` are their extents in the CRS of the set.
-        software: versions of the libraries that the bytes depend on.
         identity: SHA-256 of the configuration, the sources and the versions of the software.
+        software: versions of what computes the pixels, by name.
+        root: directory or prefix of the slabs below the output.
     """
 
     configuration: Configuration
@@ -76,8 +89,9 @@ class Plan:
     levels: tuple[Level, ...]
     groups: tuple[Group, ...]
     boxes: tuple[BoundingBox, ...]
-    software: Mapping[str, str]
     identity: str
+    software: dict[str, str]
+    root: str
 
     @property
     def sources(self) -> list[Source]:
@@ -163,8 +177,10 @@ def make_plan(configuration: Configuration) -> Plan:
         deflater(encoder)
     except ValueError as error:
         raise PlanError(str(error)) from None
-    _check_slab_size(configuration, pixel_type, levels)
-    software = versions((*RASTER, encoder))
+    if _largest_slab(configuration, pixel_type, levels) > _LARGEST_SLAB:
+        width, height = configuration.slab
+        raise PlanError(f"slabs of {width} x {height} tiles can exceed 4 GiB; use smaller slabs")
+    software = installed((*RASTER, encoder))
     described = {
         "version": 1,
         "configuration": _pixel_relevant(configuration),
@@ -185,14 +201,23 @@ def make_plan(configuration: Configuration) -> Plan:
         tuple(levels),
         tuple(groups),
         tuple(boxes),
-        software,
         hashlib.sha256(text.encode()).hexdigest(),
+        software,
+        configuration.name,
     )
 
 
 def _pixel_relevant(configuration: Configuration) -> dict[str, Any]:
     values = asdict(configuration)
-    for key in ("workers", "engine", "work", "output", "tile_matrix_sets", "title"):
+    for key in _NOT_PIXELS:
+        del values[key]
+    return values
+
+
+def slab_options(configuration: Configuration) -> dict[str, Any]:
+    """Return the options on which the pixels of every slab depend, besides the sources."""
+    values = _pixel_relevant(configuration)
+    for key in ("name", "sources", "bottom", "top"):
         del values[key]
     return values
 
@@ -290,20 +315,19 @@ def _resolution(group: Group, box: BoundingBox, tile_matrix_set: TileMatrixSet) 
     return math.sqrt(group.members[0].source.pixel_area / area) * step
 
 
-def _check_slab_size(
+def largest_slab(plan: Plan) -> int:
+    """Return the bytes that a slab of a plan may have at most."""
+    return _largest_slab(plan.configuration, plan.pixel_type, plan.levels)
+
+
+def _largest_slab(
     configuration: Configuration, pixel_type: PixelType, levels: Sequence[Level]
-) -> None:
+) -> int:
     width, height = configuration.slab
     matrix = levels[0].matrix
     tile = matrix.tile_width * matrix.tile_height * pixel_type.channels * pixel_type.dtype.itemsize
     # No compression makes a tile more than a quarter larger.
-    if 2048 + width * height * (8 + tile + tile // 4 + 4096) > _LARGEST_SLAB:
-        raise PlanError(f"slabs of {width} x {height} tiles can exceed 4 GiB; use smaller slabs")
-
-
-def slab_directory(plan: Plan) -> Path:
-    """Return the directory of the slabs of a pyramid."""
-    return plan.configuration.output / plan.configuration.name
+    return 2048 + width * height * (8 + tile + tile // 4 + 4096)
 
 
 def morton(column: int, row: int) -> bytes:

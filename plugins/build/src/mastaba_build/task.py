@@ -12,19 +12,19 @@ import numpy as np
 from mastaba.api.catalogue import TileLimits
 from mastaba_build.decimation import halved
 from mastaba_build.groups import Group
+from mastaba_build.names import MASK_FORMAT, slab_key
 from mastaba_build.pixels import Raster, paste
 from mastaba_build.placement import Placement, Placer, Rectangle
-from mastaba_build.plan import Plan, SlabKey, slab_directory
-from mastaba_build.quarters import read_quarter, write_quarter
+from mastaba_build.plan import Plan, SlabKey
+from mastaba_build.quarters import has_quarter, read_quarter, write_quarter
 from mastaba_build.reading import Reader
 from mastaba_build.resampling import resampled
-from mastaba_build.storage import FileWriter, WritableStorage
+from mastaba_build.storage import Place, Written
+from mastaba_build.stored import stored_strips
 from mastaba_writer.deflate import deflater
-from mastaba_writer.slab_names import slab_path
 from mastaba_writer.slab_writer import build_slab
 from mastaba_writer.tile_encoder import encode_tile
 
-MASK_FORMAT = "TIFF_ZIP_UINT8"
 _STRIP = 1 << 22
 """Source cells that are read at once for a row of tiles."""
 
@@ -35,23 +35,21 @@ class SlabResult:
 
     Attributes:
         size, md5: of the stored slab; 0 and empty if it has no data and is not stored.
+        version: of the stored slab; None if the storage has no versions.
         tiles: tiles with data.
         limits: tiles with data, in the matrix; None without any.
         seconds: time of the task.
+        quarter: hash of the quarter image; empty if there is none.
     """
 
     slab: SlabKey
     size: int
     md5: str
+    version: str | None
     tiles: int
     limits: TileLimits | None
     seconds: float
-
-
-def slab_key(plan: Plan, slab: SlabKey, kind: str = "DATA") -> str:
-    """Return the name of a slab below the directory of the pyramid."""
-    level = plan.levels[slab.level].matrix.id
-    return f"{kind}/{level}/{slab_path(slab.column, slab.row, plan.configuration.path_depth)}"
+    quarter: str
 
 
 class _Job(NamedTuple):
@@ -71,9 +69,7 @@ class SlabBuilder:
         work: where quarter images are.
     """
 
-    def __init__(
-        self, plan: Plan, target: WritableStorage | None = None, work: WritableStorage | None = None
-    ) -> None:
+    def __init__(self, plan: Plan, target: Place | None = None, work: Place | None = None) -> None:
         self._plan = plan
         self._type = plan.pixel_type
         self._deflate = deflater(plan.encoder)
@@ -84,10 +80,15 @@ class SlabBuilder:
         self._blank: dict[tuple[int, int], bytes] = {}
 
     @classmethod
-    def for_files(cls, plan: Plan) -> SlabBuilder:
-        """Return a builder that writes to the directories of the plan."""
-        target = FileWriter(slab_directory(plan))
-        return cls(plan, target, FileWriter(plan.configuration.work_directory))
+    def for_output(cls, plan: Plan) -> SlabBuilder:
+        """Return a builder that writes to the output and the work directory of the plan.
+
+        Raises:
+            OutputError: the output cannot be opened.
+        """
+        configuration = plan.configuration
+        target = configuration.output.open().below(plan.root)
+        return cls(plan, target, Place.of_directory(configuration.work_directory))
 
     def build(self, slab: SlabKey, children: Sequence[SlabKey] = ()) -> SlabResult:
         """Compute a slab, write its quarter image, then the slab.
@@ -97,7 +98,7 @@ class SlabBuilder:
 
         Raises:
             BuildError: a source or an intermediate image cannot be used.
-            OSError: something cannot be written.
+            OutputError: something cannot be written.
         """
         started = time.monotonic()
         matrix = self._plan.levels[slab.level].matrix
@@ -124,7 +125,7 @@ class SlabBuilder:
                     masks.append(encode_tile(MASK_FORMAT, mask, self._deflate))
             if has_parent:
                 halves.append(self._halved(raster))
-        size, md5 = 0, ""
+        size, written, quarter_hash = 0, Written("", None), ""
         if found:
             shape = matrix.tile_width, matrix.tile_height
             data = self._slab(payloads, self._type.format, self._type.channels, shape)
@@ -134,13 +135,47 @@ class SlabBuilder:
                     np.concatenate([half.samples for half in halves]),
                     np.concatenate([half.valid for half in halves]),
                 )
-                write_quarter(self._work, slab, quarter)
+                quarter_hash = write_quarter(self._work, slab, quarter)
             if self._target is not None:
                 if with_masks:
                     mask_slab = self._slab(masks, MASK_FORMAT, 1, shape)
                     self._target.write(slab_key(self._plan, slab, "MASK"), mask_slab)
-                md5 = self._target.write(slab_key(self._plan, slab), data)
-        return SlabResult(slab, size, md5, len(found), _limits(found), time.monotonic() - started)
+                written = self._target.write(slab_key(self._plan, slab), data)
+        return SlabResult(
+            slab,
+            size,
+            *written,
+            len(found),
+            _limits(found),
+            time.monotonic() - started,
+            quarter_hash,
+        )
+
+    def restore(self, slab: SlabKey, holder: str, expected: str) -> bool:
+        """Make sure that the quarter image of an unchanged slab is in the work directory.
+
+        If it was not kept, it is made from the stored slab.
+
+        Args:
+            holder: root of the pyramid that contains the slab.
+            expected: hash of the quarter image when the slab was built.
+
+        Returns:
+            Whether the pixels are those from which the slab was encoded.
+
+        Raises:
+            BuildError: the slab cannot be read.
+        """
+        assert self._work is not None
+        if has_quarter(self._work, slab, expected):
+            return True
+        store = self._plan.configuration.output.open().below(holder)
+        halves = [self._halved(strip) for strip in stored_strips(self._plan, store, slab)]
+        quarter = Raster(
+            np.concatenate([half.samples for half in halves]),
+            np.concatenate([half.valid for half in halves]),
+        )
+        return write_quarter(self._work, slab, quarter) == expected
 
     def _halved(self, raster: Raster) -> Raster:
         """Return a strip of half the size; columns without data are not computed."""

@@ -5,20 +5,21 @@ from __future__ import annotations
 import pickle
 import threading
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
 import rasterio
 
-from mastaba_build.errors import BuildError, SourceError
-from mastaba_build.plan import Plan, SlabKey, slab_directory
+from mastaba_build.errors import BuildError, OutputError, SourceError
+from mastaba_build.plan import Plan, SlabKey
+from mastaba_build.software import installed
 from mastaba_build.sources import Source, identity_of, open_dataset
-from mastaba_build.storage import FileWriter
+from mastaba_build.storage import Place
 from mastaba_build.task import SlabBuilder, SlabResult
 from mastaba_build.vector.formats import open_archive
 from mastaba_build.vector.plan import VectorPlan
 from mastaba_build.vector.task import VectorSlabBuilder
-from mastaba_build.versions import versions
 
 GDAL_OPTIONS = {"GDAL_NUM_THREADS": "1", "GDAL_CACHEMAX": 64, "GDAL_PAM_ENABLED": "NO"}
 _PLAN = "plan.pickle"
@@ -31,7 +32,7 @@ class Job:
 
     Attributes:
         work: work directory, which contains the plan. Every worker must see it.
-        identity: of the plan.
+        identity: of the plan and its root.
     """
 
     work: Path
@@ -53,18 +54,18 @@ def save_plan(plan: Plan) -> Job:
     """Write the plan where the workers read it.
 
     Raises:
-        OSError: it cannot be written.
+        OutputError: it cannot be written.
     """
     work = plan.configuration.work_directory.absolute()
-    FileWriter(work).write(_PLAN, pickle.dumps(plan))
-    return Job(work, plan.identity)
+    Place.of_directory(work).write(_PLAN, pickle.dumps(plan))
+    return Job(work, _identity(plan))
 
 
 def run(job: Job, slab: SlabKey, children: Sequence[SlabKey]) -> SlabResult:
     """Build a slab.
 
     Raises:
-        BuildError, OSError: as in `SlabBuilder.build`; or this worker does not fit the build.
+        BuildError: as in `SlabBuilder.build`; or this worker does not fit the build.
     """
     try:
         return _builder(job).build(slab, children)
@@ -72,6 +73,17 @@ def run(job: Job, slab: SlabKey, children: Sequence[SlabKey]) -> SlabResult:
         raise BuildError(
             "not enough memory for a slab; use smaller slabs or fewer workers"
         ) from None
+
+
+def restore(job: Job, slab: SlabKey, holder: str, expected: str) -> bool:
+    """Make the quarter image of an unchanged slab; see `SlabBuilder.restore`.
+
+    Raises:
+        BuildError: the slab cannot be read.
+    """
+    builder = _builder(job)
+    assert isinstance(builder, SlabBuilder)
+    return builder.restore(slab, holder, expected)
 
 
 def probe(job: Job, name: str) -> None:
@@ -85,21 +97,13 @@ def probe(job: Job, name: str) -> None:
     """
     _builder(job)
     plan = _load(job)
-    try:
-        FileWriter(job.work).read(name)
-    except OSError as error:
-        raise BuildError(
-            f"cannot read {job.work / name} ({error.strerror}); the work directory must be shared "
-            "by all workers: choose it with --work"
-        ) from None
+    _read(job, name)
     if isinstance(plan, VectorPlan):
         open_archive(plan.archive).close()
     else:
         _check_sources(plan.sources)
-    try:
-        FileWriter(slab_directory(plan)).write(name, b"probe")
-    except OSError as error:
-        raise BuildError(f"cannot write to {slab_directory(plan)}: {error.strerror}") from None
+    with closing(plan.configuration.output.open()) as place:
+        place.below(plan.root).write(name, b"probe")
 
 
 def _check_sources(sources: Sequence[Source]) -> None:
@@ -117,8 +121,8 @@ def _check_sources(sources: Sequence[Source]) -> None:
 def builder_of(plan: Plan, *, stored: bool = True) -> SlabBuilder | VectorSlabBuilder:
     """Return the builder of a plan; unless ``stored``, it computes only."""
     if isinstance(plan, VectorPlan):
-        return VectorSlabBuilder.for_files(plan) if stored else VectorSlabBuilder(plan)
-    return SlabBuilder.for_files(plan) if stored else SlabBuilder(plan)
+        return VectorSlabBuilder.for_output(plan) if stored else VectorSlabBuilder(plan)
+    return SlabBuilder.for_output(plan) if stored else SlabBuilder(plan)
 
 
 def _builder(job: Job) -> SlabBuilder | VectorSlabBuilder:
@@ -134,24 +138,34 @@ def _builder(job: Job) -> SlabBuilder | VectorSlabBuilder:
 
 
 def _load(job: Job) -> Plan:
+    data = _read(job, _PLAN)
     try:
-        plan = pickle.loads(FileWriter(job.work).read(_PLAN))  # noqa: S301 - written by the builder
-    except OSError as error:
-        raise BuildError(
-            f"cannot read {job.work / _PLAN} ({error.strerror}); the work directory must be shared "
-            "by all workers: choose it with --work"
-        ) from None
+        plan = pickle.loads(data)  # noqa: S301 - written by the builder
     except Exception as error:  # noqa: BLE001 - pickle raises anything
         raise BuildError(f"{job.work / _PLAN} is damaged: {error}") from None
-    if not isinstance(plan, Plan) or plan.identity != job.identity:
+    if not isinstance(plan, Plan) or _identity(plan) != job.identity:
         raise BuildError(f"{job.work / _PLAN} belongs to another build")
     return plan
+
+
+def _read(job: Job, name: str) -> bytes:
+    try:
+        return Place.of_directory(job.work).read(name)
+    except (OSError, OutputError) as error:
+        raise BuildError(
+            f"cannot read {job.work / name} ({error}); the work directory must be shared by all "
+            "workers: choose it with --work"
+        ) from None
+
+
+def _identity(plan: Plan) -> str:
+    return f"{plan.identity} {plan.root}"
 
 
 def _check_software(plan: Plan) -> None:
     wrong = [
         f"{name} {found or '(missing)'} instead of {plan.software[name]}"
-        for name, found in versions(plan.software).items()
+        for name, found in installed(plan.software).items()
         if found != plan.software[name]
     ]
     if wrong:

@@ -39,6 +39,7 @@ class CephStorage(Storage):
 
     name = "ceph"
     container_field: ClassVar[str | None] = "pool_name"
+    writer: ClassVar[str | None] = "mastaba_storage_ceph.writer:CephWriter"
 
     def __init__(self, pool: str, cluster: PerProcess[Any]) -> None:
         super().__init__(pool)
@@ -85,12 +86,18 @@ class CephStorage(Storage):
     def close(self) -> None:
         self._contexts.drop()
 
-    def _call(self, operation: str, key: str, *arguments: int) -> tuple[Any, str]:
-        """Return the result of an operation and the version of the object."""
+    def _call(self, operation: str, *arguments: Any, named: str = "") -> tuple[Any, str]:
+        """Return the result of an operation and the version of the object.
+
+        Args:
+            arguments: those of librados, by default with the key first.
+            named: key, if it is not the first argument.
+        """
         rados = self._rados
         context = self._context()
+        key = named or arguments[0]
         try:
-            result = getattr(context, operation)(key, *arguments)
+            result = getattr(context, operation)(*arguments)
             return result, str(context.get_last_version())
         except rados.ObjectNotFound as error:
             raise self._error(ObjectNotFoundError, key, "the object does not exist") from error

@@ -52,8 +52,8 @@ class StorageTests(
 
     What a driver can do is declared, and otherwise not tested. The class attributes
     ``knows_versions``, ``keys_are_paths``, ``shares_connections``, ``holds_large_objects``,
-    ``forks_while_reading`` and ``can_write`` declare abilities, and so do the fixtures
-    ``open_refused``, ``open_unreachable``, ``open_silent`` and ``outage``.
+    ``forks_while_reading`` and ``creates_exclusively`` declare abilities, and so do the fixtures
+    ``open_refused``, ``open_unreachable``, ``open_silent``, ``outage`` and ``writable``.
     """
 
     level = "reads"

@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Final, NoReturn, Protocol
 import pytest
 
 from mastaba.api.storages import ByteRange, ObjectRead, ObjectStat, Storage
+from mastaba.api.writable_storages import WritableStorage
 from mastaba_conformance.deadline import eventually, within
 from mastaba_conformance.descriptors import open_descriptors
 
@@ -74,8 +75,8 @@ class StorageKit:
     """Whether child processes may be created while other threads read. The server does not do
     that, and libraries with locks of their own, such as SQLite, cannot stand it."""
 
-    can_write: ClassVar[bool] = False
-    """Whether the driver itself has the methods of `ObjectWriter`."""
+    creates_exclusively: ClassVar[bool] = True
+    """Whether the store can refuse to replace an object. Some gateways ignore the condition."""
 
     # Inner limits are shorter, because their messages say more.
 
@@ -98,6 +99,11 @@ class StorageKit:
     def writer(self) -> ObjectWriter:
         """A writer for the container of `storage`."""
         raise NotImplementedError("override the fixture writer")
+
+    @pytest.fixture
+    def writable(self) -> WritableStorage:
+        """The container of `storage`, opened by the class that the driver names as its writer."""
+        not_declared("the fixture writable: a WritableStorage for the container of storage")
 
     @pytest.fixture
     def prefix(self) -> str:

@@ -1,0 +1,12 @@
+"""Storages that are also written; for drivers with which pyramids can be built, and for builders.
+
+A serving process imports none of their subclasses.
+"""
+
+from mastaba.storage.file import FileStorage
+from mastaba.storage.writable import WritableStorage
+
+__all__ = [
+    "FileStorage",
+    "WritableStorage",
+]
