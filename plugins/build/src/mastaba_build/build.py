@@ -100,6 +100,7 @@ def build(
             for version in versions:
                 if version.plan == plan.identity:
                     publish_version(place, name, version.number)
+                    _clear(plan)
                     reports.complete(name)
                     return True
             plan = changed(plan, root=f"{name}_{versions[-1].number + 1}")
@@ -185,12 +186,17 @@ def _make(
         write_layer(plan, place)
     finally:
         journal.close()
-    if configuration.keep_work:
-        for path in work.glob("journal.sqlite*"):
-            path.unlink()
-    else:
-        shutil.rmtree(work, ignore_errors=True)
+    _clear(plan)
     return True
+
+
+def _clear(plan: Plan) -> None:
+    """Remove the work directory, or what is not kept of it."""
+    work = plan.configuration.work_directory
+    if not plan.configuration.keep_work:
+        shutil.rmtree(work, ignore_errors=True)
+    for path in work.glob("journal.sqlite*"):
+        path.unlink()
 
 
 def _check_size(plan: Plan, place: Place) -> None:

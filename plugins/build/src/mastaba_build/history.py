@@ -128,6 +128,7 @@ def rollback(place: Place, name: str, number: int | None = None) -> int:
     Raises:
         BuildError: as in `log`, or there is no such version; nothing has changed then.
     """
+    read_versions(place, name)  # nothing is written if the pyramid does not exist
     with locked(place, f"{name}.lock"):
         versions = read_versions(place, name)
         if number is not None:
@@ -152,6 +153,7 @@ def prune(place: Place, name: str, keep: int) -> tuple[int, int]:
     Raises:
         BuildError: as in `log`.
     """
+    read_versions(place, name)  # nothing is written if the pyramid does not exist
     with locked(place, f"{name}.lock"):
         versions = read_versions(place, name)
         if place.stat(f"{name}.versions.json") is None:
