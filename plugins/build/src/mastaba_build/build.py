@@ -17,10 +17,7 @@ from mastaba_build.lock import Lock, locked
 from mastaba_build.names import kinds, slab_key
 from mastaba_build.plan import Plan, SlabKey, largest_slab
 from mastaba_build.publication import write_documents, write_layer
-from mastaba_build.records import Record
-from mastaba_build.storage import Place
-from mastaba_build.task import SlabResult
-from mastaba_build.versions import (
+from mastaba_build.pyramid_versions import (
     DOCUMENTS,
     Version,
     keep_documents,
@@ -31,6 +28,9 @@ from mastaba_build.versions import (
     read_versions,
     write_versions,
 )
+from mastaba_build.records import Record
+from mastaba_build.storage import Place
+from mastaba_build.task import SlabResult
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,9 +10,7 @@ from typing import Any
 from mastaba_build.errors import PlanError, VerificationError
 from mastaba_build.lock import locked
 from mastaba_build.names import kinds_of, recorded_key
-from mastaba_build.records import Record
-from mastaba_build.storage import Place
-from mastaba_build.versions import (
+from mastaba_build.pyramid_versions import (
     DOCUMENTS,
     Version,
     publish_version,
@@ -22,6 +20,8 @@ from mastaba_build.versions import (
     read_versions,
     write_versions,
 )
+from mastaba_build.records import Record
+from mastaba_build.storage import Place
 
 
 @dataclass(frozen=True, slots=True)
