@@ -93,7 +93,7 @@ def build(
         if update == "inject":
             if place.stat(f"{name}.versions.json") is not None:
                 raise PlanError(
-                    f"{name} has several versions, which may link to its slabs; use --update new"
+                    f"{name} has several versions, which may link to its slabs; use --update"
                 )
             plan = changed(plan, root=record.root)
         else:
