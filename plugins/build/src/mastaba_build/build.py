@@ -17,10 +17,7 @@ from mastaba_build.lock import Lock, locked
 from mastaba_build.names import kinds, slab_key
 from mastaba_build.plan import Plan, SlabKey, largest_slab
 from mastaba_build.publication import write_documents, write_layer
-from mastaba_build.records import Record
-from mastaba_build.storage import Place
-from mastaba_build.task import SlabResult
-from mastaba_build.versions import (
+from mastaba_build.pyramid_versions import (
     DOCUMENTS,
     Version,
     keep_documents,
@@ -31,6 +28,9 @@ from mastaba_build.versions import (
     read_versions,
     write_versions,
 )
+from mastaba_build.records import Record
+from mastaba_build.storage import Place
+from mastaba_build.task import SlabResult
 from mastaba_build.worker import save_plan
 
 if TYPE_CHECKING:
@@ -94,13 +94,14 @@ def build(
         if update == "inject":
             if place.stat(f"{name}.versions.json") is not None:
                 raise PlanError(
-                    f"{name} has several versions, which may link to its slabs; use --update new"
+                    f"{name} has several versions, which may link to its slabs; use --update"
                 )
             plan = changed(plan, root=record.root)
         else:
             for version in versions:
                 if version.plan == plan.identity:
                     publish_version(place, name, version.number)
+                    _clear(plan)
                     reports.complete(name)
                     return True
             plan = changed(plan, root=f"{name}_{versions[-1].number + 1}")
@@ -189,12 +190,17 @@ def _make(
         write_layer(plan, place)
     finally:
         journal.close()
-    if configuration.keep_work:
-        for path in work.glob("journal.sqlite*"):
-            path.unlink()
-    else:
-        shutil.rmtree(work, ignore_errors=True)
+    _clear(plan)
     return True
+
+
+def _clear(plan: Plan) -> None:
+    """Remove the work directory, or what is not kept of it."""
+    work = plan.configuration.work_directory
+    if not plan.configuration.keep_work:
+        shutil.rmtree(work, ignore_errors=True)
+    for path in work.glob("journal.sqlite*"):
+        path.unlink()
 
 
 def _check_size(plan: Plan, place: Place) -> None:

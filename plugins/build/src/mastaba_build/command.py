@@ -141,12 +141,19 @@ def add_parser(subparsers: _SubParsersAction[ArgumentParser]) -> None:
     )
     actions.add_argument(
         "--update",
-        nargs="?",
+        dest="update",
+        action="store_const",
         const="new",
-        choices=("new", "inject"),
         default=None,
-        help="build only what has changed. new (default): publish a further version, which links "
-        "to unchanged slabs; inject: replace slabs of the published version",
+        help="build only what has changed, and publish a further version that links to the rest",
+    )
+    actions.add_argument(
+        "--inject",
+        dest="update",
+        action="store_const",
+        const="inject",
+        default=None,
+        help="build only what has changed, and replace these slabs of the published version",
     )
     actions.add_argument(
         "--schema",

@@ -47,7 +47,7 @@ class Destination:
         scheme, separator, rest = text.partition("://")
         if not separator or scheme == _FILE:
             directory = Path(rest if separator else text).absolute()
-            found = cls(_FILE, "", str(directory), f"{FileWriter.__module__}:{FileWriter.__name__}")
+            found = cls(_FILE, "", str(directory), str(FileWriter.writer))
         else:
             try:
                 driver = drivers[scheme]

@@ -10,9 +10,7 @@ from typing import Any
 from mastaba_build.errors import PlanError, VerificationError
 from mastaba_build.lock import locked
 from mastaba_build.names import kinds_of, recorded_key
-from mastaba_build.records import Record
-from mastaba_build.storage import Place
-from mastaba_build.versions import (
+from mastaba_build.pyramid_versions import (
     DOCUMENTS,
     Version,
     publish_version,
@@ -22,6 +20,8 @@ from mastaba_build.versions import (
     read_versions,
     write_versions,
 )
+from mastaba_build.records import Record
+from mastaba_build.storage import Place
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +128,7 @@ def rollback(place: Place, name: str, number: int | None = None) -> int:
     Raises:
         BuildError: as in `log`, or there is no such version; nothing has changed then.
     """
+    read_versions(place, name)  # nothing is written if the pyramid does not exist
     with locked(place, f"{name}.lock"):
         versions = read_versions(place, name)
         if number is not None:
@@ -152,6 +153,7 @@ def prune(place: Place, name: str, keep: int) -> tuple[int, int]:
     Raises:
         BuildError: as in `log`.
     """
+    read_versions(place, name)  # nothing is written if the pyramid does not exist
     with locked(place, f"{name}.lock"):
         versions = read_versions(place, name)
         if place.stat(f"{name}.versions.json") is None:

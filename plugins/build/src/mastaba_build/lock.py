@@ -20,8 +20,6 @@ _BEAT = 10.0
 """Seconds between two signs of life of a builder."""
 _ABANDONED = 90.0
 """Seconds without a sign of life after which a lock is abandoned."""
-_SETTLE = 1.0
-"""Seconds after which two builders that take over one lock see which of them has it."""
 
 
 class Lock:
@@ -48,17 +46,28 @@ class Lock:
             OutputError: it cannot be written.
         """
         # Some gateways replace an object in spite of the condition.
-        self._refuse(self._holder())
+        self._refuse(self._holder(self._key))
         try:
             self._place.write(self._key, self._text(), only_if_absent=True)
         except FileExistsError:
-            holder = self._holder()
-            if holder.get("token") != self._token:
-                self._refuse(holder)
-                self._place.write(self._key, self._text())
-                time.sleep(_SETTLE)
+            self._take_over()
         self.check()
         self._thread.start()
+
+    def _take_over(self) -> None:
+        """Replace an abandoned lock; only the builder that makes a claim may do it."""
+        claim = f"{self._key}.claim"
+        try:
+            self._place.write(claim, self._text(), only_if_absent=True)
+        except FileExistsError:
+            if _is_abandoned(self._holder(claim)):
+                self._place.delete(claim)
+            raise LockedError(f"another process takes over the lock {self._key}; retry") from None
+        try:
+            self._refuse(self._holder(self._key))
+            self._place.write(self._key, self._text())
+        finally:
+            self._place.delete(claim)
 
     def check(self) -> None:
         """Check that this process still holds the lock.
@@ -67,7 +76,7 @@ class Lock:
             LockedError: another process has taken it over, or it was removed.
             OutputError: it cannot be read.
         """
-        holder = self._holder()
+        holder = self._holder(self._key)
         if holder.get("token") != self._token:
             raise LockedError(
                 f"the lock {self._key} was taken over by {holder.get('host')} process "
@@ -89,11 +98,11 @@ class Lock:
         if self._thread.is_alive():
             self._thread.join()
         with suppress(BuildError):
-            if self._holder().get("token") == self._token:
+            if self._holder(self._key).get("token") == self._token:
                 self._place.delete(self._key)
 
     def _refuse(self, holder: dict[str, Any]) -> None:
-        if holder and not _is_abandoned(holder):
+        if holder and holder.get("token") != self._token and not _is_abandoned(holder):
             raise LockedError(
                 f"{holder.get('host')} process {holder.get('process')} builds this pyramid; wait "
                 f"until it exits (its lock {self._key} ends {_ABANDONED:.0f} s after its last sign "
@@ -110,9 +119,9 @@ class Lock:
         }
         return (json.dumps(facts) + "\n").encode()
 
-    def _holder(self) -> dict[str, Any]:
-        """Return what the lock says; nothing if there is none, or if it is damaged."""
-        data = self._place.read_if_exists(self._key)
+    def _holder(self, key: str) -> dict[str, Any]:
+        """Return what a lock or a claim says; nothing if there is none, or if it is damaged."""
+        data = self._place.read_if_exists(key)
         try:
             found = json.loads(data or b"{}")
         except ValueError:

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import ClassVar, NamedTuple, TypeVar
 
 from mastaba.api.storages import ByteRange, Environment, ObjectStat
 from mastaba.api.writable_storages import FileStorage, WritableStorage
@@ -35,6 +35,8 @@ class FileWriter(FileStorage, WritableStorage):
 
     Its methods raise OSError if a file cannot be written.
     """
+
+    writer: ClassVar[str | None] = "mastaba_build.storage:FileWriter"
 
     def write(self, key: str, data: bytes, *, only_if_absent: bool = False) -> str | None:
         path = Path(key)

@@ -13,12 +13,12 @@ from mastaba.errors import MastabaError
 from mastaba_build.destination import Destination
 from mastaba_build.errors import VerificationError
 from mastaba_build.names import recorded_key
+from mastaba_build.pyramid_versions import read_record
 from mastaba_build.records import Record, RecordedSlab
 from mastaba_build.storage import Place
 from mastaba_build.stored import HEADER, slab_index
 from mastaba_build.vector.payload import layers
 from mastaba_build.vector.plan import FORMAT
-from mastaba_build.versions import read_record
 
 Decode: TypeAlias = Callable[[bytes], object]
 """Decodes a tile; raises an error if it is damaged."""
