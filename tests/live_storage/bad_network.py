@@ -83,6 +83,8 @@ class BadNetwork:
         for name, text in answer.getheaders():
             if name.lower() not in ("connection", "transfer-encoding", "server", "date"):
                 handler.send_header(name, text)
+        if answer.getheader("Content-Length") is None:
+            handler.send_header("Content-Length", str(len(data)))
         handler.end_headers()
         handler.wfile.write(data)
         upstream.close()
