@@ -124,7 +124,9 @@ def test_an_update_links_to_unchanged_slabs(
     patch = write_raster(
         tmp_path / "patch.tif", noise(3, 60, 60, 5), grid(900100, 6499900, 5), "EPSG:2154"
     )
-    updated = run([*command(ortho, place, "--update"), str(patch)])
+    words = command(ortho, place, "--update")
+    words.insert(words.index(str(ortho)) + 1, str(patch))
+    updated = run(words)
     assert updated.returncode == 0, updated.stderr
     (built,) = [json.loads(line) for line in updated.stdout.splitlines() if '"built"' in line]
     assert built["built"] > 0
