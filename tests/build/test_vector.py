@@ -496,3 +496,18 @@ def test_features_are_cut_and_served(
     towns.write_text("{")
     with pytest.raises(PlanError, match="tippecanoe cannot cut the features"):
         plan_for("", sources=[str(towns)], work=str(tmp_path / "work"))
+
+
+def test_a_changed_archive_is_imported_again(
+    tiles: Tiles, tmp_path: Path, plan_for: Callable[..., Plan]
+) -> None:
+    source = write_mbtiles(tmp_path / "map.mbtiles", tiles, metadata())
+    built(plan_for(source))
+    changed = {**tiles, (5, 18, 12): tile(99, 5)}
+    source.unlink()
+    write_mbtiles(source, changed, metadata())
+    plan = plan_for(source)
+    assert build(plan, Reports(StringIO(), StringIO()), update="new")
+    client = served(plan)
+    for (zoom, column, row), data in changed.items():
+        assert client.get(f"/tms/1.0.0/map/{zoom}/{column}/{row}.pbf").data == data
