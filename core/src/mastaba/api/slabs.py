@@ -7,10 +7,10 @@ from mastaba.slab.codecs import Pixels, TileDecoder
 from mastaba.slab.header import COMPRESSIONS, PHOTOMETRICS, SlabHeader
 from mastaba.slab.index import HEADER_SIZE, MAX_TILE_SIZE, SlabIndex, index_length
 from mastaba.slab.index_cache import IndexCache
-from mastaba.slab.layout import PrefixLayout
+from mastaba.slab.layout import PrefixLayout, SlabLayout
 from mastaba.slab.lookup import TileLookup, TileState, look_up
 from mastaba.slab.plan import read_tiles
-from mastaba.slab.reader import LevelReader
+from mastaba.slab.reader import LevelReader, StoredTile
 from mastaba.slab.symbolic import SIGNATURE
 
 __all__ = [
@@ -25,6 +25,8 @@ __all__ = [
     "PrefixLayout",
     "SlabHeader",
     "SlabIndex",
+    "SlabLayout",
+    "StoredTile",
     "TileDecoder",
     "TileLookup",
     "TileState",

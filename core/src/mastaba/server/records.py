@@ -18,6 +18,7 @@ from flup.server.fcgi_base import (
 from mastaba.server.connection import MalformedError
 
 HEADER_SIZE = 8
+"""Bytes of the header of a record."""
 MAX_CONTENT = 0xFFFF
 # The largest content that needs no padding to the recommended multiple of 8 bytes.
 _CHUNK = 0xFFF8

@@ -117,9 +117,11 @@ class MatrixTiles:
 
 
 class LayerTiles:
-    """The tiles of one layer.
+    """The tiles of one layer; made by `Tiles.layer`.
 
     Attributes:
+        layer: the layer.
+        is_vector: whether the tiles contain features instead of pixels.
         media_type: of the stored tiles, in lower case.
         extensions: file name extensions of the tiles in paths.
     """
