@@ -50,6 +50,9 @@ WRITER: Final = tuple(
     )
 )
 
+# Modules of the types of aliases such as int | str and Callable[[int], str].
+_TYPING: Final = frozenset(("types", "typing", "collections.abc"))
+
 
 @dataclass(frozen=True, slots=True)
 class Name:
@@ -69,13 +72,24 @@ class Name:
 
     @property
     def is_class(self) -> bool:
-        """Whether it is a class."""
-        return inspect.isclass(self.value)
+        """Whether it is a class of this project, and not an alias of another one."""
+        return inspect.isclass(self.value) and self._is_ours
 
     @property
     def is_function(self) -> bool:
-        """Whether it is a function."""
-        return inspect.isroutine(self.value)
+        """Whether it is a function of this project."""
+        return inspect.isroutine(self.value) and self._is_ours
+
+    @property
+    def is_alias(self) -> bool:
+        """Whether it is another name of a type."""
+        if self.is_class or self.is_function:
+            return False
+        return inspect.isclass(self.value) or type(self.value).__module__ in _TYPING
+
+    @property
+    def _is_ours(self) -> bool:
+        return (self.value.__module__ or "").startswith("mastaba")
 
     @property
     def definition(self) -> tuple[str, str]:

@@ -30,10 +30,10 @@ def _lines(name: Name) -> Iterator[str]:
         yield from _class_lines(name)
     elif name.is_function:
         yield f"{name.name}{_signature(name.value)}"
-    elif inspect.isclass(type(name.value)) and type(name.value).__module__ == "builtins":
-        yield f"{name.name}: {type(name.value).__name__}"
+    elif name.is_alias:
+        yield f"type {name.name} = {name.definition[0]}"
     else:
-        yield f"{name.name} = {name.definition[0]}"
+        yield f"{name.name}: {type(name.value).__name__}"
 
 
 def _class_lines(name: Name) -> Iterator[str]:

@@ -25,6 +25,7 @@ _CHUNK = 0xFFF8
 
 _header = struct.Struct(FCGI_Header)
 unpack_header = _header.unpack_from
+"""Returns version, type, request id, content length and padding length of a record."""
 
 
 def record(kind: int, request_id: int, content: bytes) -> bytes:

@@ -1,9 +1,11 @@
 """Conformance tests for encoders: subclass `EncoderTests` and set its class attributes.
 
-class TestPpmEncoder(EncoderTests):
-    encoder_class = PpmEncoder
-    signature = b"P6"
-    tolerance = 0
+For example::
+
+    class TestPpmEncoder(EncoderTests):
+        encoder_class = PpmEncoder
+        signature = b"P6"
+        tolerance = 0
 """
 
 from __future__ import annotations

@@ -1,11 +1,13 @@
 """Conformance tests for services: subclass `ServiceTests` and set its class attributes.
 
-class TestXyzService(ServiceTests):
-    service_class = XyzService
-    paths = ("", "/RGB_PNG/3/4/2")
-    invalid_paths = ("/RGB_PNG/3/x/2",)
-    error_types = ("text/plain",)
-    layer = "RGB_PNG"
+For example::
+
+    class TestXyzService(ServiceTests):
+        service_class = XyzService
+        paths = ("", "/RGB_PNG/3/4/2")
+        invalid_paths = ("/RGB_PNG/3/x/2",)
+        error_types = ("text/plain",)
+        layer = "RGB_PNG"
 """
 
 from __future__ import annotations

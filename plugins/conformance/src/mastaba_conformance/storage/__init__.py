@@ -1,5 +1,7 @@
 """Conformance tests for storage drivers: subclass `StorageTests` and override its fixtures.
 
+For example::
+
     class TestMyStorage(StorageTests):
         @pytest.fixture
         def storage(self, server):
