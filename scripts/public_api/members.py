@@ -10,7 +10,7 @@ import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final
+from typing import Any, Final, ForwardRef
 
 ATTRIBUTE: Final = "attribute"
 PROPERTY: Final = "property"
@@ -58,6 +58,13 @@ def own_bases(cls: type) -> list[type]:
     return [base for base in cls.__mro__ if base.__module__.split(".")[0].startswith("mastaba")]
 
 
+def source_of(annotation: Any) -> str:
+    """Return the source of a type in an annotation."""
+    if isinstance(annotation, ForwardRef):  # in named tuples
+        return annotation.__forward_arg__
+    return annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
+
+
 def described(cls: type) -> set[str]:
     """Return the attributes and arguments that docstrings of a class and its bases describe."""
     found: set[str] = set()
@@ -76,7 +83,7 @@ def _attributes(owner: type) -> Iterator[Member]:
         yield from (Member(name, ATTRIBUTE, owner) for name in owner.__members__)
         return
     for name, annotation in inspect.get_annotations(owner).items():
-        yield Member(name, ATTRIBUTE, owner, annotation=str(annotation))
+        yield Member(name, ATTRIBUTE, owner, annotation=source_of(annotation))
     own = vars(owner).get("__init__")
     # Those of dataclasses and protocols have no source.
     if inspect.isfunction(own) and own.__module__ == owner.__module__:

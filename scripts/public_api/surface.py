@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from scripts.public_api.members import ATTRIBUTE, METHOD, Member, members_of, own_bases
+from scripts.public_api.members import ATTRIBUTE, METHOD, Member, members_of, own_bases, source_of
 from scripts.public_api.names import Name, names_of
 
 _ADDRESS = re.compile(r"<function (\w+) at 0x[0-9a-f]+>")
@@ -75,8 +75,9 @@ def _signature(value: Any) -> str:
 
 
 def _annotation(annotation: Any) -> Any:
-    # A signature would put the text in quotes.
-    return _Shown(annotation) if isinstance(annotation, str) else annotation
+    # A signature would put texts in quotes.
+    absent = annotation is inspect.Signature.empty
+    return annotation if absent else _Shown(source_of(annotation))
 
 
 def _default(value: Any) -> Any:
