@@ -8,6 +8,13 @@ from mastaba.environment import Environment
 from mastaba.storage.base import Storage
 from mastaba_conformance.object_server import ObjectServer
 from mastaba_conformance.storage import ObjectWriter, StorageTests
+from mastaba_conformance.storage.faults import FaultTests
+from mastaba_conformance.storage.kit import StorageKit
+from mastaba_conformance.storage.ranges import RangeTests
+from mastaba_conformance.storage.reads import ReadTests
+from mastaba_conformance.storage.sequences import SequenceTests
+from mastaba_conformance.storage.threads import ThreadTests
+from mastaba_conformance.storage.versions import VersionTests
 from mastaba_storage_s3.storage import S3Storage
 
 
@@ -29,10 +36,21 @@ def open_bucket(url: str, **variables: str) -> S3Storage:
     )
 
 
-class TestS3Storage(StorageTests):
+class Fixtures(StorageKit):
+    """Buckets of one server: each new server would need another client of boto3."""
+
     forks_while_reading = True
     # The buckets of a cluster share a client of boto3.
     shares_connections = True
+    # The live tests try 60 sequences with each real server.
+    examples = 15
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def server(cls) -> Iterator[ObjectServer]:
+        with ObjectServer() as server:
+            server.make_container("maps")
+            yield server
 
     @pytest.fixture
     def storage(self, server: ObjectServer) -> Storage:
@@ -65,13 +83,25 @@ class TestS3Storage(StorageTests):
             yield lambda: open_bucket(url, NETWORK_TIMEOUT="1")
 
 
-class TestSignatureVersion2(TestS3Storage):
+class TestS3Storage(Fixtures, StorageTests):
+    pass
+
+
+class TestSignatureVersion2(Fixtures, ReadTests, RangeTests, FaultTests):
+    """Levels whose requests differ in what is signed."""
+
+    level = "reads"
+
     @pytest.fixture
     def storage(self, server: ObjectServer) -> Storage:
         return open_bucket(server.url, S3_SIGNATURE_VERSION="2")
 
 
-class TestServerThatIgnoresConditions(TestS3Storage):
+class TestServerThatIgnoresConditions(Fixtures, VersionTests, ThreadTests, SequenceTests):
+    """Levels in which objects change while they are read."""
+
+    level = "versions"
+
     @pytest.fixture
     def storage(self, server: ObjectServer) -> Storage:
         server.ignores_conditions = True

@@ -24,6 +24,8 @@ class TestSwiftStorage(StorageTests):
     # The connection to the authentication server belongs to all containers of an account.
     shares_connections = True
     forks_while_reading = True
+    # The live tests try 60 sequences with each real server.
+    examples = 15
 
     @pytest.fixture
     def storage(self, open_container: Callable[..., Storage]) -> Storage:
