@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mastaba.model.tile_matrix_set import TileLimits
+from mastaba.api.catalogue import TileLimits
 from mastaba_build.decimation import halved
 from mastaba_build.groups import Group
 from mastaba_build.pixels import Raster, paste
