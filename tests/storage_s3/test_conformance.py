@@ -1,6 +1,7 @@
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
+from functools import cache
 
 import pytest
 
@@ -29,11 +30,15 @@ class Bucket:
         self._server.delete("maps", key)
 
 
+@cache
+def environment(variables: tuple[tuple[str, str], ...]) -> Environment:
+    """Return the same environment for equal variables: each has a boto3 client of its own."""
+    return Environment({f"MASTABA_{name}": value for name, value in variables})
+
+
 def open_bucket(url: str, **variables: str) -> S3Storage:
-    environment = {"S3_URL": url, "S3_KEY": "key", "S3_SECRETKEY": "secret", **variables}
-    return S3Storage.open(
-        "maps", Environment({f"MASTABA_{name}": value for name, value in environment.items()})
-    )
+    given = {"S3_URL": url, "S3_KEY": "key", "S3_SECRETKEY": "secret", **variables}
+    return S3Storage.open("maps", environment(tuple(given.items())))
 
 
 class Fixtures(StorageKit):
