@@ -47,8 +47,9 @@ class Fixtures(StorageKit):
     forks_while_reading = True
     # The buckets of a cluster share a client of boto3.
     shares_connections = True
-    # The live tests try 60 sequences with each real server.
+    # The live tests try 60 sequences and 25 repetitions with each real server.
     examples = 15
+    repeats = 8
 
     @pytest.fixture(scope="class")
     @classmethod
