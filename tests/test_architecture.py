@@ -62,7 +62,11 @@ LIBRARIES = {
     "pyproj": {"mastaba.model.crs", "mastaba.render.encoding.geotiff"},
     "werkzeug": {"mastaba.web"},
     "urllib3": {"mastaba.storage.http_client", "mastaba.services.featureinfo.fetch"},
-    "ctypes": {"mastaba.render.native", "mastaba.server.allocator"},
+    "ctypes": {
+        "mastaba.render.native",
+        "mastaba.server.allocator",
+        "mastaba.services.scoreboard",
+    },
     "lxml": {"mastaba.web.xml"},
     "orjson": {"mastaba.render.encoding.asc"},
     "simplejpeg": {"mastaba.render.encoding.jpeg", "mastaba.slab.codecs"},
