@@ -34,7 +34,7 @@ def test_every_schema_has_a_page(pages: dict[str, str]) -> None:
 def test_keys_are_described_with_type_default_and_meaning(pages: dict[str, str]) -> None:
     server = pages["configuration/server.md"]
     (row,) = re.findall(r"^\| `threads` .*$", server, re.M)
-    assert "whole number" in row
+    assert "integer" in row
     assert "`1`" in row
     assert "At least 1" in row
     assert "## `configurations`" in server

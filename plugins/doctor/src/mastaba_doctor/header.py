@@ -1,4 +1,4 @@
-"""The header of a slab, for tools that open a slab without its descriptor (slab.md section 2).
+"""The header of a slab, read without its descriptor (slab.md section 2).
 
 The server does not use the header, because the descriptor contains the same information.
 """
@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from mastaba.api.slabs import HEADER_SIZE
 from mastaba.errors import SlabFormatError
-from mastaba.slab.index import HEADER_SIZE
 
 _WIDTH: Final = 256
 _HEIGHT: Final = 257
