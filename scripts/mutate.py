@@ -27,7 +27,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from itertools import islice, zip_longest
 from pathlib import Path
 
@@ -269,14 +269,13 @@ def main() -> int:
         with _borrowed(copies) as copy:
             return copy.fails(part.tests)
 
-    def try_it(mutation: Mutation) -> bool | None:
+    def try_it(mutation: Mutation, *, wider: bool) -> bool | None:
         if time.monotonic() > end:
             return None
         with _borrowed(copies) as copy:
-            noticed = copy.is_noticed(mutation, wider=False)
-            if not noticed and mutation.part.wider:
-                noticed = copy.is_noticed(mutation, wider=True)
-        print("detected" if noticed else "SURVIVED", mutation, flush=True)
+            noticed = copy.is_noticed(mutation, wider=wider)
+        last = wider or not mutation.part.wider
+        print("detected" if noticed else "SURVIVED" if last else "left", mutation, flush=True)
         return noticed
 
     with ThreadPoolExecutor(arguments.jobs) as threads:
@@ -287,7 +286,16 @@ def main() -> int:
             print(f"Tests fail without any change: {names}", file=sys.stderr)
             return 1
         end = time.monotonic() + arguments.minutes * 60
-        results = list(threads.map(try_it, tried))
+        results = list(threads.map(partial(try_it, wider=False), tried))
+        left = [
+            number
+            for number, noticed in enumerate(results)
+            if noticed is False and tried[number].part.wider
+        ]
+        print(f"{len(left)} changes are left to the tests of other parts", flush=True)
+        again = threads.map(partial(try_it, wider=True), [tried[number] for number in left])
+        for number, noticed in zip(left, again, strict=True):
+            results[number] = noticed
     noticed, survived = results.count(True), results.count(False)
     print(
         f"{noticed} of {noticed + survived} changes were detected"
