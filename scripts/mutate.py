@@ -39,7 +39,7 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 COPIES = REPOSITORY / "build" / "mutate"
 EQUIVALENT = REPOSITORY / "scripts" / "mutate-equivalent.toml"
 CORE = "core/src/mastaba"
-WIDER = ("tests/core", "tests/wmts", "tests/wms", "tests/tms")
+WIDER = ("tests/core", "tests/wmts", "tests/wms", "tests/tms", "tests/doctor")
 SECONDS = 600
 """Time limit for one run of pytest; a change that takes longer counts as detected."""
 
