@@ -21,6 +21,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import tomllib
 from collections.abc import Iterable, Iterator, Sequence
@@ -30,6 +31,7 @@ from dataclasses import dataclass
 from functools import cache, partial
 from itertools import islice, zip_longest
 from pathlib import Path
+from typing import IO
 
 from cosmic_ray.ast import ast_nodes, get_ast
 from cosmic_ray.mutating import mutate_code
@@ -40,7 +42,7 @@ COPIES = REPOSITORY / "build" / "mutate"
 EQUIVALENT = REPOSITORY / "scripts" / "mutate-equivalent.toml"
 CORE = "core/src/mastaba"
 WIDER = ("tests/core", "tests/wmts", "tests/wms", "tests/tms", "tests/doctor")
-SECONDS = 600
+SECONDS = 1800
 """Time limit for one run of pytest; a change that takes longer counts as detected."""
 
 
@@ -190,8 +192,8 @@ class Copy:
             shutil.copytree(source, target)
             self._paths.append(str(target))
 
-    def is_noticed(self, mutation: Mutation, *, wider: bool) -> bool:
-        """Return whether a test fails with a change."""
+    def failure(self, mutation: Mutation, *, wider: bool) -> str:
+        """Return the first test that fails with a change; empty if there is none."""
         path = self._folder / mutation.file
         code, facts = path.read_bytes(), path.stat()
         path.write_text(mutation.code, "utf-8")
@@ -202,35 +204,42 @@ class Copy:
             path.write_bytes(code)
             os.utime(path, ns=(facts.st_atime_ns, facts.st_mtime_ns))
 
-    def fails(
+    def first_failure(
         self, tests: Sequence[str], changed: str = "", *, without: Sequence[str] = ()
-    ) -> bool:
-        """Run tests up to the first failure; start with those that name the changed module."""
+    ) -> str:
+        """Return the first test that fails; start with those that name the changed module."""
         found = [set(_test_files(folder)) for folder in (tests, without)]
         files = sorted(found[0] - found[1], key=lambda path: (*_distance(path, changed), path))
         arguments = ["-m", "not live and not shared_data", "-x", "-q", "-p", "no:cacheprovider"]
         arguments += ["-p", "no:xdist", "-p", "no:schemathesis"]
+        with tempfile.TemporaryFile("w+") as output:
+            status = self._run([*arguments, *map(str, files)], output)
+            output.seek(0)
+            found = re.search(r"^(?:FAILED|ERROR) (\S+)", output.read(), re.MULTILINE)
+        if status in (4, 5):
+            raise RuntimeError(f"pytest ended with status {status}: {files}")
+        return "" if status == 0 else found[1] if found else f"pytest, with status {status}"
+
+    def _run(self, arguments: Sequence[str], output: IO[str]) -> int | None:
+        """Run pytest; return its status, or None after the time limit."""
         process = subprocess.Popen(
-            [sys.executable, "-m", "pytest", *arguments, *map(str, files)],
+            [sys.executable, "-m", "pytest", *arguments],
             cwd=REPOSITORY,
             env={**os.environ, "PYTHONPATH": os.pathsep.join(self._paths)},
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
+            stdout=output,
             stderr=subprocess.DEVNULL,
             start_new_session=True,
         )
         try:
-            status = process.wait(SECONDS)
+            return process.wait(SECONDS)
         except subprocess.TimeoutExpired:
-            status = 1
+            return None
         finally:
             # Also kills processes that the tests have started.
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
-        if status in (4, 5):
-            raise RuntimeError(f"pytest ended with status {status}: {files}")
-        return status != 0
 
 
 @contextmanager
@@ -265,25 +274,25 @@ def main() -> int:
     for number in range(arguments.jobs):
         copies.put(Copy(COPIES / str(number)))
 
-    def fails(part: Part) -> bool:
+    def fails(part: Part) -> str:
         with _borrowed(copies) as copy:
-            return copy.fails(part.tests)
+            return copy.first_failure(part.tests)
 
     def try_it(mutation: Mutation, *, wider: bool) -> bool | None:
         if time.monotonic() > end:
             return None
         with _borrowed(copies) as copy:
-            noticed = copy.is_noticed(mutation, wider=wider)
+            test = copy.failure(mutation, wider=wider)
         last = wider or not mutation.part.wider
-        print("detected" if noticed else "SURVIVED" if last else "left", mutation, flush=True)
-        return noticed
+        result = f"detected by {test}:" if test else "SURVIVED" if last else "left"
+        print(result, mutation, flush=True)
+        return bool(test)
 
     with ThreadPoolExecutor(arguments.jobs) as threads:
         parts = sorted({mutation.part for mutation in tried}, key=lambda part: part.sources)
-        broken = [part for part, bad in zip(parts, threads.map(fails, parts), strict=True) if bad]
+        broken = [test for test in threads.map(fails, parts) if test]
         if broken:
-            names = ", ".join(part.sources for part in broken)
-            print(f"Tests fail without any change: {names}", file=sys.stderr)
+            print("These tests fail without any change:", *broken, file=sys.stderr)
             return 1
         end = time.monotonic() + arguments.minutes * 60
         results = list(threads.map(partial(try_it, wider=False), tried))
