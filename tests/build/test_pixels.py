@@ -11,8 +11,7 @@ import pytest
 from tests.build.conftest import Build
 from tests.build.ground import Tile, grid, noise, read_tiles, write_raster
 
-from mastaba_build.decimation import halved
-from mastaba_build.pixels import Raster
+from mastaba.render.native import decimate
 
 HALF = math.pi * 6378137
 
@@ -125,26 +124,26 @@ def test_a_constant_image_stays_constant_on_all_levels(
 def test_halving_keeps_the_mean() -> None:
     generator = np.random.default_rng(5)
     samples = generator.integers(0, 256, (1024, 1024, 3)).astype(np.uint8)
-    raster = Raster(samples, np.ones((1024, 1024), bool))
+    valid = np.ones((1024, 1024), bool)
     mean = samples.mean()
     for level in range(1, 6):
-        raster = halved(raster, has_alpha=False)
-        assert abs(raster.samples.mean() - mean) < 0.02 * level
+        samples, valid = decimate(samples, valid, 2)
+        assert abs(samples.mean() - mean) < 0.02 * level
 
 
 def test_halving_rounds_half_to_even_and_counts_valid_pixels_only() -> None:
     quads = np.array([[0, 0, 1, 2], [1, 1, 2, 1], [9, 0, 200, 0], [0, 0, 0, 0]], np.uint8)
     valid = np.array([[1, 1, 1, 1], [1, 1, 1, 1], [1, 0, 0, 0], [0, 0, 0, 0]], bool)
     quads[~valid] = 0
-    result = halved(Raster(quads[:, :, np.newaxis], valid), has_alpha=False)
-    assert result.samples[:, :, 0].tolist() == [[0, 2], [9, 0]]
-    assert result.valid.tolist() == [[True, True], [True, False]]
+    pixels, found = decimate(quads[:, :, np.newaxis], valid, 2)
+    assert pixels[:, :, 0].tolist() == [[0, 2], [9, 0]]
+    assert found.tolist() == [[True, True], [True, False]]
 
 
 def test_halving_weighs_colours_by_alpha() -> None:
     samples = np.array([[[200, 255], [0, 0]], [[100, 255], [0, 0]]], np.uint8)
-    result = halved(Raster(samples, np.ones((2, 2), bool)), has_alpha=True)
-    assert result.samples.tolist() == [[[150, 128]]]
+    pixels, _ = decimate(samples, np.ones((2, 2), bool), 2, has_alpha=True)
+    assert pixels.tolist() == [[[150, 128]]]
 
 
 def test_nodata_never_mixes_with_data(tmp_path: Path, build_of: Build) -> None:

@@ -58,6 +58,7 @@ class Configuration:
     bottom: str = AUTO
     top: str = AUTO
     interpolation: str = "bicubic"
+    decimation: str = "average"
     masks: bool = False
     encoder: str = AUTO
     title: str | None = None

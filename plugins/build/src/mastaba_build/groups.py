@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import pyproj
@@ -27,7 +28,7 @@ class Member:
     row: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Group:
     """Consecutive sources with equal CRS, pixel size and phase (within 1/1000 pixel).
 
@@ -96,6 +97,7 @@ def _group(run: list[Source]) -> Group:
     )
 
 
+@lru_cache(maxsize=64)
 def transformer(source: str | pyproj.CRS, target: str | pyproj.CRS) -> pyproj.Transformer:
     """Return the transformation of PROJ between two CRSs, x before y on both sides."""
     return pyproj.Transformer.from_crs(source, target, always_xy=True)
@@ -108,7 +110,12 @@ def proj_crs(crs: CRS) -> pyproj.CRS:
 
 def is_same_crs(group: Group, crs: CRS) -> bool:
     """Return whether no transformation is needed."""
-    own = pyproj.CRS.from_wkt(group.crs)
+    return _is_same(group.crs, crs)
+
+
+@lru_cache(maxsize=256)
+def _is_same(wkt: str, crs: CRS) -> bool:
+    own = pyproj.CRS.from_wkt(wkt)
     other = proj_crs(crs)
     return bool(own.equals(other, ignore_axis_order=True)) or (
         own.to_epsg(min_confidence=90) is not None

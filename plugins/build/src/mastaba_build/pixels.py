@@ -92,6 +92,23 @@ def paste(lower: Raster, upper: Raster, top: int, left: int, *, has_alpha: bool)
     valid |= upper.valid
 
 
+def fill(upper: Raster, lower: Raster, top: int, left: int) -> None:
+    """Put a raster under part of another one, in place: only pixels that are not valid change.
+
+    The result is that of `paste` in the other order, without alpha.
+    """
+    rows, columns = lower.valid.shape
+    part = np.s_[top : top + rows, left : left + columns]
+    above, valid = upper.samples[part], upper.valid[part]
+    if not valid.any() and lower.valid.all():
+        above[...] = lower.samples
+        valid[...] = True
+        return
+    missing = lower.valid & ~valid
+    above[missing] = lower.samples[missing]
+    valid |= missing
+
+
 def _over(upper: Samples, lower: Samples) -> Samples:
     """Blend pixels with alpha, shape (n, channels)."""
     above, below = upper[:, -1:] / 255.0, lower[:, -1:] / 255.0

@@ -6,7 +6,7 @@ the slab or the worker. So a pixel has one value in every layout of slabs.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import ceil, floor
@@ -49,18 +49,27 @@ class Placement:
 
     part: Rectangle
     positions: Positions
+    kernel: str
     factor: int
     window: Rectangle
 
 
 class Placer:
-    """Places tiles of one matrix in the pixels of one group."""
+    """Places tiles of one matrix in the pixels of one group.
 
-    def __init__(self, group: Group, matrix: TileMatrix, crs: CRS, kernel: str) -> None:
+    Args:
+        kernel: for pixels less than two source pixels wide, and for the means of wider ones.
+        decimation: how the source pixels of wider ones become one; see `decimate`.
+    """
+
+    def __init__(
+        self, group: Group, matrix: TileMatrix, crs: CRS, kernel: str, decimation: str
+    ) -> None:
         self._group = group
         self._matrix = matrix
         self._crs = crs
         self._kernel = kernel
+        self._is_mean = decimation == "average"
         a, b, c, d, e, f = group.transform
         self._same = is_same_crs(group, crs)
         self._straight = self._same and b == d == 0
@@ -90,18 +99,52 @@ class Placer:
         phases = (c - self._matrix.origin_x) / cell, (self._matrix.origin_y - f) / cell
         return drift < _ALIGNED and all(abs(p - round(p)) < _ALIGNED for p in phases)
 
-    def place(self, tile_row: int, tile_col: int) -> Iterator[Placement]:
-        """Yield the parts of a tile that the group covers.
+    def place(self, tile_row: int, columns: Sequence[int]) -> Iterator[tuple[int, Placement]]:
+        """Yield the parts of tiles of a row that the group covers, with their column.
+
+        Args:
+            columns: ascending.
 
         Raises:
             SourceError: the transformation is too irregular here.
         """
         width, height = self._matrix.tile_width, self._matrix.tile_height
-        yield from self._block(tile_row * height, tile_col * width, (0, height, 0, width))
+        top = tile_row * height
+        whole = 0, height, 0, width
+        if self._straight or width % _STEP or height % _STEP:
+            for column in columns:
+                for placement in self._block(top, column * width, whole, None):
+                    yield column, placement
+            return
+        # One transformation for all tiles: a call of PROJ costs more than a few hundred points.
+        left, right = columns[0] * width, (columns[-1] + 1) * width
+        rows = np.arange(top, top + height + 1, _STEP, dtype=np.float64)
+        across = np.arange(left, right + 1, _STEP, dtype=np.float64)
+        nodes = self._located(rows, across)
+        centres = self._located(rows[:-1] + _STEP // 2, across[:-1] + _STEP // 2)
+        cells = width // _STEP
+        for column in columns:
+            start = (column - columns[0]) * cells
+            known = (
+                self._in_one_turn(nodes[:, :, start : start + cells + 1]),
+                self._in_one_turn(centres[:, :, start : start + cells]),
+            )
+            for placement in self._block(top, column * width, whole, known):
+                yield column, placement
 
-    def _block(self, top: int, left: int, block: Rectangle) -> Iterator[Placement]:
-        locate = self._straightly if self._straight else self._by_grid
-        found: Placement | bool | None = locate(top, left, block)
+    def _block(
+        self, top: int, left: int, block: Rectangle, known: tuple[Floats, Floats] | None
+    ) -> Iterator[Placement]:
+        """Yield the placements of a block.
+
+        Args:
+            known: fields at the points of the coarsest grid, and at the centres of its cells.
+        """
+        found: Placement | bool | None = (
+            self._straightly(top, left, block)
+            if self._straight
+            else self._by_grid(top, left, block, known)
+        )
         if isinstance(found, Placement):
             rows, columns = found.window[1] - found.window[0], found.window[3] - found.window[2]
             if rows * columns <= _LARGEST_WINDOW:
@@ -120,7 +163,7 @@ class Placer:
         for rows_of in ((low, middle), (middle, high)):
             for columns_of in ((first, centre), (centre, last)):
                 if rows_of[1] > rows_of[0] and columns_of[1] > columns_of[0]:
-                    yield from self._block(top, left, (*rows_of, *columns_of))
+                    yield from self._block(top, left, (*rows_of, *columns_of), None)
 
     def _straightly(self, top: int, left: int, block: Rectangle) -> Placement | None:
         a, _, c, _, e, f = self._group.transform
@@ -130,37 +173,47 @@ class Placer:
         x = self._matrix.origin_x + (left + np.arange(block[2], block[3]) + 0.5) * cell
         y = self._matrix.origin_y - (top + np.arange(block[0], block[1]) + 0.5) * cell
         aligned = self._is_aligned
-        across = self._axis((x - c) / a, ratios[0], factor, self._group.width)
-        down = self._axis((y - f) / e, ratios[1], factor, self._group.height)
+        kernel = self._kernel_for(factor)
+        across = self._axis((x - c) / a, ratios[0], factor, self._group.width, kernel)
+        down = self._axis((y - f) / e, ratios[1], factor, self._group.height, kernel)
         if across is None or down is None:
             return None
         positions = StraightPositions(across[0], down[0], aligned)
         rows = len(down[0].positions)
-        window = positions.window(self._kernel, slice(0, rows))
+        window = positions.window(kernel, slice(0, rows))
         assert window is not None
         part = (
             *(block[0] + down[1], block[0] + down[1] + rows),
             *(block[2] + across[1], block[2] + across[1] + len(across[0].positions)),
         )
-        return Placement(part, positions, factor, window)
+        return Placement(part, positions, kernel, factor, window)
 
+    @staticmethod
     def _axis(
-        self, places: npt.NDArray[np.floating[Any]], ratio: float, factor: int, size: int
+        places: npt.NDArray[np.floating[Any]], ratio: float, factor: int, size: int, kernel: str
     ) -> tuple[Axis, int] | None:
         """Return the positions within reach of the group, and the index of the first one."""
         positions, ratio = places / factor - 0.5, ratio / factor
-        reach = radius_of(self._kernel, ratio) + 1
+        reach = radius_of(kernel, ratio) + 1
         near = np.flatnonzero((positions > -reach) & (positions < size / factor + reach))
         if not len(near):
             return None
         return Axis(positions[near[0] : near[-1] + 1], ratio), int(near[0])
 
-    def _by_grid(self, top: int, left: int, block: Rectangle) -> Placement | bool:
+    def _by_grid(
+        self, top: int, left: int, block: Rectangle, known: tuple[Floats, Floats] | None
+    ) -> Placement | bool:
         """Return a placement, False if the group is elsewhere, or True to split the block."""
         step = _STEP
         while True:
-            down, across, fields = self._nodes(top, left, block, step)
-            if step == 1 or self._is_linear(top, left, down, across, fields):
+            down = np.arange(block[0], block[1] + step, step).astype(np.float64)
+            across = np.arange(block[2], block[3] + step, step).astype(np.float64)
+            if known is not None:
+                (fields, exact), known = known, None
+            else:
+                fields = self._fields(top + down, left + across)
+                exact = self._fields(top + down[:-1] + step / 2, left + across[:-1] + step / 2)
+            if step == 1 or self._is_linear(fields, exact):
                 break
             step //= 2
         ratios = _ratios(fields, step)
@@ -194,21 +247,25 @@ class Placer:
             wrap=self._wrap / factor,
             centre=(self._group.width / factor - 1) / 2 if self._wrap else 0.0,
         )
-        window = positions.window(self._kernel, slice(0, part[1] - part[0]))
-        return Placement(part, positions, factor, window) if window else False
+        kernel = self._kernel_for(factor)
+        window = positions.window(kernel, slice(0, part[1] - part[0]))
+        return Placement(part, positions, kernel, factor, window) if window else False
 
     def _factor(self, ratio_x: float, ratio_y: float) -> int:
-        return 1 if self._kernel == NEAREST else max(1, floor(min(ratio_x, ratio_y) + 1e-9))
+        if self._kernel == NEAREST and self._is_mean:
+            return 1
+        return max(1, floor(min(ratio_x, ratio_y) + 1e-9))
 
-    def _nodes(
-        self, top: int, left: int, block: Rectangle, step: int
-    ) -> tuple[Floats, Floats, Floats]:
-        down = np.arange(block[0], block[1] + step, step).astype(np.float64)
-        across = np.arange(block[2], block[3] + step, step).astype(np.float64)
-        return down, across, self._fields(top + down, left + across)
+    def _kernel_for(self, factor: int) -> str:
+        """Return the kernel for cells: only means of pixels may be mixed with each other."""
+        return self._kernel if factor == 1 or self._is_mean else NEAREST
 
     def _fields(self, rows: Floats, columns: Floats) -> Floats:
         """Return source columns and rows of output pixels, shape (2, rows, columns)."""
+        return self._in_one_turn(self._located(rows, columns))
+
+    def _located(self, rows: Floats, columns: Floats) -> Floats:
+        """Return source columns and rows of output pixels, each column in any turn."""
         cell = self._matrix.cell_size
         x = np.broadcast_to(
             self._matrix.origin_x + (columns + 0.5) * cell, (len(rows), len(columns))
@@ -223,17 +280,21 @@ class Placer:
         with np.errstate(invalid="ignore"):
             fields = np.stack([ix * x + jx * y - 0.5, iy * x + jy * y - 0.5])
         fields[:, ~np.isfinite(fields).all(axis=0)] = np.nan
-        if self._wrap:
-            centre = (self._group.width - 1) / 2
-            fields[0] -= self._wrap * np.round((fields[0] - centre) / self._wrap)
-            if np.isfinite(fields).all() and np.ptp(fields[0]) > self._wrap / 2:
-                fields[0] = _unwrapped(fields[0], self._wrap)
         return fields
 
-    def _is_linear(self, top: int, left: int, down: Floats, across: Floats, fields: Floats) -> bool:
-        """Return whether positions are linear between the nodes, at the centres of the cells."""
-        half = (down[1] - down[0]) / 2
-        exact = self._fields(top + down[:-1] + half, left + across[:-1] + half)
+    def _in_one_turn(self, fields: Floats) -> Floats:
+        """Return fields of a block whose columns do not jump where they begin to repeat."""
+        if not self._wrap:
+            return fields
+        fields = fields.copy()
+        centre = (self._group.width - 1) / 2
+        fields[0] -= self._wrap * np.round((fields[0] - centre) / self._wrap)
+        if np.isfinite(fields).all() and np.ptp(fields[0]) > self._wrap / 2:
+            fields[0] = _unwrapped(fields[0], self._wrap)
+        return fields
+
+    def _is_linear(self, fields: Floats, exact: Floats) -> bool:
+        """Return whether positions are linear between nodes, given those at the cell centres."""
         corners = (
             fields[:, :-1, :-1] + fields[:, 1:, :-1] + fields[:, :-1, 1:] + fields[:, 1:, 1:]
         ) / 4

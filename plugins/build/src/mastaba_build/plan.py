@@ -25,7 +25,7 @@ from mastaba_build.configuration import AUTO, Configuration
 from mastaba_build.errors import PlanError
 from mastaba_build.groups import Group, footprint, groups_of, proj_crs, transformer
 from mastaba_build.pixels import PixelType
-from mastaba_build.sets import is_halved, load_set
+from mastaba_build.sets import box_factor, load_set
 from mastaba_build.sources import Source, inventory
 from mastaba_writer.deflate import default_encoder, deflater, encoder_version
 from mastaba_writer.descriptor import nodata_values
@@ -52,12 +52,18 @@ class Level:
     Attributes:
         matrix: of the tile matrix set.
         limits: tiles that sources may touch.
-        from_sources: whether its pixels come from the sources, and not from the next finer level.
+        factor: pixels of the next finer level on a side of a pixel; 0 if the pixels come from the
+            sources.
     """
 
     matrix: TileMatrix
     limits: TileLimits
-    from_sources: bool
+    factor: int
+
+    @property
+    def from_sources(self) -> bool:
+        """Whether the pixels come from the sources, and not from the next finer level."""
+        return self.factor == 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -87,9 +93,12 @@ class Plan:
 
     def slabs(self, level: int) -> Iterator[SlabKey]:
         """Yield the slabs of a level that may contain data."""
-        if not self.levels[level].from_sources:
+        factor = self.levels[level].factor
+        if factor:
             below = self.slabs(level - 1)
-            yield from sorted({SlabKey(level, key.column // 2, key.row // 2) for key in below})
+            yield from sorted(
+                {SlabKey(level, key.column // factor, key.row // factor) for key in below}
+            )
             return
         found: set[SlabKey] = set()
         matrix = self.levels[level].matrix
@@ -114,16 +123,16 @@ class Plan:
         above = key.level + 1
         if above == len(self.levels) or self.levels[above].from_sources:
             return None
-        return SlabKey(above, key.column // 2, key.row // 2)
+        factor = self.levels[above].factor
+        return SlabKey(above, key.column // factor, key.row // factor)
 
     def children(self, key: SlabKey) -> list[SlabKey]:
         """Return the slabs whose quarter images make this one; none for a bottom slab."""
-        if self.levels[key.level].from_sources:
-            return []
+        factor = self.levels[key.level].factor
         return [
-            SlabKey(key.level - 1, 2 * key.column + right, 2 * key.row + down)
-            for down in (0, 1)
-            for right in (0, 1)
+            SlabKey(key.level - 1, factor * key.column + right, factor * key.row + down)
+            for down in range(factor)
+            for right in range(factor)
         ]
 
 
@@ -152,7 +161,7 @@ def make_plan(configuration: Configuration) -> Plan:
         "configuration": _pixel_relevant(configuration),
         "tile_matrix_set": document,
         "pixel_type": asdict(pixel_type),
-        "levels": [(level.matrix.id, asdict(level.limits), level.from_sources) for level in levels],
+        "levels": [(level.matrix.id, asdict(level.limits), level.factor) for level in levels],
         "sources": [asdict(source) for source in sources],
         "encoder": (encoder, encoder_version(encoder)),
         "software": {
@@ -250,9 +259,9 @@ def _levels(
     chosen = tile_matrix_set.between(top, bottom)[::-1]
     if not chosen:
         raise PlanError(f"top level {top} is finer than bottom level {bottom}; exchange them")
-    halved = [False, *(is_halved(fine, coarse) for fine, coarse in pairwise(chosen))]
+    factors = [0, *(box_factor(fine, coarse) for fine, coarse in pairwise(chosen))]
     levels = []
-    for matrix, is_half in zip(chosen, halved, strict=True):
+    for matrix, factor in zip(chosen, factors, strict=True):
         touched = [limits for box in boxes if (limits := matrix.limits_of(box))]
         if not touched:
             raise PlanError(f"no source is inside level {matrix.id} of {tile_matrix_set.id}")
@@ -262,7 +271,7 @@ def _levels(
             min(one.min_col for one in touched),
             max(one.max_col for one in touched),
         )
-        levels.append(Level(matrix, limits, from_sources=not is_half))
+        levels.append(Level(matrix, limits, factor))
     return levels
 
 

@@ -53,11 +53,18 @@ def _document(name: str, directory: Path | None) -> Any:
     return PUBLISHED[name]()
 
 
-def is_halved(fine: TileMatrix, coarse: TileMatrix) -> bool:
-    """Return whether a pixel of the coarse matrix covers exactly 2 x 2 of the fine one."""
-    return (
-        abs(coarse.cell_size - 2 * fine.cell_size) < 0.0001 * fine.cell_size
+def box_factor(fine: TileMatrix, coarse: TileMatrix) -> int:
+    """Return how many pixels of a matrix are on a side of a pixel of a coarser one.
+
+    Returns:
+        0 if a tile of the fine matrix is not a whole number of pixels of the coarse one.
+    """
+    factor = round(coarse.cell_size / fine.cell_size)
+    fits = (
+        factor >= 2
+        and abs(coarse.cell_size - factor * fine.cell_size) < 0.0001 * fine.cell_size
         and (coarse.origin_x, coarse.origin_y) == (fine.origin_x, fine.origin_y)
         and (coarse.tile_width, coarse.tile_height) == (fine.tile_width, fine.tile_height)
-        and fine.tile_width % 2 == fine.tile_height % 2 == 0
+        and fine.tile_width % factor == fine.tile_height % factor == 0
     )
+    return factor if fits else 0

@@ -13,8 +13,12 @@ from typing import Protocol
 class WritableStorage(Protocol):
     """Where a pyramid is written. A serving process has no such object."""
 
-    def write(self, key: str, data: bytes) -> str:
+    def write(self, key: str, data: bytes | bytearray, *, is_final: bool = True) -> str:
         """Write a whole object and return its MD5; readers see the old or the new one.
+
+        Args:
+            is_final: False for intermediate data, which may be lost when the machine fails and
+                needs no MD5.
 
         Raises:
             OSError: it cannot be written.
@@ -43,7 +47,7 @@ class FileWriter:
     def __init__(self, root: Path) -> None:
         self._root = root
 
-    def write(self, key: str, data: bytes) -> str:
+    def write(self, key: str, data: bytes | bytearray, *, is_final: bool = True) -> str:
         path = self._root / key
         temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
         try:
@@ -51,12 +55,13 @@ class FileWriter:
             with open(temporary, "xb") as stream:
                 stream.write(data)
                 stream.flush()
-                os.fsync(stream.fileno())
+                if is_final:
+                    os.fsync(stream.fileno())
             temporary.replace(path)
         except BaseException:
             temporary.unlink(missing_ok=True)
             raise
-        return hashlib.md5(data, usedforsecurity=False).hexdigest()
+        return hashlib.md5(data, usedforsecurity=False).hexdigest() if is_final else ""
 
     def delete(self, key: str) -> None:
         (self._root / key).unlink(missing_ok=True)
