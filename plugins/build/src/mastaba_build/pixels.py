@@ -57,8 +57,9 @@ class PixelType:
         """Return samples as they are stored, with the nodata value where there is no data."""
         if raster.valid.all():
             return raster.samples
-        nodata = np.array(self.nodata, self.dtype)
-        return np.where(raster.valid[:, :, np.newaxis], raster.samples, nodata)
+        samples = raster.samples.copy()
+        samples[~raster.valid] = self.nodata
+        return samples
 
 
 def as_samples(values: npt.NDArray[np.floating[Any]], dtype: np.dtype[Any]) -> Samples:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import ceil, floor
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -52,6 +52,31 @@ class Placement:
     kernel: str
     factor: int
     window: Rectangle
+
+
+class _Cells(NamedTuple):
+    """The cells of a grid of output pixels.
+
+    Attributes:
+        fields: shape (2, rows + 1, columns + 1), source columns and rows at the corners.
+        is_curved: shape (rows, columns), whether positions are not linear in a cell.
+        ratios: size of an output pixel in source columns and rows, each (rows, columns).
+        near: shape (rows, columns), which cells may need pixels of the group.
+    """
+
+    fields: Floats
+    is_curved: npt.NDArray[np.bool_]
+    ratios: tuple[Floats, Floats]
+    near: npt.NDArray[np.bool_]
+
+    def columns(self, part: slice) -> _Cells:
+        """Return some columns of cells."""
+        return _Cells(
+            self.fields[:, :, part.start : part.stop + 1],
+            self.is_curved[:, part],
+            (self.ratios[0][:, part], self.ratios[1][:, part]),
+            self.near[:, part],
+        )
 
 
 class Placer:
@@ -122,23 +147,25 @@ class Placer:
         across = np.arange(left, right + 1, _STEP, dtype=np.float64)
         nodes = self._located(rows, across)
         centres = self._located(rows[:-1] + _STEP // 2, across[:-1] + _STEP // 2)
-        cells = width // _STEP
+        strip = None if self._wrap else self._cells(nodes, centres, _STEP)
+        count = width // _STEP
         for column in columns:
-            start = (column - columns[0]) * cells
-            known = (
-                self._in_one_turn(nodes[:, :, start : start + cells + 1]),
-                self._in_one_turn(centres[:, :, start : start + cells]),
-            )
-            for placement in self._block(top, column * width, whole, known):
+            part = slice((column - columns[0]) * count, (column - columns[0] + 1) * count)
+            if strip is not None:
+                cells = strip.columns(part)
+            else:
+                points = nodes[:, :, part.start : part.stop + 1]
+                cells = self._cells(points, centres[:, :, part], _STEP)
+            for placement in self._block(top, column * width, whole, cells):
                 yield column, placement
 
     def _block(
-        self, top: int, left: int, block: Rectangle, known: tuple[Floats, Floats] | None
+        self, top: int, left: int, block: Rectangle, known: _Cells | None
     ) -> Iterator[Placement]:
         """Yield the placements of a block.
 
         Args:
-            known: fields at the points of the coarsest grid, and at the centres of its cells.
+            known: the cells of the coarsest grid.
         """
         found: Placement | bool | None = (
             self._straightly(top, left, block)
@@ -201,23 +228,23 @@ class Placer:
         return Axis(positions[near[0] : near[-1] + 1], ratio), int(near[0])
 
     def _by_grid(
-        self, top: int, left: int, block: Rectangle, known: tuple[Floats, Floats] | None
+        self, top: int, left: int, block: Rectangle, known: _Cells | None
     ) -> Placement | bool:
         """Return a placement, False if the group is elsewhere, or True to split the block."""
         step = _STEP
         while True:
             down = np.arange(block[0], block[1] + step, step).astype(np.float64)
             across = np.arange(block[2], block[3] + step, step).astype(np.float64)
-            if known is not None:
-                (fields, exact), known = known, None
-            else:
-                fields = self._fields(top + down, left + across)
-                exact = self._fields(top + down[:-1] + step / 2, left + across[:-1] + step / 2)
-            if step == 1 or self._is_linear(fields, exact):
+            if known is None:
+                nodes = self._located(top + down, left + across)
+                half = step / 2
+                centres = self._located(top + down[:-1] + half, left + across[:-1] + half)
+                known = self._cells(nodes, centres, step)
+            fields, is_curved, ratios, near = known
+            if step == 1 or not is_curved.any():
                 break
             step //= 2
-        ratios = _ratios(fields, step)
-        near = self._near(fields, ratios)
+            known = None
         if not near.any():
             return False
         rows, columns = np.flatnonzero(near.any(axis=1)), np.flatnonzero(near.any(axis=0))
@@ -260,10 +287,6 @@ class Placer:
         """Return the kernel for cells: only means of pixels may be mixed with each other."""
         return self._kernel if factor == 1 or self._is_mean else NEAREST
 
-    def _fields(self, rows: Floats, columns: Floats) -> Floats:
-        """Return source columns and rows of output pixels, shape (2, rows, columns)."""
-        return self._in_one_turn(self._located(rows, columns))
-
     def _located(self, rows: Floats, columns: Floats) -> Floats:
         """Return source columns and rows of output pixels, each column in any turn."""
         cell = self._matrix.cell_size
@@ -293,8 +316,9 @@ class Placer:
             fields[0] = _unwrapped(fields[0], self._wrap)
         return fields
 
-    def _is_linear(self, fields: Floats, exact: Floats) -> bool:
-        """Return whether positions are linear between nodes, given those at the cell centres."""
+    def _cells(self, nodes: Floats, centres: Floats, step: int) -> _Cells:
+        """Return the cells of a grid, given positions at its points and at the cell centres."""
+        fields, exact = self._in_one_turn(nodes), self._in_one_turn(centres)
         corners = (
             fields[:, :-1, :-1] + fields[:, 1:, :-1] + fields[:, :-1, 1:] + fields[:, 1:, 1:]
         ) / 4
@@ -302,8 +326,10 @@ class Placer:
         if self._wrap:
             error[0] = np.minimum(error[0], np.abs(error[0] - self._wrap))
         # A cell with a corner but not all of them needs a finer look.
-        missing = np.isnan(corners[0]) & ~np.isnan(exact[0])
-        return not missing.any() and not (np.nan_to_num(error) > _LINEAR).any()
+        is_curved = np.isnan(corners[0]) & ~np.isnan(exact[0])
+        is_curved |= (np.nan_to_num(error) > _LINEAR).any(axis=0)
+        ratios = _ratios(fields, step)
+        return _Cells(fields, is_curved, ratios, self._near(fields, ratios))
 
     def _near(self, fields: Floats, ratios: tuple[Floats, Floats]) -> npt.NDArray[np.bool_]:
         """Return which cells of the grid may need pixels of the group."""

@@ -35,6 +35,9 @@ def write_quarter(storage: WritableStorage, slab: SlabKey, raster: Raster) -> No
 
     It lives until its parent is built, so compression would cost more than it saves.
 
+    Args:
+        raster: samples may have any value where they are not valid.
+
     Raises:
         OSError: it cannot be written.
     """
@@ -42,10 +45,11 @@ def write_quarter(storage: WritableStorage, slab: SlabKey, raster: Raster) -> No
     top, left = int(down[0]), int(across[0])
     part = np.s_[top : int(down[-1]) + 1, left : int(across[-1]) + 1]
     valid = raster.valid[part]
+    samples = np.ascontiguousarray(raster.samples[part])
+    if not valid.all():
+        samples = np.where(valid[:, :, np.newaxis], samples, samples.dtype.type(0))
     bits = np.packbits(valid)
-    body = b"".join(
-        [bits.data, bytes(-len(bits) % 4), np.ascontiguousarray(raster.samples[part]).data]
-    )
+    body = b"".join([bits.data, bytes(-len(bits) % 4), samples.data])
     header = _HEADER.pack(top, left, *valid.shape, isal_zlib.crc32(body))
     storage.write(quarter_key(slab), header + body, is_final=False)
 

@@ -68,6 +68,7 @@ class SlabBuilder:
         self._target = target
         self._work = work
         self._blank: dict[tuple[int, int], bytes] = {}
+        self._quarter: Raster | None = None
 
     @classmethod
     def for_files(cls, plan: Plan) -> SlabBuilder:
@@ -138,11 +139,16 @@ class SlabBuilder:
         return self._blank[shape]
 
     def _blank_quarter(self, slab: SlabKey, tile: tuple[int, int]) -> Raster | None:
+        """Return an image without data, the same memory for each slab; None without a parent."""
         if self._plan.parent(slab) is None or self._work is None:
             return None
         width, height = self._plan.configuration.slab
         factor = self._plan.levels[slab.level + 1].factor
-        return self._type.blank(height * tile[0] // factor, width * tile[1] // factor)
+        rows, columns = height * tile[0] // factor, width * tile[1] // factor
+        if self._quarter is None or self._quarter.valid.shape != (rows, columns):
+            self._quarter = self._type.blank(rows, columns)
+        self._quarter.valid[...] = False
+        return self._quarter
 
     def _decimate(
         self, slab: SlabKey, tile: Raster, quarter: Raster, row: int, column: int
