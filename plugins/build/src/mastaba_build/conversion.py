@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from mastaba_build.errors import SourceError
-from mastaba_build.pixels import Mask, PixelType, Raster, Samples, as_samples
+from mastaba_build.pixels import Mask, PixelType, Raster, Samples, as_samples, flattened
 from mastaba_build.sources import Source
 
 _EXACT = 1 << 24
@@ -24,6 +24,7 @@ def converted(
     alpha: Samples | None,
     mask: Samples | None,
     palette: Samples | None,
+    missing: Mask | None,
 ) -> Raster:
     """Return part of a source as samples of the pyramid.
 
@@ -31,12 +32,16 @@ def converted(
         bands: colours, shape (bands, rows, columns).
         alpha, mask: shape (rows, columns).
         palette: shape (n, 4), the colours of one band.
+        missing: which pixels have no data.
 
     Raises:
         SourceError: a value does not fit into the sample type of the pyramid.
     """
-    valid = _valid(source, bands, mask)
+    valid: Mask = np.ones(bands.shape[1:], bool) if missing is None else ~missing
+    if mask is not None:
+        valid &= mask >= _MASKED
     if bands.dtype.kind == "f":
+        valid &= np.isfinite(bands).all(axis=0)
         bands = np.where(valid, bands, 0)
     if palette is not None:
         colours = palette[bands[0]]
@@ -47,7 +52,7 @@ def converted(
         alpha = _eight_bits(alpha)
         if not pixel_type.has_alpha:
             valid &= alpha > 0
-            samples = _flattened(samples, alpha, pixel_type)
+            samples = flattened(samples, alpha, pixel_type.nodata)
     if pixel_type.has_alpha:
         opaque = np.full(valid.shape, 255, np.uint8) if alpha is None else alpha
         samples = np.concatenate([samples, opaque[:, :, np.newaxis]], axis=2)
@@ -64,23 +69,27 @@ def palette_of(colours: Mapping[int, tuple[int, ...]], dtype: str) -> Samples:
     return palette
 
 
-def _valid(source: Source, bands: Samples, mask: Samples | None) -> Mask:
-    valid: Mask = np.ones(bands.shape[1:], bool)
-    if bands.dtype.kind == "f":
-        valid &= np.isfinite(bands).all(axis=0)
+def nodata_mask(source: Source, bands: Samples) -> Mask | None:
+    """Return which pixels have the nodata value of their source; None if it has none.
+
+    Args:
+        bands: shape (bands, rows, columns).
+    """
+    if source.nodata is None and not source.nodata_ranges:
+        return None
+    missing: Mask = np.zeros(bands.shape[1:], bool)
     if source.nodata is not None:
-        is_nodata = np.ones_like(valid)
+        missing = np.ones(bands.shape[1:], bool)
         for band, value in zip(bands, source.nodata, strict=True):
             if np.isnan(value):
-                is_nodata &= np.isnan(band)
+                missing &= np.isnan(band)
             elif source.tolerance:
-                is_nodata &= np.abs(band.astype(np.float64) - value) <= source.tolerance
+                missing &= np.abs(band.astype(np.float64) - value) <= source.tolerance
             else:
-                is_nodata &= band == value
-        valid &= ~is_nodata
-    if mask is not None:
-        valid &= mask >= _MASKED
-    return valid
+                missing &= band == value
+    for low, high in source.nodata_ranges:
+        missing |= ((bands >= low) & (bands <= high)).all(axis=0)
+    return missing
 
 
 def _scaled(source: Source, pixel_type: PixelType, bands: Samples) -> Samples:
@@ -100,14 +109,6 @@ def _eight_bits(alpha: Samples) -> Samples:
     if alpha.dtype == np.uint16:
         return as_samples(alpha * np.float64(255 / 65535), np.dtype(np.uint8))
     return np.where(alpha > 0, 255, 0).astype(np.uint8)
-
-
-def _flattened(samples: Samples, alpha: Samples, pixel_type: PixelType) -> Samples:
-    """Return translucent pixels on the nodata colour."""
-    if (alpha == 255).all():
-        return samples
-    part = alpha[:, :, np.newaxis] / 255.0
-    return as_samples(samples * part + np.array(pixel_type.nodata) * (1 - part), samples.dtype)
 
 
 def _with_colours(samples: Samples, colours: int) -> Samples:

@@ -13,6 +13,7 @@ from mastaba_build.placement import Placement, Placer, Rectangle
 from mastaba_build.plan import Plan, SlabKey
 from mastaba_build.reading import Reader
 from mastaba_build.resampling import resampled
+from mastaba_build.styling import Styling
 
 _STRIP = 1 << 22
 """Source cells that are read at once for a row of tiles."""
@@ -30,8 +31,8 @@ class Drawer:
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
-        self._type = plan.pixel_type
-        self._reader = Reader(plan.pixel_type, plan.configuration.decimation)
+        self._type = plan.source_type
+        self._reader = Reader(plan.source_type, plan.configuration.decimation)
         self._placers: dict[tuple[int, int], Placer] = {}
         self._reaches: dict[int, npt.NDArray[np.int64]] = {}
 
@@ -42,22 +43,68 @@ class Drawer:
             SourceError: a source cannot be read, or has changed.
         """
         width, height = self._plan.configuration.slab
+        first, left = slab.row * height, slab.column * width
         self._reader.start()
-        for tile_row in range(slab.row * height, (slab.row + 1) * height):
-            yield from self._row(slab, tile_row, width)
+        if self._plan.styling is None:
+            for tile_row in range(first, first + height):
+                yield from self._row(slab.level, tile_row, left, width)
+        else:
+            yield from self._styled(slab.level, self._plan.styling, (first, left))
         self._reader.check_sources()
 
-    def _row(self, slab: SlabKey, tile_row: int, width: int) -> list[Raster | None]:
-        """Return a row of tiles.
+    def _styled(
+        self, level: int, styling: Styling, start: tuple[int, int]
+    ) -> Iterator[Raster | None]:
+        """Yield the tiles of a slab in a style, from those around them."""
+        matrix = self._plan.levels[level].matrix
+        width, height = self._plan.configuration.slab
+        margin = styling.margin
+        first, left = start[0] - margin, start[1] - margin
+        rows: list[list[Raster | None]] = []
+        for tile_row in range(first, first + height + 2 * margin):
+            rows = [*rows[-2 * margin :], []] if margin else [[]]
+            rows[-1] = self._row(level, tile_row, left, width + 2 * margin)
+            if len(rows) <= 2 * margin:
+                continue
+            for column in range(width):
+                around = [row[column : column + 1 + 2 * margin] for row in rows]
+                if around[margin][margin] is None:
+                    yield None
+                    continue
+                yield styling.apply(
+                    self._joined(around, margin, (matrix.tile_height, matrix.tile_width)),
+                    self._plan.pixel_type,
+                    matrix.cell_size,
+                    is_geographic=self._plan.crs.is_geographic,
+                )
+
+    def _joined(
+        self, tiles: list[list[Raster | None]], margin: int, shape: tuple[int, int]
+    ) -> Raster:
+        """Return the middle one of 3 x 3 tiles with a margin from its neighbours."""
+        height, width = shape
+        whole = self._type.blank(height + 2 * margin, width + 2 * margin)
+        down = _parts(height, margin)
+        across = _parts(width, margin)
+        for row, (target_rows, source_rows) in zip(tiles, down, strict=True):
+            for tile, (target_columns, source_columns) in zip(row, across, strict=True):
+                if tile is not None:
+                    whole.samples[target_rows, target_columns] = tile.samples[
+                        source_rows, source_columns
+                    ]
+                    whole.valid[target_rows, target_columns] = tile.valid[
+                        source_rows, source_columns
+                    ]
+        return whole
+
+    def _row(self, level: int, tile_row: int, first: int, width: int) -> list[Raster | None]:
+        """Return tiles of a row from some column on.
 
         Without alpha, the uppermost group comes first, and what it covers is not drawn again.
         """
-        matrix = self._plan.levels[slab.level].matrix
+        matrix = self._plan.levels[level].matrix
         tiles: list[Raster | None] = [None] * width
-        if tile_row >= matrix.matrix_height:
-            return tiles
-        first = slab.column * width
-        reach = self._reach(slab.level)
+        reach = self._reach(level)
         near = (reach[:, 0] <= tile_row) & (tile_row <= reach[:, 1])
         near &= (reach[:, 2] < first + width) & (first <= reach[:, 3])
         groups = np.flatnonzero(near).tolist()
@@ -68,7 +115,7 @@ class Drawer:
             if wanted:
                 jobs = [
                     _Job(column - first, placement)
-                    for column, placement in self._placer(slab.level, group).place(tile_row, wanted)
+                    for column, placement in self._placer(level, group).place(tile_row, wanted)
                 ]
                 if jobs:
                     self._draw(tiles, group, jobs, (matrix.tile_height, matrix.tile_width))
@@ -138,6 +185,16 @@ class Drawer:
         else:
             fill(tile, drawn, part[0], part[2])
         return tile
+
+
+def _parts(size: int, margin: int) -> list[tuple[slice, slice]]:
+    """Return where neighbours are in the middle tile with a margin, and in themselves."""
+    middle = slice(margin, margin + size), slice(0, size)
+    if not margin:
+        return [middle]
+    before = slice(0, margin), slice(size - margin, size)
+    after = slice(margin + size, 2 * margin + size), slice(0, margin)
+    return [before, middle, after]
 
 
 def _union(windows: list[Rectangle]) -> Rectangle:

@@ -13,6 +13,7 @@ from mastaba.model.bbox import BoundingBox
 from mastaba.model.crs import CRS
 from mastaba.model.tile_matrix_set import TileMatrixSet
 from mastaba_build.errors import PlanError
+from mastaba_build.sets import proj_crs
 from mastaba_build.sources import Source
 
 _PHASE = 1e-3
@@ -101,11 +102,6 @@ def _group(run: list[Source]) -> Group:
 def transformer(source: str | pyproj.CRS, target: str | pyproj.CRS) -> pyproj.Transformer:
     """Return the transformation of PROJ between two CRSs, x before y on both sides."""
     return pyproj.Transformer.from_crs(source, target, always_xy=True)
-
-
-def proj_crs(crs: CRS) -> pyproj.CRS:
-    """Return the CRS of a tile matrix set as PROJ knows it."""
-    return pyproj.CRS.from_user_input("OGC:CRS84" if crs.code == "CRS:84" else crs.code)
 
 
 def is_same_crs(group: Group, crs: CRS) -> bool:

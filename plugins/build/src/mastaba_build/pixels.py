@@ -69,6 +69,14 @@ def as_samples(values: npt.NDArray[np.floating[Any]], dtype: np.dtype[Any]) -> S
     return values.astype(dtype, copy=False)
 
 
+def flattened(samples: Samples, alpha: Samples, ground: tuple[float, ...]) -> Samples:
+    """Return pixels with alpha, shape (rows, columns), on a background colour."""
+    if (alpha == 255).all():
+        return samples
+    part = alpha[:, :, np.newaxis] / 255.0
+    return as_samples(samples * part + np.array(ground) * (1 - part), samples.dtype)
+
+
 def paste(lower: Raster, upper: Raster, top: int, left: int, *, has_alpha: bool) -> None:
     """Put a raster over part of another one, in place.
 

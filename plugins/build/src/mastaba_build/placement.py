@@ -21,7 +21,8 @@ from mastaba.model.tile_matrix_set import TileMatrix
 from mastaba.render.kernels import BASE_RADIUS, NEAREST, Axis, radius_of
 from mastaba.render.sampling import GridPositions, Positions, StraightPositions
 from mastaba_build.errors import SourceError
-from mastaba_build.groups import Group, is_same_crs, proj_crs, transformer
+from mastaba_build.groups import Group, is_same_crs, transformer
+from mastaba_build.sets import proj_crs
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 Rectangle: TypeAlias = tuple[int, int, int, int]

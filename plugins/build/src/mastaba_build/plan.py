@@ -23,10 +23,11 @@ from mastaba.model.tile_matrix_set import TileLimits, TileMatrix, TileMatrixSet
 from mastaba.render import native
 from mastaba_build.configuration import AUTO, Configuration
 from mastaba_build.errors import PlanError
-from mastaba_build.groups import Group, footprint, groups_of, proj_crs, transformer
+from mastaba_build.groups import Group, footprint, groups_of, transformer
 from mastaba_build.pixels import PixelType
-from mastaba_build.sets import box_factor, load_set
+from mastaba_build.sets import box_factor, load_set, proj_crs
 from mastaba_build.sources import Source, inventory
+from mastaba_build.styling import Styling, load_styling
 from mastaba_writer.deflate import default_encoder, deflater, encoder_version
 from mastaba_writer.descriptor import nodata_values
 from mastaba_writer.tile_encoder import TILE_FORMATS
@@ -72,6 +73,8 @@ class Plan:
 
     Attributes:
         crs: CRS of the tile matrix set.
+        pixel_type: stored pixels.
+        source_type: pixels before the style; the stored ones without a style.
         levels: from the finest to the coarsest.
         groups: images, the lowest first; `boxes` are their extents in the CRS of the set.
         identity: SHA-256 of the configuration, the sources and the versions of the software.
@@ -81,6 +84,8 @@ class Plan:
     crs: CRS
     set_document: dict[str, Any]
     pixel_type: PixelType
+    source_type: PixelType
+    styling: Styling | None
     encoder: str
     levels: tuple[Level, ...]
     groups: tuple[Group, ...]
@@ -142,11 +147,16 @@ def make_plan(configuration: Configuration) -> Plan:
     Raises:
         PlanError: a source, the tile matrix set or an option does not fit.
     """
-    sources = [source for options in configuration.sources for source in inventory(options)]
+    sources = [
+        source
+        for options in configuration.sources
+        for source in inventory(options, configuration.tile_matrix_sets)
+    ]
     tile_matrix_set, document = load_set(
         configuration.tile_matrix_set, configuration.tile_matrix_sets
     )
-    pixel_type = _pixel_type(configuration, sources)
+    styling = _styling(configuration, sources)
+    pixel_type = _pixel_type(configuration, sources, styling)
     groups = groups_of(sources)
     boxes = [footprint(group, tile_matrix_set) for group in groups]
     levels = _levels(configuration, tile_matrix_set, groups, boxes)
@@ -163,6 +173,7 @@ def make_plan(configuration: Configuration) -> Plan:
         "pixel_type": asdict(pixel_type),
         "levels": [(level.matrix.id, asdict(level.limits), level.factor) for level in levels],
         "sources": [asdict(source) for source in sources],
+        "style": None if styling is None else repr(styling.style),
         "encoder": (encoder, encoder_version(encoder)),
         "software": {
             "mastaba-build": importlib.metadata.version("mastaba-build"),
@@ -179,6 +190,8 @@ def make_plan(configuration: Configuration) -> Plan:
         tile_matrix_set.crs,
         document,
         pixel_type,
+        pixel_type if styling is None else styling.source,
+        styling,
         encoder,
         tuple(levels),
         tuple(groups),
@@ -189,33 +202,60 @@ def make_plan(configuration: Configuration) -> Plan:
 
 def _pixel_relevant(configuration: Configuration) -> dict[str, Any]:
     values = asdict(configuration)
-    for key in ("workers", "work", "output", "tile_matrix_sets", "title"):
+    for key in ("workers", "work", "output", "tile_matrix_sets", "title", "style"):
         del values[key]
     return values
 
 
-def _pixel_type(configuration: Configuration, sources: Sequence[Source]) -> PixelType:
-    is_float = any(
-        source.dtype != "uint8" and source.scale is None and not source.palette
-        for source in sources
-    )
+def _is_float(source: Source) -> bool:
+    return source.dtype != "uint8" and source.scale is None and not source.palette
+
+
+def _styling(configuration: Configuration, sources: Sequence[Source]) -> Styling | None:
+    if configuration.style is None:
+        return None
+    styling = load_styling(configuration.style, is_float=any(map(_is_float, sources)))
+    if styling.source.channels == 1:
+        for source in sources:
+            if source.colours > 1:
+                raise PlanError(f"{source.path}: the style needs one band; choose it with --bands")
+    if styling.encodes_numbers and configuration.decimation == "average":
+        raise PlanError(
+            f"{configuration.style}: its colours encode numbers, which have no mean; "
+            "use --decimation nn"
+        )
+    return styling
+
+
+def _pixel_type(
+    configuration: Configuration, sources: Sequence[Source], styling: Styling | None
+) -> PixelType:
+    if styling is None:
+        is_float = any(map(_is_float, sources))
+        has_alpha = any(source.alpha for source in sources)
+    else:
+        is_float, has_alpha = styling.is_float, styling.channels in (2, 4)
     name = configuration.format
     if name == AUTO:
-        name = "zip" if is_float else "png" if any(one.alpha for one in sources) else "jpg"
+        name = "zip" if is_float else "png" if has_alpha else "jpg"
     if name in _FORMATS:
         suffix = "FLOAT32" if is_float and name not in ("png", "jpg", "jpg90") else "UINT8"
         name = f"{_FORMATS[name]}_{suffix}"
     properties = TILE_FORMATS.get(name)
     if properties is None or properties.dtype is None:
         raise PlanError(f"unknown format {name!r}; use {', '.join(_FORMATS)} or a full name")
-    if properties.dtype == np.uint8:
+    if properties.dtype == np.uint8 and styling is None:
         for source in sources:
-            if source.dtype != "uint8" and source.scale is None and not source.palette:
+            if _is_float(source):
                 raise PlanError(
                     f"{source.path}: samples of type {source.dtype} do not fit into {name}; state "
                     "the values that become 0 and 255 with --scale MIN,MAX, or use --format zip"
                 )
-    channels = configuration.channels or _channels(sources, properties.channels)
+    channels = configuration.channels or (
+        _channels(sources, properties.channels)
+        if styling is None
+        else _nearest(styling.channels, properties.channels)
+    )
     if channels not in properties.channels:
         allowed = ", ".join(map(str, sorted(properties.channels)))
         raise PlanError(f"{name} cannot store {channels} channels; use {allowed}")
@@ -234,7 +274,11 @@ def _channels(sources: Sequence[Source], allowed: frozenset[int]) -> int:
     colours = max(source.colours for source in sources)
     alpha = any(source.alpha for source in sources)
     wanted = colours + 1 if alpha and colours + 1 in allowed else colours
-    return wanted if wanted in allowed else min(allowed, key=lambda one: abs(one - wanted))
+    return _nearest(wanted, allowed)
+
+
+def _nearest(wanted: int, allowed: frozenset[int]) -> int:
+    return min(allowed, key=lambda one: abs(one - wanted))
 
 
 def _levels(

@@ -11,12 +11,13 @@ from rasterio.errors import RasterioError
 from rasterio.windows import Window
 
 from mastaba.render.native import decimate
-from mastaba_build.conversion import converted, palette_of
+from mastaba_build.conversion import converted, nodata_mask, palette_of
+from mastaba_build.edges import Outside, outside
 from mastaba_build.errors import SourceError
 from mastaba_build.groups import Group, Member
 from mastaba_build.pixels import PixelType, Raster, fill, paste
 from mastaba_build.placement import Rectangle
-from mastaba_build.sources import Source, identity_of, open_dataset
+from mastaba_build.sources import Source, identity_of, open_source
 
 _OPEN_DATASETS = 32
 _STRIP = 1 << 22
@@ -36,6 +37,7 @@ class Reader:
         self._open: OrderedDict[str, Any] = OrderedDict()
         self._palettes: dict[str, np.ndarray[Any, Any]] = {}
         self._used: dict[str, Source] = {}
+        self._outsides: OrderedDict[str, Outside] = OrderedDict()
         self._extents: dict[Group, np.ndarray[Any, Any]] = {}
 
     def close(self) -> None:
@@ -134,6 +136,7 @@ class Reader:
             and len(source.bands) + (source.alpha is not None) == self._type.channels
             and (source.alpha is not None) == self._type.has_alpha
             and source.nodata is None
+            and not source.nodata_ranges
             and source.scale is None
             and not source.palette
             and not source.has_mask
@@ -167,7 +170,7 @@ class Reader:
     def _dataset(self, source: Source) -> Any:
         dataset = self._open.pop(source.path, None)
         if dataset is None:
-            dataset = open_dataset(source.path)
+            dataset = open_source(source)
             if len(self._open) >= _OPEN_DATASETS:
                 self._open.popitem(last=False)[1].close()
         self._open[source.path] = dataset
@@ -195,7 +198,26 @@ class Reader:
             self._bands(source, source.bands[:1], area, masks=True)[0] if source.has_mask else None
         )
         palette = self._palette(source) if source.palette else None
-        return converted(source, self._type, bands, alpha, mask, palette)
+        missing = nodata_mask(source, bands)
+        if missing is not None and source.touching_edges and missing.any():
+            top, left = int(area.row_off), int(area.col_off)
+            rectangle = top, top + int(area.height), left, left + int(area.width)
+            missing = self._outside(source).mask(*rectangle)
+        return converted(source, self._type, bands, alpha, mask, palette, missing)
+
+    def _outside(self, source: Source) -> Outside:
+        """Return the pixels without data that touch the border of a source."""
+        if source.path not in self._outsides:
+            if len(self._outsides) >= _OPEN_DATASETS:
+                self._outsides.popitem(last=False)
+            rows = max(1, _STRIP // (source.width * len(source.bands)))
+            areas = (
+                Window(0, top, source.width, min(rows, source.height - top))
+                for top in range(0, source.height, rows)
+            )
+            strips = (nodata_mask(source, self._bands(source, source.bands, one)) for one in areas)
+            self._outsides[source.path] = outside(strip for strip in strips if strip is not None)
+        return self._outsides[source.path]
 
     def _palette(self, source: Source) -> Any:
         if source.path not in self._palettes:

@@ -6,11 +6,13 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pyproj
 from jsonschema_rs import Draft202012Validator
 
 from mastaba.config.faults import Faults
 from mastaba.config.schema import schema
 from mastaba.config.tile_matrix_sets import make_tile_matrix_set
+from mastaba.model.crs import CRS
 from mastaba.model.tile_matrix_set import TileMatrix, TileMatrixSet
 from mastaba.plugins.manager import Plugins
 from mastaba_build.errors import PlanError
@@ -51,6 +53,11 @@ def _document(name: str, directory: Path | None) -> Any:
         )
         raise PlanError(f"unknown tile matrix set {name!r}: {where}, or use one of {listed}")
     return PUBLISHED[name]()
+
+
+def proj_crs(crs: CRS) -> pyproj.CRS:
+    """Return the CRS of a tile matrix set as PROJ knows it."""
+    return pyproj.CRS.from_user_input("OGC:CRS84" if crs.code == "CRS:84" else crs.code)
 
 
 def box_factor(fine: TileMatrix, coarse: TileMatrix) -> int:
