@@ -38,7 +38,7 @@ def register_services() -> Iterable[type[Service] | LazyClass]:  # type: ignore[
     service is active only if its section there contains ``"enabled": true``.
 
     Returns:
-        Subclasses of `mastaba.services.base.Service`.
+        Subclasses of `mastaba.api.services.Service`.
     """
 
 
@@ -47,7 +47,7 @@ def register_encoders() -> Iterable[type[Encoder] | LazyClass]:  # type: ignore[
     """Provide encoders, which encode pixels in one media type.
 
     Returns:
-        Subclasses of `mastaba.render.encoding.Encoder`. No two encoders have the same
+        Subclasses of `mastaba.api.encoders.Encoder`. No two encoders have the same
         ``media_type`` or ``name``, and encoders with the same ``extension`` come from the same
         plugin.
     """
@@ -79,7 +79,7 @@ def register_storages() -> Iterable[type[Storage] | LazyClass]:  # type: ignore[
     ``storage.type`` of pyramid levels.
 
     Returns:
-        Subclasses of `mastaba.storage.Storage`.
+        Subclasses of `mastaba.api.storages.Storage`.
     """
 
 

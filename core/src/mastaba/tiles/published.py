@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from operator import attrgetter
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from mastaba.errors import (
     InvalidParameterError,
@@ -29,9 +29,8 @@ if TYPE_CHECKING:
     from mastaba.model.tile_matrix_set import TileLimits, TileMatrix
     from mastaba.model.tile_matrix_set_link import TileMatrixSetLink
     from mastaba.services.base import Site
-    from mastaba.tiles.derived import DerivedTilePublisher
-
-    Publisher = TilePublisher | DerivedTilePublisher
+    from mastaba.web.request import Request
+    from mastaba.web.response import Response
 
 DEFAULT_STYLE: Final = ""
 """Name of the style for requests without one."""
@@ -64,12 +63,35 @@ def tile_index(text: str | None, name: str) -> int:
     raise InvalidParameterError(f"{name} is not an integer: {printable(text)}", name)
 
 
+class Publisher(Protocol):
+    """What answers the tiles of one matrix in one style.
+
+    A `TilePublisher` for stored tiles, a `DerivedTilePublisher` for tiles drawn on request.
+
+    Attributes:
+        layer: whose tiles these are.
+    """
+
+    layer: Layer
+
+    def respond(self, request: Request, tile_row: int, tile_col: int) -> Response:
+        """Return a tile, 304 if the client already has it, or the status for missing tiles.
+
+        Raises:
+            TileOutOfRangeError: outside the limits; ``parameters`` names ``row`` and/or ``col``.
+            TileNotFoundError: there is no such tile, and that is an error for this layer.
+            SlabFormatError, StorageError: the slabs cannot be read.
+        """
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class MatrixTiles:
     """The tiles of one layer in one tile matrix.
 
     Attributes:
+        layer: the layer.
         link: the set that contains the matrix.
+        matrix: the tile matrix.
         limits: limits of the tiles offered.
         publishers: by style identifier and `DEFAULT_STYLE`.
         noun: see `Tiles`.
@@ -189,7 +211,7 @@ class LayerTiles:
             )
         plain = create(None)
         has_palettes = layer.pyramid.takes_palettes
-        publishers = {
+        publishers: dict[str, Publisher] = {
             style.identifier: create(style) if has_palettes and style.palette else plain
             for style in reversed(layer.styles)  # the first of duplicate identifiers counts
         }

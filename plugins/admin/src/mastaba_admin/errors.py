@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Final
 
+from mastaba.api.web import Response, message
 from mastaba.errors import (
     ChangeRefusedError,
     RequestError,
@@ -12,7 +13,6 @@ from mastaba.errors import (
     UnknownPathError,
     public_message,
 )
-from mastaba.web.response import Response, message
 
 
 class NotAuthorizedError(RequestError):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from mastaba.api.services import Action
 from mastaba.errors import UnknownPathError
-from mastaba.services.change import Action
 from mastaba_admin.errors import MethodNotAllowedError
 
 _LAYERS: Final = "/layers"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hmac
 from typing import Final
 
-from mastaba.web.request import Request
+from mastaba.api.web import Request
 
 HEADERS: Final = ("X-Mastaba-Secret", "X-Rok4-Secret")
 """Either header may contain the secret."""

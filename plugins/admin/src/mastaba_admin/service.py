@@ -6,15 +6,10 @@ import json
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from mastaba.config.documents import parse_document
-from mastaba.config.faults import Faults
+from mastaba.api.documents import Fault, Faults, Severity, parse_document
+from mastaba.api.services import Action, Change, Service, ServiceSettings, Site
+from mastaba.api.web import Request, Response, message
 from mastaba.errors import ChangeRefusedError, ConfigurationError
-from mastaba.model.fault import Fault, Severity
-from mastaba.model.settings import ServiceSettings
-from mastaba.services.base import Service, Site
-from mastaba.services.change import Action, Change
-from mastaba.web.request import Request
-from mastaba.web.response import Response, message
 from mastaba_admin.errors import NotAuthorizedError, error_response
 from mastaba_admin.routes import route
 from mastaba_admin.secret import shows_secret

@@ -11,8 +11,7 @@ from typing import Any
 
 from jsonschema_rs import Draft202012Validator
 
-from mastaba.config.documents import parse_document, read_local_text, unreadable
-from mastaba.config.faults import Faults
+from mastaba.api.documents import Faults, parse_document, read_local_text, unreadable
 from mastaba_build.errors import PlanError
 
 AUTO = "auto"

@@ -13,7 +13,7 @@ from typing import Any
 
 import rasterio
 
-from mastaba.server.allocator import keep_freed_memory
+from mastaba.api.tools import keep_freed_memory
 from mastaba_build.errors import BuildError
 from mastaba_build.plan import Plan, SlabKey
 from mastaba_build.task import SlabBuilder, SlabResult

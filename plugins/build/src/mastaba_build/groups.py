@@ -9,9 +9,7 @@ from functools import lru_cache
 import numpy as np
 import pyproj
 
-from mastaba.model.bbox import BoundingBox
-from mastaba.model.crs import CRS
-from mastaba.model.tile_matrix_set import TileMatrixSet
+from mastaba.api.catalogue import CRS, BoundingBox, TileMatrixSet
 from mastaba_build.errors import PlanError
 from mastaba_build.sets import proj_crs
 from mastaba_build.sources import Source

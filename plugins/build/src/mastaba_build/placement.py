@@ -16,10 +16,16 @@ import numpy as np
 import numpy.typing as npt
 import pyproj
 
-from mastaba.model.crs import CRS
-from mastaba.model.tile_matrix_set import TileMatrix
-from mastaba.render.kernels import BASE_RADIUS, NEAREST, Axis, radius_of
-from mastaba.render.sampling import GridPositions, Positions, StraightPositions
+from mastaba.api.catalogue import CRS, TileMatrix
+from mastaba.api.resampling import (
+    BASE_RADIUS,
+    NEAREST,
+    Axis,
+    GridPositions,
+    Positions,
+    StraightPositions,
+    radius_of,
+)
 from mastaba_build.errors import SourceError
 from mastaba_build.groups import Group, is_same_crs, transformer
 from mastaba_build.sets import proj_crs

@@ -17,10 +17,8 @@ import numpy as np
 import pyproj
 import rasterio
 
-from mastaba.model.bbox import BoundingBox
-from mastaba.model.crs import CRS
-from mastaba.model.tile_matrix_set import TileLimits, TileMatrix, TileMatrixSet
-from mastaba.render import native
+from mastaba.api.catalogue import CRS, BoundingBox, TileLimits, TileMatrix, TileMatrixSet
+from mastaba.api.resampling import kernel_library
 from mastaba_build.configuration import AUTO, Configuration
 from mastaba_build.errors import PlanError
 from mastaba_build.groups import Group, footprint, groups_of, transformer
@@ -177,7 +175,7 @@ def make_plan(configuration: Configuration) -> Plan:
         "encoder": (encoder, encoder_version(encoder)),
         "software": {
             "mastaba-build": importlib.metadata.version("mastaba-build"),
-            "kernels": native._library._name.rpartition("/")[2],
+            "kernels": kernel_library(),
             "numpy": np.__version__,
             "gdal": rasterio.__gdal_version__,
             "proj": pyproj.proj_version_str,

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyproj
 
-from mastaba.model.tile_matrix_set import TileLimits
+from mastaba.api.catalogue import TileLimits
 from mastaba_build.errors import BuildError
 from mastaba_build.plan import Plan, slab_directory
 from mastaba_build.storage import FileWriter

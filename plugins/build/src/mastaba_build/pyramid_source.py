@@ -13,18 +13,12 @@ import numpy as np
 from jsonschema_rs import Draft202012Validator
 from rasterio.windows import Window
 
-from mastaba.config.schema import schema
+from mastaba.api.catalogue import CRS, TILE_FORMATS, Level, TileLimits
+from mastaba.api.documents import schema
+from mastaba.api.slabs import IndexCache, LevelReader, PathLayout, TileDecoder
+from mastaba.api.storages import FileStorage
+from mastaba.api.tools import Plugins
 from mastaba.errors import MastabaError
-from mastaba.model.crs import CRS
-from mastaba.model.format import TILE_FORMATS
-from mastaba.model.pyramid import Level
-from mastaba.model.tile_matrix_set import TileLimits
-from mastaba.plugins.manager import Plugins
-from mastaba.slab.codecs import TileDecoder
-from mastaba.slab.index_cache import IndexCache
-from mastaba.slab.layout import PathLayout
-from mastaba.slab.reader import LevelReader
-from mastaba.storage.file import FileStorage
 from mastaba_build.errors import PlanError
 from mastaba_build.pixels import Samples
 from mastaba_build.sets import load_set

@@ -10,7 +10,7 @@ import numpy as np
 from rasterio.errors import RasterioError
 from rasterio.windows import Window
 
-from mastaba.render.native import decimate
+from mastaba.api.resampling import decimate
 from mastaba_build.conversion import converted, nodata_mask, palette_of
 from mastaba_build.edges import Outside, outside
 from mastaba_build.errors import SourceError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mastaba.render.sampling import GridPositions, Sampler
+from mastaba.api.resampling import GridPositions, Sampler
 from mastaba_build.pixels import Mask, Raster, as_samples
 from mastaba_build.placement import Placement
 

@@ -9,12 +9,9 @@ from typing import Any
 import pyproj
 from jsonschema_rs import Draft202012Validator
 
-from mastaba.config.faults import Faults
-from mastaba.config.schema import schema
-from mastaba.config.tile_matrix_sets import make_tile_matrix_set
-from mastaba.model.crs import CRS
-from mastaba.model.tile_matrix_set import TileMatrix, TileMatrixSet
-from mastaba.plugins.manager import Plugins
+from mastaba.api.catalogue import CRS, TileMatrix, TileMatrixSet
+from mastaba.api.documents import Faults, make_tile_matrix_set, schema
+from mastaba.api.tools import Plugins
 from mastaba_build.errors import PlanError
 from mastaba_writer.tile_matrix_sets import PUBLISHED
 

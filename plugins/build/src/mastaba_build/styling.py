@@ -9,13 +9,10 @@ from pathlib import Path
 import numpy as np
 from jsonschema_rs import Draft202012Validator
 
-from mastaba.config.faults import Faults
-from mastaba.config.schema import schema
-from mastaba.config.styles import make_style
-from mastaba.model.style import Style
-from mastaba.plugins.manager import Plugins
-from mastaba.render.map_request import MapImage
-from mastaba.render.styles import relief_name, styled
+from mastaba.api.catalogue import Style
+from mastaba.api.documents import Faults, make_style, schema
+from mastaba.api.maps import MapImage, relief_name, styled
+from mastaba.api.tools import Plugins
 from mastaba_build.errors import PlanError
 from mastaba_build.pixels import PixelType, Raster, as_samples, flattened
 

@@ -9,8 +9,8 @@ from typing import TypeAlias
 
 import numpy as np
 
-from mastaba.model.tile_matrix_set import TileLimits
-from mastaba.render.native import decimate
+from mastaba.api.catalogue import TileLimits
+from mastaba.api.resampling import decimate
 from mastaba_build.drawing import Drawer
 from mastaba_build.pixels import Raster
 from mastaba_build.plan import Plan, SlabKey, slab_directory

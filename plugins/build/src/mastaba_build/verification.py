@@ -8,9 +8,9 @@ import struct
 from pathlib import Path
 from typing import Any
 
+from mastaba.api.catalogue import TILE_FORMATS
+from mastaba.api.slabs import TileDecoder
 from mastaba.errors import MastabaError
-from mastaba.model.format import TILE_FORMATS
-from mastaba.slab.codecs import TileDecoder
 from mastaba_build.errors import VerificationError
 from mastaba_build.storage import FileWriter
 

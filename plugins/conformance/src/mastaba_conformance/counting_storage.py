@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn
 
-from mastaba.storage.base import ByteRange, ObjectRead, ObjectStat, Storage
+from mastaba.api.storages import ByteRange, ObjectRead, ObjectStat, Storage
 
 if TYPE_CHECKING:
-    from mastaba.catalogue import Catalogue
-    from mastaba.environment import Environment
+    from mastaba.api.catalogue import Catalogue
+    from mastaba.api.storages import Environment
 
 
 @dataclass(frozen=True, slots=True)

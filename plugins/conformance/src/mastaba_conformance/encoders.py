@@ -21,10 +21,9 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image, UnidentifiedImageError
 
+from mastaba.api.catalogue import CRS, BoundingBox
+from mastaba.api.encoders import Encoder, Raster, StripEncoder, StripRaster
 from mastaba.errors import InvalidParameterError
-from mastaba.model.bbox import BoundingBox
-from mastaba.model.crs import CRS
-from mastaba.render.encoding.base import Encoder, Raster, StripEncoder, StripRaster
 from mastaba_conformance.deadline import together
 
 _SIZES = [(1, 1), (1, 7), (7, 1), (33, 65), (300, 517)]
@@ -408,7 +407,7 @@ class ThreadTests(_EncoderKit):
 class EncoderTests(
     DeclarationTests, ImageTests, StripTests, RoundTripTests, OptionTests, ThreadTests
 ):
-    """The contract of `mastaba.render.encoding.base.Encoder`, in levels.
+    """The contract of `mastaba.api.encoders.Encoder`, in levels.
 
     Subclasses set ``encoder_class``. The other class attributes declare abilities: without
     ``tolerance`` nothing is decoded, without ``too_large`` no size is refused. Formats that Pillow

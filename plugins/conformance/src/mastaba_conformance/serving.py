@@ -10,8 +10,7 @@ from socketserver import BaseServer, ThreadingMixIn
 from typing import TYPE_CHECKING, Any, Final
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
-from mastaba.server.app import Application
-from mastaba.wsgi import create_application
+from mastaba.api.tools import Application, create_application
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment

@@ -28,7 +28,7 @@ def add_parser(subparsers: _SubParsersAction[ArgumentParser]) -> None:
         metavar="DIRECTORY",
         help="directory of the world (default: ./demo-data)",
     )
-    from mastaba.commands.main import http_address
+    from mastaba.api.commands import http_address
 
     parser.add_argument(
         "--http",
@@ -49,7 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
         is not available, 130 if the generation is interrupted.
     """
     # Imported here because every command of the command line would load the generator otherwise.
-    from mastaba.commands.main import require_free
+    from mastaba.api.commands import require_free
     from mastaba.errors import ListenError
     from mastaba_demo.generation import generate
     from mastaba_demo.installation import PYRAMIDS, write_demo_installation
@@ -81,7 +81,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _serve(server_json: Path, arguments: argparse.Namespace) -> int:
-    from mastaba.commands.main import main
+    from mastaba.api.commands import main
 
     sys.stdout.write(f"Open http://{arguments.http}/viewer in a browser. Press Ctrl+C to stop.\n")
     sys.stdout.flush()

@@ -6,11 +6,10 @@ import os
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
-from mastaba.config.server import ServerConfig
-from mastaba.model.fault import Fault, Severity
+from mastaba.api.documents import Fault, ServerConfig, Severity
 
 if TYPE_CHECKING:
-    from mastaba.services.base import Service, Site
+    from mastaba.api.services import Service, Site
 
 _MAX_SOCKET_PATH: Final = 107
 """Maximum bytes in the path of a Unix socket on Linux (unix(7))."""

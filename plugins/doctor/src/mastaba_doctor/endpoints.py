@@ -14,9 +14,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote, urlsplit
 
-from mastaba.environment import Environment
+from mastaba.api.documents import Fault, Severity
+from mastaba.api.storages import Environment
 from mastaba.errors import NoResponseError
-from mastaba.model.fault import Fault, Severity
 from mastaba_doctor.addresses import is_default, is_http
 from mastaba_doctor.answer import Answer, ask_inside
 from mastaba_doctor.fetch import get
@@ -24,7 +24,7 @@ from mastaba_doctor.fetch import get
 if TYPE_CHECKING:
     from wsgiref.types import WSGIApplication
 
-    from mastaba.services.base import Service, Site
+    from mastaba.api.services import Service, Site
 
 _THREADS: Final = 8
 _UNKNOWN_PATH: Final = "/ a path that no service has"

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from mastaba.config.faults import Faults
-from mastaba.config.server import ServerConfig
-from mastaba.environment import Environment
-from mastaba.services.base import Site
+from mastaba.api.documents import Faults, ServerConfig
+from mastaba.api.services import Site
+from mastaba.api.storages import Environment
 from mastaba_doctor.addresses import port_faults
 from mastaba_doctor.endpoints import look_at_endpoints
 from mastaba_doctor.ports import PortState, look_at_port

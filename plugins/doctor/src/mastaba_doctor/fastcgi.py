@@ -7,7 +7,7 @@ import struct
 from email.parser import BytesParser
 from typing import Final
 
-from mastaba.server.records import HEADER_SIZE, encode_pairs, record, unpack_header
+from mastaba.api.fastcgi import HEADER_SIZE, encode_pairs, record, unpack_header
 from mastaba_doctor.answer import SEEN, Answer, media_type
 
 _BEGIN: Final = 1

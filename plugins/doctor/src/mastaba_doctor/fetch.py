@@ -6,8 +6,8 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from mastaba import __version__
-from mastaba.environment import Environment
-from mastaba.storage.http_client import HTTPClient
+from mastaba.api.http_storages import HTTPClient
+from mastaba.api.storages import Environment
 from mastaba_doctor.answer import SEEN, Answer, media_type
 
 _TIMEOUT: Final = 5.0

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
-from mastaba.model.fault import Fault, Severity
+from mastaba.api.documents import Fault, Severity
 from mastaba_doctor.answer import ask_inside
 from mastaba_doctor.fastcgi import NoFastCGIError, connect, get
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from mastaba.model.pyramid import Level
+from mastaba.api.catalogue import Level
 
 # Steps of a sequence that fills a square evenly with any number of points: powers of the
 # inverse of the real root of x³ = x + 1.

@@ -8,12 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from mastaba.api.catalogue import TILE_FORMATS, TileFormat
+from mastaba.api.slabs import HEADER_SIZE, MAX_TILE_SIZE, SIGNATURE, SlabHeader, index_length
+from mastaba.api.storages import ByteRange, Storage
 from mastaba.errors import SlabFormatError
-from mastaba.model.format import TILE_FORMATS, TileFormat
-from mastaba.slab.header import SlabHeader
-from mastaba.slab.index import HEADER_SIZE, MAX_TILE_SIZE, index_length
-from mastaba.slab.symbolic import SIGNATURE
-from mastaba.storage.base import ByteRange, Storage
 
 ALIGNMENT: Final = 16
 """The reference writer aligns each tile to a multiple of this number of bytes."""

@@ -8,7 +8,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
-from mastaba.catalogue import Catalogue
+from mastaba.api.catalogue import Catalogue, Layer, Level
+from mastaba.api.documents import Fault, Severity
+from mastaba.api.slabs import LevelReader, SlabIndex, TileDecoder
+from mastaba.api.storages import Storage
 from mastaba.errors import (
     AccessDeniedError,
     ObjectNotFoundError,
@@ -16,13 +19,6 @@ from mastaba.errors import (
     SlabFormatError,
     StorageError,
 )
-from mastaba.model.fault import Fault, Severity
-from mastaba.model.layer import Layer
-from mastaba.model.pyramid import Level
-from mastaba.slab.codecs import TileDecoder
-from mastaba.slab.index import SlabIndex
-from mastaba.slab.reader import LevelReader
-from mastaba.storage.base import Storage
 from mastaba_doctor.samples import slab_count, slab_positions, tiles_of
 from mastaba_doctor.slab_report import size_mismatch
 from mastaba_doctor.vector import check_vector_tile

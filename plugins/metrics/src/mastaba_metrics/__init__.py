@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from mastaba import LazyClass, hookimpl
 
 if TYPE_CHECKING:
-    from mastaba.services.base import Site
+    from mastaba.api.services import Site
 
 
 @hookimpl

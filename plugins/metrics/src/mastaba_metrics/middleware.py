@@ -10,13 +10,12 @@ from collections.abc import Callable, Iterable
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
 
-from mastaba.web.body import SpooledBody
-from mastaba.web.request import OPERATION
+from mastaba.api.web import OPERATION, SpooledBody
 from mastaba_metrics.operations import PAIR, operation
 from mastaba_metrics.table import BOUNDS, BUCKETS, BYTES, SECONDS, STATUS_NUMBERS, table_of
 
 if TYPE_CHECKING:
-    from mastaba.services.base import Site
+    from mastaba.api.services import Site
 
 _Application = Callable[[dict[str, Any], Any], Iterable[bytes]]
 

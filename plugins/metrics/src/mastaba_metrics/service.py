@@ -16,10 +16,9 @@ from prometheus_client.metrics_core import (
 )
 
 import mastaba
+from mastaba.api.services import Service, Site
+from mastaba.api.web import Request, Response, message
 from mastaba.errors import RequestError, UnknownPathError, public_message
-from mastaba.services.base import Service, Site
-from mastaba.web.request import Request
-from mastaba.web.response import Response, message
 from mastaba_metrics.table import BOUNDS, BUCKETS, BYTES, SECONDS, STATUSES, Table, table_of
 
 

@@ -18,8 +18,7 @@ from weakref import WeakKeyDictionary
 from mastaba_metrics.operations import OPERATIONS, PAIR
 
 if TYPE_CHECKING:
-    from mastaba.services.base import Service, Site
-    from mastaba.services.scoreboard import Scoreboard
+    from mastaba.api.services import Scoreboard, Service, Site
 
 STATUSES: Final = (
     *("other", "200", "204", "206", "302", "304", "400", "401", "403", "404", "405", "406"),

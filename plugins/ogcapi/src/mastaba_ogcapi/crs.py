@@ -8,10 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+from mastaba.api.catalogue import CRS, BoundingBox
+from mastaba.api.web import printable
 from mastaba.errors import InvalidParameterError
-from mastaba.model.bbox import BoundingBox
-from mastaba.model.crs import CRS
-from mastaba.web.request import printable
 
 CRS84: Final = "CRS:84"
 CRS84_URI: Final = "http://www.opengis.net/def/crs/OGC/1.3/CRS84"

@@ -6,22 +6,17 @@ from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
+from mastaba.api.catalogue import CRSOffer, TileMatrixSetLink
+from mastaba.api.tiles import Tiles
+from mastaba.api.web import CrossOrigin, printable
 from mastaba.errors import InvalidParameterError, UnknownPathError
-from mastaba.model.crs_offer import CRSOffer
-from mastaba.model.tile_matrix_set_link import TileMatrixSetLink
-from mastaba.tiles.published import Tiles
-from mastaba.web.cors import CrossOrigin
-from mastaba.web.request import printable
 from mastaba_ogcapi.crs import CRS84
 from mastaba_ogcapi.formats import MapFormat, MapFormats, stored_name
 from mastaba_ogcapi.registered import registered_name
 
 if TYPE_CHECKING:
-    from mastaba.model.layer import Layer
-    from mastaba.model.settings import ServiceSettings
-    from mastaba.model.style import Style
-    from mastaba.model.tile_matrix_set import TileMatrixSet
-    from mastaba.services.base import Site
+    from mastaba.api.catalogue import Layer, Style, TileMatrixSet
+    from mastaba.api.services import ServiceSettings, Site
 
 _MISSING: Final = 204
 """Status for a tile inside the limits that is not stored (OGC API Tiles, requirement tc-error)."""
@@ -182,7 +177,7 @@ class Dataset:
     @cached_property
     def pictures(self) -> tuple[Collection, ...]:
         """The collections that are 8-bit images in their default style."""
-        from mastaba.render.styles import is_bytes
+        from mastaba.api.maps import is_bytes
 
         return tuple(item for item in self.raster if is_bytes(item.layer, item.layer.default_style))
 

@@ -9,16 +9,25 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import numpy.typing as npt
 
+from mastaba.api.catalogue import WGS84, BoundingBox
+from mastaba.api.maps import (
+    Background,
+    EncodedMap,
+    MapImage,
+    MapLayer,
+    MapRequest,
+    Mask,
+    Pixels,
+    as_data,
+    as_picture,
+    coloured,
+    joined,
+)
 from mastaba.errors import InvalidParameterError, UnsupportedFormatError
-from mastaba.model.bbox import BoundingBox
-from mastaba.model.crs import WGS84
-from mastaba.render.compose import as_data, as_picture, joined
-from mastaba.render.encoded_map import EncodedMap, coloured
-from mastaba.render.map_request import Background, MapImage, MapLayer, MapRequest, Mask, Pixels
 
 if TYPE_CHECKING:
-    from mastaba.render.engine import PreparedMap
-    from mastaba.services.base import Site
+    from mastaba.api.maps import PreparedMap
+    from mastaba.api.services import Site
     from mastaba_ogcapi.mapquery import MapQuery
 
 Bytes = npt.NDArray[np.uint8]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from typing import Final
 
+from mastaba.api.web import Request, Response, message
 from mastaba.errors import (
     RequestError,
     RequestTooLargeError,
@@ -19,8 +20,6 @@ from mastaba.errors import (
     UnsupportedOperationError,
     public_message,
 )
-from mastaba.web.request import Request
-from mastaba.web.response import Response, message
 from mastaba_ogcapi.negotiation import JSON
 
 PROBLEM: Final = "application/problem+json"

@@ -6,16 +6,15 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
+from mastaba.api.web import printable
 from mastaba.errors import UnsupportedFormatError
-from mastaba.web.request import printable
 from mastaba_ogcapi.errors import NotAcceptableError
 from mastaba_ogcapi.negotiation import ANYTHING, normalized, preferred
 
 if TYPE_CHECKING:
-    from mastaba.model.layer import Layer
-    from mastaba.model.style import Style
-    from mastaba.render.encoding.base import Encoder
-    from mastaba.services.base import Site
+    from mastaba.api.catalogue import Layer, Style
+    from mastaba.api.encoders import Encoder
+    from mastaba.api.services import Site
 
 GEOTIFF: Final = "image/tiff; application=geotiff"
 _TIFFS: Final = ("image/tiff", "image/geotiff")
@@ -105,7 +104,7 @@ class MapFormats:
         8-bit images or TIFF for values, otherwise any offered format; None without any.
         """
         # Loaded on first use, like the renderer.
-        from mastaba.render.styles import is_bytes
+        from mastaba.api.maps import is_bytes
 
         pictures = is_bytes(layer, style)
         stored = layer.pyramid.format

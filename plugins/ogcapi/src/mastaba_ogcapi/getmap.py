@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mastaba.api.web import Response, content_disposition, coordinate, spooled
 from mastaba.errors import UnknownPathError
-from mastaba.web.body import spooled
-from mastaba.web.markup import coordinate
-from mastaba.web.response import Response, content_disposition
 from mastaba_ogcapi.crs import CRS84, crs_uri, in_axis_order
 
 if TYPE_CHECKING:
-    from mastaba.model.style import Style
-    from mastaba.web.request import Request
+    from mastaba.api.catalogue import Style
+    from mastaba.api.web import Request
     from mastaba_ogcapi.dataset import Collection, Dataset
     from mastaba_ogcapi.mapquery import MapQuery
 
@@ -83,7 +81,7 @@ def map_response(dataset: Dataset, request: Request, query: MapQuery) -> Respons
         InvalidParameterError: the request exceeds a limit, or the format cannot hold the pixels.
         SlabFormatError, StorageError: the data cannot be read.
     """
-    from mastaba.web.map_response import cache_control, drawn_response, identity_of
+    from mastaba.api.maps import cache_control, drawn_response, identity_of
     from mastaba_ogcapi.drawing import encoded_map, layers_of, prepared_maps
 
     layers, area = layers_of(dataset.site, query), query.area

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from mastaba.api.tiles import DEFAULT_STYLE, LayerTiles, MatrixTiles, check_limits, tile_index
+from mastaba.api.web import Request, Response, printable
 from mastaba.errors import UnknownNameError, UnsupportedFormatError
-from mastaba.tiles.published import DEFAULT_STYLE, LayerTiles, MatrixTiles, tile_index
-from mastaba.tiles.stored import check_limits
-from mastaba.web.request import Request, printable
-from mastaba.web.response import Response
 from mastaba_ogcapi.errors import NotAcceptableError
 from mastaba_ogcapi.negotiation import ANYTHING, normalized, preferred
 from mastaba_ogcapi.tilesets import VECTOR_TILES
 
 if TYPE_CHECKING:
-    from mastaba.model.style import Style
+    from mastaba.api.catalogue import Style
     from mastaba_ogcapi.dataset import Collection, Dataset
 
 _RENDERING: Final = frozenset(

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from mastaba.model.extent import geographic_extent
+from mastaba.api.catalogue import geographic_extent
 from mastaba_ogcapi.crs import CRS84_URI, crs_uri, rounded
 from mastaba_ogcapi.links import REL, RELS, Link, link, metadata_links
 from mastaba_ogcapi.negotiation import HTML, JSON
 
 if TYPE_CHECKING:
-    from mastaba.model.bbox import BoundingBox
+    from mastaba.api.catalogue import BoundingBox
     from mastaba_ogcapi.dataset import Dataset
 
 OPENAPI_JSON: Final = "application/vnd.oai.openapi+json;version=3.0"

@@ -9,7 +9,7 @@ from urllib.parse import quote
 from mastaba_ogcapi.negotiation import HTML, JSON
 
 if TYPE_CHECKING:
-    from mastaba.model.layer import Metadata
+    from mastaba.api.catalogue import Metadata
 
 Link = dict[str, Any]
 

@@ -12,14 +12,20 @@ from typing import Final
 
 import numpy as np
 
+from mastaba.api.catalogue import (
+    CRS,
+    PIXEL_SIZE,
+    WGS84,
+    WORLD,
+    BoundingBox,
+    Equivalences,
+    Layer,
+    bbox_in,
+    transform_points,
+)
+from mastaba.api.maps import is_plausible
+from mastaba.api.services import MapSettings
 from mastaba.errors import InvalidParameterError
-from mastaba.model.bbox import WORLD, BoundingBox
-from mastaba.model.crs import CRS, WGS84, Equivalences, transform_points
-from mastaba.model.extent import bbox_in
-from mastaba.model.layer import Layer
-from mastaba.model.settings import MapSettings
-from mastaba.model.tile_matrix_set import PIXEL_SIZE
-from mastaba.render.positions import is_plausible
 from mastaba_ogcapi.params import Interval
 
 _TURN: Final = 360.0

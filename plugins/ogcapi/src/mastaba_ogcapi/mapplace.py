@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from mastaba.api.catalogue import CRS, BoundingBox
 from mastaba.errors import InvalidParameterError
-from mastaba.model.bbox import BoundingBox
-from mastaba.model.crs import CRS
 from mastaba_ogcapi import params
 from mastaba_ogcapi.crs import CRS84, offered_crs
 from mastaba_ogcapi.maparea import (
@@ -25,8 +24,8 @@ from mastaba_ogcapi.maparea import (
 )
 
 if TYPE_CHECKING:
-    from mastaba.model.settings import MapSettings
-    from mastaba.web.request import Request
+    from mastaba.api.services import MapSettings
+    from mastaba.api.web import Request
     from mastaba_ogcapi.dataset import Collection, Dataset
 
 STANDARD_PIXEL: Final = 0.28

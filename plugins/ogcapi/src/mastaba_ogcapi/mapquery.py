@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
 
+from mastaba.api.catalogue import CRS, TileLimits
+from mastaba.api.maps import Background
+from mastaba.api.web import Request, printable
 from mastaba.errors import InvalidParameterError, UnknownPathError
-from mastaba.model.crs import CRS
-from mastaba.model.tile_matrix_set import TileLimits
-from mastaba.render.map_request import Background
-from mastaba.web.request import Request, printable
 from mastaba_ogcapi import params
 from mastaba_ogcapi.crs import offered_crs
 from mastaba_ogcapi.formats import MapFormat
@@ -19,9 +18,9 @@ from mastaba_ogcapi.maparea import Area, level_factor, size_of
 from mastaba_ogcapi.mapplace import MapPlace, wanted_size
 
 if TYPE_CHECKING:
-    from mastaba.model.settings import MapSettings
-    from mastaba.model.style import Style
-    from mastaba.tiles.published import MatrixTiles
+    from mastaba.api.catalogue import Style
+    from mastaba.api.services import MapSettings
+    from mastaba.api.tiles import MatrixTiles
     from mastaba_ogcapi.dataset import Collection, Dataset
 
 _MAX_COLLECTIONS_TEXT: Final = 10000

@@ -9,8 +9,8 @@ from typing import Final
 from werkzeug.datastructures import MIMEAccept
 from werkzeug.http import parse_accept_header
 
+from mastaba.api.web import Request, printable
 from mastaba.errors import InvalidParameterError
-from mastaba.web.request import Request, printable
 
 JSON: Final = "application/json"
 HTML: Final = "text/html"

@@ -14,7 +14,7 @@ from jinja2 import Environment, PackageLoader, pass_context
 from jinja2.runtime import Context
 from markupsafe import Markup
 
-from mastaba.web.markup import anchor
+from mastaba.api.web import anchor
 from mastaba_ogcapi.links import REL
 
 if TYPE_CHECKING:

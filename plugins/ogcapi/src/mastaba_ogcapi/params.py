@@ -7,8 +7,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
+from mastaba.api.web import Request, decode, printable
 from mastaba.errors import InvalidParameterError
-from mastaba.web.request import Request, decode, printable
 
 Colour = tuple[int, int, int]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Final, NamedTuple
 
-from mastaba.model.tile_matrix_set import TileMatrix, TileMatrixSet
+from mastaba.api.catalogue import TileMatrix, TileMatrixSet
 
 _REGISTER: Final = "http://www.opengis.net/def/tilematrixset/OGC/1.0/"
 _SAME: Final = 1e-9

@@ -7,11 +7,8 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, ClassVar, Final
 
-from mastaba.model.settings import ServiceSettings
-from mastaba.services.base import RootEntry, Service, Site
-from mastaba.web.cors import CrossOrigin
-from mastaba.web.request import Request
-from mastaba.web.response import Document, Response
+from mastaba.api.services import RootEntry, Service, ServiceSettings, Site
+from mastaba.api.web import CrossOrigin, Document, Request, Response
 from mastaba_ogcapi import params
 from mastaba_ogcapi.collections import meeting
 from mastaba_ogcapi.dataset import Dataset

@@ -8,7 +8,7 @@ from mastaba_ogcapi.links import REL, Link, collection_address, link, self_links
 from mastaba_ogcapi.negotiation import JSON
 
 if TYPE_CHECKING:
-    from mastaba.model.style import Style
+    from mastaba.api.catalogue import Style
     from mastaba_ogcapi.dataset import Collection, Dataset
 
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from mastaba.model.extent import whole_view
-from mastaba.web.markup import anchor
+from mastaba.api.catalogue import whole_view
+from mastaba.api.web import anchor
 from mastaba_ogcapi.crs import rounded
 from mastaba_ogcapi.tilesets import item_links
 
 if TYPE_CHECKING:
-    from mastaba.model.layer import Layer
-    from mastaba.model.tile_matrix_set_link import TileMatrixSetLink
+    from mastaba.api.catalogue import Layer, TileMatrixSetLink
     from mastaba_ogcapi.tilesets import Tiles
 
 

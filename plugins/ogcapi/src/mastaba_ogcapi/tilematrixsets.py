@@ -10,8 +10,7 @@ from mastaba_ogcapi.negotiation import JSON
 from mastaba_ogcapi.registered import registered_uri
 
 if TYPE_CHECKING:
-    from mastaba.model.crs import CRS
-    from mastaba.model.tile_matrix_set import TileMatrix, TileMatrixSet
+    from mastaba.api.catalogue import CRS, TileMatrix, TileMatrixSet
     from mastaba_ogcapi.dataset import Dataset
 
 

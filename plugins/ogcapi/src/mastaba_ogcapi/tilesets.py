@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from mastaba.model.extent import bbox_in
+from mastaba.api.catalogue import bbox_in
 from mastaba_ogcapi.crs import crs_uri, in_axis_order
 from mastaba_ogcapi.formats import stored_name
 from mastaba_ogcapi.links import (
@@ -21,10 +21,7 @@ from mastaba_ogcapi.negotiation import JSON
 from mastaba_ogcapi.tilematrixsets import definition_address, definition_uri
 
 if TYPE_CHECKING:
-    from mastaba.model.bbox import BoundingBox
-    from mastaba.model.style import Style
-    from mastaba.model.tile_matrix_set import TileMatrixSet
-    from mastaba.model.tile_matrix_set_link import TileMatrixSetLink
+    from mastaba.api.catalogue import BoundingBox, Style, TileMatrixSet, TileMatrixSetLink
     from mastaba_ogcapi.dataset import Collection, Dataset
 
 VECTOR_TILES: Final = "application/vnd.mapbox-vector-tile"
@@ -135,7 +132,7 @@ def item_links(tiles: Tiles, offered: TileMatrixSetLink) -> list[Link]:
 
 
 def _fits(tiles: Tiles, is_picture: bool) -> bool:
-    from mastaba.render.styles import is_bytes
+    from mastaba.api.maps import is_bytes
 
     layer = tiles.collection.layer
     return not is_picture or is_bytes(layer, tiles.style or layer.default_style)

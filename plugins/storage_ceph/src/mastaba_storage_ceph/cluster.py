@@ -7,9 +7,8 @@ import os
 from functools import lru_cache
 from typing import Any, Final
 
-from mastaba.environment import Environment
+from mastaba.api.storages import Environment, PerProcess
 from mastaba.errors import AccessDeniedError, StorageError, StorageUnavailableError
-from mastaba.storage.per_process import PerProcess
 
 _TIMEOUT: Final = 60
 _TIMEOUT_OPTIONS: Final = ("client_mount_timeout", "rados_mon_op_timeout", "rados_osd_op_timeout")

@@ -12,6 +12,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
+from mastaba.api.storages import ByteRange, ObjectRead, ObjectStat, PerProcess, Storage
 from mastaba.errors import (
     AccessDeniedError,
     ObjectChangedError,
@@ -19,12 +20,10 @@ from mastaba.errors import (
     StorageError,
     StorageUnavailableError,
 )
-from mastaba.storage.base import ByteRange, ObjectRead, ObjectStat, Storage
-from mastaba.storage.per_process import PerProcess
 from mastaba_storage_ceph.cluster import load_rados, shared_cluster
 
 if TYPE_CHECKING:
-    from mastaba.environment import Environment
+    from mastaba.api.storages import Environment
 
 _PIECE: Final = 32 * 1024 * 1024
 """Bytes per read: librados allocates the requested size, even if the object is smaller."""

@@ -12,10 +12,9 @@ from botocore.credentials import Credentials
 from botocore.exceptions import BotoCoreError
 from botocore.handlers import validate_bucket_name
 
-from mastaba.environment import Environment
+from mastaba.api.http_storages import certificate_authorities, network_timeout
+from mastaba.api.storages import Environment, PerProcess
 from mastaba.errors import AccessDeniedError, StorageError
-from mastaba.storage.http_client import certificate_authorities, network_timeout
-from mastaba.storage.per_process import PerProcess
 
 _DEFAULT_URL: Final = "http://localhost:9000"
 _DEFAULT_REGION: Final = "us-east-1"

@@ -12,12 +12,12 @@ import re
 from typing import TYPE_CHECKING, ClassVar, Final, Self
 from urllib.parse import quote
 
+from mastaba.api.http_storages import HTTPStorage, quoted_key
 from mastaba.errors import AccessDeniedError, NoResponseError
-from mastaba.storage.http import HTTPStorage, quoted_key
 
 if TYPE_CHECKING:
-    from mastaba.environment import Environment
-    from mastaba.storage.http_client import HTTPAnswer
+    from mastaba.api.http_storages import HTTPAnswer
+    from mastaba.api.storages import Environment
     from mastaba_storage_s3.clusters import Cluster
 
 logger = logging.getLogger(__name__)
@@ -38,7 +38,7 @@ class S3Storage(HTTPStorage):
     container_field: ClassVar[str | None] = "bucket_name"
 
     def __init__(self, bucket: str, cluster: Cluster, environment: Environment) -> None:
-        from mastaba.storage.http_client import HTTPClient
+        from mastaba.api.http_storages import HTTPClient
 
         scheme, _, place = cluster.url.partition("://")
         self._url = (
@@ -110,7 +110,7 @@ class S3Storage(HTTPStorage):
         )
         from botocore.parsers import ResponseParserError
 
-        from mastaba.storage.http_client import HTTPAnswer, failure_reason
+        from mastaba.api.http_storages import HTTPAnswer, failure_reason
 
         client = self._cluster.client.get()
         arguments = {"Bucket": self._bucket, "Key": key}

@@ -16,10 +16,9 @@ from keystoneauth1.loading import get_plugin_loader
 from keystoneauth1.session import Session
 from swiftclient.authv1 import PasswordPlugin
 
-from mastaba.environment import Environment
+from mastaba.api.http_storages import certificate_authorities, failure_reason, network_timeout
+from mastaba.api.storages import Environment, PerProcess
 from mastaba.errors import AccessDeniedError, StorageError, StorageUnavailableError
-from mastaba.storage.http_client import certificate_authorities, failure_reason, network_timeout
-from mastaba.storage.per_process import PerProcess
 from mastaba_storage_swift.token_file import read_token, write_token
 
 logger = logging.getLogger(__name__)

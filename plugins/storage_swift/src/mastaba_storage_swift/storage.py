@@ -11,13 +11,13 @@ from contextlib import closing
 from typing import TYPE_CHECKING, ClassVar, Self
 from urllib.parse import quote
 
+from mastaba.api.http_storages import HTTPStorage, quoted_key
+from mastaba.api.storages import PerProcess
 from mastaba.errors import NoResponseError
-from mastaba.storage.http import HTTPStorage, quoted_key
-from mastaba.storage.per_process import PerProcess
 
 if TYPE_CHECKING:
-    from mastaba.environment import Environment
-    from mastaba.storage.http_client import HTTPAnswer
+    from mastaba.api.http_storages import HTTPAnswer
+    from mastaba.api.storages import Environment
     from mastaba_storage_swift.account import Account
 
 
@@ -34,7 +34,7 @@ class SwiftStorage(HTTPStorage):
     container_field: ClassVar[str | None] = "container_name"
 
     def __init__(self, container: str, account: Account, environment: Environment) -> None:
-        from mastaba.storage.http_client import HTTPClient
+        from mastaba.api.http_storages import HTTPClient
 
         self._account = account
         self._url = account.url().rstrip("/")
@@ -82,7 +82,7 @@ class SwiftStorage(HTTPStorage):
         from urllib3 import HTTPHeaderDict
         from urllib3.exceptions import HTTPError
 
-        from mastaba.storage.http_client import HTTPAnswer, failure_reason
+        from mastaba.api.http_storages import HTTPAnswer, failure_reason
 
         own = self._connections.get()  # of this thread
         if not hasattr(own, "connection"):

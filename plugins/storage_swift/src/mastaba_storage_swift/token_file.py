@@ -7,7 +7,7 @@ import logging
 import os
 import tempfile
 
-from mastaba.config.documents import read_local_text
+from mastaba.api.documents import read_local_text
 from mastaba.errors import reason_of
 
 logger = logging.getLogger(__name__)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
 if TYPE_CHECKING:
-    from mastaba.model.layer import Layer
+    from mastaba.api.catalogue import Layer
 
 VERSION: Final = "1.0.0"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from mastaba.api.web import Response, message
 from mastaba.errors import (
     RequestError,
     StorageUnavailableError,
@@ -13,7 +14,6 @@ from mastaba.errors import (
     UnknownPathError,
     public_message,
 )
-from mastaba.web.response import Response, message
 
 # The first matching class is used.
 _STATUS: Final[tuple[tuple[type[Exception], int], ...]] = (
@@ -29,7 +29,7 @@ _STATUS: Final[tuple[tuple[type[Exception], int], ...]] = (
 def error_report(error: Exception) -> Response:
     """Return a ``TileMapServerError`` document without internal details."""
     # Loaded on first use, so that listing the plugins loads no lxml.
-    from mastaba.web.xml import add, root_element, serialized
+    from mastaba.api.xml import add, root_element, serialized
 
     status = next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
     report = root_element("TileMapServerError")

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mastaba.api.web import Document, coordinate
+from mastaba.api.xml import add, root_element, serialized
 from mastaba.errors import UnsupportedOperationError
-from mastaba.web.markup import coordinate
-from mastaba.web.response import Document
-from mastaba.web.xml import add, root_element, serialized
 from mastaba_tms.addresses import tile_template
 
 if TYPE_CHECKING:
-    from mastaba.model.layer import Layer
+    from mastaba.api.catalogue import Layer
 
 
 def gdal_description(layer: Layer, endpoint_uri: str, *, from_bottom: bool) -> Document:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mastaba.api.tiles import DEFAULT_STYLE, Tiles, tile_index
 from mastaba.errors import InvalidParameterError, UnsupportedFormatError
-from mastaba.tiles.published import DEFAULT_STYLE, Tiles, tile_index
 from mastaba_tms.numbering import last_row_above_origin
 
 if TYPE_CHECKING:
-    from mastaba.web.request import Request
-    from mastaba.web.response import Response
+    from mastaba.api.web import Request, Response
 
 
 class GetTile:

@@ -5,14 +5,12 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final
 
-from mastaba.model.extent import whole_view
-from mastaba.web.markup import anchor
-from mastaba.web.response import Document
+from mastaba.api.catalogue import whole_view
+from mastaba.api.web import Document, anchor
 from mastaba_tms.addresses import tile_template
 
 if TYPE_CHECKING:
-    from mastaba.model.layer import Layer
-    from mastaba.model.pyramid import Attribute, Table
+    from mastaba.api.catalogue import Attribute, Layer, Table
 
 _ZOOMS: Final = frozenset(map(str, range(31)))
 """Zooms of TileJSON 3.0.0, written as clients write them in addresses."""

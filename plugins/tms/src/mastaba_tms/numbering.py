@@ -10,7 +10,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from mastaba.model.tile_matrix_set import TileLimits, TileMatrix, TileMatrixSet
+    from mastaba.api.catalogue import TileLimits, TileMatrix, TileMatrixSet
 
 
 class YOrigin(Enum):

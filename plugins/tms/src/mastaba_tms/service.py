@@ -5,23 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from mastaba.api.services import RootEntry, Service, services_xml
+from mastaba.api.tiles import Tiles
+from mastaba.api.web import Document, printable
 from mastaba.errors import UnknownNameError, UnknownPathError
-from mastaba.services.base import RootEntry, Service
-from mastaba.services.root import services_xml
-from mastaba.tiles.published import Tiles
-from mastaba.web.request import printable
-from mastaba.web.response import Document
 from mastaba_tms.addresses import FROM_BOTTOM, VERSION, service_href
 from mastaba_tms.errors import error_report
 from mastaba_tms.gettile import GetTile
 from mastaba_tms.numbering import YOrigin
 
 if TYPE_CHECKING:
-    from mastaba.model.layer import Layer
-    from mastaba.model.settings import ServiceSettings
-    from mastaba.services.base import Site
-    from mastaba.web.request import Request
-    from mastaba.web.response import Response
+    from mastaba.api.catalogue import Layer
+    from mastaba.api.services import ServiceSettings, Site
+    from mastaba.api.web import Request, Response
 
 
 class TileMapServer(Service):

@@ -5,18 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from mastaba.web.markup import coordinate
-from mastaba.web.response import Document
-from mastaba.web.xml import Element, add, add_filled, root_element, serialized
+from mastaba.api.web import Document, coordinate
+from mastaba.api.xml import Element, add, add_filled, root_element, serialized
 from mastaba_tms.addresses import VERSION, level_href, service_href
 from mastaba_tms.numbering import YOrigin, last_row_above_origin, mirrored
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from mastaba.model.bbox import BoundingBox
-    from mastaba.model.layer import Layer, Metadata
-    from mastaba.model.tile_matrix_set import TileMatrix
+    from mastaba.api.catalogue import BoundingBox, Layer, Metadata, TileMatrix
 
 
 def tile_map(layer: Layer, endpoint_uri: str, y_origin: YOrigin) -> Document:

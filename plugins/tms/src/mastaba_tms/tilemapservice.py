@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from mastaba.web.contact import add_contact
-from mastaba.web.response import Document
-from mastaba.web.xml import add, root_element, serialized
+from mastaba.api.web import Document
+from mastaba.api.xml import add, add_contact, root_element, serialized
 from mastaba_tms.addresses import VERSION, layer_href
 from mastaba_tms.tilemap import add_description, add_metadata
 
 if TYPE_CHECKING:
-    from mastaba.model.layer import Layer
-    from mastaba.model.settings import ServiceSettings, Settings
+    from mastaba.api.catalogue import Layer
+    from mastaba.api.services import ServiceSettings, Settings
 
 
 def tile_map_service(

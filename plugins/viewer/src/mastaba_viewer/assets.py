@@ -8,7 +8,7 @@ from importlib.resources import files
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Final
 
-from mastaba.web.response import Document
+from mastaba.api.web import Document
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,15 +6,14 @@ import json
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from mastaba.web.response import Document
+from mastaba.api.web import Document
 from mastaba_viewer.grids import grids
 from mastaba_viewer.kinds import format_label, kind
 from mastaba_viewer.sources import sources
 
 if TYPE_CHECKING:
-    from mastaba.model.layer import Layer
-    from mastaba.model.style import Palette
-    from mastaba.services.base import Site
+    from mastaba.api.catalogue import Layer, Palette
+    from mastaba.api.services import Site
 
 
 def layers_document(layers: Iterable[Layer]) -> Document:
@@ -27,7 +26,7 @@ def layer_document(layer: Layer, site: Site) -> Document:
     raster, box = layer.pyramid.raster, layer.geographic_bbox
     # Among bytes, the value for "no data" is one like the others.
     # Loaded on first use: it needs the libraries of rendering.
-    from mastaba.render.legend_palette import legend_palette
+    from mastaba.api.maps import legend_palette
 
     attribution = layer.attribution
     return _json(

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from mastaba.model.extent import bbox_in
-from mastaba.model.tile_matrix_set_link import TileMatrixSetLink, links
+from mastaba.api.catalogue import TileMatrixSetLink, bbox_in, links
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from mastaba.model.bbox import BoundingBox
-    from mastaba.model.layer import Layer
-    from mastaba.model.pyramid import Level
-    from mastaba.model.tile_matrix_set import TileLimits, TileMatrixSet
-    from mastaba.services.base import Site
+    from mastaba.api.catalogue import BoundingBox, Layer, Level, TileLimits, TileMatrixSet
+    from mastaba.api.services import Site
 
 _SMALLEST_BLOCK: Final = 4
 """Tiles per side. A slab may contain a single tile, which is too little for one request."""

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from mastaba.model.layer import Layer
-    from mastaba.model.style import Style
+    from mastaba.api.catalogue import Layer, Style
 
 
 def kind(layer: Layer) -> str:
@@ -35,6 +34,6 @@ def format_label(layer: Layer) -> str:
 def is_picture(layer: Layer, style: Style | None) -> bool:
     """Return whether maps of a layer in a style are images for viewing, not raw values."""
     # Imported on first use: a server without maps does not need the rendering modules.
-    from mastaba.render.styles import is_bytes
+    from mastaba.api.maps import is_bytes
 
     return is_bytes(layer, style)

@@ -11,15 +11,13 @@ from string import Template
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urlsplit
 
-from mastaba.web.markup import anchor
-from mastaba.web.response import Document
+from mastaba.api.web import Document, anchor
 from mastaba_viewer.kinds import format_label
 from mastaba_viewer.thumbnails import thumbnail
 
 if TYPE_CHECKING:
-    from mastaba.model.layer import Layer
-    from mastaba.model.settings import ServiceSettings
-    from mastaba.services.base import Site
+    from mastaba.api.catalogue import Layer
+    from mastaba.api.services import ServiceSettings, Site
     from mastaba_viewer.thumbnails import Thumbnail
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 if TYPE_CHECKING:
-    from mastaba.services.base import Service
+    from mastaba.api.services import Service
 
 _SOURCES: Final = ("tms", "wmts", "wms", "ogcapi")
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
+from mastaba.api.services import Service
+from mastaba.api.web import message
 from mastaba.errors import RequestError, UnknownPathError, public_message
-from mastaba.services.base import Service
-from mastaba.web.response import message
 from mastaba_viewer.assets import assets
 from mastaba_viewer.description import layer_document, layers_document
 from mastaba_viewer.pages import compare_page, layer_page, list_page
@@ -15,9 +15,8 @@ from mastaba_viewer.policy import content_security_policy
 from mastaba_viewer.stored import stored_tiles
 
 if TYPE_CHECKING:
-    from mastaba.model.layer import Layer
-    from mastaba.web.request import Request
-    from mastaba.web.response import Document, Response
+    from mastaba.api.catalogue import Layer
+    from mastaba.api.web import Document, Request, Response
 
 
 class Viewer(Service):

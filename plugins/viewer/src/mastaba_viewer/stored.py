@@ -8,13 +8,13 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+from mastaba.api.web import Document
 from mastaba.errors import UnknownPathError
-from mastaba.web.response import Document
 from mastaba_viewer.grids import block_size
 
 if TYPE_CHECKING:
-    from mastaba.model.layer import Layer
-    from mastaba.services.base import Site
+    from mastaba.api.catalogue import Layer
+    from mastaba.api.services import Site
 
 
 def stored_tiles(layer: Layer, site: Site, tile_matrix: str, row: str, col: str) -> Document:

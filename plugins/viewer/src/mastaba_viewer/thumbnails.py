@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from mastaba.model.format import Codec
+from mastaba.api.catalogue import Codec
 from mastaba_viewer.kinds import is_picture, kind
 from mastaba_viewer.sources.common import picture_formats, publisher, segment
 from mastaba_viewer.sources.ogcapi import tile_source
@@ -16,8 +16,8 @@ from mastaba_viewer.sources.wmts import wmts_source
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from mastaba.model.layer import Layer
-    from mastaba.services.base import Site
+    from mastaba.api.catalogue import Layer
+    from mastaba.api.services import Site
 
 _WIDTH: Final = 440
 _HEIGHT: Final = 260

@@ -9,9 +9,8 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image, ImageDraw, ImageFont
 
-from mastaba.model.bbox import WORLD
-from mastaba.model.crs import WGS84
-from mastaba.render.encoding.base import Encoder, Raster
+from mastaba.api.catalogue import WGS84, WORLD
+from mastaba.api.encoders import Encoder, Raster
 
 Colour = tuple[int, int, int, int]
 Bytes = npt.NDArray[np.uint8]

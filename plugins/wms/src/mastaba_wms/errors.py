@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from mastaba.api.featureinfo import UpstreamError
+from mastaba.api.web import Response, message
 from mastaba.errors import (
     InvalidParameterError,
     MissingParameterError,
@@ -19,8 +21,6 @@ from mastaba.errors import (
     UnsupportedOperationError,
     public_message,
 )
-from mastaba.services.featureinfo.external import UpstreamError
-from mastaba.web.response import Response, message
 from mastaba_wms.versions import Version
 
 _MEDIA_TYPES: Final = {
@@ -83,7 +83,7 @@ _TABLE: Final[tuple[tuple[type[Exception], int, str], ...]] = (
 def error_response(error: Exception, version: Version) -> Response:
     """Return the exception report for an error; unexpected errors get a general message."""
     # Loaded on first use: the plugin can be listed without it.
-    from mastaba.web.xml import XSI, add, root_element, serialized
+    from mastaba.api.xml import XSI, add, root_element, serialized
 
     status, code = next((status, code) for kind, status, code in _TABLE if isinstance(error, kind))
     if version is Version.V1_3_0:

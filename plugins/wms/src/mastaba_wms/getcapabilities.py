@@ -5,20 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
-from mastaba.services import inspire
-from mastaba.services.featureinfo import INFO_FORMATS
-from mastaba.web.contact import add_contact
-from mastaba.web.response import Document
-from mastaba.web.xml import XSI, Element, root_element, serialized
+from mastaba.api import inspire
+from mastaba.api.featureinfo import INFO_FORMATS
+from mastaba.api.web import Document
+from mastaba.api.xml import XSI, Element, add_contact, root_element, serialized
 from mastaba_wms.layers import LayerWriter
 from mastaba_wms.params import EXCEPTION_TYPES, Exceptions
 from mastaba_wms.versions import Version, negotiated
 
 if TYPE_CHECKING:
-    from mastaba.model.crs_offer import CRSOffer
-    from mastaba.model.settings import ServiceSettings, Settings
-    from mastaba.web.request import Request
-    from mastaba.web.response import Response
+    from mastaba.api.catalogue import CRSOffer
+    from mastaba.api.services import ServiceSettings, Settings
+    from mastaba.api.web import Request, Response
     from mastaba_wms.published import PublishedLayer
 
 _DEFAULT_ROOT: Final = "WMS layers"

@@ -5,24 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from mastaba.errors import UnsupportedFormatError
-from mastaba.services.featureinfo import INFO_FORMATS
-from mastaba.services.featureinfo.answers import (
+from mastaba.api.featureinfo import (
+    INFO_FORMATS,
+    ExternalWMS,
     Part,
     PixelAnswer,
     feature_info_response,
     position_of,
 )
-from mastaba.services.featureinfo.external import ExternalWMS
-from mastaba.web.request import printable
+from mastaba.api.web import printable
+from mastaba.errors import UnsupportedFormatError
 from mastaba_wms import params
 from mastaba_wms.errors import InvalidPointError, LayerNotDefinedError, LayerNotQueryableError
 from mastaba_wms.mapquery import MapQueries, MapQuery
 from mastaba_wms.versions import Version
 
 if TYPE_CHECKING:
-    from mastaba.services.base import Site
-    from mastaba.web.response import Response
+    from mastaba.api.services import Site
+    from mastaba.api.web import Response
     from mastaba_wms.published import PublishedLayer
 
 

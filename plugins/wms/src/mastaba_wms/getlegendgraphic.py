@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from typing import Final
 from urllib.parse import quote
 
+from mastaba.api.catalogue import Style
+from mastaba.api.encoders import Encoder
+from mastaba.api.web import Response, content_disposition, printable
 from mastaba.errors import InvalidParameterError, UnsupportedFormatError
-from mastaba.model.style import Style
-from mastaba.render.encoding.base import Encoder
-from mastaba.web.request import printable
-from mastaba.web.response import Response, content_disposition
 from mastaba_wms import params
 from mastaba_wms.published import PublishedLayer, find
 

@@ -6,20 +6,16 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from mastaba.api.encoders import Encoder
+from mastaba.api.web import content_disposition, spooled
 from mastaba.errors import UnsupportedFormatError
-from mastaba.render.encoding.base import Encoder
-from mastaba.web.body import spooled
-from mastaba.web.response import content_disposition
 from mastaba_wms import params
 from mastaba_wms.mapquery import MapQueries, MapQuery
 
 if TYPE_CHECKING:
-    from mastaba.render.encoded_map import EncodedMap
-    from mastaba.render.engine import PreparedMap
-    from mastaba.render.map_request import MapImage, Pixels
-    from mastaba.services.base import Site
-    from mastaba.web.request import Request
-    from mastaba.web.response import Response
+    from mastaba.api.maps import EncodedMap, MapImage, Pixels, PreparedMap
+    from mastaba.api.services import Site
+    from mastaba.api.web import Request, Response
 
 # Clients such as GDAL expect a JPEG to have three channels for any layer (wms.md section 3.4).
 _ALWAYS_RGB: Final = "jpeg"
@@ -50,7 +46,7 @@ class GetMap:
         query = self._drawable(query)
         prepared = self._site.renderer.prepare(query.map)
         # Loaded on first use, like the renderer.
-        from mastaba.web.map_response import cache_control, drawn_response, identity_of
+        from mastaba.api.maps import cache_control, drawn_response, identity_of
 
         encoded = _encoded_map(query, prepared)
         wanted, media_type = query.map, query.encoder.media_type
@@ -81,8 +77,7 @@ class GetMap:
 
 
 def _encoded_map(query: MapQuery, prepared: PreparedMap) -> EncodedMap:
-    from mastaba.render.compose import as_data, as_picture
-    from mastaba.render.encoded_map import EncodedMap, coloured
+    from mastaba.api.maps import EncodedMap, as_data, as_picture, coloured
 
     encoder, background = query.encoder, query.background
 

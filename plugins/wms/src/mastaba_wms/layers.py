@@ -7,13 +7,20 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from mastaba.model.bbox import WORLD, BoundingBox
-from mastaba.model.crs import CRS, WGS84, Equivalences
-from mastaba.model.extent import bbox_in, geographic_extent
-from mastaba.model.layer import Layer, Metadata
-from mastaba.model.style import Style
-from mastaba.web.markup import coordinate, decimal
-from mastaba.web.xml import XLINK, Element, add, add_copy, add_filled, add_list, record
+from mastaba.api.catalogue import (
+    CRS,
+    WGS84,
+    WORLD,
+    BoundingBox,
+    Equivalences,
+    Layer,
+    Metadata,
+    Style,
+    bbox_in,
+    geographic_extent,
+)
+from mastaba.api.web import coordinate, decimal
+from mastaba.api.xml import XLINK, Element, add, add_copy, add_filled, add_list, record
 from mastaba_wms.getlegendgraphic import DEFAULT_FORMAT, legend_url
 from mastaba_wms.published import PublishedLayer
 from mastaba_wms.versions import Version

@@ -7,9 +7,8 @@ from dataclasses import dataclass, replace
 
 from PIL import Image, ImageDraw
 
-from mastaba.model.layer import Layer
-from mastaba.model.style import Palette, Style
-from mastaba.render.legend_palette import legend_palette
+from mastaba.api.catalogue import Layer, Palette, Style
+from mastaba.api.maps import legend_palette
 from mastaba_wms.drawing import LINE_HEIGHT, Colour, canvas, font, text_width
 
 _MARGIN = 4

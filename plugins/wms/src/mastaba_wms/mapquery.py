@@ -6,16 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from mastaba.api.catalogue import CRS
+from mastaba.api.encoders import Encoder
+from mastaba.api.maps import Background, MapLayer, MapRequest
+from mastaba.api.services import MapSettings
+from mastaba.api.web import printable
 from mastaba.errors import (
     InvalidParameterError,
     MissingParameterError,
     UnsupportedFormatError,
 )
-from mastaba.model.crs import CRS
-from mastaba.model.settings import MapSettings
-from mastaba.render.encoding.base import Encoder
-from mastaba.render.map_request import Background, MapLayer, MapRequest
-from mastaba.web.request import printable
 from mastaba_wms import params
 from mastaba_wms.errors import UnsupportedCRSError
 from mastaba_wms.params import Exceptions

@@ -10,13 +10,13 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Final
 
+from mastaba.api.catalogue import BoundingBox
+from mastaba.api.web import printable
 from mastaba.errors import (
     InvalidParameterError,
     MissingParameterError,
     UnsupportedOperationError,
 )
-from mastaba.model.bbox import BoundingBox
-from mastaba.web.request import printable
 from mastaba_wms.versions import OF_REQUESTS, Version, named
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from mastaba.api.web import Request, printable
+from mastaba.api.xml import FORM, elements, form_parameters, read_request, text_of, texts
 from mastaba.errors import InvalidParameterError, UnsupportedOperationError
-from mastaba.web.post import FORM, elements, form_parameters, read_request, text_of, texts
-from mastaba.web.request import Request, printable
 from mastaba_wms.errors import BindingError
 
 if TYPE_CHECKING:
-    from mastaba.web.xml import Element
+    from mastaba.api.xml import Element
 
 _XML: Final = ("", "text/xml", "application/xml")
 _FLAGS: Final = {"true": "TRUE", "1": "TRUE", "false": "FALSE", "0": "FALSE"}
@@ -51,7 +51,7 @@ def parameters(request: Request) -> dict[str, str]:
 
 
 def _xml_parameters(body: bytes) -> dict[str, str]:
-    from mastaba.web.xml import NotXMLError, local_name
+    from mastaba.api.xml import NotXMLError, local_name
 
     try:
         root = read_request(body)

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from mastaba.model.crs_offer import LayerCRS
-from mastaba.model.layer import Layer
-from mastaba.model.style import Style
-from mastaba.web.request import printable
+from mastaba.api.catalogue import Layer, LayerCRS, Style
+from mastaba.api.web import printable
 from mastaba_wms.errors import LayerNotDefinedError, StyleNotDefinedError
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mastaba.web.response import Response, content_disposition
+from mastaba.api.web import Response, content_disposition
 from mastaba_wms.drawing import LINE_HEIGHT, canvas, encoded, font, opaque, wrapped
 from mastaba_wms.mapquery import Sheet
 from mastaba_wms.params import Exceptions

@@ -6,12 +6,10 @@ import logging
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+from mastaba.api.catalogue import CRSOffer
+from mastaba.api.services import RootEntry, Service, ServiceSettings, Site
+from mastaba.api.web import Request, Response
 from mastaba.errors import RequestError, UnknownPathError, public_message
-from mastaba.model.crs_offer import CRSOffer
-from mastaba.model.settings import ServiceSettings
-from mastaba.services.base import RootEntry, Service, Site
-from mastaba.web.request import Request
-from mastaba.web.response import Response
 from mastaba_wms import params, post
 from mastaba_wms.errors import error_response
 from mastaba_wms.getlegendgraphic import GetLegendGraphic

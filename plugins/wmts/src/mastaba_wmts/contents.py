@@ -7,17 +7,22 @@ from collections.abc import Callable, Iterable
 from operator import attrgetter
 from typing import Final
 
-from mastaba.model.bbox import BoundingBox
-from mastaba.model.crs import CRS
-from mastaba.model.extent import bbox_in
-from mastaba.model.layer import Layer
-from mastaba.model.style import Legend
-from mastaba.model.tile_matrix_set import TileLimits, TileMatrix, TileMatrixSet
-from mastaba.model.tile_matrix_set_link import TileMatrixSetLink, links
-from mastaba.services.featureinfo import INFO_EXTENSIONS, INFO_FORMATS
-from mastaba.tiles.styles import listed_styles
-from mastaba.web.markup import coordinate, decimal
-from mastaba.web.xml import XLINK, Element, add, add_copy, add_list, record
+from mastaba.api.catalogue import (
+    CRS,
+    BoundingBox,
+    Layer,
+    Legend,
+    TileLimits,
+    TileMatrix,
+    TileMatrixSet,
+    TileMatrixSetLink,
+    bbox_in,
+    links,
+)
+from mastaba.api.featureinfo import INFO_EXTENSIONS, INFO_FORMATS
+from mastaba.api.tiles import listed_styles
+from mastaba.api.web import coordinate, decimal
+from mastaba.api.xml import XLINK, Element, add, add_copy, add_list, record
 from mastaba_wmts import rest
 
 WMTS: Final = "{http://www.opengis.net/wmts/1.0}"

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from mastaba.api.featureinfo import UpstreamError
+from mastaba.api.web import Response, message
 from mastaba.errors import (
     InvalidParameterError,
     MissingParameterError,
@@ -20,8 +22,6 @@ from mastaba.errors import (
     UnsupportedOperationError,
     public_message,
 )
-from mastaba.services.featureinfo.external import UpstreamError
-from mastaba.web.response import Response, message
 
 
 class VersionNegotiationError(RequestError):
@@ -85,7 +85,7 @@ def error_response(error: Exception, *, restful: bool) -> Response:
         restful: whether the request used a RESTful path.
     """
     # Loaded on first use, so that listing the plugins loads no lxml.
-    from mastaba.web.xml import XSI, add, root_element, serialized
+    from mastaba.api.xml import XSI, add, root_element, serialized
 
     status, code = next((status, code) for kind, status, code in _TABLE if isinstance(error, kind))
     if restful and isinstance(error, _IN_PATHS):

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
-from mastaba.model.format import Codec
-from mastaba.services import inspire
-from mastaba.web.response import Document
-from mastaba.web.xml import (
+from mastaba.api import inspire
+from mastaba.api.catalogue import Codec
+from mastaba.api.web import Document
+from mastaba.api.xml import (
     XLINK,
     XSI,
     Element,
@@ -27,11 +27,9 @@ from mastaba_wmts.params import VERSION, CapabilitiesRequest
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from mastaba.catalogue import Catalogue
-    from mastaba.model.layer import Layer
-    from mastaba.model.settings import Contact, ServiceSettings
-    from mastaba.web.request import Request
-    from mastaba.web.response import Response
+    from mastaba.api.catalogue import Catalogue, Layer
+    from mastaba.api.services import Contact, ServiceSettings
+    from mastaba.api.web import Request, Response
 
 # Sections and INSPIRE allow 34 different documents, but clients request two or three. The most
 # recently used documents are cached; the complete ones are always cached.

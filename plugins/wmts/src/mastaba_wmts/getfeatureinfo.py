@@ -5,21 +5,19 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from mastaba.api.catalogue import TileLimits
+from mastaba.api.tiles import TilePublisher, check_limits, tile_index
+from mastaba.api.web import decimal
 from mastaba.errors import TileNotFoundError, UnsupportedOperationError
-from mastaba.model.tile_matrix_set import TileLimits
-from mastaba.tiles.published import tile_index
-from mastaba.tiles.stored import TilePublisher, check_limits
-from mastaba.web.markup import decimal
 from mastaba_wmts.errors import PointOutOfRangeError
 from mastaba_wmts.gettile import GetTile
 from mastaba_wmts.params import FeatureInfoRequest, info_format
 
 if TYPE_CHECKING:
-    from mastaba.services.base import Site
-    from mastaba.services.featureinfo.answers import Part
-    from mastaba.services.featureinfo.external import ExternalWMS
-    from mastaba.tiles.published import Publisher
-    from mastaba.web.response import Response
+    from mastaba.api.featureinfo import ExternalWMS, Part
+    from mastaba.api.services import Site
+    from mastaba.api.tiles import Publisher
+    from mastaba.api.web import Response
 
 
 class GetFeatureInfo:
@@ -48,11 +46,7 @@ class GetFeatureInfo:
             SlabFormatError, StorageError: the tile cannot be read.
         """
         # Loaded on first use: other requests do not need it.
-        from mastaba.services.featureinfo.answers import (
-            PixelAnswer,
-            feature_info_response,
-            position_of,
-        )
+        from mastaba.api.featureinfo import PixelAnswer, feature_info_response, position_of
 
         layer = self._tiles.layer(wanted.tile.layer)
         source = layer.feature_info
@@ -98,7 +92,7 @@ class GetFeatureInfo:
         self, publisher: Publisher, tile_row: int, tile_col: int, i: int, j: int
     ) -> tuple[str, ...]:
         """Return one pixel's values as texts with six significant digits."""
-        from mastaba.render.mosaic import LevelPixels, Window
+        from mastaba.api.maps import DerivedTilePublisher, LevelPixels, Window
 
         renderer, layer = self._site.renderer, publisher.layer
         if isinstance(publisher, TilePublisher):
@@ -110,6 +104,7 @@ class GetFeatureInfo:
             pixels = LevelPixels(layer.pyramid, reader, renderer.tiles)
             values = pixels.read(Window(row, row + 1, column, column + 1)).pixels[0, 0]
         else:
+            assert isinstance(publisher, DerivedTilePublisher)
             publisher.prepare(tile_row, tile_col)
             request = publisher.map_request(tile_row, tile_col)
             values = renderer.pixel_value(request, layer, j, i)
@@ -117,6 +112,6 @@ class GetFeatureInfo:
 
     @cached_property
     def _external(self) -> ExternalWMS:
-        from mastaba.services.featureinfo.external import ExternalWMS
+        from mastaba.api.featureinfo import ExternalWMS
 
         return ExternalWMS()

@@ -5,19 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from mastaba.api.tiles import (
+    LayerTiles,
+    MatrixTiles,
+    Tiles,
+    check_limits,
+    listed_styles,
+    tile_index,
+)
+from mastaba.api.web import Request, Response, printable
 from mastaba.errors import MissingParameterError, UnknownNameError, UnsupportedFormatError
-from mastaba.tiles.published import LayerTiles, MatrixTiles, Tiles, tile_index
-from mastaba.tiles.stored import check_limits
-from mastaba.tiles.styles import listed_styles
-from mastaba.web.request import Request, printable
-from mastaba.web.response import Response
 from mastaba_wmts.params import TileRequest
 
 if TYPE_CHECKING:
-    from mastaba.model.layer import Layer
-    from mastaba.model.style import Style
-    from mastaba.services.base import Site
-    from mastaba.tiles.published import Publisher
+    from mastaba.api.catalogue import Layer, Style
+    from mastaba.api.services import Site
+    from mastaba.api.tiles import Publisher
 
 
 class GetTile:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlencode
 
+from mastaba.api.web import Request, printable
+from mastaba.api.xml import FORM, elements, form_parameters, read_request, text_of, texts
 from mastaba.errors import MissingParameterError, UnsupportedOperationError
-from mastaba.web.post import FORM, elements, form_parameters, read_request, text_of, texts
-from mastaba.web.request import Request, printable
 
 if TYPE_CHECKING:
-    from mastaba.web.xml import Element
+    from mastaba.api.xml import Element
 
 _TILE_PARAMETERS: Final = (
     "Layer",
@@ -49,7 +49,7 @@ def as_kvp(request: Request) -> Request:
 
 
 def _xml_parameters(body: bytes) -> dict[str, str]:
-    from mastaba.web.xml import NotXMLError, local_name
+    from mastaba.api.xml import NotXMLError, local_name
 
     try:
         root = read_request(body)

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+from mastaba.api.services import RootEntry, Service, ServiceSettings, Site
+from mastaba.api.web import Request, Response, preferred_media_type
 from mastaba.errors import UnknownPathError
-from mastaba.model.settings import ServiceSettings
-from mastaba.services.base import RootEntry, Service, Site
-from mastaba.web.request import Request
-from mastaba.web.response import Response, preferred_media_type
 from mastaba_wmts import params, post, rest
 from mastaba_wmts.errors import BindingError, NotAcceptableError, error_response
 from mastaba_wmts.getfeatureinfo import GetFeatureInfo

@@ -46,6 +46,11 @@ def _processor_flags() -> set[str]:
 _library: Final = _load()
 
 
+def kernel_library() -> str:
+    """Return the file name of the loaded library; its variants may round differently."""
+    return Path(_library._name).name
+
+
 class Grid(ctypes.Structure):
     """The struct of the same name in C, which refers to the arrays of a `PositionGrid`."""
 

@@ -9,8 +9,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-import numpy as np
-
 from mastaba.model.bbox import BoundingBox
 from mastaba.model.crs import CRS, WGS84, transform_points
 from mastaba.services.featureinfo.external import ExternalAnswer, UpstreamError
@@ -55,6 +53,8 @@ def position_of(
     Returns:
         None if the pixel has no position on the globe.
     """
+    import numpy as np  # only this needs it; capabilities import this module too
+
     x = bbox.xmin + (i + 0.5) * (bbox.xmax - bbox.xmin) / width
     y = bbox.ymax - (j + 0.5) * (bbox.ymax - bbox.ymin) / height
     longitude, latitude = (

@@ -59,7 +59,7 @@ class ServiceTests(
     HostileTests,
     ThreadTests,
 ):
-    """The contract of `mastaba.services.base.Service`, in levels.
+    """The contract of `mastaba.api.services.Service`, in levels.
 
     Subclasses set ``service_class``, ``paths`` and ``error_types``. The other class attributes
     declare abilities: ``invalid_paths``, ``layer``, ``has_etags`` and

@@ -8,8 +8,8 @@ from collections.abc import Callable
 import jsonschema
 import pytest
 
-from mastaba.server.app import Application
-from mastaba.services.base import RootEntry, Service
+from mastaba.api.services import RootEntry, Service
+from mastaba.api.tools import Application
 from mastaba_conformance.services.kit import PUBLIC_URL, ServiceKit, check_document, send
 
 _OF_THE_CORE = frozenset(

@@ -7,7 +7,10 @@ from typing import NoReturn
 
 import pytest
 
-from mastaba.environment import Environment
+from mastaba.api.services import Service
+from mastaba.api.storages import ByteRange, Environment, ObjectRead, ObjectStat, Storage
+from mastaba.api.tools import Application
+from mastaba.api.web import STATUS_LINES, Request, Response
 from mastaba.errors import (
     AccessDeniedError,
     InvalidParameterError,
@@ -26,11 +29,6 @@ from mastaba.errors import (
     UnsupportedFormatError,
     UnsupportedOperationError,
 )
-from mastaba.server.app import Application
-from mastaba.services.base import Service
-from mastaba.storage.base import ByteRange, ObjectRead, ObjectStat, Storage
-from mastaba.web.request import Request
-from mastaba.web.response import STATUS_LINES, Response
 from mastaba_conformance.services.kit import Answer, ServiceKit, send
 
 Ask = Callable[..., Answer]

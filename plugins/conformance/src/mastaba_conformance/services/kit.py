@@ -16,10 +16,8 @@ from urllib.parse import unquote
 import pytest
 from lxml import etree
 
-from mastaba.plugins.manager import Plugins
-from mastaba.server.app import Application
-from mastaba.services.base import Service
-from mastaba.wsgi import create_application
+from mastaba.api.services import Service
+from mastaba.api.tools import Application, Plugins, create_application
 from mastaba_conformance.tiny_installation import tiny_installation
 from mastaba_writer.installation import write_installation
 

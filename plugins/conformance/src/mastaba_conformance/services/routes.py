@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from mastaba.server.app import Application
+from mastaba.api.tools import Application
 from mastaba_conformance.services.kit import Answer, ServiceKit, send
 
 Ask = Callable[..., Answer]

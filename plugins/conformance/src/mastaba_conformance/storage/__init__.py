@@ -19,12 +19,9 @@ from typing import Any
 
 import pytest
 
+from mastaba.api.slabs import IndexCache, LevelReader, PrefixLayout, read_tiles
+from mastaba.api.storages import Storage
 from mastaba.errors import SlabFormatError
-from mastaba.slab.index_cache import IndexCache
-from mastaba.slab.layout import PrefixLayout
-from mastaba.slab.plan import read_tiles
-from mastaba.slab.reader import LevelReader
-from mastaba.storage.base import Storage
 from mastaba_conformance.storage.faults import FaultTests
 from mastaba_conformance.storage.forks import ForkTests
 from mastaba_conformance.storage.kit import ObjectWriter
@@ -49,7 +46,7 @@ class StorageTests(
     WriteTests,
     SequenceTests,
 ):
-    """The contract of `mastaba.storage.base.Storage`, in levels.
+    """The contract of `mastaba.api.storages.Storage`, in levels.
 
     Subclasses must override the fixtures ``storage`` and ``writer``. They may override ``prefix``.
 

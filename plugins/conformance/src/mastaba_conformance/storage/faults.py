@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from mastaba.api.storages import Storage
 from mastaba.errors import AccessDeniedError, StorageError, StorageUnavailableError
-from mastaba.storage.base import Storage
 from mastaba_conformance.deadline import together
 from mastaba_conformance.storage.kit import DATA, StorageKit, check_read, operations
 

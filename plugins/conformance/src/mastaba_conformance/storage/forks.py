@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from mastaba.storage.base import ByteRange, Storage
+from mastaba.api.storages import ByteRange, Storage
 from mastaba_conformance.deadline import together
 from mastaba_conformance.storage.kit import (
     DATA,

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Final, NoReturn, Protocol
 
 import pytest
 
-from mastaba.storage.base import ByteRange, ObjectRead, ObjectStat, Storage
+from mastaba.api.storages import ByteRange, ObjectRead, ObjectStat, Storage
 from mastaba_conformance.deadline import eventually, within
 from mastaba_conformance.descriptors import open_descriptors
 
@@ -68,7 +68,7 @@ class StorageKit:
     """Whether connections belong to the process and stay open when a container is closed."""
 
     holds_large_objects: ClassVar[bool] = True
-    """Whether the store can hold objects larger than `mastaba.storage.base.MAX_WHOLE`."""
+    """Whether the store can hold objects larger than `mastaba.api.storages.MAX_WHOLE`."""
 
     forks_while_reading: ClassVar[bool] = False
     """Whether child processes may be created while other threads read. The server does not do

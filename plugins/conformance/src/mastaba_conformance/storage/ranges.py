@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from mastaba.storage.base import ByteRange, Storage
+from mastaba.api.storages import ByteRange, Storage
 from mastaba_conformance.storage.kit import DATA, ObjectWriter, StorageKit, check_read, check_stat
 
 _WRAP = 1 << 24

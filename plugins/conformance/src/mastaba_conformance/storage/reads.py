@@ -9,8 +9,8 @@ import uuid
 
 import pytest
 
+from mastaba.api.storages import MAX_WHOLE, ByteRange, Storage
 from mastaba.errors import ObjectNotFoundError, StorageError, StorageUnavailableError
-from mastaba.storage.base import MAX_WHOLE, ByteRange, Storage
 from mastaba_conformance.deadline import eventually, together
 from mastaba_conformance.descriptors import need_descriptors, open_descriptors
 from mastaba_conformance.storage.kit import (

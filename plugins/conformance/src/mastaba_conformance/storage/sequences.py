@@ -11,8 +11,8 @@ import hypothesis
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_as_test
 
+from mastaba.api.storages import ByteRange, Storage
 from mastaba.errors import ObjectChangedError, ObjectNotFoundError
-from mastaba.storage.base import ByteRange, Storage
 from mastaba_conformance.storage.kit import (
     ObjectWriter,
     StorageKit,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
+from mastaba.api.storages import ByteRange, Storage
 from mastaba.errors import ObjectChangedError, StorageUnavailableError
-from mastaba.storage.base import ByteRange, Storage
 from mastaba_conformance.deadline import together
 from mastaba_conformance.storage.kit import (
     DATA,

@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 import pytest
 
+from mastaba.api.storages import ByteRange, Storage
 from mastaba.errors import ObjectChangedError, ObjectNotFoundError
-from mastaba.storage.base import ByteRange, Storage
 from mastaba_conformance.storage.kit import (
     DATA,
     ObjectWriter,

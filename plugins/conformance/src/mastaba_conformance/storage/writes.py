@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mastaba.storage.base import ByteRange, Storage
+from mastaba.api.storages import ByteRange, Storage
 from mastaba_conformance.storage.kit import (
     DATA,
     StorageKit,

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
-from mastaba.commands.main import add_server_json
+from mastaba.api.commands import add_server_json
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, _SubParsersAction

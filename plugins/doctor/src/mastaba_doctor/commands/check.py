@@ -9,20 +9,20 @@ import time
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from mastaba.catalogue import Catalogue
-from mastaba.commands.output import USAGE, print_json
-from mastaba.config.faults import Faults
-from mastaba.config.load import load_catalogue
-from mastaba.config.server import ServerConfig, load_server, missing_port
-from mastaba.environment import Environment
+from mastaba.api.catalogue import Catalogue, link_to
+from mastaba.api.commands import USAGE, print_json
+from mastaba.api.documents import (
+    Faults,
+    ServerConfig,
+    Severity,
+    load_catalogue,
+    load_server,
+    missing_port,
+)
+from mastaba.api.services import Scoreboard, Site
+from mastaba.api.storages import Environment
+from mastaba.api.tools import Application, Plugins, escaped
 from mastaba.errors import MastabaError
-from mastaba.model.fault import Severity
-from mastaba.model.tile_matrix_set_link import link_to
-from mastaba.plugins.manager import Plugins
-from mastaba.server.app import Application
-from mastaba.server.logs import escaped
-from mastaba.services.base import Site
-from mastaba.services.scoreboard import Scoreboard
 from mastaba_doctor.addresses import address_faults, port_faults
 from mastaba_doctor.commands import DEFAULT_SAMPLES
 

@@ -7,16 +7,16 @@ import json
 import sys
 from typing import Any
 
-from mastaba.commands.output import print_json
-from mastaba.config.documents import (
+from mastaba.api.commands import print_json
+from mastaba.api.documents import (
+    Faults,
     parse_document,
     read_local_text,
     started_at,
+    to_generation7,
     unreadable,
 )
-from mastaba.config.faults import Faults
-from mastaba.config.generation6 import to_generation7
-from mastaba.server.logs import escaped
+from mastaba.api.tools import escaped
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -10,15 +10,11 @@ from typing import Final
 
 import numpy as np
 
-from mastaba.commands.output import USAGE
-from mastaba.config.documents import started_at
-from mastaba.environment import Environment
+from mastaba.api.commands import USAGE
+from mastaba.api.documents import started_at
+from mastaba.api.slabs import COMPRESSIONS, PHOTOMETRICS, Pixels, SlabHeader, TileDecoder
+from mastaba.api.storages import ByteRange, Environment, ResourcePath, Storage, StoragePool
 from mastaba.errors import MastabaError, ObjectNotFoundError, SlabFormatError
-from mastaba.slab.codecs import Pixels, TileDecoder
-from mastaba.slab.header import COMPRESSIONS, PHOTOMETRICS, SlabHeader
-from mastaba.storage.base import ByteRange, Storage
-from mastaba.storage.path import ResourcePath
-from mastaba.storage.pool import StoragePool
 from mastaba_doctor.slab_report import SlabReport, TileEntry, inspect_slab
 
 _SAMPLES: Final = {1: "unsigned", 3: "floating point"}

@@ -7,21 +7,16 @@ import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
-from mastaba.catalogue import Catalogue
-from mastaba.config.faults import Faults
-from mastaba.config.load import load_catalogue
-from mastaba.config.schema import did_you_mean
-from mastaba.config.server import load_server
-from mastaba.environment import Environment
+from mastaba.api.catalogue import Catalogue, Layer
+from mastaba.api.documents import Faults, did_you_mean, load_catalogue, load_server
+from mastaba.api.slabs import LevelReader, TileLookup, TileState, look_up
+from mastaba.api.storages import Environment
+from mastaba.api.tools import escaped
 from mastaba.errors import MastabaError
-from mastaba.model.layer import Layer
-from mastaba.server.logs import escaped
-from mastaba.slab.lookup import TileLookup, TileState, look_up
-from mastaba.slab.reader import LevelReader
 from mastaba_doctor.slab_report import size_mismatch
 
 if TYPE_CHECKING:
-    from mastaba.plugins.manager import Plugins
+    from mastaba.api.tools import Plugins
 
 _WORDS: Final = {
     TileState.STORED: "stored",

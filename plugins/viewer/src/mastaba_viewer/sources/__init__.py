@@ -29,8 +29,8 @@ from mastaba_viewer.sources.wms import wms_source
 from mastaba_viewer.sources.wmts import wmts_source
 
 if TYPE_CHECKING:
-    from mastaba.model.layer import Layer
-    from mastaba.services.base import Site
+    from mastaba.api.catalogue import Layer
+    from mastaba.api.services import Site
 
 
 def sources(layer: Layer, site: Site) -> list[dict[str, Any]]:

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, urlencode
 
-from mastaba.model.crs_offer import CRSOffer
+from mastaba.api.catalogue import CRSOffer
 
 if TYPE_CHECKING:
-    from mastaba.model.layer import Layer
-    from mastaba.services.base import Service, Site
+    from mastaba.api.catalogue import Layer
+    from mastaba.api.services import Service, Site
 
 _SHOWN: Final = ("image/png", "image/jpeg", "image/webp")
 

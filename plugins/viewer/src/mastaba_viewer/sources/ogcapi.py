@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from mastaba.tiles.styles import shows_in_stored_tiles
+from mastaba.api.tiles import shows_in_stored_tiles
 from mastaba_viewer.grids import plain_names
 from mastaba_viewer.kinds import is_picture, kind
 from mastaba_viewer.sources.common import (
@@ -18,8 +18,8 @@ from mastaba_viewer.sources.common import (
 )
 
 if TYPE_CHECKING:
-    from mastaba.model.layer import Layer
-    from mastaba.services.base import Service, Site
+    from mastaba.api.catalogue import Layer
+    from mastaba.api.services import Service, Site
 
 _TILE: Final = "{TileMatrixSet}/{TileMatrix}/{TileRow}/{TileCol}"
 _AREA: Final = "crs={CRS}&bbox={BBOX}&bbox-crs={CRS}&width={WIDTH}&height={HEIGHT}"

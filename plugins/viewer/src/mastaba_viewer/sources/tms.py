@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from mastaba.tiles.styles import shows_in_stored_tiles
+from mastaba.api.tiles import shows_in_stored_tiles
 from mastaba_viewer.kinds import kind
 from mastaba_viewer.sources.common import document, publisher, segment
 
 if TYPE_CHECKING:
-    from mastaba.model.layer import Layer
-    from mastaba.services.base import Site
+    from mastaba.api.catalogue import Layer
+    from mastaba.api.services import Site
 
 
 def tms_source(layer: Layer, site: Site) -> dict[str, Any] | None:

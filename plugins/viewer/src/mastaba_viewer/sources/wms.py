@@ -16,9 +16,8 @@ from mastaba_viewer.sources.common import (
 )
 
 if TYPE_CHECKING:
-    from mastaba.model.layer import Layer
-    from mastaba.model.style import Style
-    from mastaba.services.base import Site
+    from mastaba.api.catalogue import Layer, Style
+    from mastaba.api.services import Site
 
 _EXTENT: Final = {"CRS": "{CRS}", "BBOX": "{BBOX}", "WIDTH": "{WIDTH}", "HEIGHT": "{HEIGHT}"}
 _LEGEND_FORMAT: Final = "image/png"

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from mastaba.tiles.styles import shows_in_stored_tiles
+from mastaba.api.tiles import shows_in_stored_tiles
 from mastaba_viewer.grids import published_names
 from mastaba_viewer.kinds import kind
 from mastaba_viewer.sources.common import document, publisher, segment, with_query
 
 if TYPE_CHECKING:
-    from mastaba.model.layer import Layer
-    from mastaba.services.base import Site
+    from mastaba.api.catalogue import Layer
+    from mastaba.api.services import Site
 
 _PLACES: Final = {
     "TILEMATRIXSET": "{TileMatrixSet}",

@@ -1,0 +1,50 @@
+"""What is published: layers, pyramids, tile matrix sets, styles, CRSs and boxes.
+
+All objects are immutable and belong to one configuration.
+"""
+
+from mastaba.catalogue import Catalogue
+from mastaba.model.bbox import WORLD, BoundingBox
+from mastaba.model.crs import CRS, WGS84, Equivalences, transform_points
+from mastaba.model.crs_offer import CRSOffer, LayerCRS
+from mastaba.model.extent import bbox_in, geographic_extent, whole_view
+from mastaba.model.format import TILE_FORMATS, Codec, TileFormat
+from mastaba.model.layer import Layer, Metadata
+from mastaba.model.pyramid import Attribute, Level, Pyramid, Table
+from mastaba.model.style import Legend, Palette, Style
+from mastaba.model.tile_matrix_set import PIXEL_SIZE, TileLimits, TileMatrix, TileMatrixSet
+from mastaba.model.tile_matrix_set_link import TileMatrixSetLink, link_to, links
+
+__all__ = [
+    "CRS",
+    "PIXEL_SIZE",
+    "TILE_FORMATS",
+    "WGS84",
+    "WORLD",
+    "Attribute",
+    "BoundingBox",
+    "CRSOffer",
+    "Catalogue",
+    "Codec",
+    "Equivalences",
+    "Layer",
+    "LayerCRS",
+    "Legend",
+    "Level",
+    "Metadata",
+    "Palette",
+    "Pyramid",
+    "Style",
+    "Table",
+    "TileFormat",
+    "TileLimits",
+    "TileMatrix",
+    "TileMatrixSet",
+    "TileMatrixSetLink",
+    "bbox_in",
+    "geographic_extent",
+    "link_to",
+    "links",
+    "transform_points",
+    "whole_view",
+]

@@ -1,0 +1,21 @@
+"""Feature information: values of the stored pixels, or answers of another WMS."""
+
+from mastaba.services.featureinfo import INFO_EXTENSIONS, INFO_FORMATS
+from mastaba.services.featureinfo.answers import (
+    Part,
+    PixelAnswer,
+    feature_info_response,
+    position_of,
+)
+from mastaba.services.featureinfo.external import ExternalWMS, UpstreamError
+
+__all__ = [
+    "INFO_EXTENSIONS",
+    "INFO_FORMATS",
+    "ExternalWMS",
+    "Part",
+    "PixelAnswer",
+    "UpstreamError",
+    "feature_info_response",
+    "position_of",
+]

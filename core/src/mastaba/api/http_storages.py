@@ -1,0 +1,20 @@
+"""Storage drivers over HTTP: a base class and a client with retries and time limits."""
+
+from mastaba.storage.http import HTTPStorage, quoted_key
+from mastaba.storage.http_client import (
+    HTTPAnswer,
+    HTTPClient,
+    certificate_authorities,
+    failure_reason,
+    network_timeout,
+)
+
+__all__ = [
+    "HTTPAnswer",
+    "HTTPClient",
+    "HTTPStorage",
+    "certificate_authorities",
+    "failure_reason",
+    "network_timeout",
+    "quoted_key",
+]

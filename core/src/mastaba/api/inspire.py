@@ -1,0 +1,19 @@
+"""INSPIRE requirements for capabilities (Directive 2007/2/EC)."""
+
+from mastaba.services.inspire import (
+    add_extended_capabilities,
+    in_wms,
+    is_harmonised_name,
+    is_wanted,
+    namespaces,
+    schema_locations,
+)
+
+__all__ = [
+    "add_extended_capabilities",
+    "in_wms",
+    "is_harmonised_name",
+    "is_wanted",
+    "namespaces",
+    "schema_locations",
+]

@@ -1,0 +1,38 @@
+"""Maps: what to draw, the prepared map, and its encoded response."""
+
+from mastaba.render.compose import as_data, as_picture, joined
+from mastaba.render.encoded_map import EncodedMap, coloured
+from mastaba.render.engine import PreparedMap
+from mastaba.render.legend_palette import legend_palette
+from mastaba.render.map_request import Background, MapImage, MapLayer, MapRequest, Mask, Pixels
+from mastaba.render.mosaic import LevelPixels, Window
+from mastaba.render.positions import is_plausible
+from mastaba.render.styles import is_bytes, relief_name, styled
+from mastaba.tiles.derived import DerivedTilePublisher
+from mastaba.web.map_response import cache_control, drawn_response, identity_of
+
+__all__ = [
+    "Background",
+    "DerivedTilePublisher",
+    "EncodedMap",
+    "LevelPixels",
+    "MapImage",
+    "MapLayer",
+    "MapRequest",
+    "Mask",
+    "Pixels",
+    "PreparedMap",
+    "Window",
+    "as_data",
+    "as_picture",
+    "cache_control",
+    "coloured",
+    "drawn_response",
+    "identity_of",
+    "is_bytes",
+    "is_plausible",
+    "joined",
+    "legend_palette",
+    "relief_name",
+    "styled",
+]

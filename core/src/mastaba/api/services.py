@@ -1,0 +1,24 @@
+"""Services: their base class, the site to which they belong, and their settings.
+
+`Site` is the configuration being served. A service gets it with its settings when it is created.
+"""
+
+from mastaba.model.settings import Contact, MapSettings, ServiceSettings, Settings
+from mastaba.services.base import RootEntry, Service, Site
+from mastaba.services.change import Action, Change
+from mastaba.services.root import services_xml
+from mastaba.services.scoreboard import Scoreboard
+
+__all__ = [
+    "Action",
+    "Change",
+    "Contact",
+    "MapSettings",
+    "RootEntry",
+    "Scoreboard",
+    "Service",
+    "ServiceSettings",
+    "Settings",
+    "Site",
+    "services_xml",
+]

@@ -1,0 +1,21 @@
+"""Storage drivers: their base class, and what a driver needs."""
+
+from mastaba.environment import Environment
+from mastaba.storage.base import MAX_WHOLE, ByteRange, ObjectRead, ObjectStat, Storage
+from mastaba.storage.file import FileStorage
+from mastaba.storage.path import ResourcePath
+from mastaba.storage.per_process import PerProcess
+from mastaba.storage.pool import StoragePool
+
+__all__ = [
+    "MAX_WHOLE",
+    "ByteRange",
+    "Environment",
+    "FileStorage",
+    "ObjectRead",
+    "ObjectStat",
+    "PerProcess",
+    "ResourcePath",
+    "Storage",
+    "StoragePool",
+]

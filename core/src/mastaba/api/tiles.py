@@ -1,0 +1,25 @@
+"""Tiles of a layer by tile matrix set, tile matrix and style: stored ones and drawn ones."""
+
+from mastaba.tiles.published import (
+    DEFAULT_STYLE,
+    LayerTiles,
+    MatrixTiles,
+    Publisher,
+    Tiles,
+    tile_index,
+)
+from mastaba.tiles.stored import TilePublisher, check_limits
+from mastaba.tiles.styles import listed_styles, shows_in_stored_tiles
+
+__all__ = [
+    "DEFAULT_STYLE",
+    "LayerTiles",
+    "MatrixTiles",
+    "Publisher",
+    "TilePublisher",
+    "Tiles",
+    "check_limits",
+    "listed_styles",
+    "shows_in_stored_tiles",
+    "tile_index",
+]

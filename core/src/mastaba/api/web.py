@@ -1,0 +1,34 @@
+"""Requests, responses, and what services need to write them."""
+
+from mastaba.web.body import Body, SpooledBody, spooled
+from mastaba.web.cors import CrossOrigin
+from mastaba.web.markup import anchor, coordinate, decimal
+from mastaba.web.request import OPERATION, Request, decode, printable
+from mastaba.web.response import (
+    STATUS_LINES,
+    Document,
+    Response,
+    content_disposition,
+    message,
+    preferred_media_type,
+)
+
+__all__ = [
+    "OPERATION",
+    "STATUS_LINES",
+    "Body",
+    "CrossOrigin",
+    "Document",
+    "Request",
+    "Response",
+    "SpooledBody",
+    "anchor",
+    "content_disposition",
+    "coordinate",
+    "decimal",
+    "decode",
+    "message",
+    "preferred_media_type",
+    "printable",
+    "spooled",
+]
