@@ -31,6 +31,7 @@ from mastaba_writer.descriptor import nodata_values
 from mastaba_writer.tile_encoder import TILE_FORMATS
 
 _LARGEST_SLAB = (1 << 32) - 1
+_MOST_SLABS = 10_000_000
 _FORMATS = {
     name.lower(): f"TIFF_{name}" for name in ("RAW", "ZIP", "LZW", "PKB", "PNG", "JPG", "JPG90")
 }
@@ -164,6 +165,7 @@ def make_plan(configuration: Configuration) -> Plan:
     except ValueError as error:
         raise PlanError(str(error)) from None
     _check_slab_size(configuration, pixel_type, levels)
+    _check_slab_count(configuration, levels[0].matrix, boxes)
     described = {
         "version": 1,
         "configuration": _pixel_relevant(configuration),
@@ -338,6 +340,20 @@ def _check_slab_size(
     # No compression makes a tile more than a quarter larger.
     if 2048 + width * height * (8 + tile + tile // 4 + 4096) > _LARGEST_SLAB:
         raise PlanError(f"slabs of {width} x {height} tiles can exceed 4 GiB; use smaller slabs")
+
+
+def _check_slab_count(
+    configuration: Configuration, matrix: TileMatrix, boxes: Sequence[BoundingBox]
+) -> None:
+    width, height = configuration.slab
+    count = 0
+    for limits in filter(None, (matrix.limits_of(box) for box in boxes)):
+        rows = limits.max_row // height - limits.min_row // height + 1
+        count += rows * (limits.max_col // width - limits.min_col // width + 1)
+    if count > _MOST_SLABS:
+        raise PlanError(
+            f"level {matrix.id} would need {count} slabs; use larger slabs or a coarser --bottom"
+        )
 
 
 def slab_directory(plan: Plan) -> Path:

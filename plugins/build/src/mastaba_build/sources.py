@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyproj
 import rasterio
 from rasterio.enums import ColorInterp, MaskFlags
@@ -21,6 +22,8 @@ from mastaba_build.listing import listed, read_json
 from mastaba_build.pyramid_source import PyramidDataset, PyramidLevel, pyramid_level
 from mastaba_build.sets import proj_crs
 
+_LARGEST_BLOCK = 1 << 27
+"""Bytes that GDAL may have to decode for one pixel."""
 _INTEGERS = frozenset({"uint8", "int8", "uint16", "int16", "int32", "uint32"})
 
 
@@ -150,6 +153,7 @@ def _opened(path: str, options: SourceOptions, sets: Path | None) -> Source:
         (dtype,) = dtypes
         if dtype not in _INTEGERS | {"float32", "float64"}:
             raise PlanError(f"{path}: samples of type {dtype} are not supported")
+        _check_blocks(dataset, path)
         flags = dataset.mask_flag_enums[bands[0] - 1]
         return Source(
             path=path,
@@ -200,6 +204,18 @@ def _pyramid(
         scale=options.scale,
         pyramid=found,
     )
+
+
+def _check_blocks(dataset: Any, path: str) -> None:
+    """Refuse a file of which GDAL can only read large parts at once."""
+    rows, columns = dataset.block_shapes[0]
+    samples = sum(np.dtype(dtype).itemsize for dtype in dataset.dtypes)
+    size = min(rows, dataset.height) * min(columns, dataset.width) * samples
+    if dataset.compression and size > _LARGEST_BLOCK:
+        raise PlanError(
+            f"{path}: has blocks of {size >> 20} MiB; write it with tiles: "
+            "gdal_translate -co TILED=YES -co COMPRESS=DEFLATE"
+        )
 
 
 def _channels(
