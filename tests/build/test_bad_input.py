@@ -160,16 +160,10 @@ def test_huge_sources(tmp_path: Path, plan_of: PlanOf) -> None:
 
 def test_blocks_that_do_not_fit_into_memory(tmp_path: Path, plan_of: PlanOf) -> None:
     path = tmp_path / "a.tif"
-    profile = {"tiled": False, "blockysize": 16000, "compress": "deflate", "sparse_ok": True}
-    with rasterio.open(
-        *(path, "w"),
-        driver="GTiff",
-        width=16000,
-        height=16000,
-        count=1,
-        dtype="uint8",
-        **{"crs": "EPSG:2154", "transform": LAMBERT, **profile},
-    ):
+    side = {"width": 16000, "height": 16000, "blockxsize": 16000, "blockysize": 16000}
+    profile = {"tiled": True, "compress": "deflate", "sparse_ok": True, **side}
+    profile |= {"driver": "GTiff", "count": 1, "dtype": "uint8"}
+    with rasterio.open(path, "w", crs="EPSG:2154", transform=LAMBERT, **profile):
         pass
     with pytest.raises(PlanError, match=r"a\.tif: has blocks of 244 MiB; write it with tiles"):
         plan_of(path)
