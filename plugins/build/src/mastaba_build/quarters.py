@@ -41,6 +41,10 @@ def write_quarter(storage: WritableStorage, slab: SlabKey, raster: Raster) -> No
     Raises:
         OSError: it cannot be written.
     """
+    storage.write(quarter_key(slab), _pack(raster), is_final=False)
+
+
+def _pack(raster: Raster) -> bytes:
     down, across = (np.flatnonzero(raster.valid.any(axis=axis)) for axis in (1, 0))
     top, left = int(down[0]), int(across[0])
     part = np.s_[top : int(down[-1]) + 1, left : int(across[-1]) + 1]
@@ -51,7 +55,7 @@ def write_quarter(storage: WritableStorage, slab: SlabKey, raster: Raster) -> No
     bits = np.packbits(valid)
     body = b"".join([bits.data, bytes(-len(bits) % 4), samples.data])
     header = _HEADER.pack(top, left, *valid.shape, isal_zlib.crc32(body))
-    storage.write(quarter_key(slab), header + body, is_final=False)
+    return header + body
 
 
 def read_quarter(storage: WritableStorage, slab: SlabKey, pixel_type: PixelType) -> Quarter:
