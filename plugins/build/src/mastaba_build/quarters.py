@@ -62,11 +62,11 @@ def read_quarter(storage: WritableStorage, slab: SlabKey, pixel_type: PixelType)
     """Return the quarter image of a slab.
 
     Raises:
-        BuildError: it is damaged. It is deleted, so that the next run builds it again.
+        BuildError: it is missing or damaged. It is deleted, so that the next run builds it again.
         OSError: it cannot be read.
     """
-    data = storage.read(quarter_key(slab))
     try:
+        data = storage.read(quarter_key(slab))
         top, left, rows, columns, checksum = _HEADER.unpack_from(data)
         if isal_zlib.crc32(memoryview(data)[_HEADER.size :]) != checksum:
             raise ValueError
@@ -77,9 +77,10 @@ def read_quarter(storage: WritableStorage, slab: SlabKey, pixel_type: PixelType)
         offset = _HEADER.size + bitmap + -bitmap % 4
         samples = np.frombuffer(data, pixel_type.dtype, offset=offset)
         raster = Raster(samples.reshape(rows, columns, pixel_type.channels), valid)
-    except (struct.error, ValueError):
+    except (struct.error, ValueError, FileNotFoundError):
         storage.delete(quarter_key(slab))
         raise BuildError(
-            f"the intermediate image {quarter_key(slab)} was damaged; build again"
+            f"the intermediate image {quarter_key(slab)} is damaged or missing; "
+            "run the same command again"
         ) from None
     return Quarter(raster, top, left)

@@ -8,8 +8,8 @@ from importlib import import_module, metadata
 from importlib.util import find_spec
 from typing import TypeAlias
 
-Deflate: TypeAlias = Callable[[bytes, int], bytes]
-"""Returns a zlib stream (RFC 1950) of some data, for a level of zlib (0 to 9)."""
+Deflate: TypeAlias = Callable[[bytes | memoryview, int], bytes]
+"""Returns a zlib stream (RFC 1950) of contiguous data, for a level of zlib (0 to 9)."""
 
 ENCODERS = ("libdeflate", "zlib", "isal")
 _LIBDEFLATE_LEVEL = 4  # the next one takes longer for 1 % of the size
