@@ -7,7 +7,7 @@ from mastaba.slab.codecs import Pixels, TileDecoder
 from mastaba.slab.header import COMPRESSIONS, PHOTOMETRICS, SlabHeader
 from mastaba.slab.index import HEADER_SIZE, MAX_TILE_SIZE, SlabIndex, index_length
 from mastaba.slab.index_cache import IndexCache
-from mastaba.slab.layout import PrefixLayout
+from mastaba.slab.layout import PathLayout, PrefixLayout
 from mastaba.slab.lookup import TileLookup, TileState, look_up
 from mastaba.slab.plan import read_tiles
 from mastaba.slab.reader import LevelReader
@@ -21,6 +21,7 @@ __all__ = [
     "SIGNATURE",
     "IndexCache",
     "LevelReader",
+    "PathLayout",
     "Pixels",
     "PrefixLayout",
     "SlabHeader",

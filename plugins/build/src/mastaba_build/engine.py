@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import threading
 from collections.abc import Sequence
@@ -12,6 +13,7 @@ from typing import Any
 
 import rasterio
 
+from mastaba.api.tools import keep_freed_memory
 from mastaba_build.errors import BuildError
 from mastaba_build.plan import Plan, SlabKey
 from mastaba_build.task import SlabBuilder, SlabResult
@@ -44,6 +46,8 @@ def local_engine(plan: Plan) -> Executor:
 def start(plan: Plan) -> None:
     """Prepare a worker."""
     global _builder
+    keep_freed_memory()
+    gc.freeze()  # what has been imported stays
     rasterio.env.Env(**GDAL_OPTIONS).__enter__()
     _builder = SlabBuilder.for_output(plan)
     parent = parent_process()

@@ -23,8 +23,15 @@ class Fingerprints:
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
+        styling = plan.styling
+        self._margin = 0 if styling is None else styling.margin
         self._common = json.dumps(
-            [slab_options(plan.configuration), asdict(plan.pixel_type), plan.encoder],
+            [
+                slab_options(plan.configuration),
+                asdict(plan.pixel_type),
+                None if styling is None else repr(styling.style),
+                plan.encoder,
+            ],
             sort_keys=True,
         )
         self._sources = [
@@ -90,5 +97,6 @@ class Fingerprints:
             (box.xmax - box.xmin) / member.source.width,
             (box.ymax - box.ymin) / member.source.height,
         )
-        reach = (BASE_RADIUS[self._plan.configuration.interpolation] + 1) * max(cell, pixel)
+        radius = BASE_RADIUS[self._plan.configuration.interpolation] + 1
+        reach = radius * max(cell, pixel) + self._margin * cell
         return BoundingBox(box.xmin - reach, box.ymin - reach, box.xmax + reach, box.ymax + reach)
