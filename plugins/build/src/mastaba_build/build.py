@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping
-from concurrent.futures import Executor, ThreadPoolExecutor
-from contextlib import ExitStack
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace as changed
 from typing import TYPE_CHECKING
 
-from mastaba_build import engine
 from mastaba_build.coordinator import Coordinator, Order
+from mastaba_build.engines import engine_of
 from mastaba_build.errors import PlanError
 from mastaba_build.journal import Journal, Row
 from mastaba_build.lock import Lock, locked
@@ -31,10 +31,13 @@ from mastaba_build.pyramid_versions import (
 from mastaba_build.records import Record
 from mastaba_build.storage import Place
 from mastaba_build.task import SlabResult
+from mastaba_build.worker import save_plan
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Iterator
 
+    from mastaba_build.configuration import Configuration
+    from mastaba_build.engine import Engine
     from mastaba_build.reports import Reports
 
 _LINKS = 16
@@ -47,7 +50,7 @@ def build(
     *,
     replace: bool = False,
     update: str | None = None,
-    make_engine: Callable[[Plan], Executor] = engine.local_engine,
+    engine: Engine | None = None,
     order: Order | None = None,
 ) -> bool:
     """Build and publish a pyramid, or resume an interrupted build.
@@ -56,7 +59,8 @@ def build(
         replace: remove a published pyramid of the same name first.
         update: ``new`` to publish a further version that links to unchanged slabs, ``inject`` to
             replace slabs of the published version.
-        make_engine, order: as in `Coordinator.run`.
+        engine: that of the configuration by default; a given one is not closed.
+        order: as in `Coordinator.run`.
 
     Returns:
         whether it is published; otherwise slabs have failed, and nothing is published.
@@ -89,7 +93,7 @@ def build(
         if record is None:
             if replace:
                 _remove(place, name)
-            return _make(plan, reports, place, lock, make_engine=make_engine, order=order)
+            return _make(plan, reports, place, lock, engine=engine, order=order)
         if update == "inject":
             if place.stat(f"{name}.versions.json") is not None:
                 raise PlanError(
@@ -111,7 +115,7 @@ def build(
             lock,
             record=record,
             versions=versions,
-            make_engine=make_engine,
+            engine=engine,
             order=order,
         )
 
@@ -124,7 +128,7 @@ def _make(
     *,
     record: Record | None = None,
     versions: list[Version] | None = None,
-    make_engine: Callable[[Plan], Executor],
+    engine: Engine | None,
     order: Order | None,
 ) -> bool:
     """Build the slabs of a version and publish it; see `build`."""
@@ -163,7 +167,10 @@ def _make(
                 lock.check()
             reports.slab(result, done, total)
 
-        outcome = coordinator.run(observe, make_engine, order)
+        job = save_plan(plan)
+        with _opened(engine, configuration) as workers:
+            workers.check(plan, job)
+            outcome = coordinator.run(observe, workers, job, order)
         reports.built(outcome)
         if outcome.failures:
             return False
@@ -190,12 +197,24 @@ def _make(
     return True
 
 
+@contextmanager
+def _opened(engine: Engine | None, configuration: Configuration) -> Iterator[Engine]:
+    if engine is not None:
+        yield engine
+        return
+    engine = engine_of(configuration)
+    try:
+        yield engine
+    finally:
+        engine.close()
+
+
 def _clear(plan: Plan) -> None:
     """Remove the work directory, or what is not kept of it."""
     work = plan.configuration.work_directory
     if not plan.configuration.keep_work:
         shutil.rmtree(work, ignore_errors=True)
-    for path in work.glob("journal.sqlite*"):
+    for path in (*work.glob("journal.sqlite*"), *work.glob("plan.pickle")):
         path.unlink()
 
 

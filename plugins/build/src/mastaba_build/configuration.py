@@ -78,9 +78,11 @@ class Configuration:
     encoder: str = AUTO
     title: str | None = None
     work: Path | None = None
+    scan_attributes: bool = False
     workers: int | None = None
     keep_work: bool = False
     server: Path | None = None
+    engine: str = "local"
 
     @property
     def work_directory(self) -> Path:

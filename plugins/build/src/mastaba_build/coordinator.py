@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
-from concurrent.futures.process import BrokenProcessPool
+from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, wait
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeAlias
 
-from mastaba_build import engine
+from mastaba_build.engine import Engine
 from mastaba_build.errors import BuildError, OutputError
 from mastaba_build.fingerprints import Fingerprints
 from mastaba_build.journal import Journal, Row
@@ -18,6 +18,7 @@ from mastaba_build.plan import Plan, SlabKey, morton
 from mastaba_build.quarters import quarter_key
 from mastaba_build.storage import Place
 from mastaba_build.task import SlabResult
+from mastaba_build.worker import Job, restore, run
 
 _ATTEMPTS = 3
 
@@ -80,19 +81,22 @@ class Coordinator:
     def run(
         self,
         observer: Observer,
-        make_engine: Callable[[Plan], Executor] = engine.local_engine,
+        engine: Engine,
+        job: Job,
         order: Order | None = None,
     ) -> Outcome:
         """Build the slabs; failed ones do not stop the others.
 
         Args:
             observer: called after each slab.
-            make_engine: called again if a worker dies.
+            engine: its workers were checked.
+            job: the plan of this coordinator, saved for the workers.
             order: key of the order of ready slabs of one level; a Z curve by default.
 
         Raises:
             BuildError: the build cannot go on, for example because the disk is full.
         """
+        submit = partial(self._start, engine, job)
         self._key_of = order or self._key_of
         slabs = [list(self._plan.slabs(level)) for level in range(len(self._plan.levels))]
         total = sum(map(len, slabs))
@@ -106,47 +110,33 @@ class Coordinator:
             else:
                 self._push(slab)
         running: _Running = {}
-        workers = self._plan.configuration.workers or engine.processors()
-        executor = make_engine(self._plan) if missing else None
-        try:
-            while self._ready or running:
-                assert executor is not None
-                while self._ready and len(running) < 2 * workers:
-                    self._start(heapq.heappop(self._ready)[2], executor, running)
-                if not running:
+        while self._ready or running:
+            while self._ready and len(running) < engine.slots:
+                submit(heapq.heappop(self._ready)[2], running)
+            if not running:
+                continue
+            done, _ = wait(running, return_when=FIRST_COMPLETED)
+            for future in done:
+                slab = running.pop(future)
+                try:
+                    result = future.result()
+                except CancelledError:
+                    raise BuildError(
+                        "the engine has lost the tasks; the same command resumes the build"
+                    ) from None
+                except OutputError:
+                    raise
+                except Exception as error:  # noqa: BLE001 - one slab does not stop the others
+                    self._again(slab, _message(error, engine))
                     continue
-                done, _ = wait(running, return_when=FIRST_COMPLETED)
-                broken = False
-                for future in done:
-                    slab = running.pop(future)
-                    try:
-                        result = future.result()
-                    except BrokenProcessPool:
-                        broken = True
-                        self._again(slab, "a worker process was killed")
-                    except OutputError:
-                        raise
-                    except (BuildError, OSError) as error:
-                        self._again(slab, str(error))
-                    else:
-                        if isinstance(result, SlabResult):
-                            self._finish(Row(result, self._fingerprint(slab)))
-                            outcome.built += 1
-                            finished = outcome.kept + outcome.unchanged + outcome.built
-                            observer(result, finished, total)
-                        else:
-                            self._restored.add(slab)
-                            outcome.inexact += not result
-                            self._release(slab)
-                if broken:
-                    for slab in running.values():
-                        self._push(slab)
-                    running.clear()
-                    executor.shutdown(cancel_futures=True)
-                    executor = make_engine(self._plan)
-        finally:
-            if executor is not None:
-                executor.shutdown(cancel_futures=True)
+                if isinstance(result, SlabResult):
+                    self._finish(Row(result, self._fingerprint(slab)))
+                    outcome.built += 1
+                    observer(result, outcome.kept + outcome.unchanged + outcome.built, total)
+                else:
+                    self._restored.add(slab)
+                    outcome.inexact += not result
+                    self._release(slab)
         return outcome
 
     def _missing(self, slabs: Iterable[list[SlabKey]]) -> list[SlabKey]:
@@ -218,17 +208,12 @@ class Coordinator:
             if child in self._done and self._done[child].result.tiles > 0
         ]
 
-    def _start(
-        self,
-        slab: SlabKey,
-        executor: Executor,
-        running: _Running,
-    ) -> None:
+    def _start(self, engine: Engine, job: Job, slab: SlabKey, running: _Running) -> None:
         """Start a ready slab, restore quarter images that it needs, or find it unchanged."""
         row = self._done.get(slab)
         if row is not None:
             assert row.holder is not None
-            task = executor.submit(engine.restore, slab, row.holder, row.result.quarter)
+            task = engine.submit(restore, job, slab, row.holder, row.result.quarter)
             running[task] = slab
             return
         row = self._unchanged(slab)
@@ -247,7 +232,7 @@ class Coordinator:
             for child in lost:
                 self._push(child)
             return
-        running[executor.submit(engine.run, slab, children)] = slab
+        running[engine.submit(run, job, slab, children)] = slab
 
     def _push(self, slab: SlabKey) -> None:
         # Parents first: then few quarter images wait at a time.
@@ -279,3 +264,12 @@ class Coordinator:
             if not self._waiting[parent]:
                 del self._waiting[parent]
                 self._push(parent)
+
+
+def _message(error: Exception, engine: Engine) -> str:
+    """Return why a slab has failed."""
+    if isinstance(error, engine.lost):
+        return "a worker process was killed"
+    if isinstance(error, BuildError | OSError):
+        return str(error)
+    return f"{type(error).__name__}: {error}"

@@ -34,6 +34,7 @@ class Fingerprints:
             ],
             sort_keys=True,
         )
+        self._origins = [asdict(source) for source in plan.sources] if plan.is_vector else []
         self._sources = [
             [json.dumps(asdict(member.source), sort_keys=True) for member in group.members]
             for group in plan.groups
@@ -46,7 +47,7 @@ class Fingerprints:
             quarters: its children with data, and the hashes of their quarter images.
         """
         level = self._plan.levels[slab.level]
-        parts: list[Any] = [self._common, level.matrix.id, slab.column, slab.row]
+        parts: list[Any] = [self._common, level.matrix.id, slab.column, slab.row, self._origins]
         if level.from_sources:
             for group, members in self._near.get(slab, {}).items():
                 one = self._plan.groups[group]

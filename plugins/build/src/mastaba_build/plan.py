@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.metadata
 import json
 import math
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyproj
-import rasterio
 
 from mastaba.api.catalogue import CRS, BoundingBox, TileLimits, TileMatrix, TileMatrixSet
-from mastaba.api.resampling import kernel_library
 from mastaba_build.configuration import AUTO, Configuration
 from mastaba_build.errors import PlanError
 from mastaba_build.groups import Group, footprint, groups_of, transformer
@@ -25,6 +22,7 @@ from mastaba_build.pixels import PixelType
 from mastaba_build.sets import box_factor, load_set, proj_crs
 from mastaba_build.sources import Source, inventory
 from mastaba_build.styling import Styling, load_styling
+from mastaba_build.versions import RASTER, versions
 from mastaba_writer.deflate import default_encoder, deflater, encoder_version
 from mastaba_writer.descriptor import nodata_values
 from mastaba_writer.tile_encoder import TILE_FORMATS
@@ -37,7 +35,17 @@ _FORMATS = {
 
 
 _NOT_PIXELS = frozenset(
-    ["workers", "work", "output", "tile_matrix_sets", "title", "style", "keep_work", "server"]
+    [
+        "workers",
+        "engine",
+        "work",
+        "output",
+        "tile_matrix_sets",
+        "title",
+        "style",
+        "keep_work",
+        "server",
+    ]
 )
 """Options on which no pixel depends."""
 
@@ -81,8 +89,8 @@ class Plan:
         source_type: pixels before the style; the stored ones without a style.
         levels: from the finest to the coarsest.
         groups: images, the lowest first; `boxes` are their extents in the CRS of the set.
+        software: versions of the libraries that the bytes depend on.
         identity: SHA-256 of the configuration, the sources and the versions of the software.
-        software: versions of what computes the pixels, by name.
         root: directory or prefix of the slabs below the output.
     """
 
@@ -96,13 +104,32 @@ class Plan:
     levels: tuple[Level, ...]
     groups: tuple[Group, ...]
     boxes: tuple[BoundingBox, ...]
+    software: Mapping[str, str]
     identity: str
-    software: dict[str, str]
     root: str
 
     @property
     def sources(self) -> list[Source]:
         return [member.source for group in self.groups for member in group.members]
+
+    @property
+    def is_vector(self) -> bool:
+        """Whether the tiles are vector tiles."""
+        return False
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the user should know before the build, one sentence each."""
+        return ()
+
+    def layer_fields(self) -> dict[str, Any]:
+        """Return the fields of the layer descriptor that depend on the kind of tiles."""
+        is_nearest = self.configuration.interpolation == "nn"
+        return {"styles": ["normal"], "resampling": "nn" if is_nearest else "bicubic"}
+
+    def tables(self, level: str) -> list[dict[str, Any]]:
+        """Return the tables of a level of a vector pyramid."""
+        return []
 
     def slabs(self, level: int) -> Iterator[SlabKey]:
         """Yield the slabs of a level that may contain data."""
@@ -176,14 +203,7 @@ def make_plan(configuration: Configuration) -> Plan:
     if _largest_slab(configuration, pixel_type, levels) > _LARGEST_SLAB:
         width, height = configuration.slab
         raise PlanError(f"slabs of {width} x {height} tiles can exceed 4 GiB; use smaller slabs")
-    software = {
-        "mastaba-build": importlib.metadata.version("mastaba-build"),
-        "kernels": kernel_library(),
-        "numpy": np.__version__,
-        "gdal": rasterio.__gdal_version__,
-        "proj": pyproj.proj_version_str,
-        "pillow": importlib.metadata.version("pillow"),
-    }
+    software = versions((*RASTER, encoder))
     _check_slab_count(configuration, levels[0].matrix, boxes)
     described = {
         "version": 1,
@@ -208,8 +228,8 @@ def make_plan(configuration: Configuration) -> Plan:
         tuple(levels),
         tuple(groups),
         tuple(boxes),
-        hashlib.sha256(text.encode()).hexdigest(),
         software,
+        hashlib.sha256(text.encode()).hexdigest(),
         configuration.name,
     )
 

@@ -58,8 +58,7 @@ def write_layer(plan: Plan, place: Place) -> None:
         json.loads(place.read(f"{name}.json")),
         tile_matrix_sets={configuration.tile_matrix_set: plan.set_document},
         title=configuration.title or name,
-        styles=["normal"],
-        resampling="nn" if configuration.interpolation == "nn" else "bicubic",
+        **plan.layer_fields(),
     )
     place.write(f"{name}.layer.json", _text(layer))
 
@@ -82,7 +81,7 @@ def _record(plan: Plan, rows: Sequence[Row], inexact: int) -> Record:
         "root": plan.root,
         "time": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "plan": plan.identity,
-        "software": plan.software,
+        "software": dict(plan.software),
         "format": plan.pixel_type.format,
         "encoder": plan.encoder,
         "tile_size": [plan.levels[0].matrix.tile_width, plan.levels[0].matrix.tile_height],
@@ -136,6 +135,7 @@ def _descriptor(plan: Plan, stored: Sequence[Row]) -> Mapping[str, Any]:
         nodata=plan.pixel_type.nodata,
         interpolation=configuration.interpolation.split("_")[0],
         mask_format=MASK_FORMAT if configuration.masks else None,
+        tables=plan.tables,
     )
 
 

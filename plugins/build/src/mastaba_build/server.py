@@ -59,8 +59,8 @@ def _offered_crs(plan: Plan) -> list[str]:
     if earlier.exists():
         document = json.loads(earlier.read_text("utf-8"))
         codes += document.get("global", {}).get("map", {}).get("crs", [])
-    for source in plan.sources:
-        authority = pyproj.CRS.from_wkt(source.crs).to_authority()
+    for group in plan.groups:
+        authority = pyproj.CRS.from_wkt(group.crs).to_authority()
         if authority is not None:
             codes.append(":".join(authority))
     return list(dict.fromkeys(codes))

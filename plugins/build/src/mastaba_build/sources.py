@@ -86,7 +86,7 @@ def inventory(options: SourceOptions, sets: Path | None = None) -> list[Source]:
     Raises:
         PlanError: a file cannot be opened or used, or there is none.
     """
-    found = [_opened(one.path, options, sets) for one in listed(options)]
+    found = [_opened(_absolute(one.path), options, sets) for one in listed(options)]
     if options.order == "resolution":
         found.sort(key=lambda source: -source.pixel_area)
     return found
@@ -127,6 +127,11 @@ def open_source(source: Source) -> Any:
     if source.pyramid is not None:
         return PyramidDataset(source.pyramid)
     return open_dataset(source.path)
+
+
+def _absolute(path: str) -> str:
+    """Return the path of a file for workers on other machines, with other working directories."""
+    return os.path.abspath(path) if os.path.exists(path) else path
 
 
 def _opened(path: str, options: SourceOptions, sets: Path | None) -> Source:

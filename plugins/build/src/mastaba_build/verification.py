@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
 from mastaba.api.catalogue import TILE_FORMATS
 from mastaba.api.slabs import TileDecoder
@@ -16,6 +17,11 @@ from mastaba_build.pyramid_versions import read_record
 from mastaba_build.records import Record, RecordedSlab
 from mastaba_build.storage import Place
 from mastaba_build.stored import HEADER, slab_index
+from mastaba_build.vector.payload import layers
+from mastaba_build.vector.plan import FORMAT
+
+Decode: TypeAlias = Callable[[bytes], object]
+"""Decodes a tile; raises an error if it is damaged."""
 
 _ALIGNMENT = 16
 _MOST_REPORTED = 20
@@ -49,7 +55,7 @@ def verify(output: Destination, name: str, *, full: bool = False) -> int:
         level["id"]: level["tiles_per_width"] * level["tiles_per_height"]
         for level in descriptor["levels"]
     }
-    decoder = _decoder(descriptor, record.tile_size) if full else None
+    decode = _decode(descriptor, record.tile_size) if full else None
     problems: list[str] = []
     listed = set(lines)
     roots = _roots(lines, output)
@@ -57,7 +63,7 @@ def verify(output: Destination, name: str, *, full: bool = False) -> int:
     for slab in record.stored():
         key, holder = recorded_key(descriptor, slab), slab.holder or record.root
         expected.add(key)
-        problem = _slab_problem(place, record, slab, key, tiles[slab.level], decoder)
+        problem = _slab_problem(place, record, slab, key, tiles[slab.level], decode)
         if problem is None and f"{roots.get(holder)}/{key}" not in listed:
             problem = "is missing from the list"
         if problem:
@@ -84,7 +90,7 @@ def _slab_problem(
     slab: RecordedSlab,
     key: str,
     tiles: int,
-    decoder: TileDecoder | None,
+    decode: Decode | None,
 ) -> str | None:
     try:
         data = place.read(f"{slab.holder or record.root}/{key}")
@@ -95,28 +101,32 @@ def _slab_problem(
         return "differs from the build record"
     if link is not None and link != data and not link.endswith(f"/{slab.holder}/{key}".encode()):
         return f"does not lead to the slab of {slab.holder}"
-    return slab_problem(data, tiles, decoder)
+    return slab_problem(data, tiles, decode)
 
 
-def slab_problem(data: bytes, tiles: int, decoder: TileDecoder | None) -> str | None:
-    """Return what is wrong with the bytes of a raster slab of some tiles, or None."""
+def slab_problem(data: bytes, tiles: int, decode: Decode | None) -> str | None:
+    """Return what is wrong with the bytes of a slab of some tiles, or None."""
     try:
         index = slab_index(data, tiles)
     except ValueError as error:
         return str(error)
     end = HEADER + 8 * tiles
     for number, (offset, size) in enumerate(index):
+        if not size:
+            continue  # an absent vector tile
         if offset < end or offset + size > len(data) or (number and offset % _ALIGNMENT):
             return f"the position of tile {number} is wrong"
         end = offset + size
-        if decoder is not None:
+        if decode is not None:
             try:
-                decoder.decode(data[offset:end])
-            except MastabaError as error:
+                decode(data[offset:end])
+            except (MastabaError, ValueError) as error:
                 return f"tile {number} cannot be decoded: {error}"
     return None if end == len(data) else "it has bytes after its last tile"
 
 
-def _decoder(descriptor: dict[str, Any], tile_size: tuple[int, int]) -> TileDecoder:
+def _decode(descriptor: dict[str, Any], tile_size: tuple[int, int]) -> Decode:
+    if descriptor["format"] == FORMAT:
+        return lambda tile: list(layers(tile))
     channels = descriptor["raster_specifications"]["channels"]
-    return TileDecoder(TILE_FORMATS[descriptor["format"]], channels, *tile_size)
+    return TileDecoder(TILE_FORMATS[descriptor["format"]], channels, *tile_size).decode
