@@ -99,3 +99,5 @@ def probing(plan: Plan, job: Job) -> Iterator[str]:
     finally:
         work.delete(name)
         target.delete(name)
+        target.remove_empty("")
+        target.close()

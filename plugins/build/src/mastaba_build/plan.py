@@ -20,9 +20,9 @@ from mastaba_build.errors import PlanError
 from mastaba_build.groups import Group, footprint, groups_of, transformer
 from mastaba_build.pixels import PixelType
 from mastaba_build.sets import box_factor, load_set, proj_crs
+from mastaba_build.software import RASTER, installed
 from mastaba_build.sources import Source, inventory
 from mastaba_build.styling import Styling, load_styling
-from mastaba_build.versions import RASTER, versions
 from mastaba_writer.deflate import default_encoder, deflater, encoder_version
 from mastaba_writer.descriptor import nodata_values
 from mastaba_writer.tile_encoder import TILE_FORMATS
@@ -203,7 +203,7 @@ def make_plan(configuration: Configuration) -> Plan:
     if _largest_slab(configuration, pixel_type, levels) > _LARGEST_SLAB:
         width, height = configuration.slab
         raise PlanError(f"slabs of {width} x {height} tiles can exceed 4 GiB; use smaller slabs")
-    software = versions((*RASTER, encoder))
+    software = installed((*RASTER, encoder))
     _check_slab_count(configuration, levels[0].matrix, boxes)
     described = {
         "version": 1,

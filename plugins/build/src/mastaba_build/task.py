@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -148,13 +149,13 @@ class SlabBuilder:
         if has_quarter(self._work, slab, expected):
             return True
         matrix = self._plan.levels[slab.level].matrix
-        store = self._plan.configuration.output.open().below(holder)
         quarter = self._blank_quarter(slab, (matrix.tile_height, matrix.tile_width))
         assert quarter is not None
-        for number, tile in enumerate(stored_tiles(self._plan, store, slab)):
-            if tile.valid.any():
-                row, column = divmod(number, self._plan.configuration.slab[0])
-                self._decimate(slab, tile, quarter, row, column)
+        with closing(self._plan.configuration.output.open()) as place:
+            for number, tile in enumerate(stored_tiles(self._plan, place.below(holder), slab)):
+                if tile.valid.any():
+                    row, column = divmod(number, self._plan.configuration.slab[0])
+                    self._decimate(slab, tile, quarter, row, column)
         if not quarter.valid.any():
             raise BuildError(f"{slab_key(self._plan, slab)}: contains no data; use --replace")
         return write_quarter(self._work, slab, quarter) == expected

@@ -6,6 +6,7 @@ import gc
 import pickle
 import threading
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,13 +15,13 @@ import rasterio
 from mastaba.api.tools import keep_freed_memory
 from mastaba_build.errors import BuildError, SourceError
 from mastaba_build.plan import Plan, SlabKey
+from mastaba_build.software import installed
 from mastaba_build.sources import Source, identity_of, open_dataset
 from mastaba_build.storage import Place
 from mastaba_build.task import SlabBuilder, SlabResult
 from mastaba_build.vector.formats import open_archive
 from mastaba_build.vector.plan import VectorPlan
 from mastaba_build.vector.task import VectorSlabBuilder
-from mastaba_build.versions import versions
 
 GDAL_OPTIONS = {"GDAL_NUM_THREADS": "1", "GDAL_CACHEMAX": 64, "GDAL_PAM_ENABLED": "NO"}
 _PLAN = "plan.pickle"
@@ -116,7 +117,8 @@ def probe(job: Job, name: str) -> None:
         open_archive(plan.archive).close()
     else:
         _check_sources(plan.sources)
-    plan.configuration.output.open().below(plan.root).write(name, b"probe")
+    with closing(plan.configuration.output.open()) as place:
+        place.below(plan.root).write(name, b"probe")
 
 
 def _check_sources(sources: Sequence[Source]) -> None:
@@ -166,7 +168,7 @@ def _load(job: Job) -> Plan:
 def _check_software(plan: Plan) -> None:
     wrong = [
         f"{name} {found or '(missing)'} instead of {plan.software[name]}"
-        for name, found in versions(plan.software).items()
+        for name, found in installed(plan.software).items()
         if found != plan.software[name]
     ]
     if wrong:

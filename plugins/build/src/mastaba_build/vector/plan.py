@@ -19,11 +19,11 @@ from mastaba_build.errors import PlanError, SourceError
 from mastaba_build.pixels import PixelType
 from mastaba_build.plan import Level, Plan, SlabKey
 from mastaba_build.sets import load_set
+from mastaba_build.software import VECTOR, installed
 from mastaba_build.sources import identity_of
 from mastaba_build.vector.archives import Block, Metadata
 from mastaba_build.vector.formats import open_archive
 from mastaba_build.vector.tables import needs_survey, survey, tables_of
-from mastaba_build.versions import VECTOR, versions
 
 FORMAT = "TIFF_PBF_MVT"
 _WORLD = 40075016.685578488
@@ -161,7 +161,7 @@ def plan_of_archive(
         ]
         for level in levels
     }
-    software = versions(VECTOR)
+    software = installed(VECTOR)
     described = {
         "version": 1,
         "name": configuration.name,
