@@ -2,8 +2,8 @@
 
 `configuration` says what is wanted, `sources` what there is, `plan` which slabs follow from both.
 `coordinator` gives slabs to worker processes. In a worker, `task` computes one slab: a bottom slab
-from the sources (`placement`, `reading`, `resampling`), any other from the quarter images of its
-children (`decimation`). `publication` writes the documents when all slabs exist.
+from the sources (`drawing`), any other from the quarter images of its children (`quarters`).
+`publication` writes the documents when all slabs exist.
 """
 
 from __future__ import annotations

@@ -5,12 +5,12 @@ from __future__ import annotations
 import shutil
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace as changed
 from typing import TYPE_CHECKING
 
 from mastaba_build.coordinator import Coordinator, Order
-from mastaba_build.engines import opened
+from mastaba_build.engines import engine_of
 from mastaba_build.errors import PlanError
 from mastaba_build.journal import Journal, Row
 from mastaba_build.lock import Lock, locked
@@ -34,6 +34,9 @@ from mastaba_build.task import SlabResult
 from mastaba_build.worker import save_plan
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from mastaba_build.configuration import Configuration
     from mastaba_build.engine import Engine
     from mastaba_build.reports import Reports
 
@@ -165,7 +168,7 @@ def _make(
             reports.slab(result, done, total)
 
         job = save_plan(plan)
-        with opened(engine, configuration) as workers:
+        with _opened(engine, configuration) as workers:
             workers.check(plan, job)
             outcome = coordinator.run(observe, workers, job, order)
         reports.built(outcome)
@@ -194,12 +197,24 @@ def _make(
     return True
 
 
+@contextmanager
+def _opened(engine: Engine | None, configuration: Configuration) -> Iterator[Engine]:
+    if engine is not None:
+        yield engine
+        return
+    engine = engine_of(configuration)
+    try:
+        yield engine
+    finally:
+        engine.close()
+
+
 def _clear(plan: Plan) -> None:
     """Remove the work directory, or what is not kept of it."""
     work = plan.configuration.work_directory
     if not plan.configuration.keep_work:
         shutil.rmtree(work, ignore_errors=True)
-    for path in work.glob("journal.sqlite*"):
+    for path in (*work.glob("journal.sqlite*"), *work.glob("plan.pickle")):
         path.unlink()
 
 

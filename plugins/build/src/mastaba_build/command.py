@@ -37,8 +37,8 @@ def add_parser(subparsers: _SubParsersAction[ArgumentParser]) -> None:
         nargs="*",
         default=[],
         metavar="SOURCE",
-        help="file, folder, glob, list of files (.txt), or anything that GDAL opens; later sources "
-        "are drawn over earlier ones",
+        help="file, folder, glob, list of files (.txt), STAC items, pyramid descriptor, or "
+        "anything that GDAL opens; later sources are drawn over earlier ones",
     )
     add(
         "--config", metavar="FILE", help="configuration in JSON or YAML, instead of or with options"
@@ -76,6 +76,13 @@ def add_parser(subparsers: _SubParsersAction[ArgumentParser]) -> None:
     add("--bottom", metavar="LEVEL", help="finest level (default: by the resolution)")
     add("--top", metavar="LEVEL", help="coarsest level (default: the coarsest of the set)")
     add("--interpolation", help="nn, linear, bicubic (default), lanczos_2, lanczos_3 or lanczos_4")
+    add(
+        "--decimation",
+        help="how pixels become one of the next level: average (default), nn, mode, min or max",
+    )
+    add(
+        "--style", metavar="FILE", help="style file of the server; the pyramid contains its colours"
+    )
     add("--masks", action="store_true", help="also write mask slabs")
     add("--encoder", help="zlib (the bytes of the ROK4 tools), libdeflate or isal")
     add("--title", help="title of the layer")
@@ -104,7 +111,9 @@ def add_parser(subparsers: _SubParsersAction[ArgumentParser]) -> None:
         "scheduler, as dask:tcp://host:8786",
     )
     group = parser.add_argument_group("sources")
-    group.add_argument("--order", help="order of the files of a folder: name, given or resolution")
+    group.add_argument(
+        "--order", help="order of several files: name, given, resolution or datetime"
+    )
     group.add_argument(
         "--nodata",
         dest="source_nodata",
@@ -113,6 +122,21 @@ def add_parser(subparsers: _SubParsersAction[ArgumentParser]) -> None:
         help="value of pixels without data in the sources, instead of that in the files",
     )
     group.add_argument("--tolerance", type=float, help="largest difference from nodata")
+    group.add_argument(
+        "--nodata-range",
+        dest="nodata_ranges",
+        type=_numbers,
+        action="append",
+        metavar="LOW,HIGH",
+        help="pixels whose bands are all in this range have no data; may be repeated",
+    )
+    group.add_argument(
+        "--touching-edges",
+        action="store_true",
+        help="only regions without data that touch the border of a file have no data",
+    )
+    group.add_argument("--asset", help="key of the asset of STAC items")
+    group.add_argument("--level", help="level of a pyramid (default: the finest)")
     group.add_argument("--bands", type=_numbers, metavar="BAND,...", help="bands to use, from 1")
     group.add_argument(
         "--scale", type=_numbers, metavar="MIN,MAX", help="values that become 0 and 255"
@@ -254,10 +278,14 @@ def _free(require_free: Any, address: str) -> None:
 _SOURCE_KEYS = {
     "order": "order",
     "source_nodata": "nodata",
+    "nodata_ranges": "nodata_ranges",
     "tolerance": "tolerance",
+    "touching_edges": "touching_edges",
     "bands": "bands",
     "scale": "scale",
     "crs": "crs",
+    "asset": "asset",
+    "level": "level",
 }
 _KEYS = (
     "output",
@@ -271,6 +299,8 @@ _KEYS = (
     "bottom",
     "top",
     "interpolation",
+    "decimation",
+    "style",
     "masks",
     "encoder",
     "title",

@@ -26,22 +26,33 @@ class SourceOptions:
     """One entry of ``sources``.
 
     Attributes:
-        path: file, folder, glob, list of files (``.txt``), or anything else that GDAL opens.
-        order: ``name`` (bytewise), ``given`` or ``resolution`` (the finest on top).
+        path: file, folder, glob, list of files (``.txt``), STAC item or item collection, pyramid
+            descriptor, or anything else that GDAL opens.
+        order: ``name`` (bytewise), ``given``, ``resolution`` (the finest on top) or ``datetime``
+            (of STAC items, the latest on top).
         nodata: one value per band, or one for all; None: the value in the file, if any.
+        nodata_ranges: lowest and highest values; a pixel whose bands are all in one range has no
+            data.
         tolerance: largest difference from nodata, in each band.
+        touching_edges: only regions of such pixels that touch the border of the file have no data.
         bands: bands for the channels, counted from 1; None: all colour bands.
         scale: lowest and highest value, which become 0 and 255.
         crs: CRS of files without one.
+        asset: key of the asset of STAC items; None: the one with the role ``data``.
+        level: level of a pyramid; None: the finest.
     """
 
     path: str
     order: str = "name"
     nodata: tuple[float, ...] | None = None
+    nodata_ranges: tuple[tuple[float, float], ...] = ()
     tolerance: float = 0.0
+    touching_edges: bool = False
     bands: tuple[int, ...] | None = None
     scale: tuple[float, float] | None = None
     crs: str | None = None
+    asset: str | None = None
+    level: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,15 +72,17 @@ class Configuration:
     bottom: str = AUTO
     top: str = AUTO
     interpolation: str = "bicubic"
+    decimation: str = "average"
+    style: Path | None = None
     masks: bool = False
     encoder: str = AUTO
     title: str | None = None
     work: Path | None = None
     scan_attributes: bool = False
     workers: int | None = None
-    engine: str = "local"
     keep_work: bool = False
     server: Path | None = None
+    engine: str = "local"
 
     @property
     def work_directory(self) -> Path:
@@ -133,7 +146,7 @@ def configuration_of(
         else SourceOptions(entry)
         for entry in document["sources"]
     )
-    for key in ("work", "server", "tile_matrix_sets"):
+    for key in ("work", "server", "tile_matrix_sets", "style"):
         if key in values:
             values[key] = Path(values[key])
     values["output"] = Destination.parse(values["output"], drivers)
@@ -141,4 +154,4 @@ def configuration_of(
 
 
 def _value(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
+    return tuple(map(_value, value)) if isinstance(value, list) else value

@@ -6,6 +6,7 @@ import heapq
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, wait
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeAlias
 
 from mastaba_build.engine import Engine
@@ -95,6 +96,7 @@ class Coordinator:
         Raises:
             BuildError: the build cannot go on, for example because the disk is full.
         """
+        submit = partial(self._start, engine, job)
         self._key_of = order or self._key_of
         slabs = [list(self._plan.slabs(level)) for level in range(len(self._plan.levels))]
         total = sum(map(len, slabs))
@@ -110,7 +112,7 @@ class Coordinator:
         running: _Running = {}
         while self._ready or running:
             while self._ready and len(running) < engine.slots:
-                self._start(heapq.heappop(self._ready)[2], engine, job, running)
+                submit(heapq.heappop(self._ready)[2], running)
             if not running:
                 continue
             done, _ = wait(running, return_when=FIRST_COMPLETED)
@@ -118,24 +120,23 @@ class Coordinator:
                 slab = running.pop(future)
                 try:
                     result = future.result()
-                except OutputError:
-                    raise
                 except CancelledError:
                     raise BuildError(
                         "the engine has lost the tasks; the same command resumes the build"
                     ) from None
+                except OutputError:
+                    raise
                 except Exception as error:  # noqa: BLE001 - one slab does not stop the others
                     self._again(slab, _message(error, engine))
+                    continue
+                if isinstance(result, SlabResult):
+                    self._finish(Row(result, self._fingerprint(slab)))
+                    outcome.built += 1
+                    observer(result, outcome.kept + outcome.unchanged + outcome.built, total)
                 else:
-                    if isinstance(result, SlabResult):
-                        self._finish(Row(result, self._fingerprint(slab)))
-                        outcome.built += 1
-                        finished = outcome.kept + outcome.unchanged + outcome.built
-                        observer(result, finished, total)
-                    else:
-                        self._restored.add(slab)
-                        outcome.inexact += not result
-                        self._release(slab)
+                    self._restored.add(slab)
+                    outcome.inexact += not result
+                    self._release(slab)
         return outcome
 
     def _missing(self, slabs: Iterable[list[SlabKey]]) -> list[SlabKey]:
@@ -207,13 +208,7 @@ class Coordinator:
             if child in self._done and self._done[child].result.tiles > 0
         ]
 
-    def _start(
-        self,
-        slab: SlabKey,
-        engine: Engine,
-        job: Job,
-        running: _Running,
-    ) -> None:
+    def _start(self, engine: Engine, job: Job, slab: SlabKey, running: _Running) -> None:
         """Start a ready slab, restore quarter images that it needs, or find it unchanged."""
         row = self._done.get(slab)
         if row is not None:

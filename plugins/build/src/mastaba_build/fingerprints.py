@@ -23,10 +23,18 @@ class Fingerprints:
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
+        styling = plan.styling
+        self._margin = 0 if styling is None else styling.margin
         self._common = json.dumps(
-            [slab_options(plan.configuration), asdict(plan.pixel_type), plan.encoder],
+            [
+                slab_options(plan.configuration),
+                asdict(plan.pixel_type),
+                None if styling is None else repr(styling.style),
+                plan.encoder,
+            ],
             sort_keys=True,
         )
+        self._origins = [asdict(source) for source in plan.sources] if plan.is_vector else []
         self._sources = [
             [json.dumps(asdict(member.source), sort_keys=True) for member in group.members]
             for group in plan.groups
@@ -39,10 +47,8 @@ class Fingerprints:
             quarters: its children with data, and the hashes of their quarter images.
         """
         level = self._plan.levels[slab.level]
-        parts: list[Any] = [self._common, level.matrix.id, slab.column, slab.row]
-        if self._plan.is_vector:
-            parts += [source.identity for source in self._plan.sources]
-        elif level.from_sources:
+        parts: list[Any] = [self._common, level.matrix.id, slab.column, slab.row, self._origins]
+        if level.from_sources:
             for group, members in self._near.get(slab, {}).items():
                 one = self._plan.groups[group]
                 parts += [one.crs, one.transform, one.width, one.height]
@@ -92,5 +98,6 @@ class Fingerprints:
             (box.xmax - box.xmin) / member.source.width,
             (box.ymax - box.ymin) / member.source.height,
         )
-        reach = (BASE_RADIUS[self._plan.configuration.interpolation] + 1) * max(cell, pixel)
+        radius = BASE_RADIUS[self._plan.configuration.interpolation] + 1
+        reach = radius * max(cell, pixel) + self._margin * cell
         return BoundingBox(box.xmin - reach, box.ymin - reach, box.xmax + reach, box.ymax + reach)

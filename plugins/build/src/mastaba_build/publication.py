@@ -81,7 +81,7 @@ def _record(plan: Plan, rows: Sequence[Row], inexact: int) -> Record:
         "root": plan.root,
         "time": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "plan": plan.identity,
-        "software": plan.software,
+        "software": dict(plan.software),
         "format": plan.pixel_type.format,
         "encoder": plan.encoder,
         "tile_size": [plan.levels[0].matrix.tile_width, plan.levels[0].matrix.tile_height],

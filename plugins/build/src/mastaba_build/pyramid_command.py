@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from contextlib import closing
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -61,8 +62,9 @@ def _run(arguments: argparse.Namespace) -> int:
     from mastaba_build.errors import BuildError
 
     try:
-        place = Destination.parse(arguments.output, arguments.plugins.storages).open()
-        arguments.act(place, arguments)
+        destination = Destination.parse(arguments.output, arguments.plugins.storages)
+        with closing(destination.open()) as place:
+            arguments.act(place, arguments)
     except BuildError as error:
         for line in str(error).splitlines():
             sys.stderr.write(f"mastaba pyramid: {line}\n")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
 from pathlib import Path
 
 import pyproj
@@ -36,7 +37,8 @@ def write_server(plan: Plan, public_url: str) -> Path:
         for path in paths
     }
     name = configuration.name
-    layer = output.open().read_if_exists(f"{name}.layer.json")
+    with closing(output.open()) as place:
+        layer = place.read_if_exists(f"{name}.layer.json")
     if layer is not None:
         layers[name] = json.loads(layer)
     sets = {configuration.tile_matrix_set: plan.set_document}

@@ -39,14 +39,21 @@ class FileWriter(FileStorage, WritableStorage):
     writer: ClassVar[str | None] = "mastaba_build.storage:FileWriter"
 
     def write(self, key: str, data: bytes, *, only_if_absent: bool = False) -> str | None:
-        path = Path(key)
+        return self._write(Path(key), data, only_if_absent=only_if_absent, sync=True)
+
+    def write_temporary(self, key: str, data: bytes) -> None:
+        """Write a file that may be lost when the machine fails."""
+        self._write(Path(key), data, only_if_absent=False, sync=False)
+
+    def _write(self, path: Path, data: bytes, *, only_if_absent: bool, sync: bool) -> str:
         temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
         try:
             _make_directory(path.parent)
             with open(temporary, "xb") as stream:
                 stream.write(data)
                 stream.flush()
-                os.fsync(stream.fileno())
+                if sync:
+                    os.fsync(stream.fileno())
                 facts = os.fstat(stream.fileno())
             if only_if_absent:
                 os.link(temporary, path)
@@ -129,18 +136,29 @@ class Place:
         """Bytes of the largest object that can be written; None if there is no such limit."""
         return self._attempt(1, lambda: self._storage.largest_object)
 
-    def write(self, key: str, data: bytes, *, only_if_absent: bool = False) -> Written:
+    def write(self, key: str, data: bytes | bytearray, *, only_if_absent: bool = False) -> Written:
         """Write a whole object; readers see the old or the new one.
 
         Raises:
             FileExistsError: it exists, and ``only_if_absent`` is true.
             OutputError: it cannot be written.
         """
+        whole = bytes(data)
         version = self._attempt(
             self._writes,
-            lambda: self._storage.write(self._prefix + key, data, only_if_absent=only_if_absent),
+            lambda: self._storage.write(self._prefix + key, whole, only_if_absent=only_if_absent),
         )
         return Written(hashlib.md5(data, usedforsecurity=False).hexdigest(), version)
+
+    def write_temporary(self, key: str, data: bytes) -> None:
+        """Write an object of a directory that may be lost when the machine fails.
+
+        Raises:
+            OutputError: it cannot be written.
+        """
+        assert isinstance(self._storage, FileWriter)
+        files = self._storage
+        self._attempt(1, lambda: files.write_temporary(self._prefix + key, data))
 
     def link(self, key: str, target: str) -> None:
         """Make a key lead to another one of this place. Raises OutputError.

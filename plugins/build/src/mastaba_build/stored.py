@@ -35,8 +35,8 @@ def slab_index(data: bytes, tiles: int) -> list[tuple[int, int]]:
     return list(zip(index[:tiles], index[tiles:], strict=True))
 
 
-def stored_strips(plan: Plan, place: Place, slab: SlabKey) -> Iterator[Raster]:
-    """Yield the rows of tiles of a stored slab.
+def stored_tiles(plan: Plan, place: Place, slab: SlabKey) -> Iterator[Raster]:
+    """Yield the tiles of a stored slab, row by row.
 
     Whether a pixel is valid is in its alpha or in the mask slab, if there is one. Otherwise a pixel
     is valid if it differs from nodata.
@@ -48,13 +48,14 @@ def stored_strips(plan: Plan, place: Place, slab: SlabKey) -> Iterator[Raster]:
         BuildError: the slab cannot be read or is damaged.
     """
     type_ = plan.pixel_type
+    width, height = plan.configuration.slab
     colours = _Tiles(plan, place, slab_key(plan, slab), type_.format, type_.channels, slab)
     masks = None
     if plan.configuration.masks and not type_.has_alpha:
         masks = _Tiles(plan, place, slab_key(plan, slab, "MASK"), MASK_FORMAT, 1, slab)
-    for row in range(plan.configuration.slab[1]):
-        samples = colours.row(row)
-        valid = _valid(samples, type_) if masks is None else masks.row(row)[:, :, 0] >= 128
+    for number in range(width * height):
+        samples = colours.tile(number)
+        valid = _valid(samples, type_) if masks is None else masks.tile(number)[:, :, 0] >= 128
         yield Raster(np.where(valid[:, :, np.newaxis], samples, samples.dtype.type(0)), valid)
 
 
@@ -78,11 +79,11 @@ class _Tiles:
         self, plan: Plan, place: Place, key: str, format: str, channels: int, slab: SlabKey
     ) -> None:
         matrix = plan.levels[slab.level].matrix
-        self._width, height = plan.configuration.slab
+        width, height = plan.configuration.slab
         self._name = key
         try:
             self._data = place.read(key)
-            self._index = slab_index(self._data, self._width * height)
+            self._index = slab_index(self._data, width * height)
         except FileNotFoundError:
             raise BuildError(f"{key}: does not exist; build without --update") from None
         except ValueError as error:
@@ -91,16 +92,10 @@ class _Tiles:
             TILE_FORMATS[format], channels, matrix.tile_width, matrix.tile_height
         )
 
-    def row(self, number: int) -> Samples:
-        """Return a row of tiles, shape (rows, columns, channels)."""
-        first = number * self._width
+    def tile(self, number: int) -> Samples:
+        """Return a tile, shape (rows, columns, channels)."""
+        offset, size = self._index[number]
         try:
-            return np.concatenate(
-                [
-                    self._decoder.decode(self._data[offset : offset + size])
-                    for offset, size in self._index[first : first + self._width]
-                ],
-                axis=1,
-            )
+            return self._decoder.decode(self._data[offset : offset + size])
         except MastabaError as error:
             raise BuildError(f"{self._name}: a tile cannot be decoded: {error}") from None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable
+from contextlib import closing
 from typing import Any, TypeAlias
 
 from mastaba.api.catalogue import TILE_FORMATS
@@ -22,6 +23,7 @@ from mastaba_build.vector.plan import FORMAT
 
 Decode: TypeAlias = Callable[[bytes], object]
 """Decodes a tile; raises an error if it is damaged."""
+
 _ALIGNMENT = 16
 _MOST_REPORTED = 20
 
@@ -39,7 +41,11 @@ def verify(output: Destination, name: str, *, full: bool = False) -> int:
         VerificationError: something differs; the message names the slabs.
         OutputError: the output cannot be read.
     """
-    place = output.open()
+    with closing(output.open()) as place:
+        return _verify(output, place, name, full=full)
+
+
+def _verify(output: Destination, place: Place, name: str, *, full: bool) -> int:
     record = read_record(place, name)
     if record is None:
         raise VerificationError(f"{output.path(f'{name}.build.json')} does not exist")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import pickle
 import threading
 from collections.abc import Sequence
@@ -11,7 +12,8 @@ from pathlib import Path
 
 import rasterio
 
-from mastaba_build.errors import BuildError, OutputError, SourceError
+from mastaba.api.tools import keep_freed_memory
+from mastaba_build.errors import BuildError, SourceError
 from mastaba_build.plan import Plan, SlabKey
 from mastaba_build.software import installed
 from mastaba_build.sources import Source, identity_of, open_dataset
@@ -50,6 +52,15 @@ class _Thread(threading.local):
 _thread = _Thread()
 
 
+def start() -> None:
+    """Prepare this thread for builders."""
+    if not _thread.has_options:
+        keep_freed_memory()
+        gc.freeze()  # what has been imported stays
+        rasterio.env.Env(**GDAL_OPTIONS).__enter__()
+        _thread.has_options = True
+
+
 def save_plan(plan: Plan) -> Job:
     """Write the plan where the workers read it.
 
@@ -58,7 +69,7 @@ def save_plan(plan: Plan) -> Job:
     """
     work = plan.configuration.work_directory.absolute()
     Place.of_directory(work).write(_PLAN, pickle.dumps(plan))
-    return Job(work, _identity(plan))
+    return Job(work, f"{plan.identity} {plan.root}")
 
 
 def run(job: Job, slab: SlabKey, children: Sequence[SlabKey]) -> SlabResult:
@@ -79,7 +90,7 @@ def restore(job: Job, slab: SlabKey, holder: str, expected: str) -> bool:
     """Make the quarter image of an unchanged slab; see `SlabBuilder.restore`.
 
     Raises:
-        BuildError: the slab cannot be read.
+        BuildError: the slab cannot be read, or this worker does not fit the build.
     """
     builder = _builder(job)
     assert isinstance(builder, SlabBuilder)
@@ -97,7 +108,11 @@ def probe(job: Job, name: str) -> None:
     """
     _builder(job)
     plan = _load(job)
-    _read(job, name)
+    if Place.of_directory(job.work).read_if_exists(name) is None:
+        raise BuildError(
+            f"cannot read {job.work / name}; the work directory must be shared by all workers: "
+            "choose it with --work"
+        )
     if isinstance(plan, VectorPlan):
         open_archive(plan.archive).close()
     else:
@@ -128,9 +143,7 @@ def builder_of(plan: Plan, *, stored: bool = True) -> SlabBuilder | VectorSlabBu
 def _builder(job: Job) -> SlabBuilder | VectorSlabBuilder:
     """Return the builder of this thread."""
     if _thread.builder is None or _thread.job != job:
-        if not _thread.has_options:
-            rasterio.env.Env(**GDAL_OPTIONS).__enter__()
-            _thread.has_options = True
+        start()
         plan = _load(job)
         _check_software(plan)
         _thread.job, _thread.builder = job, builder_of(plan)
@@ -138,28 +151,18 @@ def _builder(job: Job) -> SlabBuilder | VectorSlabBuilder:
 
 
 def _load(job: Job) -> Plan:
-    data = _read(job, _PLAN)
     try:
-        plan = pickle.loads(data)  # noqa: S301 - written by the builder
+        plan = pickle.loads((job.work / _PLAN).read_bytes())  # noqa: S301 - written by the builder
+    except OSError as error:
+        raise BuildError(
+            f"cannot read {job.work / _PLAN} ({error.strerror}); the work directory must be shared "
+            "by all workers: choose it with --work"
+        ) from None
     except Exception as error:  # noqa: BLE001 - pickle raises anything
         raise BuildError(f"{job.work / _PLAN} is damaged: {error}") from None
-    if not isinstance(plan, Plan) or _identity(plan) != job.identity:
+    if not isinstance(plan, Plan) or f"{plan.identity} {plan.root}" != job.identity:
         raise BuildError(f"{job.work / _PLAN} belongs to another build")
     return plan
-
-
-def _read(job: Job, name: str) -> bytes:
-    try:
-        return Place.of_directory(job.work).read(name)
-    except (OSError, OutputError) as error:
-        raise BuildError(
-            f"cannot read {job.work / name} ({error}); the work directory must be shared by all "
-            "workers: choose it with --work"
-        ) from None
-
-
-def _identity(plan: Plan) -> str:
-    return f"{plan.identity} {plan.root}"
 
 
 def _check_software(plan: Plan) -> None:

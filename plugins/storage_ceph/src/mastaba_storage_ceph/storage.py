@@ -8,8 +8,10 @@ request, so only `stat` returns it.
 
 from __future__ import annotations
 
+import atexit
 import threading
 import time
+import weakref
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
 from mastaba.api.storages import ByteRange, ObjectRead, ObjectStat, PerProcess, Storage
@@ -29,6 +31,16 @@ _PIECE: Final = 32 * 1024 * 1024
 """Bytes per read: librados allocates the requested size, even if the object is smaller."""
 
 
+_storages: weakref.WeakSet[CephStorage] = weakref.WeakSet()
+
+
+@atexit.register
+def _close_all() -> None:
+    # librados crashes if a context outlives its cluster, as at the end of the interpreter.
+    for storage in list(_storages):
+        storage.close()
+
+
 class CephStorage(Storage):
     """Objects of one pool.
 
@@ -46,6 +58,7 @@ class CephStorage(Storage):
         self._rados = load_rados()
         self._cluster = cluster
         self._contexts = PerProcess(threading.local)
+        _storages.add(self)
 
     @classmethod
     def open(cls, container: str, environment: Environment) -> Self:

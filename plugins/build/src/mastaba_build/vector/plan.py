@@ -152,7 +152,7 @@ def plan_of_archive(
             max(block.columns[1] for block in inside),
         )
         blocks |= {SlabKey(len(levels), block.column, block.row): block for block in inside}
-        levels.append(Level(matrix, limits, from_sources=True))
+        levels.append(Level(matrix, limits, factor=0))
     level_tables = {
         level.matrix.id: [
             table.document
@@ -179,12 +179,14 @@ def plan_of_archive(
         tile_matrix_set.crs,
         document,
         PixelType(FORMAT, 0, ()),
+        PixelType(FORMAT, 0, ()),
+        None,
         "none",
         tuple(levels),
         (),
         (),
-        hashlib.sha256(text.encode()).hexdigest(),
         software,
+        hashlib.sha256(text.encode()).hexdigest(),
         configuration.name,
         archive=path,
         origins=origins,

@@ -43,7 +43,8 @@ class VectorSlabBuilder:
         """Read the tiles of a slab and write it; without a tile that is not empty, nothing.
 
         Raises:
-            BuildError: the archive or a tile cannot be used, or the slab cannot be written.
+            BuildError: the archive or a tile cannot be used.
+            OutputError: the slab cannot be written.
         """
         started = time.monotonic()
         self._archive = self._archive or open_archive(self._plan.archive)

@@ -66,8 +66,8 @@ class StorageTests(
         forks_while_reading: whether child processes may be created while other threads read. The
             server does not do that, and libraries with locks of their own, such as SQLite, cannot
             stand it.
-        creates_exclusively: whether the store can refuse to replace an object. Some gateways
-            ignore the condition.
+        creates_exclusively: whether the store can refuse to replace an object. Some gateways ignore
+            the condition.
         time_limit: seconds after which a test fails because the driver hangs.
         patience: seconds after which released connections must be closed.
         kit: kind of plugin, for the report.
