@@ -173,7 +173,6 @@ def make_plan(configuration: Configuration) -> Plan:
         "pixel_type": asdict(pixel_type),
         "levels": [(level.matrix.id, asdict(level.limits), level.factor) for level in levels],
         "sources": [asdict(source) for source in sources],
-        "style": None if styling is None else repr(styling.style),
         "encoder": (encoder, encoder_version(encoder)),
         "software": {
             "mastaba-build": importlib.metadata.version("mastaba-build"),
@@ -202,8 +201,10 @@ def make_plan(configuration: Configuration) -> Plan:
 
 def _pixel_relevant(configuration: Configuration) -> dict[str, Any]:
     values = asdict(configuration)
-    for key in ("workers", "work", "output", "tile_matrix_sets", "title", "style"):
+    for key in ("workers", "work", "output", "tile_matrix_sets", "title"):
         del values[key]
+    if configuration.style is not None:  # which `load_styling` has read
+        values["style"] = configuration.style.read_text("utf-8")
     return values
 
 
