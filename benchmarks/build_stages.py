@@ -15,13 +15,17 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import rasterio
+
 from benchmarks.build import CASES, make_sources
-from mastaba_build import drawing, engine, quarters, reading, task
+from mastaba.api.tools import keep_freed_memory
+from mastaba_build import drawing, quarters, reading, task
 from mastaba_build.configuration import configuration_of
 from mastaba_build.placement import Placer
 from mastaba_build.plan import make_plan
 from mastaba_build.storage import FileWriter
 from mastaba_build.task import SlabBuilder
+from mastaba_build.worker import GDAL_OPTIONS
 
 _STAGES = ("read", "place", "resample", "decimate", "encode", "store", "rest")
 
@@ -51,7 +55,8 @@ def _slab(source: Path, output: Path, words: list[str], times: int) -> dict[str,
     values = dict(zip((word.lstrip("-") for word in words[::2]), words[1::2], strict=True))
     document = {"name": "x", "output": str(output), "sources": [str(source)], "workers": 1}
     plan = make_plan(configuration_of(document | values, "benchmark"))
-    engine.start(plan)
+    keep_freed_memory()
+    rasterio.env.Env(**GDAL_OPTIONS).__enter__()
     builder = SlabBuilder.for_files(plan)
     results = [builder.build(slab) for slab in plan.slabs(0)]
     fullest = max(results, key=lambda result: result.tiles)

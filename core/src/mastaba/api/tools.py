@@ -1,6 +1,6 @@
 """A whole installation in one process, for tools and tests that open one."""
 
-from mastaba.plugins.manager import Plugins
+from mastaba.plugins.manager import PluginInfo, Plugins
 from mastaba.server.allocator import keep_freed_memory
 from mastaba.server.app import Application
 from mastaba.server.logs import escaped
@@ -8,6 +8,7 @@ from mastaba.wsgi import create_application
 
 __all__ = [
     "Application",
+    "PluginInfo",
     "Plugins",
     "create_application",
     "escaped",

@@ -20,6 +20,7 @@ __all__ = [
 ]
 
 HEADER_SIZE = 2048
+"""Bytes of the header of a slab, before its index."""
 _ALIGNMENT = 16
 _SHORT, _LONG = 3, 4
 
