@@ -130,11 +130,11 @@ def test_an_update_links_to_unchanged_slabs(
     assert updated.returncode == 0, updated.stderr
     (built,) = [json.loads(line) for line in updated.stdout.splitlines() if '"built"' in line]
     assert built["built"] > 0
-    assert built["unchanged"] > 10
+    assert built["unchanged"] > 5
     after = tiles(tmp_path / "server/server.json")
     assert after != before
     equal = [name for name in before if after.get(name) == before[name]]
-    assert len(equal) > 10
+    assert len(equal) > 5
     assert run(command(ortho, place, "--verify", "full")).returncode == 0
     # Rollback is one object.
     words = [*MASTABA, "pyramid", "rollback", "ortho", "--output", place]

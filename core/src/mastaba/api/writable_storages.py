@@ -3,10 +3,8 @@
 A serving process imports none of their subclasses.
 """
 
-from mastaba.storage.file import FileStorage
 from mastaba.storage.writable import WritableStorage
 
 __all__ = [
-    "FileStorage",
     "WritableStorage",
 ]

@@ -13,8 +13,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import ClassVar, NamedTuple, TypeVar
 
-from mastaba.api.storages import ByteRange, Environment, ObjectStat
-from mastaba.api.writable_storages import FileStorage, WritableStorage
+from mastaba.api.storages import ByteRange, Environment, FileStorage, ObjectStat
+from mastaba.api.writable_storages import WritableStorage
 from mastaba.errors import (
     MastabaError,
     ObjectNotFoundError,
