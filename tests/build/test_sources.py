@@ -48,6 +48,41 @@ def test_ranges_of_nodata(tmp_path: Path, build_of: Build) -> None:
     assert (tile[:128, :, 3] == 255).all()  # the third band is in no range
 
 
+@pytest.mark.parametrize(
+    ("dtype", "nodata", "tolerance", "values", "missing"),
+    [
+        ("uint8", 0, 2, [0, 2, 3, 255], 2),
+        ("uint8", 255, 252.5, [0, 2, 3, 255], 2),
+        ("uint8", -9999, 0, [0, 2, 3, 255], 0),
+        ("int16", -9999, 0.5, [-9999, -9998, 0, 5], 1),
+        ("float32", 0.1, 0, [0.1, 0.2, 0.10001, 5], 1),
+        ("float32", float("nan"), 0, [np.nan, np.inf, 0, 1], 2),
+        ("float64", -1e300, 0, [-1e300, 0, 1, 2], 1),
+    ],
+)
+def test_values_without_data(
+    tmp_path: Path,
+    build_of: Build,
+    dtype: str,
+    nodata: float,
+    tolerance: float,
+    values: list[float],
+    missing: int,
+) -> None:
+    pixels = np.resize(np.array(values, dtype), (1, 256, 256))
+    source = one_tile(tmp_path / "a.tif", pixels)
+    entry: dict[str, Any] = {"path": str(source), "tolerance": tolerance}
+    if np.isnan(nodata):
+        with rasterio.open(source, "r+") as dataset:
+            dataset.nodata = nodata
+    else:
+        entry["nodata"] = [nodata]
+    descriptor = build_of(entry, **(OPTIONS | {"channels": 1, "nodata": [77]}))
+    tile = read_tiles(descriptor).get(TILE)
+    found = 256 * 256 if tile is None else (tile == 77).sum()
+    assert found == missing * 256 * 64
+
+
 def test_only_nodata_that_touches_the_border_is_none(tmp_path: Path, build_of: Build) -> None:
     pixels = np.full((1, 256, 256), 90, np.uint8)
     pixels[0, :40] = 1  # a collar, almost 0

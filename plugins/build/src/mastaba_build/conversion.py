@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from math import ceil, floor
 
 import numpy as np
 
@@ -79,17 +80,29 @@ def nodata_mask(source: Source, bands: Samples) -> Mask | None:
         return None
     missing: Mask = np.zeros(bands.shape[1:], bool)
     if source.nodata is not None:
-        missing = np.ones(bands.shape[1:], bool)
-        for band, value in zip(bands, source.nodata, strict=True):
-            if np.isnan(value):
-                missing &= np.isnan(band)
-            elif source.tolerance:
-                missing &= np.abs(band.astype(np.float64) - value) <= source.tolerance
-            else:
-                missing &= band == value
-    for low, high in source.nodata_ranges:
-        missing |= ((bands >= low) & (bands <= high)).all(axis=0)
+        reach = source.tolerance
+        missing = _all_between(bands, [(one - reach, one + reach) for one in source.nodata])
+    for bounds in source.nodata_ranges:
+        missing |= _all_between(bands, [bounds] * len(bands))
     return missing
+
+
+def _all_between(bands: Samples, bounds: Sequence[tuple[float, float]]) -> Mask:
+    """Return where each band is between two values, shape (rows, columns)."""
+    found: Mask = np.ones(bands.shape[1:], bool)
+    for band, (low, high) in zip(bands, bounds, strict=True):
+        if np.isnan(low):
+            found &= np.isnan(band) if band.dtype.kind == "f" else False
+        elif band.dtype.kind == "f":
+            # 0.1 in a file of 32 bits is not 0.1 in 64 bits.
+            with np.errstate(over="ignore"):
+                lowest, highest = band.dtype.type(low), band.dtype.type(high)
+            found &= (band >= lowest) & (band <= highest)
+        else:
+            limits = np.iinfo(band.dtype)
+            low, high = max(low, float(limits.min)), min(high, float(limits.max))
+            found &= (band >= ceil(low)) & (band <= floor(high)) if low <= high else False
+    return found
 
 
 def _scaled(source: Source, pixel_type: PixelType, bands: Samples) -> Samples:
@@ -99,7 +112,7 @@ def _scaled(source: Source, pixel_type: PixelType, bands: Samples) -> Samples:
         return as_samples(values, np.dtype(np.uint8)).astype(pixel_type.dtype, copy=False)
     is_wide = bands.dtype.kind in "iu" and bands.dtype.itemsize > 2
     if is_wide and np.abs(bands.astype(np.int64)).max(initial=0) > _EXACT:
-        raise SourceError(f"{source.path}: contains whole numbers too large for FLOAT32")
+        raise SourceError(f"{source.path}: contains integers too large for FLOAT32")
     return bands.astype(pixel_type.dtype, copy=False)
 
 

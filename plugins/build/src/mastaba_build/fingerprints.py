@@ -26,12 +26,7 @@ class Fingerprints:
         styling = plan.styling
         self._margin = 0 if styling is None else styling.margin
         self._common = json.dumps(
-            [
-                slab_options(plan.configuration),
-                asdict(plan.pixel_type),
-                None if styling is None else repr(styling.style),
-                plan.encoder,
-            ],
+            [slab_options(plan.configuration), asdict(plan.pixel_type), plan.encoder],
             sort_keys=True,
         )
         self._origins = [asdict(source) for source in plan.sources] if plan.is_vector else []

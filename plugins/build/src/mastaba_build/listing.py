@@ -49,7 +49,11 @@ def listed(options: SourceOptions) -> list[Listed]:
     Raises:
         PlanError: there is none, or a list cannot be read.
     """
-    found = list(_files(options))
+    # Absolute, because workers on other machines have other working directories.
+    found = [
+        Listed(os.path.abspath(one.path) if os.path.exists(one.path) else one.path, one.datetime)
+        for one in _files(options)
+    ]
     if not found:
         raise PlanError(f"{options.path}: no raster file; name a file, a folder or a glob")
     if options.order != "given":

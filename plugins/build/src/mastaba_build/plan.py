@@ -212,7 +212,6 @@ def make_plan(configuration: Configuration) -> Plan:
         "pixel_type": asdict(pixel_type),
         "levels": [(level.matrix.id, asdict(level.limits), level.factor) for level in levels],
         "sources": [asdict(source) for source in sources],
-        "style": None if styling is None else repr(styling.style),
         "encoder": (encoder, encoder_version(encoder)),
         "software": software,
     }
@@ -238,6 +237,8 @@ def _pixel_relevant(configuration: Configuration) -> dict[str, Any]:
     values = asdict(configuration)
     for key in _NOT_PIXELS:
         del values[key]
+    if configuration.style is not None:  # which `load_styling` has read
+        values["style"] = configuration.style.read_text("utf-8")
     return values
 
 

@@ -16,7 +16,7 @@ from mastaba.api.tools import keep_freed_memory
 from mastaba_build.errors import BuildError, SourceError
 from mastaba_build.plan import Plan, SlabKey
 from mastaba_build.software import installed
-from mastaba_build.sources import Source, identity_of, open_dataset
+from mastaba_build.sources import Source, identity_of, open_source
 from mastaba_build.storage import Place
 from mastaba_build.task import SlabBuilder, SlabResult
 from mastaba_build.vector.formats import open_archive
@@ -125,10 +125,11 @@ def _check_sources(sources: Sequence[Source]) -> None:
     step = max(1, -(-len(sources) // _PROBED_SOURCES))
     for source in sources[::step]:
         try:
-            with open_dataset(source.path) as dataset:
-                files = dataset.files
+            dataset = open_source(source)
         except SourceError as error:
             raise BuildError(f"source {error}") from None
+        files = dataset.files
+        dataset.close()
         if identity_of(source.path, files) != source.identity:
             raise BuildError(f"source {source.path}: is not the file that the plan describes")
 
