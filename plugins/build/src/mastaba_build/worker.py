@@ -16,7 +16,7 @@ from mastaba.api.tools import keep_freed_memory
 from mastaba_build.errors import BuildError, SourceError
 from mastaba_build.plan import Plan, SlabKey
 from mastaba_build.software import installed
-from mastaba_build.sources import Source, identity_of
+from mastaba_build.sources import Source, identity_of, open_source
 from mastaba_build.storage import Place
 from mastaba_build.task import SlabBuilder, SlabResult
 from mastaba_build.vector.formats import open_archive
