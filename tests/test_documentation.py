@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 import yaml
+from scripts.public_api.names import CORE, HOOKS, names_of
 
 from mastaba.config.documents import parse_document
 from mastaba.config.faults import Faults
@@ -54,6 +55,14 @@ def test_links_inside_the_manual_lead_somewhere(manual: str) -> None:
     links = re.findall(r"\]\(#([^)]*)\)", manual)
     assert links
     assert set(links) <= anchors
+
+
+def test_every_public_module_is_in_the_table_with_names_that_exist(manual: str) -> None:
+    rows = re.findall(r"^\| [^|]* \| (?:\[`|`)(mastaba[\w.]*)[^|]*\| ([^|]*) \|$", manual, re.M)
+    named = {module: re.findall(r"`(\w+)`", names) for module, names in rows}
+    assert {module for module in CORE if module != HOOKS} <= set(named)
+    for module in set(named) & set(CORE):
+        assert set(named[module]) <= {name.name for name in names_of(module)}, module
 
 
 @pytest.fixture(scope="module")

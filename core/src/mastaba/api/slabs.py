@@ -6,10 +6,10 @@ For tools and tests that look into slabs. Services read tiles with `mastaba.api.
 from mastaba.slab.codecs import Pixels, TileDecoder
 from mastaba.slab.index import HEADER_SIZE, MAX_TILE_SIZE, SlabIndex, index_length
 from mastaba.slab.index_cache import IndexCache
-from mastaba.slab.layout import PrefixLayout
+from mastaba.slab.layout import PrefixLayout, SlabLayout
 from mastaba.slab.lookup import TileLookup, TileState, look_up
 from mastaba.slab.plan import read_tiles
-from mastaba.slab.reader import LevelReader
+from mastaba.slab.reader import LevelReader, StoredTile
 from mastaba.slab.symbolic import SIGNATURE
 
 __all__ = [
@@ -21,6 +21,8 @@ __all__ = [
     "Pixels",
     "PrefixLayout",
     "SlabIndex",
+    "SlabLayout",
+    "StoredTile",
     "TileDecoder",
     "TileLookup",
     "TileState",

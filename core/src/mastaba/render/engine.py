@@ -113,7 +113,12 @@ class Renderer:
     Callers draw and encode the map of a request inside ``admission.map``.
 
     Args:
+        catalogue: what is published.
         tiles: cache of decoded tiles to use instead of a new one.
+
+    Attributes:
+        tiles: cache of decoded tiles.
+        admission: admits maps in order while there is room.
     """
 
     def __init__(self, catalogue: Catalogue, tiles: TileCache | None = None) -> None:

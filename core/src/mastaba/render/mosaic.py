@@ -36,7 +36,14 @@ StoredTiles = dict[Place, StoredTile | None]
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Pixels of a level: the first row and column, and those after the last."""
+    """Pixels of a level, counted from its upper left corner; negative indices are outside.
+
+    Attributes:
+        top: first row.
+        bottom: row after the last.
+        left: first column.
+        right: column after the last.
+    """
 
     top: int
     bottom: int
@@ -45,6 +52,7 @@ class Window:
 
     @property
     def shape(self) -> tuple[int, int]:
+        """Number of rows and columns."""
         return self.bottom - self.top, self.right - self.left
 
 

@@ -14,16 +14,19 @@ _PENDING, _RUNNING, _AVAILABLE = range(3)
 
 
 class WorkerStatus(StrEnum):
-    """State of a row."""
+    """State of a row.
+
+    Attributes:
+        PENDING: it has not recorded a request yet.
+        RUNNING: its request is being answered.
+        AVAILABLE: its last request has been answered.
+        UNKNOWN: its content is invalid.
+    """
 
     PENDING = "PENDING"
-    """It has not recorded a request yet."""
     RUNNING = "RUNNING"
-    """Its request is being answered."""
     AVAILABLE = "AVAILABLE"
-    """Its last request has been answered."""
     UNKNOWN = "UNKNOWN"
-    """Its content is invalid."""
 
 
 _STATUS = {
@@ -35,19 +38,23 @@ _STATUS = {
 
 @dataclass(frozen=True, slots=True)
 class ThreadStatus:
-    """Contents of one row. Existing monitoring calls it a thread."""
+    """Contents of one row. Existing monitoring calls it a thread.
+
+    Attributes:
+        identifier: number of the row, unique among all workers.
+        pid: process identifier of the worker.
+        status: state of its request.
+        count: requests served, without the one in progress.
+        time: start of the last request in Unix seconds, 0 if there was none.
+        duration: duration of the last finished request in seconds.
+    """
 
     identifier: int
-    """Number of the row, unique among all workers."""
     pid: int
-    """Process identifier of the worker."""
     status: WorkerStatus
     count: int
-    """Requests served, without the one in progress."""
     time: int
-    """Start of the last request in Unix seconds, 0 if there was none."""
     duration: float
-    """Duration of the last finished request in seconds."""
 
 
 class Row(ctypes.Structure):
@@ -82,7 +89,8 @@ class Scoreboard:
         threads: requests that a worker answers at a time, without maps.
         maps: maps that a worker draws at a time, or that wait; shown once used.
 
-    ``slot`` is that of this process; None if not bound.
+    Attributes:
+        slot: slot of this process; None if it is not bound.
     """
 
     def __init__(self, workers: int, threads: int, maps: int = 0) -> None:

@@ -39,6 +39,10 @@ class IndexCache:
         size: maximum number of slabs, at least 1; fewer if their indices are large.
         validity: seconds after which an index is read again.
         clock: returns monotonic seconds; replaced in tests.
+
+    Attributes:
+        hits: indices found in the cache.
+        misses: indices not found in the cache.
     """
 
     def __init__(
@@ -97,6 +101,7 @@ class IndexCache:
                 self._remove(key)
 
     def clear(self) -> None:
+        """Remove all indices."""
         with self._lock:
             self._entries.clear()
             self._used = 0

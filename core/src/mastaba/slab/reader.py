@@ -37,9 +37,8 @@ class StoredTile:
         slab: key of its slab in the index cache.
         index: index of one version of the slab.
         number: number of the tile in the slab.
-        offset, length: bytes in the slab.
-        version: opaque text that changes with the bytes; None if the storage has no versions.
-        modified: time of change of the slab in Unix seconds, or None.
+        offset: first byte in the slab.
+        length: bytes.
     """
 
     __slots__ = ("index", "length", "number", "offset", "reader", "slab")
@@ -60,11 +59,13 @@ class StoredTile:
 
     @property
     def version(self) -> str | None:
+        """Opaque text that changes with the bytes; None if the storage has no versions."""
         version = self.index.version
         return None if version is None else f"{version}-{self.offset:x}-{self.length:x}"
 
     @property
     def modified(self) -> float | None:
+        """Time of change of the slab in Unix seconds, or None."""
         return self.index.modified
 
     @property

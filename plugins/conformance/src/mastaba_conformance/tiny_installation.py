@@ -18,6 +18,15 @@ from mastaba_writer.vector_tile_writer import Feature, encode_vector_tile
 if TYPE_CHECKING:
     from mastaba_writer.tile_encoder import Pixels
 
+__all__ = [
+    "TINY_LEVELS",
+    "TINY_TABLES",
+    "tiny_float_tile",
+    "tiny_installation",
+    "tiny_integer_tile",
+    "tiny_vector_tile",
+]
+
 TINY_LEVELS = (
     LevelPlan("2", 1, 1, 2, 2),
     LevelPlan("3", 2, 3, 4, 5),
@@ -40,6 +49,7 @@ TINY_TABLES: Sequence[Mapping[str, Any]] = (
         "attributes": [{"name": "name", "type": "String", "count": 9}],
     },
 )
+"""Descriptions of the tables in vector tiles."""
 
 _SIZE = 256
 

@@ -33,7 +33,9 @@ _ORDINARY: Final = (
 )
 
 COMPRESSIONS: Final = {1: "none", 5: "LZW", 7: "JPEG", 8: "deflate", 32773: "PackBits"}
+"""Names of the compressions in slabs, by their TIFF code."""
 PHOTOMETRICS: Final = {1: "grey", 2: "RGB", 6: "YCbCr"}
+"""Names of the photometric interpretations in slabs, by their TIFF code."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +98,7 @@ class SlabHeader:
 
     @property
     def is_vector(self) -> bool:
+        """Whether the header is that of a slab of vector tiles."""
         return self.compression is None and self.tile_width is None
 
     @property
