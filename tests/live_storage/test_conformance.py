@@ -102,6 +102,8 @@ class TestSignatureVersion2OfRADOSGateway(TestS3OfRADOSGateway):
 
 
 class TestS3OfSwift(S3Tests):
+    creates_exclusively = False
+
     @pytest.fixture
     def store(self, swift: Store) -> Store:
         return swift
@@ -169,9 +171,6 @@ class TestSwift(SwiftTests):
 
 
 class TestSwiftOfRADOSGateway(SwiftTests):
-    # The gateway ignores If-None-Match in its Swift API.
-    creates_exclusively = False
-
     @pytest.fixture
     def store(self, rgw: Store) -> Store:
         return rgw
