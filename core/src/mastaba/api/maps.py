@@ -6,7 +6,7 @@ from mastaba.render.engine import PreparedMap
 from mastaba.render.legend_palette import legend_palette
 from mastaba.render.map_request import Background, MapImage, MapLayer, MapRequest, Mask, Pixels
 from mastaba.render.mosaic import LevelPixels, Window
-from mastaba.render.positions import is_plausible
+from mastaba.render.positions import is_plausible, tiles_around
 from mastaba.render.styles import is_bytes
 from mastaba.tiles.derived import DerivedTilePublisher
 from mastaba.web.map_response import cache_control, drawn_response, identity_of
@@ -33,4 +33,5 @@ __all__ = [
     "is_plausible",
     "joined",
     "legend_palette",
+    "tiles_around",
 ]

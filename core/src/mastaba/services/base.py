@@ -87,6 +87,10 @@ class Service(ABC):
     settings_schema: ClassVar[Mapping[str, Any]] = {}
     """JSON Schema ``properties`` of the settings that only this service has."""
 
+    layer_schema: ClassVar[Mapping[str, Any]] = {}
+    """JSON Schema ``properties`` that this service adds to layer descriptors: `Layer.own`.
+    Services may share a key if its schemas are equal."""
+
     operations: ClassVar[tuple[str, ...]] = ()
     """Names that it gives to `Request.name_operation`, for metrics; lower-case words."""
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from mastaba_ogcapi.crs import CRS84, crs_uri, in_axis_order, rounded
+from mastaba.api.catalogue import CRS84, crs_uri
+from mastaba_ogcapi.crs import in_axis_order, rounded
 from mastaba_ogcapi.landing import spatial_extent
 from mastaba_ogcapi.links import (
     REL,
