@@ -223,7 +223,7 @@ class LevelPixels:
         """
         wanted = {place: tile for place in places if (tile := stored[place]) is not None}
         cached = self._cache.get([_cache_key(tile) for tile in wanted.values()])
-        ready = {
+        ready: DecodedTiles = {
             place: pixels
             for place, pixels in zip(wanted, cached, strict=True)
             if pixels is not None
