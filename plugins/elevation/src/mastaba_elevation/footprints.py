@@ -155,4 +155,4 @@ def _on_level(
         x, y = transform_points(crs, layer.crs, points[:, 0], points[:, 1])
         if not (np.isfinite(x).all() and np.isfinite(y).all()):
             return None
-    return np.column_stack(level.unwrapped(x, y))
+    return np.column_stack(level.line(x, y, unwrap=not same))

@@ -99,11 +99,16 @@ class HeightLevel:
                 across = np.where(off, np.mod(across - first, turn) + first, across)
         return across, down
 
-    def unwrapped(self, x: Floats, y: Floats) -> tuple[Floats, Floats]:
-        """Return the positions of a line, in pixels; it goes on across the antimeridian."""
+    def line(self, x: Floats, y: Floats, *, unwrap: bool) -> tuple[Floats, Floats]:
+        """Return the positions of a line, in pixels.
+
+        Args:
+            unwrap: whether a jump to the other side of the world is a step across the
+                antimeridian, so that the line goes on beyond it.
+        """
         matrix = self._matrix
         across = (x - matrix.origin_x) / matrix.cell_size
-        if self._around:
+        if self._around and unwrap:
             across = np.unwrap(across, period=float(self._around * matrix.tile_width))
         return across, (matrix.origin_y - y) / matrix.cell_size
 

@@ -108,7 +108,7 @@ def collection_document(
     content: dict[str, Any] = {
         "id": dataset.id,
         "title": dataset.title,
-        "description": dataset.description,
+        "description": dataset.description or dataset.title,
         "links": _links(context, uri, dataset),
         "extent": extent,
         "data_queries": {query: {"link": _query(uri, dataset, query)} for query in OUTPUT},
@@ -125,12 +125,9 @@ def collection_document(
 
 def collections_document(uri: str, collections: Iterable[dict[str, Any]]) -> dict[str, Any]:
     """Return the list of collections."""
-    listed = list(collections)
     return {
         "links": [link(f"{uri}/collections", "self", JSON, "Collections")],
-        "numberMatched": len(listed),
-        "numberReturned": len(listed),
-        "collections": listed,
+        "collections": list(collections),
     }
 
 

@@ -12,7 +12,6 @@ from mastaba.api.web import Document, Response, decode, message, printable
 from mastaba.errors import (
     InvalidParameterError,
     MissingParameterError,
-    UnknownNameError,
     public_message,
 )
 from mastaba_elevation.errors import TooMuchError
@@ -59,8 +58,7 @@ class Ign(Facade):
 
     def error_response(self, error: Exception, request: Request) -> Response:
         status = status_of(error)
-        # The service knows no other client errors but unknown paths.
-        if isinstance(error, TooMuchError | UnknownNameError):
+        if isinstance(error, TooMuchError):
             status = 400
         code = "MISSING_PARAMETER" if isinstance(error, MissingParameterError) else "BAD_PARAMETER"
         if status != 400:
