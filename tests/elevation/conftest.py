@@ -84,8 +84,7 @@ def write(
             name: layer_document(
                 path,
                 tile_matrix_sets=SETS,
-                **({"vertical": VERTICAL} if name == ALPS.name else {}),
-                **layers.get(name, {}),
+                **({"vertical": VERTICAL} if name == ALPS.name else {}) | layers.get(name, {}),
             )
             for name, path in pyramids.items()
         }

@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 
 from mastaba.errors import InvalidParameterError
+from mastaba_elevation.errors import TooMuchError
 from mastaba_elevation.geometry import Geometry
 
 _PIECE: Final = re.compile(r"[(),]|[^\s(),]+")
@@ -21,6 +22,7 @@ _DEPTHS: Final = {
     "MULTIPOLYGON": ("MultiPolygon", 3),
 }
 _LONGEST_HEAD: Final = 64
+_MOST_POINTS: Final = 100_000
 _DIMENSIONS: Final = {"": (2, 3), "Z": (3,), "M": (3,), "ZM": (4,)}
 
 
@@ -29,6 +31,7 @@ def read_wkt(text: str, parameter: str = "coords") -> Geometry:
 
     Raises:
         InvalidParameterError: it is not well-known text of a supported geometry.
+        TooMuchError: it has too many points.
     """
 
     def invalid(reason: str) -> InvalidParameterError:
@@ -36,6 +39,8 @@ def read_wkt(text: str, parameter: str = "coords") -> Geometry:
             f"{parameter} is not valid well-known text: {reason}", parameter
         )
 
+    if text.count(",") > _MOST_POINTS:
+        raise TooMuchError(f"{parameter} has more than {_MOST_POINTS} points")
     start = text.find("(")
     words = text[:start].upper().split() if 0 < start <= _LONGEST_HEAD else []
     if len(words) not in (1, 2):
