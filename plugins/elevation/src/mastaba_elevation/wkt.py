@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from typing import Final
 
 import numpy as np
@@ -12,7 +11,6 @@ from mastaba.errors import InvalidParameterError
 from mastaba_elevation.errors import TooMuchError
 from mastaba_elevation.geometry import Geometry
 
-_PIECE: Final = re.compile(r"[(),]|[^\s(),]+")
 _DEPTHS: Final = {
     "POINT": ("Point", 1),
     "MULTIPOINT": ("MultiPoint", 1),
@@ -55,7 +53,7 @@ def read_wkt(text: str, parameter: str = "coords") -> Geometry:
     parts: list[list[list[float]]] = []
     numbers: list[float] = []
     depth, before = 0, "("
-    for piece in _PIECE.findall(text, start):
+    for piece in _pieces(text[start:]):
         if piece == "(":
             if before not in ("(", ",") or (depth == 0 and parts):
                 raise invalid("misplaced bracket")
@@ -84,6 +82,13 @@ def read_wkt(text: str, parameter: str = "coords") -> Geometry:
         raise invalid("wrong number of coordinates")
     arrays = [np.array(part, np.float64) for part in parts]
     return Geometry.of(kind, arrays, parameter, measures=suffix in ("M", "ZM"))
+
+
+def _pieces(text: str) -> list[str]:
+    """Return brackets, commas and what is between them."""
+    for mark in "(),":
+        text = text.replace(mark, f" {mark} ")
+    return text.split()
 
 
 def _number(piece: str) -> float | None:
