@@ -28,7 +28,12 @@ def silent_port() -> Iterator[int]:
         yield listener.getsockname()[1]
 
 
-class S3Tests(StorageTests):
+class StoreTests(StorageTests):
+    # The stores run on the same machine as the tests, which may be busy.
+    time_limit = 240.0
+
+
+class S3Tests(StoreTests):
     # The buckets of a cluster share a client of boto3.
     shares_connections = True
 
@@ -94,7 +99,7 @@ class TestS3OfSwift(S3Tests):
         return swift
 
 
-class SwiftTests(StorageTests):
+class SwiftTests(StoreTests):
     # The connection to the authentication server belongs to all containers of an account.
     shares_connections = True
 
@@ -158,15 +163,12 @@ class TestSwiftOfRADOSGateway(SwiftTests):
 
 
 class TestSwiftWithKeystone(SwiftTests):
-    # Swift asks Keystone about each token, and one process of Keystone answers in turn.
-    time_limit = 240.0
-
     @pytest.fixture
     def store(self, swift_with_keystone: Store) -> Store:
         return swift_with_keystone
 
 
-class TestCeph(StorageTests):
+class TestCeph(StoreTests):
     # The connection to the cluster belongs to all pools.
     shares_connections = True
     # A cluster refuses objects of more than 128 MiB (osd_max_object_size).

@@ -120,7 +120,7 @@ def test_unknown_layer_is_404(tiny: Client, layer: str, below: str) -> None:
         ("3/4/2.", 400),
         ("3/4/2", 400),
         ("3/4/2.PNG", 400),
-        ("3/4/2.jpeg", 400),
+        ("3/4/2.tif", 400),
         ("3/4/2.png.", 400),
         ("3/4/png", 400),
         ("3/4/2.png ", 400),

@@ -263,7 +263,7 @@ def test_what_is_not_offered_is_reported(
 @pytest.mark.parametrize(
     ("changes", "locator"),
     [
-        ({"FORMAT": "image/jpeg"}, "Format"),
+        ({"FORMAT": "image/tiff"}, "Format"),
         ({"STYLE": "ember"}, "Style"),
         ({"TILEROW": "2 4"}, "TileRow"),
         ({"TILECOL": "²"}, "TileCol"),

@@ -173,7 +173,8 @@ def test_layers_state_the_same_facts(documents: tuple[etree._Element, etree._Ele
         styles, their_styles = (
             [texts(style) for style in each.findall("{*}Style")] for each in (layer, theirs[name])
         )
-        assert styles == their_styles
+        # Further styles are for further formats, in which tiles are drawn.
+        assert styles[: len(their_styles)] == their_styles
         box, their_box = (
             numbers(texts(each.find("{*}WGS84BoundingBox"))) for each in (layer, theirs[name])
         )

@@ -201,7 +201,7 @@ def test_missing_parameter_is_reported_with_its_name(
         ("TILEMATRIX", "04"),
         ("STYLE", "unknown"),
         ("STYLE", "ember"),
-        ("FORMAT", "image/png"),
+        ("FORMAT", "image/tiff"),
         ("FORMAT", "image/jpg"),
         ("FORMAT", "jpeg"),
         ("FORMAT", " image/jpeg"),

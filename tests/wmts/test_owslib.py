@@ -44,7 +44,7 @@ def test_owslib_reads_the_capabilities(url: str) -> None:
         "RGB_RAW",
     ]
     layer = service.contents["GREY_PNG"]
-    assert layer.formats == ["image/png"]
+    assert layer.formats == ["image/png", "image/jpeg", "image/webp"]
     assert list(layer.styles) == ["normal", "ember"]
     assert layer.styles["normal"]["isDefault"]
     assert layer.boundingBoxWGS84 == pytest.approx((22.5, 21.943, 67.5, 55.777), abs=1e-3)

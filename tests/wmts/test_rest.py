@@ -105,7 +105,7 @@ FAULTS = [
     ("/1.0.0/RGB_JPG/unknown/PM/4/5/9.jpeg", INVALID, ["Style"]),
     ("/1.0.0/RGB_JPG/normal/unknown/4/5/9.jpeg", INVALID, ["TileMatrixSet"]),
     ("/1.0.0/RGB_JPG/normal/PM/unknown/5/9.jpeg", INVALID, ["TileMatrix"]),
-    ("/1.0.0/RGB_JPG/normal/PM/4/5/9.png", INVALID, ["Format"]),
+    ("/1.0.0/RGB_JPG/normal/PM/4/5/9.tif", INVALID, ["Format"]),
     ("/1.0.0/RGB_JPG/normal/PM/4/5/9.JPEG", INVALID, ["Format"]),
     ("/1.0.0/RGB_JPG/normal/PM/4/5/9.0.jpeg", INVALID, ["Format"]),
     ("/1.0.0/RGB_JPG/normal/PM/4/x/9.jpeg", INVALID, ["TileRow"]),

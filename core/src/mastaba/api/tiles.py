@@ -6,6 +6,7 @@ from mastaba.tiles.published import (
     MatrixTiles,
     Publisher,
     Tiles,
+    picture_formats,
     tile_index,
 )
 from mastaba.tiles.stored import TilePublisher, check_limits
@@ -20,6 +21,7 @@ __all__ = [
     "Tiles",
     "check_limits",
     "listed_styles",
+    "picture_formats",
     "shows_in_stored_tiles",
     "tile_index",
 ]

@@ -99,20 +99,23 @@ class DerivedTilePublisher:
         """
         check_limits(self.limits, tile_row, tile_col)
         try:
-            prepared = self.prepare(tile_row, tile_col)
+            wanted = self.map_request(tile_row, tile_col)
+            prepared = self.prepare(wanted)
         except TileNotFoundError:
             if self._missing_status == 404:
                 raise
-            return missing_tile(self._missing_status, self.layer, self.matrix, self._palette)
-        wanted = self.map_request(tile_row, tile_col)
+            return self.missing(self._missing_status)
         name = request.query.get("filename")
         return drawn_response(
             request,
             self._site.renderer.admission,
             [prepared],
-            (identity_of(wanted.layers[0]), self.crs.code, wanted.bbox, self.matrix, self._palette),
+            (
+                *(identity_of(wanted.layers[0]), self._media_type, self.crs.code),
+                *(wanted.bbox, self.matrix, self._palette),
+            ),
             prepared.memory,
-            lambda: self._encoded(prepared.draw(), wanted),
+            lambda: self.encoded(prepared.draw(), wanted),
             always=self._headers[1:],
             content=[
                 self._headers[0],
@@ -120,17 +123,26 @@ class DerivedTilePublisher:
             ],
         )
 
-    def prepare(self, tile_row: int, tile_col: int) -> PreparedMap:
-        """Return the map for a tile inside the limits, without reading anything yet.
+    def missing(self, status: int) -> Response:
+        """Return the response for a tile that does not exist, if that is not an error.
+
+        Args:
+            status: 200 for a blank tile, or 204.
+        """
+        return missing_tile(status, self.layer, self.matrix, self._palette)
+
+    def prepare(self, wanted: MapRequest) -> PreparedMap:
+        """Return the map of a tile, without reading anything yet.
+
+        Args:
+            wanted: the result of `map_request` for a tile inside the limits.
 
         Raises:
             TileNotFoundError: the tile needs too many source tiles, or is outside the CRS of the
                 layer.
         """
         try:
-            prepared = self._site.renderer.prepare(
-                self.map_request(tile_row, tile_col), self._limits_of_map
-            )
+            prepared = self._site.renderer.prepare(wanted, self._limits_of_map)
         except InvalidParameterError:
             raise TileNotFoundError("too many stored tiles are needed to draw the tile") from None
         if prepared.is_empty:
@@ -138,10 +150,11 @@ class DerivedTilePublisher:
         return prepared
 
     def map_request(self, tile_row: int, tile_col: int) -> MapRequest:
-        """Return the map request for a tile, without style."""
+        """Return the map request for a tile inside the limits, without style."""
         return tile_map(self.layer, self.crs, self.matrix, tile_row, tile_col)
 
-    def _encoded(self, image: MapImage, wanted: MapRequest) -> bytes:
+    def encoded(self, image: MapImage, wanted: MapRequest) -> bytes:
+        """Return a drawn tile in the format of the tiles."""
         pixels = as_data(image, Background())
         if self._palette is not None:
             # As for stored tiles: the values become palette indices, unchanged.

@@ -35,6 +35,14 @@ if TYPE_CHECKING:
 DEFAULT_STYLE: Final = ""
 """Name of the style for requests without one."""
 
+_PICTURES: Final = {
+    "png": "image/png",
+    "jpg": "image/jpeg",
+    "jpeg": "image/jpeg",
+    "webp": "image/webp",
+}
+"""Media types by file name extension."""
+
 # Longer numbers are outside every matrix. They are not passed to int(), whose cost grows with
 # the square of the length.
 _MAX_DIGITS: Final = 18
@@ -61,6 +69,21 @@ def tile_index(text: str | None, name: str) -> int:
     if text[0] == "-" and text[1:].isdigit() and text.isascii():
         return -1 if text.strip("-0") else 0
     raise InvalidParameterError(f"{name} is not an integer: {printable(text)}", name)
+
+
+def picture_formats(layer: Layer, site: Site) -> dict[str, str]:
+    """Return the media types of pictures of a layer's tiles by extension, but the stored one.
+
+    No code of an encoder is loaded.
+    """
+    if layer.is_vector:
+        return {}
+    stored = layer.pyramid.format.media_type
+    return {
+        extension: media_type
+        for extension, media_type in _PICTURES.items()
+        if media_type in site.encoders and media_type != stored
+    }
 
 
 class Publisher(Protocol):
@@ -93,8 +116,8 @@ class MatrixTiles:
         link: the set that contains the matrix.
         matrix: the tile matrix.
         limits: limits of the tiles offered.
-        publishers: by style identifier and `DEFAULT_STYLE`.
-        noun: see `Tiles`.
+        publishers: of tiles in the stored format, by style identifier and `DEFAULT_STYLE`.
+        tiles: the tiles of all layers.
     """
 
     layer: Layer
@@ -102,18 +125,42 @@ class MatrixTiles:
     matrix: TileMatrix
     limits: TileLimits
     publishers: Mapping[str, Publisher]
-    noun: str
+    tiles: Tiles
 
     def publisher(self, style: str) -> Publisher:
-        """Return what answers the tiles in a style.
+        """Return what answers the tiles in the stored format.
+
+        Args:
+            style: identifier or `DEFAULT_STYLE`. Only palettes change stored tiles.
 
         Raises:
             UnknownNameError: the layer has no such style.
         """
         found = self.publishers.get(style)
         if found is None:
-            raise UnknownNameError(f"the {self.noun} has no style {printable(style)}", "style")
+            noun = self.tiles.noun
+            raise UnknownNameError(f"the {noun} has no style {printable(style)}", "style")
         return found
+
+    def picture(self, style: str, media_type: str) -> Publisher:
+        """Return what answers the tiles as pictures drawn in a style.
+
+        Args:
+            style: identifier or `DEFAULT_STYLE`.
+            media_type: one of `LayerTiles.pictures`.
+
+        Raises:
+            UnknownNameError: the layer has no such style.
+        """
+        from mastaba.tiles.pictures import PictureTilePublisher
+
+        self.publisher(style)  # raises
+        layer, tiles = self.layer, self.tiles
+        found = layer.style(style) if style else tiles.default_style(layer)
+        matrix, missing = self.matrix.id, tiles.missing_status
+        return PictureTilePublisher(
+            tiles.site, layer, self.link, matrix, found, media_type, missing
+        )
 
 
 class LayerTiles:
@@ -122,6 +169,8 @@ class LayerTiles:
     Attributes:
         media_type: of the stored tiles, in lower case.
         extensions: file name extensions of the tiles in paths.
+        pictures: media types of the picture formats in which the tiles can also be drawn, by file
+            name extension; empty for vector tiles.
     """
 
     def __init__(self, layer: Layer, service: Tiles) -> None:
@@ -130,6 +179,7 @@ class LayerTiles:
         self.is_vector = layer.is_vector
         self.media_type = tile_format.media_type.lower()
         self.extensions = frozenset((tile_format.extension, *tile_format.extension_aliases))
+        self.pictures = picture_formats(layer, service.site)
         self._service = service
         # Filled for each set on its first request: stored tiles need no rendering.
         self._sets: dict[str | None, dict[str, MatrixTiles]] = {}
@@ -190,7 +240,7 @@ class LayerTiles:
                 matrices[matrix],
                 limits,
                 self._publishers(link, matrix),
-                self._service.noun,
+                self._service,
             )
             for matrix, limits in link.limits.items()
         }

@@ -18,10 +18,9 @@ def shows_in_stored_tiles(layer: Layer, style: Style) -> bool:
 
 
 def listed_styles(layer: Layer) -> list[Style]:
-    """Return the styles that documents list for tiles, the default first (wmts.md 2.1).
+    """Return the styles of a layer as documents list them for tiles, the default first.
 
-    These are the styles that stored tiles can show. If there are none, the layer's default style
-    is listed, since a layer without a style is invalid.
+    The styles that stored tiles can show are listed first (wmts.md 2.1). The others are for tiles
+    in picture formats, which are drawn.
     """
-    styles = [style for style in layer.styles if shows_in_stored_tiles(layer, style)]
-    return styles or list(layer.styles[:1])
+    return sorted(layer.styles, key=lambda style: not shows_in_stored_tiles(layer, style))

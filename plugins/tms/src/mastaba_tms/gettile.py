@@ -34,10 +34,11 @@ class GetTile:
         *,
         mirrored: bool = False,
     ) -> Response:
-        """Return a stored tile.
+        """Return a stored tile, or one drawn in another picture format.
 
         Args:
-            request: only its headers and query are used.
+            request: only its headers and query are used. Drawn tiles are in the style that the
+                parameter STYLE names, or else in the default style.
             layer_id: layer identifier.
             level: tile matrix identifier.
             column: tile column as sent by the client.
@@ -51,10 +52,11 @@ class GetTile:
         """
         row, _, extension = file_name.rpartition(".")
         tiles = self._tiles.layer(layer_id)
-        if extension not in tiles.extensions:
+        picture = None if extension in tiles.extensions else tiles.pictures.get(extension)
+        if picture is None and extension not in tiles.extensions:
+            offered = ", ".join([tiles.layer.pyramid.format.extension, *tiles.pictures])
             raise UnsupportedFormatError(
-                f"the extension of this layer is {tiles.layer.pyramid.format.extension}",
-                "extension",
+                f"the extension of this layer is one of {offered}", "extension"
             )
         tile_col, tile_row = tile_index(column, "column"), tile_index(row, "row")
         if "-" in (column[0], row[0]):
@@ -65,4 +67,8 @@ class GetTile:
             tile_row = last_row_above_origin(tile_matrix_set, in_matrix.matrix) - tile_row
         elif self._from_bottom:
             tile_row = in_matrix.matrix.matrix_height - 1 - tile_row
-        return in_matrix.publishers[DEFAULT_STYLE].respond(request, tile_row, tile_col)
+        if picture is None:
+            publisher = in_matrix.publishers[DEFAULT_STYLE]
+        else:
+            publisher = in_matrix.picture(request.query.get("style", DEFAULT_STYLE), picture)
+        return publisher.respond(request, tile_row, tile_col)

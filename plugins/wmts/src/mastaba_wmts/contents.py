@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from operator import attrgetter
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from mastaba.api.catalogue import (
     CRS,
@@ -20,10 +20,13 @@ from mastaba.api.catalogue import (
     links,
 )
 from mastaba.api.featureinfo import INFO_EXTENSIONS, INFO_FORMATS
-from mastaba.api.tiles import listed_styles
+from mastaba.api.tiles import listed_styles, picture_formats
 from mastaba.api.web import coordinate, decimal
 from mastaba.api.xml import XLINK, Element, add, add_copy, add_list, record
 from mastaba_wmts import rest
+
+if TYPE_CHECKING:
+    from mastaba.api.services import Site
 
 WMTS: Final = "{http://www.opengis.net/wmts/1.0}"
 OWS: Final = "{http://www.opengis.net/ows/1.1}"
@@ -45,12 +48,18 @@ CRSName = Callable[[CRS], str]
 
 
 def add_contents(
-    root: Element, layers: Iterable[Layer], resources_uri: str = "", *, crs_names: str = "urn"
+    root: Element,
+    layers: Iterable[Layer],
+    site: Site,
+    resources_uri: str = "",
+    *,
+    crs_names: str = "urn",
 ) -> None:
     """Append the ``Contents`` element.
 
     Args:
         layers: in document order.
+        site: of the service.
         resources_uri: from `rest.resources_uri`; empty to announce no RESTful paths.
         crs_names: form of CRS names, ``urn`` or ``code``.
     """
@@ -72,7 +81,9 @@ def add_contents(
         element = add(contents, f"{WMTS}Layer")
         _add_texts(element, layer, [link.tile_matrix_set.crs for link in extra], crs_name)
         _add_styles(element, layer, published[levels_id][1], extra)
-        add(element, f"{WMTS}Format", layer.pyramid.format.media_type)
+        pictures = picture_formats(layer, site)
+        for media_type in dict.fromkeys([layer.pyramid.format.media_type, *pictures.values()]):
+            add(element, f"{WMTS}Format", media_type)
         if layer.feature_info is not None:
             for info_format in INFO_FORMATS:
                 add(element, f"{WMTS}InfoFormat", info_format)
@@ -82,7 +93,7 @@ def add_contents(
             limits = zip(link.matrices, link.limits.values(), strict=True)
             _add_link(element, link.levels_id, list(limits))
         if resources_uri:
-            _add_resources(element, layer, resources_uri)
+            _add_resources(element, layer, pictures, resources_uri)
     for identifier, tile_matrix_set in native.items():
         whole = tile_matrix_set, tuple(tile_matrix_set.matrices.values())
         published.setdefault(identifier, whole)
@@ -135,10 +146,17 @@ def _add_styles(
             _add_legend(described, style.legend, denominators)
 
 
-def _add_resources(element: Element, layer: Layer, resources_uri: str) -> None:
+def _add_resources(
+    element: Element, layer: Layer, pictures: dict[str, str], resources_uri: str
+) -> None:
     tile_format = layer.pyramid.format
     path = rest.tile_template(resources_uri, layer.id)
-    resources = [(tile_format.media_type, "tile", f"{path}.{tile_format.extension}")]
+    # Of several extensions of a format, the first counts.
+    extensions = {media_type: name for name, media_type in reversed(pictures.items())}
+    formats = {tile_format.media_type: tile_format.extension} | dict(reversed(extensions.items()))
+    resources = [
+        (media_type, "tile", f"{path}.{extension}") for media_type, extension in formats.items()
+    ]
     if layer.feature_info is not None:
         for extension, info_format in INFO_EXTENSIONS.items():
             resources.append((info_format, "FeatureInfo", f"{path}/{{J}}/{{I}}.{extension}"))

@@ -27,8 +27,8 @@ from mastaba_wmts.params import VERSION, CapabilitiesRequest
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from mastaba.api.catalogue import Catalogue, Layer
-    from mastaba.api.services import Contact, ServiceSettings
+    from mastaba.api.catalogue import Layer
+    from mastaba.api.services import Contact, ServiceSettings, Site
     from mastaba.api.web import Request, Response
 
 # Sections and INSPIRE allow 34 different documents, but clients request two or three. The most
@@ -55,15 +55,14 @@ class GetCapabilities:
 
     Args:
         settings: of the service.
-        catalogue: gives the settings common to all services.
+        site: of the service.
         layers: of the service, in document order.
     """
 
-    def __init__(
-        self, settings: ServiceSettings, catalogue: Catalogue, layers: Sequence[Layer]
-    ) -> None:
+    def __init__(self, settings: ServiceSettings, site: Site, layers: Sequence[Layer]) -> None:
         self._settings = settings
-        self._general = catalogue.settings
+        self._site = site
+        self._general = site.catalogue.settings
         self._layers = layers
         self._restful = settings.own.get("restful", True)
         self._complete = lru_cache(maxsize=2)(self._make_complete)
@@ -102,6 +101,7 @@ class GetCapabilities:
         add_contents(
             root,
             filter(in_inspire, self._layers) if is_inspire else self._layers,
+            self._site,
             rest.resources_uri(endpoint) if self._restful else "",
             crs_names=self._settings.own.get("crs_names", "urn"),
         )

@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from mastaba.api.catalogue import TileLimits
-from mastaba.api.tiles import TilePublisher, check_limits, tile_index
+from mastaba.api.tiles import DEFAULT_STYLE, TilePublisher, check_limits, tile_index
 from mastaba.api.web import decimal
 from mastaba.errors import TileNotFoundError, UnsupportedOperationError
 from mastaba_wmts.errors import PointOutOfRangeError
@@ -55,7 +55,7 @@ class GetFeatureInfo:
         tile = wanted.tile
         if not wanted.with_format:
             tile = tile._replace(format=layer.pyramid.format.media_type)
-        in_matrix, publisher, tile_row, tile_col = self._tiles.find(tile)
+        in_matrix, _, tile_row, tile_col = self._tiles.find(tile)
         crs, matrix = in_matrix.link.tile_matrix_set.crs, in_matrix.matrix
         check_limits(in_matrix.limits, tile_row, tile_col)
         media_type = info_format(wanted.info_format)
@@ -71,7 +71,9 @@ class GetFeatureInfo:
         bbox = matrix.bbox_of(TileLimits(tile_row, tile_row, tile_col, tile_col))
         part: Part
         if source.url is None:
-            values = self._values(publisher, tile_row, tile_col, i, j)
+            # The format and the style of the tile do not matter.
+            stored = in_matrix.publishers[DEFAULT_STYLE]
+            values = self._values(stored, tile_row, tile_col, i, j)
             part = PixelAnswer(layer.id, values, position_of(bbox, crs, width, height, i, j))
         else:
             # The other WMS receives the tile as a map.
@@ -105,8 +107,8 @@ class GetFeatureInfo:
             values = pixels.read(Window(row, row + 1, column, column + 1)).pixels[0, 0]
         else:
             assert isinstance(publisher, DerivedTilePublisher)
-            publisher.prepare(tile_row, tile_col)
             request = publisher.map_request(tile_row, tile_col)
+            publisher.prepare(request)
             values = renderer.pixel_value(request, layer, j, i)
         return tuple(f"{value:.6g}" for value in values.tolist())
 

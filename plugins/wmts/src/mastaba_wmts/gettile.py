@@ -59,7 +59,7 @@ class GetTile:
             InvalidParameterError: an index is not an integer.
             TileOutOfRangeError: the indices are outside the limits, or the layer has no tiles in
                 this matrix of the set.
-            UnsupportedFormatError: not the format of the layer.
+            UnsupportedFormatError: neither the format of the layer nor a picture format.
         """
         try:
             tiles = self._tiles.layer(wanted.layer or "")
@@ -74,10 +74,13 @@ class GetTile:
         ):
             # An index outside the limits is reported before an invalid format or style.
             check_limits(in_matrix.limits, tile_row, tile_col)
-            _check_format(wanted, tiles)
+            picture = _picture(wanted, tiles)
             if wanted.style is None:
                 raise MissingParameterError("the parameter STYLE is missing", "Style")
-            publisher = in_matrix.publisher(wanted.style)
+            if picture is None:
+                publisher = in_matrix.publisher(wanted.style)
+            else:
+                publisher = in_matrix.picture(wanted.style, picture)
         return in_matrix, publisher, tile_row, tile_col
 
     def layer(self, name: str | None) -> Layer:
@@ -106,12 +109,22 @@ def _missing(wanted: TileRequest, error: UnknownNameError) -> MissingParameterEr
     return MissingParameterError(f"the parameter {spelt.upper()} is missing", name)
 
 
-def _check_format(wanted: TileRequest, tiles: LayerTiles) -> None:
-    requested = wanted.format if wanted.extension is None else wanted.extension
+def _picture(wanted: TileRequest, tiles: LayerTiles) -> str | None:
+    """Return the requested picture format; None for the format of the stored tiles."""
+    if wanted.extension is not None:
+        if wanted.extension in tiles.extensions:
+            return None
+        requested, found = wanted.extension, tiles.pictures.get(wanted.extension)
+    else:
+        requested = (wanted.format or "").lower()
+        if requested == tiles.media_type:
+            return None
+        found = requested if requested in tiles.pictures.values() else None
     if not requested:
         raise MissingParameterError("the parameter FORMAT is missing", "Format")
-    if wanted.extension not in tiles.extensions and requested.lower() != tiles.media_type:
-        media_type = tiles.layer.pyramid.format.media_type
+    if found is None:
+        offered = ", ".join(dict.fromkeys([tiles.media_type, *tiles.pictures.values()]))
         raise UnsupportedFormatError(
-            f"the tiles of this layer are {media_type}, not {printable(requested)}", "Format"
+            f"the formats of this layer are {offered}, not {printable(requested)}", "Format"
         )
+    return found

@@ -44,7 +44,7 @@ class WMTSService(Service):
 
         super().__init__(settings, site)
         layers = self.published_layers()
-        self._get_capabilities = GetCapabilities(settings, site.catalogue, layers)
+        self._get_capabilities = GetCapabilities(settings, site, layers)
         self._get_tile = GetTile(layers, site)
         self._get_feature_info = GetFeatureInfo(self._get_tile, site)
 
