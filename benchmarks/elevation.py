@@ -74,7 +74,7 @@ def main() -> int:
         _queries(client, points, arguments.rounds)
         _round_trips(server_json, points, arguments.latency / 1000)
         if arguments.rok4_python:
-            _compare(arguments.rok4_python, descriptor, client, points[:500])
+            _compare(arguments.rok4_python, descriptor, client, points)
     return 0
 
 
