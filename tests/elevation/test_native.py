@@ -244,6 +244,21 @@ def test_holes_of_an_area_are_filled_from_the_next_layer(client: Client) -> None
     assert stack["valid"] == pytest.approx(1)
 
 
+def test_area_beyond_the_first_layer_is_counted(client: Client) -> None:
+    """Half of the area is west of the alps, where the world has heights."""
+    ring = [(899700, 6599900), (900300, 6599900), (900300, 6599500), (899700, 6599500)]
+    body = {"crs": "EPSG:2154", "geometry": polygon(ring)}
+    stack = read(post(client, f"{ROOT}/statistics", body | {"dataset": "stack"}))["statistics"]
+    assert stack["layer"] == "alps"
+    assert stack["area"] == pytest.approx(600 * 400)
+    assert stack["valid"] == pytest.approx(1)
+    box = "899700,6599500,900300,6599900"
+    cube = f"/elevation/edr/collections/stack/cube?crs=EPSG:2154&bbox={box}"
+    found = json.loads(client.get(cube).data)["ranges"]["elevation"]
+    assert found["shape"] == [40, 60]
+    assert None not in found["values"]
+
+
 def test_area_without_any_layer_is_null(client: Client) -> None:
     ring = [(0, 0), (1, 0), (1, 1), (0, 1)]
     body = {"dataset": "alps", "geometry": polygon(ring)}

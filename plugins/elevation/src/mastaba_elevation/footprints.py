@@ -38,8 +38,8 @@ class Footprint:
         level: one of its levels.
         rings: in pixels from the origin of the matrix.
         tiles: number of tiles inside the limits that its window touches.
-        window: top, bottom, left and right in pixels, inside the limits; empty without a part
-            there.
+        window: top, bottom, left and right in pixels; inside the limits if the dataset has no
+            other layer.
     """
 
     number: int
@@ -87,9 +87,13 @@ def footprints(
                 break
             left, top = np.floor(low).astype(int).tolist()
             right, bottom = np.ceil(high).astype(int).tolist()
-            tiles, window = level.window(top, max(bottom, top + 1), left, max(right, left + 1))
+            whole = (top, max(bottom, top + 1), left, max(right, left + 1))
+            tiles, window = level.window(*whole)
             if not tiles:
                 break
+            # Another layer may have heights outside the limits of this one.
+            if len(dataset.layers) > 1:
+                window = whole
             yield Footprint(number, layer, level, found, tiles, window)
 
 

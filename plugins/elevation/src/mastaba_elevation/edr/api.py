@@ -168,7 +168,8 @@ class Edr(Facade):
             self.context.settings.decimals,
         )
         if name in (AREA, RADIUS) and parameters.flag("stats"):
-            return self._statistics(request, found, self._area(parameters, found, name))
+            area = self._area(parameters, found, name)
+            return self._statistics(request, parameters, found, area)
         answer: Points | Cells | None = self._points(parameters, found, name)
         if answer is None:
             answer = self._grid(parameters, found, name)
@@ -254,8 +255,9 @@ class Edr(Facade):
             ring = np.column_stack([x, y])
         return Geometry.of("Polygon", [ring], "coords")
 
-    def _statistics(self, request: Request, found: Found, area: Geometry) -> Response:
-        parameters = parameters_of(request) if request.method != "POST" else Parameters({})
+    def _statistics(
+        self, request: Request, parameters: Parameters, found: Found, area: Geometry
+    ) -> Response:
         statistics = self.context.queries.statistics(
             found.dataset, area.parts, found.crs, statistics_wanted(parameters)
         )
