@@ -13,7 +13,7 @@ PLUGINS := $(patsubst %/pyproject.toml,%,$(wildcard plugins/*/pyproject.toml))
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help install install-live demo test live mutate bench bench-storage bench-memory bench-start bench-build soak docs gallery check schemas clean
+.PHONY: help install install-live demo test live mutate bench bench-storage bench-memory bench-start bench-build soak docs gallery check schemas surface clean
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 
@@ -77,6 +77,10 @@ schemas: $(RUNTIME) ## regenerate config/*.schema.json
 	  mv config/$$name.schema.json.new config/$$name.schema.json; \
 	  echo config/$$name.schema.json; \
 	done
+
+surface: $(TOOLS) ## record the public interface in tests/core/api/surface.txt
+	$(BIN)/python -m scripts.public_api > tests/core/api/surface.txt.new
+	mv tests/core/api/surface.txt.new tests/core/api/surface.txt
 
 clean: ## remove everything that the other targets created, also .venv and the demo
 	rm -rf $(VENV) .run build dist demo-data .mypy_cache .ruff_cache .pytest_cache

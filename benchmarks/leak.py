@@ -87,12 +87,12 @@ def _watch(target: Target, paths: Iterator[str], options: argparse.Namespace) ->
     pid = target.pid
     assert pid is not None
     print(
-        f"{'requests':>10}{'Pss MiB':>10}{'Rss MiB':>10}{'peak MiB':>10}"
+        f"{'requests':>10}{'Pss MiB':>10}{'Rss MiB':>10}{'workers':>10}{'peak MiB':>10}"
         f"{'CPU ms':>10}{'p50 ms':>10}{'errors':>10}"
     )
     memory = memory_of(pid)
     sizes = [memory.divided / _MIB]
-    print(f"{0:>10}{sizes[0]:>10.1f}{memory.resident / _MIB:>10.1f}", flush=True)
+    print(f"{0:>10}{sizes[0]:>10.1f}{_resident(memory)}", flush=True)
     errors = done = 0
     while done < options.requests:
         count = min(options.every, options.requests - done)
@@ -108,7 +108,7 @@ def _watch(target: Target, paths: Iterator[str], options: argparse.Namespace) ->
         sizes.append(memory.divided / _MIB)
         middle = answers.percentile(0.5) * 1000
         print(
-            f"{done:>10}{sizes[-1]:>10.1f}{memory.resident / _MIB:>10.1f}"
+            f"{done:>10}{sizes[-1]:>10.1f}{_resident(memory)}"
             f"{peak.divided / _MIB:>10.1f}{cpu:>10.2f}{middle:>10.1f}{errors:>10}",
             flush=True,
         )
@@ -118,6 +118,10 @@ def _watch(target: Target, paths: Iterator[str], options: argparse.Namespace) ->
         f"{half[-1] - half[0]:+.1f} MiB from its first to its last row"
     )
     return errors
+
+
+def _resident(memory: Memory) -> str:
+    return f"{memory.resident / _MIB:>10.1f}{memory.workers / _MIB:>10.1f}"
 
 
 def _heavy_maps(target: Target, server_json: Path, root: str) -> int:

@@ -27,15 +27,17 @@ class Memory:
         resident: shared pages counted in each process.
         own: anonymous pages, divided: written by the processes themselves. Other running programs
             do not change it.
+        workers: ``resident`` without the first process.
     """
 
     divided: int
     resident: int
     own: int
+    workers: int
 
 
 def memory_of(pid: int) -> Memory:
-    """Return the memory of a process and its descendants."""
+    """Return the memory of a process (the supervisor) and its descendants (its workers)."""
     sums = Counter[str]()
     for member, _ in _family(pid):
         try:
@@ -45,8 +47,11 @@ def memory_of(pid: int) -> Memory:
         for line in text.splitlines():
             name, _, rest = line.partition(":")
             if name in _SIZES:
-                sums[name] += int(rest.split()[0]) * 1024
-    return Memory(*(sums[name] for name in _SIZES))
+                size = int(rest.split()[0]) * 1024
+                sums[name] += size
+                if name == "Rss" and member != pid:
+                    sums["workers"] += size
+    return Memory(*(sums[name] for name in (*_SIZES, "workers")))
 
 
 def _family(pid: int) -> Iterator[tuple[int, list[str]]]:

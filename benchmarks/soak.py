@@ -5,9 +5,10 @@
 2. Killed workers: only requests that the killed worker was handling may fail.
 3. Stopped workers (SIGSTOP), while clients request large maps and disconnect: the workers are
    replaced, and again only requests that they were handling may fail.
-4. Memory of all processes, with each shared page counted once (Pss): many reloads and requests must
-   not change it. Also shown: pages written by the processes themselves (own), and shared pages
-   counted in each process (Rss). Other programs that use the same libraries lower Pss.
+4. Memory of all processes (Rss): many reloads and requests must not change it. Also shown: pages
+   written by the processes themselves (own), and memory with each shared page counted once (Pss).
+   Both depend on how many pages the supervisor and its newest workers still share, and Pss on
+   other programs that use the same libraries.
 """
 
 from __future__ import annotations
@@ -347,15 +348,15 @@ def _memory(server: Server, options: argparse.Namespace) -> bool:
         )
         errors += answers.errors
         memory = memory_of(server.pid)
-        sizes.append(memory.divided / _MIB)
+        sizes.append(memory.resident / _MIB)
         print(
             f"{options.memory_reloads // (_STEPS - 1) * step:>10}{count * (step + 1):>10}"
-            f"{memory.own / _MIB:>10.1f}{sizes[-1]:>10.1f}{memory.resident / _MIB:>10.1f}",
+            f"{memory.own / _MIB:>10.1f}{memory.divided / _MIB:>10.1f}{sizes[-1]:>10.1f}",
             flush=True,
         )
     middle = (min(sizes) + max(sizes)) / 2
     deviation = (max(sizes) - middle) / middle
-    print(f"  wrong answers {errors}; {middle:.1f} MiB ± {deviation:.1%}")
+    print(f"  wrong answers {errors}; Rss {middle:.1f} MiB ± {deviation:.1%}")
     return not errors and deviation <= _FLAT
 
 

@@ -7,11 +7,13 @@ import os
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, suppress
+from functools import cache
 from pathlib import Path
 
 import pytest
 from werkzeug.test import Client
 
+from mastaba.plugins.manager import Plugins
 from mastaba.server.app import Application
 from mastaba.wsgi import create_application
 from mastaba_conformance.serving import serving_installation
@@ -136,8 +138,14 @@ def open_client() -> Iterator[OpenClient]:
     """Return a function that opens the installation of a server.json."""
     applications: list[Application] = []
 
+    @cache
+    def plugins(_variables: frozenset[tuple[str, str]]) -> Plugins:
+        return Plugins()
+
     def open_it(server_json: Path) -> Client:
-        application = create_application(str(server_json))
+        # To load the plugins takes half of the time.
+        variables = [item for item in os.environ.items() if item[0].startswith(("MASTABA", "ROK4"))]
+        application = create_application(str(server_json), plugins(frozenset(variables)))
         applications.append(application)
         return Client(application)
 

@@ -62,10 +62,21 @@ LIBRARIES = {
     "pyproj": {"mastaba.model.crs", "mastaba.render.encoding.geotiff"},
     "werkzeug": {"mastaba.web"},
     "urllib3": {"mastaba.storage.http_client", "mastaba.services.featureinfo.fetch"},
-    "ctypes": {"mastaba.render.native", "mastaba.server.allocator"},
+    "ctypes": {
+        "mastaba.render.native",
+        "mastaba.server.allocator",
+        "mastaba.services.scoreboard",
+    },
     "lxml": {"mastaba.web.xml"},
     "orjson": {"mastaba.render.encoding.asc"},
     "simplejpeg": {"mastaba.render.encoding.jpeg", "mastaba.slab.codecs"},
+}
+
+# module: why it names a protocol that a plugin provides
+PLUGIN_NAMES = {
+    "mastaba.config.generation6": "these are the keys of files from older releases",
+    "mastaba.services.health": "clients of existing servers read the key 'tms'",
+    "mastaba.services.featureinfo.external": "the request to another server names its protocol",
 }
 
 # Every stored tile passes through these: nothing is decoded, drawn or routed by plugins there.
@@ -215,6 +226,28 @@ def test_hook_specifications_import_nothing_of_mastaba(core: list[Import]) -> No
 
 def test_core_imports_no_plugin(core: list[Import]) -> None:
     assert [str(found) for found in core if found.imported.startswith("mastaba_")] == []
+
+
+def test_core_names_no_plugin() -> None:
+    """What the core needs to know about a plugin, the plugin declares. Docstrings may name it."""
+    names = "|".join(path.parent.name.removeprefix("storage_") for path in PLUGIN_SOURCES)
+    pattern = re.compile(rf"(?<![a-z])({names})(?![a-z])", re.IGNORECASE)
+    found = {
+        module_name(path, CORE): text
+        for path in sorted(CORE.rglob("*.py"))
+        for text in strings_of(path)
+        if pattern.search(text)
+    }
+    assert found.keys() == PLUGIN_NAMES.keys(), found
+
+
+def strings_of(path: Path) -> Iterator[str]:
+    """Yield the strings of a module that are not docstrings."""
+    nodes = list(ast.walk(ast.parse(path.read_text("utf-8"))))
+    alone = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+    for node in nodes:
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in alone:
+            yield node.value
 
 
 def test_writer_shares_nothing_with_the_reader() -> None:

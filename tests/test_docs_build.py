@@ -10,8 +10,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from scripts.docs_site.api import api_pages
 from scripts.docs_site.reference import reference_pages
 from scripts.docs_site.stage import BrokenLinkError, stage
+from scripts.public_api.members import members_of
+from scripts.public_api.names import CORE, HOOKS, KIT, WRITER, names_of
 
 from mastaba.config.schema import SCHEMA_NAMES
 from mastaba.plugins.manager import Plugins
@@ -31,7 +34,7 @@ def test_every_schema_has_a_page(pages: dict[str, str]) -> None:
 def test_keys_are_described_with_type_default_and_meaning(pages: dict[str, str]) -> None:
     server = pages["configuration/server.md"]
     (row,) = re.findall(r"^\| `threads` .*$", server, re.M)
-    assert "whole number" in row
+    assert "integer" in row
     assert "`1`" in row
     assert "At least 1" in row
     assert "## `configurations`" in server
@@ -108,6 +111,27 @@ def test_a_link_to_a_schema_leads_to_the_page_made_of_it(tmp_path: Path) -> None
     assert (tmp_path / "out" / "index.md").read_text() == "[keys](configuration/server.md)"
 
 
+def test_a_link_to_a_module_leads_to_its_reference(tmp_path: Path) -> None:
+    page = "[tiles](../core/src/mastaba/api/tiles.py) [all](../core/src/mastaba/api)"
+    repository = _repository(tmp_path / "repository", page)
+    api = repository / "core" / "src" / "mastaba" / "api"
+    api.mkdir(parents=True)
+    (api / "tiles.py").write_text("")
+    generated = {"reference/mastaba.api.tiles.rst": "", "reference/index.rst": ""}
+    stage(repository, tmp_path / "out", generated)
+    assert (tmp_path / "out" / "index.md").read_text() == (
+        "[tiles](reference/mastaba.api.tiles.rst) [all](reference/index.rst)"
+    )
+
+
+def test_every_public_module_has_a_page_in_the_reference() -> None:
+    pages = api_pages()
+    modules = {place.removeprefix("reference/").removesuffix(".rst") for place in pages}
+    assert modules == {"index", "conformance", "writer", *CORE, *KIT, *WRITER}
+    listed = "".join(pages[f"reference/{name}.rst"] for name in ("index", "conformance", "writer"))
+    assert all(f"<{module}>" in listed for module in (*CORE, *KIT, *WRITER))
+
+
 def test_a_link_to_a_page_that_only_the_site_has_is_refused(tmp_path: Path) -> None:
     repository = _repository(tmp_path / "repository", "[commands](commands.md)")
     with pytest.raises(BrokenLinkError, match=r"commands\.md"):
@@ -138,7 +162,37 @@ def test_the_site_is_built_without_a_word(repository: Path, tmp_path: Path) -> N
     assert "--deep" in commands
     text = (site / "configuration" / "server.html").read_text("utf-8")
     assert "decoded_mebibytes" in text
+    _check_reference(site / "reference")
     # Scripts, styles and fonts come from the site itself.
     loaded = re.findall(r'<(?:script|link|img)\b[^>]*?(?:src|href)="([^"]+)"', text)
     assert loaded
     assert [address for address in loaded if re.match(r"(?:https?:)?//", address)] == []
+
+
+def _check_reference(folder: Path) -> None:
+    """Check that each public name and member has an entry, and that the entries have their text."""
+    for module in (*CORE, *KIT, *WRITER):
+        page = (folder / f"{module}.html").read_text("utf-8")
+        missing = [
+            anchor
+            for name in names_of(module)
+            for anchor in (
+                f"{module}.{name.name}",
+                *(
+                    f"{module}.{name.name}.{member.name}"
+                    for member in (members_of(name.value) if name.is_class else ())
+                    if member.value is not None
+                ),
+            )
+            if f'id="{anchor}"' not in page
+        ]
+        assert missing == []
+    storages = (folder / "mastaba.api.storages.html").read_text("utf-8")
+    # The text of a constant, a type in a signature, and a name in a docstring.
+    assert "Maximum bytes of an object read as a whole" in storages
+    assert re.search(r'href="#mastaba\.api\.storages\.ObjectRead"', storages)
+    assert re.search(r'href="[^"]*#mastaba\.api\.storages\.MAX_WHOLE"', storages)
+    hooks = (folder / f"{HOOKS}.html").read_text("utf-8")
+    assert 'href="mastaba.api.services.html#mastaba.api.services.Site"' in hooks
+    # The inside of the core is not shown.
+    assert "mastaba.storage.base" not in re.sub(r"<[^>]*>", "", storages)

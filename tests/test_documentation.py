@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 import yaml
+from scripts.public_api.names import CORE, HOOKS, names_of
 
 from mastaba.config.documents import parse_document
 from mastaba.config.faults import Faults
@@ -56,6 +57,14 @@ def test_links_inside_the_manual_lead_somewhere(manual: str) -> None:
     assert set(links) <= anchors
 
 
+def test_every_public_module_is_in_the_table_with_names_that_exist(manual: str) -> None:
+    rows = re.findall(r"^\| [^|]* \| (?:\[`|`)(mastaba[\w.]*)[^|]*\| ([^|]*) \|$", manual, re.M)
+    named = {module: re.findall(r"`(\w+)`", names) for module, names in rows}
+    assert {module for module in CORE if module != HOOKS} <= set(named)
+    for module in set(named) & set(CORE):
+        assert set(named[module]) <= {name.name for name in names_of(module)}, module
+
+
 @pytest.fixture(scope="module")
 def projects(manual: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """Write the projects of the manual as if installed; returns the environment to use them."""
@@ -90,11 +99,21 @@ def run(projects: dict[str, str], *arguments: str) -> subprocess.CompletedProces
     )
 
 
-@pytest.mark.parametrize("project", ["storage-sqlite", "xyz"])
-def test_tests_of_the_manual_pass(project: str, projects: dict[str, str]) -> None:
+@pytest.mark.parametrize(
+    ("project", "selection"),
+    [
+        # These two tests of the kit take ten times as long as all others.
+        ("storage-sqlite", "not any_sequence and not above_the_bound"),
+        ("xyz", ""),
+        pytest.param("storage-sqlite", "any_sequence or above_the_bound", marks=pytest.mark.live),
+    ],
+)
+def test_tests_of_the_manual_pass(project: str, selection: str, projects: dict[str, str]) -> None:
     # Fork tests of the kit warn about threads from Python 3.12 on.
     ended = run(
-        projects, "-m", "pytest", "-q", "-W", "error", "-p", "no:cacheprovider", f"{project}/tests"
+        projects,
+        *("-m", "pytest", "-q", "-W", "error", "-p", "no:cacheprovider"),
+        *("-p", "no:xdist", "-p", "no:schemathesis", "-k", selection, f"{project}/tests"),
     )
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert " passed" in ended.stdout

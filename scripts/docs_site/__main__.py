@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from scripts.docs_site.api import api_pages
 from scripts.docs_site.commands import commands_page
 from scripts.docs_site.reference import reference_pages
 from scripts.docs_site.stage import BrokenLinkError, stage
@@ -20,7 +21,7 @@ def main(arguments: list[str]) -> int:
     source, site = folder / "source", folder / "html"
     for old in (source, site):
         shutil.rmtree(old, ignore_errors=True)
-    generated = {**reference_pages(REPOSITORY), "commands.md": commands_page()}
+    generated = {**reference_pages(REPOSITORY), **api_pages(), "commands.md": commands_page()}
     try:
         stage(REPOSITORY, source, generated)
     except BrokenLinkError as error:

@@ -19,8 +19,8 @@ _TITLES = {
     "style": "Style",
 }
 _TYPES = {
-    "string": "text",
-    "integer": "whole number",
+    "string": "string",
+    "integer": "integer",
     "number": "number",
     "boolean": "true or false",
     "array": "list",
@@ -83,7 +83,7 @@ def _table(path: str, node: dict[str, Any]) -> str:
 
 def _type(node: dict[str, Any]) -> str:
     if "enum" in node and "type" not in node:
-        return "text"
+        return "string"
     names = node.get("type", "string")
     names = names if isinstance(names, list) else [names]
     items = node.get("items", {})

@@ -33,10 +33,14 @@ def stage(repository: Path, folder: Path, generated: Mapping[str, str]) -> None:
     for path in (repository / "docs" / "images").iterdir():
         places[path] = f"images/{path.name}"
     # Links name files in the repository, because it is also read without the site. A link to a page
-    # generated from a schema names the schema.
+    # generated from a schema or a module names the schema or the module.
     for place in generated:
+        name = Path(place).stem
         if place.startswith("configuration/"):
-            places[repository / "config" / f"{Path(place).stem}.schema.json"] = place
+            places[repository / "config" / f"{name}.schema.json"] = place
+        elif place.startswith("reference/mastaba."):
+            places[repository / "core" / "src" / f"{name.replace('.', '/')}.py"] = place
+    places[repository / "core" / "src" / "mastaba" / "api"] = "reference/index.rst"
     # Links to the project itself become links to the front page.
     for name in ("README.md", "core", "core/README.md"):
         places[repository / name] = "index.md"

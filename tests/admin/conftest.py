@@ -7,14 +7,13 @@ import json
 import os
 import signal
 import socket
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.forked import Mastaba
 from werkzeug.test import Client
 
 from mastaba_conformance.tiny_installation import tiny_installation
@@ -81,8 +80,7 @@ class Server:
         server_json.write_text(json.dumps(document), "utf-8")
         self.workers = workers
         self._connections: list[http.client.HTTPConnection] = []
-        command = [sys.executable, "-m", "mastaba", "-f", str(server_json)]
-        self.process = subprocess.Popen([*command, "--http", f"127.0.0.1:{self.port}"])
+        self.process = Mastaba("-f", str(server_json), "--http", f"127.0.0.1:{self.port}")
         deadline = time.monotonic() + PATIENCE
         # The socket listens before there is a worker.
         while not self._accepts() or len(self.children()) < workers:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.forked import run
 from werkzeug.test import Client
 
 from mastaba.errors import ConfigurationError
@@ -33,8 +32,7 @@ def test_without_a_secret_it_does_not_start(installation: Installation) -> None:
 
 def test_the_check_of_a_configuration_says_so(installation: Installation) -> None:
     server_json = installation({"secret": ""})
-    command = [sys.executable, "-m", "mastaba", "check", "-f", str(server_json)]
-    found = subprocess.run(command, capture_output=True, text=True, check=False)
+    found = run("check", "-f", str(server_json))
     assert found.returncode == 1
     assert "allow_without_secret" in found.stdout
 

@@ -44,7 +44,7 @@ def load(server: Any, ask: Ask) -> Iterator[list[int]]:
             thread.join()
 
 
-@pytest.mark.parametrize("count", [25, pytest.param(200, marks=pytest.mark.live)])
+@pytest.mark.parametrize("count", [8, pytest.param(200, marks=pytest.mark.live)])
 def test_layers_through_four_workers_while_requests_run(
     start: Any, ask: Ask, descriptor: dict[str, Any], count: int
 ) -> None:
@@ -91,7 +91,7 @@ def test_concurrent_changes_through_all_workers(
     statuses: list[int] = []
 
     def work(pid: int) -> None:
-        for number in range(20):
+        for number in range(8):
             connection = workers[pid]
             statuses.append(ask(connection, "POST", f"/admin/layers/{pid}-{number}", body).status)
             # All of them want the same one: it exists for all but the first.
@@ -102,10 +102,10 @@ def test_concurrent_changes_through_all_workers(
         thread.start()
     for thread in threads:
         thread.join()
-    assert statuses.count(204) == 4 * 20 + 20
-    assert statuses.count(409) == 3 * 20
+    assert statuses.count(204) == 4 * 8 + 8
+    assert statuses.count(409) == 3 * 8
     for connection in workers.values():
-        assert json.loads(ask(connection, "GET", "/admin").text)["layers"] == 9 + 4 * 20 + 20
+        assert json.loads(ask(connection, "GET", "/admin").text)["layers"] == 9 + 4 * 8 + 8
 
 
 def test_a_worker_started_later_has_the_changes(
@@ -150,7 +150,7 @@ def test_changes_go_on_while_workers_die_and_reloads_run(
     server = start({"persist": str(tmp_path / "kept")})
     body = json.dumps(descriptor).encode()
     names = []
-    for number in range(30):
+    for number in range(15):
         if number % 3 == 0:
             os.kill(sorted(server.children())[0], signal.SIGKILL)
         if number % 5 == 0:

@@ -1,7 +1,7 @@
 """The kit reports every wrong plugin, and passes right ones.
 
 The tables of wrong plugins are in `wrong_storages`, `wrong_services` and `wrong_encoders`. Each
-table is run in one process of its own, with the test that must report each plugin.
+table is run in one process of its own, with the tests that must report each plugin.
 """
 
 from __future__ import annotations
@@ -74,10 +74,10 @@ def test_every_wrong_plugin_is_reported_and_right_ones_pass(
     module: ModuleType, least: int, tmp_path: Path
 ) -> None:
     file = f"tests/conformance/{Path(module.__file__ or '').name}"
-    tests = [f"{file}::Test{plugin.__name__}::{test}" for plugin, test in module.WRONG.items()]
-    assert len(tests) >= least
+    assert len(module.WRONG) >= least
 
-    results, output = run_kit(tmp_path, [f"{file}::TestRight", *tests])
+    # Tracebacks of hundreds of failures would take a quarter of the time.
+    results, output = run_kit(tmp_path, [file], "--tb=no", "-rf")
 
     right = results.pop("TestRight")
     assert right["passed"] > 20
@@ -112,7 +112,6 @@ def test_report_counts_the_tests_of_each_level(tmp_path: Path) -> None:
         f"{file}::TestRight::test_range",
         f"{file}::TestRight::test_whole_object",
         f"{file}::TestIncludesTheEnd::test_range",
-        f"{file}::TestIncludesTheEnd::test_exists",
         f"{file}::TestNoVersions::test_other_versions_are_refused",
         "tests/core/storage/test_file_conformance.py::TestFileStorage::test_silent_store_is_reported",
     ]
@@ -124,7 +123,6 @@ def test_report_counts_the_tests_of_each_level(tmp_path: Path) -> None:
         ["TestFileStorage", "(storage", "driver)", *columns],
         ["faults", "1", "0", "0", "1"],
         ["TestIncludesTheEnd", "(storage", "driver)", *columns],
-        ["reads", "1", "1", "0", "0"],
         ["ranges", "6", "3", "3", "0"],
         ["TestNoVersions", "(storage", "driver)", *columns],
         ["versions", "4", "0", "4", "0"],

@@ -9,10 +9,10 @@ import random
 import struct
 import threading
 import time
-from collections.abc import Callable, Iterator
 
 import numpy as np
 from tests.conformance.flat import FlatEncoder, decode
+from tests.conformance.wrong import WrongPlugins
 
 from mastaba.errors import InvalidParameterError
 from mastaba.render.encoding.base import StripRaster
@@ -31,16 +31,8 @@ class TestRight(EncoderTests):
         return decode(data)
 
 
-WRONG: dict[type[FlatEncoder], str] = {}
-"""Test that must report the fault, by encoder."""
-
-
-def reported_by(test: str) -> Callable[[type[FlatEncoder]], type[FlatEncoder]]:
-    def add(encoder: type[FlatEncoder]) -> type[FlatEncoder]:
-        WRONG[encoder] = test
-        return encoder
-
-    return add
+WRONG: WrongPlugins[type[FlatEncoder]] = WrongPlugins()
+reported_by = WRONG.reported_by
 
 
 # ---------------------------------------------------------------- declaration
@@ -348,13 +340,10 @@ class HangsInThreads(FlatEncoder):
             self.busy.release()
 
 
-def made_classes() -> Iterator[tuple[str, type]]:
-    """Yield a test class for each wrong encoder."""
-    for encoder, test in WRONG.items():
-        limit = 1.0 if encoder is HangsInThreads else 60.0
-        attributes = {"encoder_class": encoder, "time_limit": limit}
-        assert callable(getattr(TestRight, test))
-        yield f"Test{encoder.__name__}", type(f"Test{encoder.__name__}", (TestRight,), attributes)
-
-
-globals().update(made_classes())
+globals().update(
+    WRONG.test_classes(
+        TestRight,
+        "encoder_class",
+        lambda encoder: {"time_limit": 1.0 if encoder is HangsInThreads else 60.0},
+    )
+)

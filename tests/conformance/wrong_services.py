@@ -10,10 +10,10 @@ import threading
 import time
 import traceback
 import uuid
-from collections.abc import Callable, Iterator
 
 import pytest
 from tests.conformance.pick import PickPlugin, PickService
+from tests.conformance.wrong import WrongPlugins
 
 from mastaba.errors import (
     InvalidParameterError,
@@ -44,16 +44,8 @@ class TestRight(ServiceTests):
         return Plugins(autoload=False, extra={"pick": PickPlugin(cls.service_class)})
 
 
-WRONG: dict[type[PickService], str] = {}
-"""Test that must report the fault, by service."""
-
-
-def reported_by(test: str) -> Callable[[type[PickService]], type[PickService]]:
-    def add(service: type[PickService]) -> type[PickService]:
-        WRONG[service] = test
-        return service
-
-    return add
+WRONG: WrongPlugins[type[PickService]] = WrongPlugins()
+reported_by = WRONG.reported_by
 
 
 # ---------------------------------------------------------------- declaration
@@ -493,13 +485,10 @@ class PublishesOneLevel(PickService):
         }
 
 
-def made_classes() -> Iterator[tuple[str, type]]:
-    """Yield a test class for each wrong service."""
-    for service, test in WRONG.items():
-        limit = 1.0 if "Hangs" in service.__name__ else 60.0
-        attributes = {"service_class": service, "time_limit": limit}
-        assert callable(getattr(TestRight, test))
-        yield f"Test{service.__name__}", type(f"Test{service.__name__}", (TestRight,), attributes)
-
-
-globals().update(made_classes())
+globals().update(
+    WRONG.test_classes(
+        TestRight,
+        "service_class",
+        lambda service: {"time_limit": 1.0 if "Hangs" in service.__name__ else 60.0},
+    )
+)

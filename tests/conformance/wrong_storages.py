@@ -11,7 +11,7 @@ import threading
 import time
 import unicodedata
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
@@ -21,6 +21,7 @@ from urllib.parse import unquote, unquote_plus
 
 import pytest
 from tests.conformance.shelf import ShelfStorage, gone, refusing, silent
+from tests.conformance.wrong import WrongPlugins
 
 from mastaba.errors import (
     AccessDeniedError,
@@ -69,16 +70,8 @@ class TestRight(StorageTests):
         return lambda: gone(folder)
 
 
-WRONG: dict[type[ShelfStorage], str] = {}
-"""Test that must report the fault, by driver."""
-
-
-def reported_by(test: str) -> Callable[[type[ShelfStorage]], type[ShelfStorage]]:
-    def add(driver: type[ShelfStorage]) -> type[ShelfStorage]:
-        WRONG[driver] = test
-        return driver
-
-    return add
+WRONG: WrongPlugins[type[ShelfStorage]] = WrongPlugins()
+reported_by = WRONG.reported_by
 
 
 # ---------------------------------------------------------------- results
@@ -792,7 +785,7 @@ class NewVersionPerRead(Changed):
         return read._replace(version=uuid.uuid4().hex)
 
 
-@reported_by("test_version_is_stable_until_the_object_changes")
+@reported_by("test_version_is_stable_until_the_object_changes", "test_other_versions_are_refused")
 class NoVersions(ShelfStorage):
     def read(self, key, byte_range=None, version=None):
         return super().read(key, byte_range)._replace(version=None)
@@ -1288,7 +1281,7 @@ class HangsOnClose(ShelfStorage):
         threading.Event().wait()
 
 
-@reported_by("test_fork_while_other_threads_read")
+@reported_by("test_fork_while_other_threads_read", "test_child_process_can_read")
 class HangsInChildren(ShelfStorage):
     def __init__(self, container):
         super().__init__(container)
@@ -1380,17 +1373,10 @@ class CountsAsVersions(Remembering):
         return size, str(seen.index(version) % 3), modified
 
 
-def made_classes() -> Iterator[tuple[str, type]]:
-    """Yield a test class for each wrong driver."""
-    for driver, test in WRONG.items():
-        waits = "Hangs" in driver.__name__ or driver in (WaitsForSilence, LocksAcrossForks)
-        attributes = {
-            "driver": driver,
-            "patience": 0.2,
-            "time_limit": 1.0 if waits else 60.0,
-        }
-        assert callable(getattr(TestRight, test))
-        yield f"Test{driver.__name__}", type(f"Test{driver.__name__}", (TestRight,), attributes)
+def limits(driver: type[ShelfStorage]) -> dict[str, float]:
+    """Return the limits of time for a wrong driver, in seconds."""
+    waits = "Hangs" in driver.__name__ or driver in (WaitsForSilence, LocksAcrossForks)
+    return {"patience": 0.2, "time_limit": 1.0 if waits else 60.0}
 
 
-globals().update(made_classes())
+globals().update(WRONG.test_classes(TestRight, "driver", limits))

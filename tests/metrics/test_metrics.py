@@ -7,8 +7,6 @@ import json
 import os
 import signal
 import socket
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -17,6 +15,7 @@ from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
+from tests.forked import Mastaba
 from werkzeug.test import Client
 
 from mastaba.plugins.manager import Plugins
@@ -243,8 +242,7 @@ class Server:
         document = json.loads(server_json.read_text("utf-8"))
         document.update(workers=3, threads=2, debug=True)
         server_json.write_text(json.dumps(document), "utf-8")
-        command = [sys.executable, "-m", "mastaba", "-f", str(server_json)]
-        self.process = subprocess.Popen([*command, "--http", f"127.0.0.1:{self.port}"])
+        self.process = Mastaba("-f", str(server_json), "--http", f"127.0.0.1:{self.port}")
         self.wait_until(self._accepts)
 
     def get(self, path: str) -> tuple[str, str]:

@@ -137,7 +137,8 @@ def _rich(directory: Path, public_url: str) -> Path:
         "a_world": world,
         "b_europe": layer_document(europe, **texts),
         "c_degrees": degrees,
-        "d_lambert": layer_document(laea, tile_matrix_sets=sets),
+        # Not "lanczos": kernels are as wide as the map around the pole of EPSG:3035.
+        "d_lambert": layer_document(laea, tile_matrix_sets=sets, resampling="nn"),
         "e heights é": layer_document(heights, styles=["normal", "relief"], resampling="nn"),
         "f_pacific": layer_document(pacific, resampling="nn"),
         "g_extra": layer_document(world, extra_tilematrixsets=["4326"]),

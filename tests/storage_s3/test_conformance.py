@@ -1,6 +1,7 @@
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
+from functools import cache
 
 import pytest
 
@@ -8,6 +9,13 @@ from mastaba.environment import Environment
 from mastaba.storage.base import Storage
 from mastaba_conformance.object_server import ObjectServer
 from mastaba_conformance.storage import ObjectWriter, StorageTests
+from mastaba_conformance.storage.faults import FaultTests
+from mastaba_conformance.storage.kit import StorageKit
+from mastaba_conformance.storage.ranges import RangeTests
+from mastaba_conformance.storage.reads import ReadTests
+from mastaba_conformance.storage.sequences import SequenceTests
+from mastaba_conformance.storage.threads import ThreadTests
+from mastaba_conformance.storage.versions import VersionTests
 from mastaba_storage_s3.storage import S3Storage
 
 
@@ -22,17 +30,33 @@ class Bucket:
         self._server.delete("maps", key)
 
 
+@cache
+def environment(variables: tuple[tuple[str, str], ...]) -> Environment:
+    """Return the same environment for equal variables: each has a boto3 client of its own."""
+    return Environment({f"MASTABA_{name}": value for name, value in variables})
+
+
 def open_bucket(url: str, **variables: str) -> S3Storage:
-    environment = {"S3_URL": url, "S3_KEY": "key", "S3_SECRETKEY": "secret", **variables}
-    return S3Storage.open(
-        "maps", Environment({f"MASTABA_{name}": value for name, value in environment.items()})
-    )
+    given = {"S3_URL": url, "S3_KEY": "key", "S3_SECRETKEY": "secret", **variables}
+    return S3Storage.open("maps", environment(tuple(given.items())))
 
 
-class TestS3Storage(StorageTests):
+class Fixtures(StorageKit):
+    """Buckets of one server: each new server would need another client of boto3."""
+
     forks_while_reading = True
     # The buckets of a cluster share a client of boto3.
     shares_connections = True
+    # The live tests try 60 sequences and 25 repetitions with each real server.
+    examples = 15
+    repeats = 8
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def server(cls) -> Iterator[ObjectServer]:
+        with ObjectServer() as server:
+            server.make_container("maps")
+            yield server
 
     @pytest.fixture
     def storage(self, server: ObjectServer) -> Storage:
@@ -65,13 +89,25 @@ class TestS3Storage(StorageTests):
             yield lambda: open_bucket(url, NETWORK_TIMEOUT="1")
 
 
-class TestSignatureVersion2(TestS3Storage):
+class TestS3Storage(Fixtures, StorageTests):
+    pass
+
+
+class TestSignatureVersion2(Fixtures, ReadTests, RangeTests, FaultTests):
+    """Levels whose requests differ in what is signed."""
+
+    level = "reads"
+
     @pytest.fixture
     def storage(self, server: ObjectServer) -> Storage:
         return open_bucket(server.url, S3_SIGNATURE_VERSION="2")
 
 
-class TestServerThatIgnoresConditions(TestS3Storage):
+class TestServerThatIgnoresConditions(Fixtures, VersionTests, ThreadTests, SequenceTests):
+    """Levels in which objects change while they are read."""
+
+    level = "versions"
+
     @pytest.fixture
     def storage(self, server: ObjectServer) -> Storage:
         server.ignores_conditions = True

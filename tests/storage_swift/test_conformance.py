@@ -24,6 +24,9 @@ class TestSwiftStorage(StorageTests):
     # The connection to the authentication server belongs to all containers of an account.
     shares_connections = True
     forks_while_reading = True
+    # The live tests try 60 sequences and 25 repetitions with each real server.
+    examples = 15
+    repeats = 8
 
     @pytest.fixture
     def storage(self, open_container: Callable[..., Storage]) -> Storage:

@@ -21,6 +21,7 @@ import pluggy
 __all__ = ["LazyClass", "__version__", "hookimpl"]
 
 __version__ = "0.1.0"
+"""Version of all distributions of Mastaba."""
 
 hookimpl = pluggy.HookimplMarker("mastaba")
 """Marks a function of a plugin as the implementation of a hook."""

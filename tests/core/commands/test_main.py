@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.forked import run
 
 import mastaba
 from mastaba.commands.main import main
@@ -141,19 +142,6 @@ def test_schema_of_services_has_the_settings_of_every_installed_service(
             assert "endpoint_uri" in sections[name]["properties"]
 
 
-def run(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    """Run the command in a process of its own."""
-    environment = {k: v for k, v in os.environ.items() if not k.startswith(("MASTABA", "ROK4"))}
-    return subprocess.run(
-        [sys.executable, "-m", "mastaba", *arguments],
-        env={**environment, **variables},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGQUIT])
 def test_stop_that_is_ordered_during_the_start_is_in_order(number: int, hanging_start: Any) -> None:
     hanging_start.send_signal(number)
@@ -209,10 +197,20 @@ def test_reader_that_has_seen_enough_is_no_fault(tmp_path: Path) -> None:
 def test_output_is_possible_in_any_encoding(tmp_path: Path) -> None:
     old = tmp_path / "old.json"
     old.write_text('{"provider": "Établissement × 2", "contact": {}}', "utf-8")
-    done = run("convert-services", str(old), PYTHONIOENCODING="ascii")
+
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "mastaba", *arguments],
+            env={**os.environ, "PYTHONIOENCODING": "ascii"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    done = run("convert-services", str(old))
     assert done.returncode == 0
     assert json.loads(done.stdout)["global"]["provider"] == "Établissement × 2"
-    done = run("check", "-f", "é\x1b[31m.json", PYTHONIOENCODING="ascii")
+    done = run("check", "-f", "é\x1b[31m.json")
     assert done.stdout.startswith(r"error: \xe9\x1b[31m.json: $")
     assert done.stderr == ""
 

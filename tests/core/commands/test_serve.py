@@ -6,14 +6,13 @@ import json
 import os
 import re
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.forked import Mastaba
 
 from mastaba_conformance.tiny_installation import tiny_installation
 from mastaba_doctor.answer import Answer
@@ -40,10 +39,7 @@ class Server:
         self.server_json.write_text(json.dumps(document), "utf-8")
         self.log = folder / "stderr"
         with self.log.open("wb") as stream:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "mastaba", *options, "-f", str(self.server_json)],
-                stderr=stream,
-            )
+            self.process = Mastaba(*options, "-f", str(self.server_json), stderr=stream)
         self.await_line("serves 9 layers")
 
     def await_line(self, words: str, times: int = 1) -> None:

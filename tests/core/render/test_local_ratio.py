@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
@@ -97,7 +98,10 @@ def draw(
 
 
 def reference(world: World, name: str, kernel: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return what each pixel should be by its own gradient, and where it is known."""
+    """Return what pixels should be by their own gradients, and where that is known.
+
+    These are pixels in every third row and column: each is a loop over its kernel in Python.
+    """
     source, crs, corners, size = MAPS[name]
     code, west, north, cell = SOURCES[source]
     width, height = 1024, 1024 if source == "mercator" else 512
@@ -120,7 +124,7 @@ def reference(world: World, name: str, kernel: str) -> tuple[np.ndarray, np.ndar
     ]
     result = np.zeros(size[::-1])
     known = np.zeros(size[::-1], np.bool_)
-    for i, j in np.ndindex(*result.shape):
+    for i, j in product(range(0, size[1], 3), range(0, size[0], 3)):
         if not np.isfinite(ratios[0][i, j] + ratios[1][i, j]) or ratios[0][i, j] > width / 8:
             continue
         weights, taken = [], []
@@ -144,7 +148,7 @@ def test_kernels_are_as_wide_as_each_place_needs(noisy: World, name: str, kernel
     image = draw(noisy, name, kernel=kernel)
     expected, known = reference(noisy, name, kernel)
     known &= valid_of(image)
-    assert known.mean() > 0.5
+    assert known[::3, ::3].mean() > 0.5
     difference = (image.pixels[:, :, 0] - expected)[known]
     # An eighth of a pixel, which a position may be off, is some percent of noise. Along an axis
     # where the ratio hardly varies, kernels end at a whole number of taps.
@@ -217,7 +221,8 @@ def test_strips_and_single_pixels_are_those_of_the_whole_map(
 def test_compiled_and_plain_maps_agree(
     noisy: World, monkeypatch: pytest.MonkeyPatch, name: str, kernel: str
 ) -> None:
-    for kind in ("floats", "bytes"):
+    # Both types share the code of the kernels; only reading and rounding differ.
+    for kind in ("floats", "bytes") if kernel in ("nn", "bicubic") else ("floats",):
         quick = draw(noisy, name, kind, kernel)
         with monkeypatch.context() as patch:
             in_numpy.use(patch)

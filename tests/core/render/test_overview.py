@@ -139,10 +139,12 @@ def test_large_maps_are_refused_still(fine: World, tiles_read: list[int]) -> Non
 
 def test_versions_change_with_the_factor_only(fine: World) -> None:
     renderer = fine.site.renderer
-    versions = {renderer.prepare(whole_map(fine, "ramp", size=size)).version() for size in (40, 90)}
+    versions = {
+        renderer.prepare(whole_map(fine, "ramp", size=size)).sources().version for size in (40, 90)
+    }
     assert None not in versions
     assert len(versions) == 2
-    same = {renderer.prepare(whole_map(fine, "ramp", size=90)).version() for _ in range(2)}
+    same = {renderer.prepare(whole_map(fine, "ramp", size=90)).sources().version for _ in range(2)}
     assert same < versions
 
 

@@ -263,7 +263,7 @@ def test_memory_is_that_of_strips_and_known_beforehand(
         made = prepared(gaps, ENTRIES[entries], crs, size=size, scale=0.1, kernel="lanczos_2")
         return encoded(made, encoder, Background())
 
-    result = a_map(2000)
+    result = a_map(1300)
     tracemalloc.start()
     try:
         for piece in result.pieces():

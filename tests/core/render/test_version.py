@@ -18,7 +18,7 @@ def version_of(world: World, *names: str) -> str | None:
     layers = tuple(MapLayer(world.layer(name), None) for name in names)
     bbox = around("EPSG:3857", 30000, 30000, MESH_CENTRE)
     request = MapRequest(layers, bbox, CRS.from_code("EPSG:3857"), 75, 75)
-    return world.site.renderer.prepare(request).version()
+    return world.site.renderer.prepare(request).sources().version
 
 
 def test_a_map_of_a_storage_without_generations_has_no_version(
@@ -53,4 +53,4 @@ def test_the_version_changes_with_the_tiles_of_the_map(world: World) -> None:
         75,
         75,
     )
-    assert world.site.renderer.prepare(other).version() != version_of(world, "ramp")
+    assert world.site.renderer.prepare(other).sources().version != version_of(world, "ramp")

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +10,7 @@ from werkzeug.test import Client
 import mastaba
 from mastaba.server.app import Application
 from mastaba.storage.retry import CircuitBreaker
+from mastaba.wsgi import create_application
 
 OpenClient = Callable[..., Client]
 
@@ -74,23 +75,18 @@ def test_threads_tells_what_each_thread_does(open_client: OpenClient) -> None:
 
 
 def test_depends_counts_open_storages(make_site: Callable[..., Any]) -> None:
+    """Each installed driver is listed, even if no storage of the kind is in use."""
     site = make_site()
     site.catalogue.storages.close()
     client = Client(Application(site))
-    nothing = {"file": 0, "s3": 0, "swift": 0, "ceph": 0}
-    assert client.get("/healthcheck/depends").json == {"storage": nothing}
+    assert client.get("/healthcheck/depends").json == {"storage": {"file": 0}}
     site.catalogue.storages.open("file", "")
-    assert client.get("/healthcheck/depends").json == {"storage": {**nothing, "file": 1}}
+    assert client.get("/healthcheck/depends").json == {"storage": {"file": 1}}
 
 
-def test_depends_also_lists_other_drivers(open_client: OpenClient) -> None:
-    class Pool:
-        def counts(self) -> dict[str, int]:
-            return Counter({"tape": 3, "s3": 2})
-
-    client = open_client(storages=Pool())
-    storage = {"file": 0, "s3": 2, "swift": 0, "ceph": 0, "tape": 3}
-    assert client.get("/healthcheck/depends").json == {"storage": storage}
+def test_depends_lists_the_drivers_of_existing_clients(tiny: Path) -> None:
+    report: Any = Client(create_application(str(tiny))).get("/healthcheck/depends").json
+    assert {"file", "s3", "swift", "ceph"} <= report["storage"].keys()
 
 
 @pytest.mark.parametrize("path", ["/nothing", "/info/more", "//info", "/Info"])

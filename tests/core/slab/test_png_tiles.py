@@ -116,3 +116,11 @@ def test_stream_that_holds_more_than_a_tile_is_damaged(extra: int) -> None:
     samples = zlib.decompress(encode_tile("TIFF_ZIP_UINT8", pixels))
     with pytest.raises(SlabFormatError):
         decoder(3, "TIFF_ZIP_UINT8").decode(zlib.compress(samples + bytes(extra)))
+
+
+@pytest.mark.parametrize("missing", [4, 12])
+def test_tile_without_its_end_is_decoded(missing: int) -> None:
+    pixels = noise(3)
+    rows = np.concatenate([np.zeros((HEIGHT, 1), np.uint8), pixels.reshape(HEIGHT, -1)], axis=1)
+    tile = png(3, rows.tobytes())
+    np.testing.assert_array_equal(decoder(3).decode(tile[:-missing]), pixels)

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import ssl
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Self
 
 import pytest
 
 from mastaba.environment import Environment
-from mastaba.errors import StorageError, StorageUnavailableError
+from mastaba.errors import NoResponseError, StorageError, StorageUnavailableError
 from mastaba.storage.base import MAX_WHOLE, ByteRange
-from mastaba.storage.http import HTTPStorage
-from mastaba.storage.http_client import HTTPAnswer, HTTPClient
+from mastaba.storage.http import HTTPStorage, quoted_key
+from mastaba.storage.http_client import (
+    HTTPAnswer,
+    HTTPClient,
+    certificate_authorities,
+    network_timeout,
+)
 
 LONG = "9" * 5000
 
@@ -191,3 +199,45 @@ def test_object_too_large_to_be_read_whole_is_refused_unread(
         storage.read("large")
     storage.close()
     assert server.sent < IN_FLIGHT
+
+
+def test_reason_of_a_refusal_is_read_up_to_a_limit(server: Server, storage: OverHTTP) -> None:
+    for size, read in ((100_000, 100_000), (SIZE, 256 * 1024)):
+        server.answer = (403, "", size)
+        assert storage.client.request("GET", "/object", {}, limit=10).body == b"x" * read
+    storage.close()
+    assert server.sent < IN_FLIGHT
+
+
+def test_names_of_dots_are_not_normalised() -> None:
+    assert quoted_key("a/../b/./c.d/.e") == "/a/%2E%2E/b/%2E/c.d/.e"
+
+
+@pytest.mark.parametrize(
+    "url", ["ftp://host/a", "host/a", "http:///a", "http://host:port/a", "http://[host/a"]
+)
+def test_what_is_not_an_http_url_is_refused(url: str) -> None:
+    with pytest.raises(NoResponseError, match="is not a"):
+        HTTPClient(url, 1)
+
+
+@pytest.mark.parametrize(("value", "seconds"), [(None, 30), ("7", 7), ("0", None), ("-1", None)])
+def test_network_timeout(value: str | None, seconds: int | None) -> None:
+    variables = {} if value is None else {"MASTABA_NETWORK_TIMEOUT": value}
+    assert network_timeout(Environment(variables)) == seconds
+
+
+def test_certificate_authorities_of_the_system(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def paths(cafile: str | None) -> None:
+        found = SimpleNamespace(cafile=cafile, capath=str(tmp_path))
+        monkeypatch.setattr(ssl, "get_default_verify_paths", lambda: found)
+
+    paths(None)
+    assert certificate_authorities() is None
+    debian = tmp_path / "ca-certificates.crt"
+    debian.touch()
+    assert certificate_authorities() == str(debian)
+    paths("/etc/authorities.pem")
+    assert certificate_authorities() == "/etc/authorities.pem"

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mastaba.errors import MissingParameterError
-from mastaba.web.request import Request, decode, parse_query, printable, require
+from mastaba.web.request import Request, decode, parse_query, printable
 
 
 @pytest.mark.parametrize(
@@ -69,13 +68,6 @@ def test_request_parses_its_query_once() -> None:
     request = Request("GET", "", "A=1", {})
     assert request.query is request.query
     assert request.query == {"a": "1"}
-
-
-@pytest.mark.parametrize("parameters", [{}, {"layer": ""}])
-def test_mandatory_parameter_that_is_absent_or_empty_is_named(parameters: dict[str, str]) -> None:
-    with pytest.raises(MissingParameterError) as caught:
-        require(parameters, "layer", "LAYER")
-    assert caught.value.parameter == "LAYER"
 
 
 def test_client_text_is_echoed_without_control_characters() -> None:

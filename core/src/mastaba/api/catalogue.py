@@ -10,9 +10,9 @@ from mastaba.model.crs_offer import CRSOffer, LayerCRS
 from mastaba.model.crs_uri import CRS84, CRS84_URI, crs_code, crs_uri
 from mastaba.model.extent import bbox_in, geographic_extent, whole_view
 from mastaba.model.format import TILE_FORMATS, Codec, TileFormat
-from mastaba.model.layer import Layer, Metadata
-from mastaba.model.pyramid import Attribute, Level, Pyramid, Table
-from mastaba.model.style import Legend, Palette, Style
+from mastaba.model.layer import Attribution, FeatureInfo, Layer, Logo, Metadata
+from mastaba.model.pyramid import Attribute, Level, Pyramid, RasterSpecification, Table
+from mastaba.model.style import Legend, Palette, PaletteEntry, Style
 from mastaba.model.tile_matrix_set import PIXEL_SIZE, TileLimits, TileMatrix, TileMatrixSet
 from mastaba.model.tile_matrix_set_link import TileMatrixSetLink, link_to, links
 
@@ -25,18 +25,23 @@ __all__ = [
     "WGS84",
     "WORLD",
     "Attribute",
+    "Attribution",
     "BoundingBox",
     "CRSOffer",
     "Catalogue",
     "Codec",
     "Equivalences",
+    "FeatureInfo",
     "Layer",
     "LayerCRS",
     "Legend",
     "Level",
+    "Logo",
     "Metadata",
     "Palette",
+    "PaletteEntry",
     "Pyramid",
+    "RasterSpecification",
     "Style",
     "Table",
     "TileFormat",

@@ -2,16 +2,18 @@
 
 from mastaba.config.documents import parse_document, read_local_text, started_at, unreadable
 from mastaba.config.faults import Faults
-from mastaba.config.generation6 import to_generation7
+from mastaba.config.generation6 import Note, to_generation7
 from mastaba.config.load import load_catalogue
 from mastaba.config.schema import did_you_mean, schema
-from mastaba.config.server import ServerConfig, load_server, missing_port
+from mastaba.config.server import LoggerConfig, ServerConfig, load_server, missing_port
 from mastaba.config.tile_matrix_sets import make_tile_matrix_set
 from mastaba.model.fault import Fault, Severity
 
 __all__ = [
     "Fault",
     "Faults",
+    "LoggerConfig",
+    "Note",
     "ServerConfig",
     "Severity",
     "did_you_mean",

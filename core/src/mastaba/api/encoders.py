@@ -1,10 +1,11 @@
 """Encoders: their base classes, and the rasters that they encode."""
 
-from mastaba.render.encoding.base import Encoder, Raster, StripEncoder, StripRaster
+from mastaba.render.encoding.base import Encoder, Raster, Strip, StripEncoder, StripRaster
 
 __all__ = [
     "Encoder",
     "Raster",
+    "Strip",
     "StripEncoder",
     "StripRaster",
 ]

@@ -7,11 +7,12 @@ from mastaba.services.featureinfo.answers import (
     feature_info_response,
     position_of,
 )
-from mastaba.services.featureinfo.external import ExternalWMS, UpstreamError
+from mastaba.services.featureinfo.external import ExternalAnswer, ExternalWMS, UpstreamError
 
 __all__ = [
     "INFO_EXTENSIONS",
     "INFO_FORMATS",
+    "ExternalAnswer",
     "ExternalWMS",
     "Part",
     "PixelAnswer",

@@ -1,4 +1,4 @@
-"""Storage drivers over HTTP: a base class and a client with retries and time limits."""
+"""Storage drivers over HTTP: a base class and an HTTP client with time limits."""
 
 from mastaba.storage.http import HTTPStorage, quoted_key
 from mastaba.storage.http_client import (

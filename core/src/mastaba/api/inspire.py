@@ -2,7 +2,6 @@
 
 from mastaba.services.inspire import (
     add_extended_capabilities,
-    in_wms,
     is_harmonised_name,
     is_wanted,
     namespaces,
@@ -11,7 +10,6 @@ from mastaba.services.inspire import (
 
 __all__ = [
     "add_extended_capabilities",
-    "in_wms",
     "is_harmonised_name",
     "is_wanted",
     "namespaces",

@@ -2,10 +2,10 @@
 
 from mastaba.render.compose import as_data, as_picture, joined
 from mastaba.render.encoded_map import EncodedMap, coloured
-from mastaba.render.engine import PreparedMap
+from mastaba.render.engine import PreparedMap, Renderer
 from mastaba.render.legend_palette import legend_palette
 from mastaba.render.map_request import Background, MapImage, MapLayer, MapRequest, Mask, Pixels
-from mastaba.render.mosaic import LevelPixels, Window
+from mastaba.render.mosaic import LevelPixels, Mosaic, Window
 from mastaba.render.positions import is_plausible, tiles_around
 from mastaba.render.styles import is_bytes
 from mastaba.tiles.derived import DerivedTilePublisher
@@ -20,8 +20,10 @@ __all__ = [
     "MapLayer",
     "MapRequest",
     "Mask",
+    "Mosaic",
     "Pixels",
     "PreparedMap",
+    "Renderer",
     "Window",
     "as_data",
     "as_picture",

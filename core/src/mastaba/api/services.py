@@ -3,16 +3,18 @@
 `Site` is the configuration being served. A service gets it with its settings when it is created.
 """
 
-from mastaba.model.settings import Contact, MapSettings, ServiceSettings, Settings
-from mastaba.services.base import RootEntry, Service, Site
+from mastaba.model.settings import Contact, MapLimits, MapSettings, ServiceSettings, Settings
+from mastaba.services.base import Installed, RootEntry, Service, Site
 from mastaba.services.change import Action, Change
 from mastaba.services.root import services_xml
-from mastaba.services.scoreboard import Scoreboard
+from mastaba.services.scoreboard import Scoreboard, ThreadStatus, WorkerStatus
 
 __all__ = [
     "Action",
     "Change",
     "Contact",
+    "Installed",
+    "MapLimits",
     "MapSettings",
     "RootEntry",
     "Scoreboard",
@@ -20,5 +22,7 @@ __all__ = [
     "ServiceSettings",
     "Settings",
     "Site",
+    "ThreadStatus",
+    "WorkerStatus",
     "services_xml",
 ]

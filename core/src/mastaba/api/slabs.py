@@ -1,30 +1,28 @@
-"""Slabs: index, header, layout, and the tiles of a pyramid level.
+"""Slabs: index, layout, and the tiles of a pyramid level.
 
 For tools and tests that look into slabs. Services read tiles with `mastaba.api.tiles`.
 """
 
 from mastaba.slab.codecs import Pixels, TileDecoder
-from mastaba.slab.header import COMPRESSIONS, PHOTOMETRICS, SlabHeader
 from mastaba.slab.index import HEADER_SIZE, MAX_TILE_SIZE, SlabIndex, index_length
 from mastaba.slab.index_cache import IndexCache
-from mastaba.slab.layout import PrefixLayout
+from mastaba.slab.layout import PrefixLayout, SlabLayout
 from mastaba.slab.lookup import TileLookup, TileState, look_up
 from mastaba.slab.plan import read_tiles
-from mastaba.slab.reader import LevelReader
+from mastaba.slab.reader import LevelReader, StoredTile
 from mastaba.slab.symbolic import SIGNATURE
 
 __all__ = [
-    "COMPRESSIONS",
     "HEADER_SIZE",
     "MAX_TILE_SIZE",
-    "PHOTOMETRICS",
     "SIGNATURE",
     "IndexCache",
     "LevelReader",
     "Pixels",
     "PrefixLayout",
-    "SlabHeader",
     "SlabIndex",
+    "SlabLayout",
+    "StoredTile",
     "TileDecoder",
     "TileLookup",
     "TileState",

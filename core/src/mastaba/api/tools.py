@@ -1,12 +1,13 @@
 """A whole installation in one process, for tools and tests that open one."""
 
-from mastaba.plugins.manager import Plugins
+from mastaba.plugins.manager import PluginInfo, Plugins
 from mastaba.server.app import Application
 from mastaba.server.logs import escaped
 from mastaba.wsgi import create_application
 
 __all__ = [
     "Application",
+    "PluginInfo",
     "Plugins",
     "create_application",
     "escaped",

@@ -21,7 +21,7 @@ from mastaba.config.faults import Faults
 from mastaba.config.server import ServerConfig, missing_port
 from mastaba.errors import ConfigurationError, ListenError, MastabaError, PluginError
 from mastaba.plugins.manager import Plugins
-from mastaba.server.allocator import keep_freed_memory
+from mastaba.server.allocator import keep_freed_memory, return_freed_memory
 from mastaba.server.app import Application
 from mastaba.server.connection import Connection, Limits
 from mastaba.server.control import Change as ChangeMessage
@@ -48,6 +48,8 @@ if TYPE_CHECKING:
     from wsgiref.types import WSGIApplication
 
 _TICK_PERIOD = 0.5
+# A process that draws maps returns freed memory at every n-th tick.
+_TICKS_OF_A_RETURN = 20
 
 logger = logging.getLogger("mastaba")
 # Before the log is configured, the command itself prints messages.
@@ -230,8 +232,10 @@ class SiteGeneration(Generation):
         ).run()
 
     def _tick(self) -> None:
-        while True:
+        for number in itertools.count(1):
             self.site.scoreboard.tick()
+            if self.site.draws_maps and number % _TICKS_OF_A_RETURN == 0:
+                return_freed_memory()
             time.sleep(_TICK_PERIOD)
 
     def carry_out(self, change: ChangeMessage) -> ChangeMessage:

@@ -302,7 +302,7 @@ def _check_identifier(identifier: str, file: str, faults: Faults) -> bool:
         faults.warning(
             file,
             "$",
-            f"the layer {identifier!r} cannot be named in a WMS request",
+            f"the layer {identifier!r} cannot be named in a list of layers",
             "rename the file: no comma",
         )
     return True

@@ -196,7 +196,7 @@ def _raster(
             file,
             at,
             f"{text!r} has values that do not fit into 8 bits, the nearest ones are used",
-            "write whole numbers from 0 to 255",
+            "write integers from 0 to 255",
         )
         nodata = tuple(min(255.0, max(0.0, round(value))) for value in nodata)
     return RasterSpecification(channels, nodata, document["photometric"].lower())

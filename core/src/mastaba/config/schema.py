@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from mastaba.plugins.manager import Plugins
 
 _TYPE_NAMES: Final = {
-    "string": "a text",
-    "integer": "a whole number",
+    "string": "a string",
+    "integer": "an integer",
     "number": "a number",
     "boolean": "true or false",
     "array": "a list",
@@ -148,7 +148,7 @@ class SchemaValidator:
         return document if usable else None
 
     def complete(self, document: dict[str, Any]) -> None:
-        """Fill in the defaults of a valid document, and make whole numbers integers.
+        """Fill in the defaults of a valid document, and turn floats such as 1.0 into integers.
 
         Members of lists stay as they are.
         """

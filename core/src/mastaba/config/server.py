@@ -25,6 +25,9 @@ class LoggerConfig:
     """Settings of the log.
 
     Attributes:
+        output: ``standard_error``, ``rolling_file`` or ``static_file``.
+        level: of the least severe lines that are written.
+        file_prefix: path of log files, without date and suffix.
         file_period: seconds.
         file_count: number of rolling files to keep; 0 keeps all.
         format: ``text`` or ``json``, for all lines.
@@ -47,7 +50,10 @@ class ServerConfig:
     Attributes:
         file: path of server.json itself.
         port: FastCGI listening address, or None if absent.
+        backlog: connections that may wait to be accepted.
         workers: number of processes; None for one per processor.
+        threads: concurrent requests per process, not counting maps.
+        logger: settings of the log.
         cache_size: number of cached slab indices.
         cache_validity: seconds.
         decoded_tiles_size: bytes of decoded tiles cached by each process.
@@ -84,6 +90,7 @@ class ServerConfig:
 
     @property
     def worker_count(self) -> int:
+        """Number of worker processes: `workers`, or one per processor."""
         return self.workers or len(os.sched_getaffinity(0))
 
 

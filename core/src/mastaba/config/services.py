@@ -225,7 +225,10 @@ def _equivalences(path: str | None, reader: DocumentReader, file: str) -> Equiva
         for others in document.values()
     ):
         reader.faults.error(
-            path, "$", "must be an object of lists of texts", 'write {"IGNF:LAMB93": ["EPSG:2154"]}'
+            path,
+            "$",
+            "must be an object of lists of strings",
+            'write {"IGNF:LAMB93": ["EPSG:2154"]}',
         )
         return None
     unknown: dict[str, None] = {}

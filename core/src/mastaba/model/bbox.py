@@ -8,7 +8,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class BoundingBox:
-    """A box in the units of a CRS. Only protocols deal with the axis order of the CRS."""
+    """A box in the units of a CRS. Only protocols deal with the axis order of the CRS.
+
+    Attributes:
+        xmin: least easting or longitude.
+        ymin: least northing or latitude.
+        xmax: greatest easting or longitude.
+        ymax: greatest northing or latitude.
+    """
 
     xmin: float
     ymin: float
@@ -17,6 +24,7 @@ class BoundingBox:
 
     @property
     def is_finite(self) -> bool:
+        """Whether no coordinate is infinite or NaN."""
         return all(map(math.isfinite, (self.xmin, self.ymin, self.xmax, self.ymax)))
 
     def corners(self, *, northing_first: bool) -> tuple[float, float, float, float]:
@@ -34,6 +42,7 @@ class BoundingBox:
         return BoundingBox(xmin, ymin, xmax, ymax)
 
     def union(self, other: BoundingBox) -> BoundingBox:
+        """Return the smallest box that contains both."""
         return BoundingBox(
             min(self.xmin, other.xmin),
             min(self.ymin, other.ymin),

@@ -8,7 +8,10 @@ from __future__ import annotations
 from typing import Final
 
 CRS84: Final = "CRS:84"
+"""Code of longitude and latitude on WGS 84."""
+
 CRS84_URI: Final = "http://www.opengis.net/def/crs/OGC/1.3/CRS84"
+"""Identifier of `CRS84` in documents."""
 
 _OPENGIS: Final = "www.opengis.net/def/crs/"
 _IGNF_REGISTER: Final = "registre.ign.fr/ign/IGNF/crs/IGNF/"

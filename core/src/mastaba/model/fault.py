@@ -7,7 +7,12 @@ from enum import StrEnum
 
 
 class Severity(StrEnum):
-    """Severity of a problem. ERROR: the item cannot be used. WARNING: it is used, but changed."""
+    """Severity of a problem.
+
+    Attributes:
+        ERROR: the item cannot be used.
+        WARNING: the item is used, but changed.
+    """
 
     ERROR = "error"
     WARNING = "warning"

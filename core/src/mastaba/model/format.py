@@ -9,7 +9,17 @@ from typing import Final
 
 
 class Codec(StrEnum):
-    """Encoding of a stored tile."""
+    """Encoding of a stored tile.
+
+    Attributes:
+        RAW: samples without compression.
+        ZIP: samples compressed with deflate (RFC 1950).
+        LZW: samples compressed with LZW (TIFF 6, section 13).
+        PACKBITS: samples compressed with PackBits (TIFF 6, section 9).
+        JPEG: a JPEG image.
+        PNG: a PNG image.
+        MVT: a Mapbox vector tile, compressed with gzip or not.
+    """
 
     RAW = "raw"
     ZIP = "zip"
@@ -46,6 +56,7 @@ class TileFormat:
 
     @property
     def is_vector(self) -> bool:
+        """Whether tiles contain features instead of pixels."""
         return self.sample is None
 
     @property

@@ -14,7 +14,13 @@ from mastaba.model.tile_matrix_set import TileMatrixSet
 
 @dataclass(frozen=True, slots=True)
 class Metadata:
-    """A link to a metadata record."""
+    """A link to a metadata record.
+
+    Attributes:
+        media_type: of the record.
+        url: address of the record.
+        type: standard of the record, such as ``ISO19115:2003``.
+    """
 
     media_type: str
     url: str
@@ -23,6 +29,15 @@ class Metadata:
 
 @dataclass(frozen=True, slots=True)
 class Logo:
+    """The logo of a data provider.
+
+    Attributes:
+        media_type: of the image.
+        url: address of the image.
+        width: pixels.
+        height: pixels.
+    """
+
     media_type: str
     url: str
     width: int
@@ -31,6 +46,14 @@ class Logo:
 
 @dataclass(frozen=True, slots=True)
 class Attribution:
+    """The provider of a layer's data.
+
+    Attributes:
+        title: name of the provider.
+        url: address of the provider's page.
+        logo: None if there is none.
+    """
+
     title: str
     url: str
     logo: Logo | None = None
@@ -58,12 +81,19 @@ class Layer:
     """One published layer.
 
     Attributes:
+        id: identifier in requests and capabilities.
+        title: name for people.
+        abstract: description; may be empty.
         pyramid: composed of the level ranges of one or more pyramids.
         styles: at least one for raster layers, the first is the default; none for vector ones.
         native_bbox: around the data of all levels, or as configured; in the CRS of the tile
             matrix set.
         geographic_bbox: the same in WGS 84 degrees, longitude is x.
         resampling: kernel name, ``nn`` to ``lanczos_4``.
+        keywords: may be empty.
+        metadata: links to metadata records.
+        attribution: provider of the data; None if not given.
+        feature_info: source of GetFeatureInfo responses; None if the layer has none.
         extra_crs: codes offered for maps in addition to the native and the global ones.
         extra_tile_matrix_sets: offered by tile services when tiles may be reprojected.
         hidden_from: names of the services that do not publish the layer.
@@ -94,10 +124,12 @@ class Layer:
 
     @property
     def is_vector(self) -> bool:
+        """Whether its tiles contain features instead of pixels."""
         return self.pyramid.format.is_vector
 
     @property
     def default_style(self) -> Style | None:
+        """The first of its styles; None for vector layers."""
         return self.styles[0] if self.styles else None
 
     def style(self, identifier: str) -> Style | None:

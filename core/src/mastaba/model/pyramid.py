@@ -26,7 +26,16 @@ class RasterSpecification:
 
 @dataclass(frozen=True, slots=True)
 class Attribute:
-    """One attribute of a vector table. ``type`` is free text from the source."""
+    """One attribute of a vector table.
+
+    Attributes:
+        name: key in the features.
+        type: free text from the source.
+        count: number of different values; None if unknown.
+        values: the different values, if they are listed.
+        minimum: least value; None if unknown.
+        maximum: greatest value; None if unknown.
+    """
 
     name: str
     type: str
@@ -38,7 +47,13 @@ class Attribute:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """One layer inside the vector tiles of a level."""
+    """One layer inside the vector tiles of a level.
+
+    Attributes:
+        name: name of the layer in the tiles.
+        geometry: free text from the source, such as ``POLYGON``.
+        attributes: of its features.
+    """
 
     name: str
     geometry: str
@@ -85,10 +100,12 @@ class Pyramid:
 
     @property
     def finest(self) -> Level:
+        """The level with the smallest cell size."""
         return next(reversed(self.levels.values()))  # type: ignore[call-overload,no-any-return]
 
     @property
     def coarsest(self) -> Level:
+        """The level with the largest cell size."""
         return next(iter(self.levels.values()))
 
     @property

@@ -12,7 +12,21 @@ from mastaba.model.layer import Metadata
 
 @dataclass(frozen=True, slots=True)
 class Contact:
-    """Contact of the service provider; empty fields are omitted from documents."""
+    """Contact of the service provider; empty fields are omitted from documents.
+
+    Attributes:
+        name: name of the person.
+        position: of the person in the organisation.
+        voice: telephone number.
+        facsimile: fax number.
+        address_type: such as ``postal``.
+        delivery_point: street and number.
+        city: name of the city.
+        administrative_area: state or province.
+        post_code: postal code.
+        country: name of the country.
+        email: electronic mail address.
+    """
 
     name: str = ""
     position: str = ""
@@ -32,6 +46,16 @@ class MapSettings:
     """``global.map``: limits and choices of WMS and OGC API Maps (services-config.md 2.1).
 
     Attributes:
+        reprojection: whether maps are offered in other CRSs than the native one.
+        formats: offered media types, the default one first.
+        crs: codes of the CRSs in which all layers are offered.
+        max_layers: layers of one map.
+        max_width: pixels.
+        max_height: pixels.
+        max_tiles_x: columns of source tiles that one layer of a map may read.
+        max_tiles_y: rows of source tiles that one layer of a map may read.
+        max_pixels: pixels of one map.
+        max_source_bytes: bytes of decoded source tiles of one map.
         overviews: whether a map that would need too many tiles of the coarsest level may be
             drawn from a sample of them.
     """
@@ -76,9 +100,17 @@ class Settings:
 
     Attributes:
         enabled: whether services are turned on (health and admin always are).
+        provider: name of the organisation that provides the services.
+        site: address of the provider's pages.
+        fee: price of use; may be empty.
+        access_constraint: legal constraints on use; may be empty.
+        contact: of the provider.
+        inspire: whether all services meet the INSPIRE requirements.
+        map: limits and choices for maps.
         tile_reprojection: whether layers are offered in their extra tile matrix sets.
         cors: origins whose pages may read responses: False for none, True for all, or the allowed
             ones.
+        equivalences: CRS codes that denote the same coordinates.
         default_style: file id of the style for raster layers that have no usable one.
     """
 
@@ -103,6 +135,10 @@ class ServiceSettings:
     Attributes:
         endpoint_uri: public URL without trailing slash; used in all URLs in responses.
         root_path: internal path, such as ``/wmts``; empty for the service at ``/``.
+        title: name for people.
+        abstract: description; may be empty.
+        keywords: may be empty.
+        metadata: link to the metadata record of the service; None if there is none.
         own: service-specific settings, validated with `Service.settings_schema`.
     """
 

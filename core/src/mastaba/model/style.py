@@ -9,7 +9,16 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Legend:
-    """An external legend image. Sizes and scale denominators of 0 mean "not given"."""
+    """An external legend image. Sizes and scale denominators of 0 mean "not given".
+
+    Attributes:
+        media_type: of the image.
+        url: address of the image.
+        width: pixels.
+        height: pixels.
+        min_scale_denominator: smallest scale denominator at which the legend applies.
+        max_scale_denominator: largest one.
+    """
 
     media_type: str
     url: str
@@ -21,9 +30,14 @@ class Legend:
 
 @dataclass(frozen=True, slots=True)
 class PaletteEntry:
-    """Colour from ``value`` upward; components from 0 to 255.
+    """Colour from a value upward.
 
-    In indexed PNG only, an alpha of -1 means 255 minus the index.
+    Attributes:
+        value: least value that has this colour.
+        red: 0 to 255.
+        green: 0 to 255.
+        blue: 0 to 255.
+        alpha: 0 to 255. In indexed PNG only, -1 means 255 minus the index.
     """
 
     value: float
@@ -80,6 +94,10 @@ class Style:
     Attributes:
         id: file stem of the descriptor, used in layer descriptors.
         identifier: public name, used in requests and capabilities.
+        title: name for people.
+        abstract: description; may be empty.
+        keywords: may be empty.
+        legend: None if the style has no legend image.
         palette: None if the style has no palette or an empty one.
         processing: other validated instructions of the descriptor by name (``estompage``,
             ``pente``, ``exposition``, ``terrainrgb``, ``colorize``).
@@ -96,4 +114,5 @@ class Style:
 
     @property
     def is_identity(self) -> bool:
+        """Whether the style shows the stored values unchanged."""
         return self.palette is None and not self.processing

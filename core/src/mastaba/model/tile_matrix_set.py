@@ -21,7 +21,14 @@ _EDGE: Final = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class TileLimits:
-    """The range of tiles in one matrix; all four indices are inclusive."""
+    """The range of tiles in one matrix; all four indices are inclusive.
+
+    Attributes:
+        min_row: first row, counted downward from the top of the matrix.
+        max_row: last row.
+        min_col: first column, counted from the left of the matrix.
+        max_col: last column.
+    """
 
     min_row: int
     max_row: int
@@ -29,6 +36,7 @@ class TileLimits:
     max_col: int
 
     def contains(self, tile_row: int, tile_col: int) -> bool:
+        """Return whether a tile is in the range."""
         return self.min_row <= tile_row <= self.max_row and self.min_col <= tile_col <= self.max_col
 
     def intersection(self, other: TileLimits) -> TileLimits | None:
@@ -66,6 +74,7 @@ class TileMatrix:
 
     @property
     def all_tiles(self) -> TileLimits:
+        """The limits of the whole matrix."""
         return TileLimits(0, self.matrix_height - 1, 0, self.matrix_width - 1)
 
     def bbox_of(self, limits: TileLimits) -> BoundingBox:
@@ -92,6 +101,7 @@ class TileMatrix:
         ).intersection(self.all_tiles)
 
     def scale_denominator(self, crs: CRS) -> float:
+        """Return the scale denominator of the matrix (OGC 07-057r7, clause 6.1)."""
         return self.cell_size * crs.metres_per_unit / PIXEL_SIZE
 
 
@@ -103,6 +113,9 @@ class TileMatrixSet:
         id: file stem of the descriptor, used as identifier in requests.
         crs: CRS of all matrices.
         matrices: by identifier, coarse to fine (largest cell size first).
+        title: name for people.
+        abstract: description; may be empty.
+        keywords: may be empty.
     """
 
     id: str

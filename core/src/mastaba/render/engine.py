@@ -17,7 +17,7 @@ from mastaba.render.compose import joined, merge, merge_memory
 from mastaba.render.float_pictures import FloatPictures
 from mastaba.render.layer_map import Extent, LayerMap, too_big
 from mastaba.render.map_request import MapImage, MapLayer, MapRequest
-from mastaba.render.mosaic import LevelPixels, latest
+from mastaba.render.mosaic import LevelPixels, Sources
 from mastaba.render.styles import is_bytes
 from mastaba.render.tile_cache import TileCache
 
@@ -68,25 +68,16 @@ class PreparedMap:
         """Whether all pixels are nodata because none has a position in any layer."""
         return all(layer.is_empty for layer in self._layers)
 
-    def version(self) -> str | None:
-        """Return a text that changes with the stored tiles of the map.
+    def sources(self) -> Sources:
+        """Return the state of the stored tiles of the map. After drawing, of the tiles drawn.
 
-        Reads only slab indices that are not yet known. The text does not cover the other inputs
-        of the pixels (extent, CRS, kernel, style). After drawing, it is that of the tiles drawn.
-
-        Returns:
-            None if a storage cannot distinguish generations of a slab.
+        Reads only slab indices that are not yet known. The version does not cover the other inputs
+        of the pixels (extent, CRS, kernel, style).
 
         Raises:
             SlabFormatError, StorageError: an index cannot be read.
         """
-        versions = [layer.version() for layer in self._layers]
-        known = [version for version in versions if version is not None]
-        return ",".join(known) if len(known) == len(versions) else None
-
-    def modified(self) -> float | None:
-        """Return when the slabs of the map were last modified; see `mosaic.modified_of`."""
-        return latest([layer.modified() for layer in self._layers])
+        return Sources.joined([layer.sources() for layer in self._layers], ",")
 
     def strips(self, height: int | None = None) -> Iterator[MapImage]:
         """Yield the map in strips of rows, from the top.
@@ -122,7 +113,12 @@ class Renderer:
     Callers draw and encode the map of a request inside ``admission.map``.
 
     Args:
+        catalogue: what is published.
         tiles: cache of decoded tiles to use instead of a new one.
+
+    Attributes:
+        tiles: cache of decoded tiles.
+        admission: admits maps in order while there is room.
     """
 
     def __init__(self, catalogue: Catalogue, tiles: TileCache | None = None) -> None:

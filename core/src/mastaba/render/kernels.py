@@ -18,6 +18,8 @@ import numpy.typing as npt
 Floats = npt.NDArray[np.float64]
 
 NEAREST: Final = "nn"
+"""Name of the kernel that picks the nearest source pixel."""
+
 BASE_RADIUS: Final = {
     NEAREST: 0.5,
     "linear": 1.0,

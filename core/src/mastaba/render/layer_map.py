@@ -23,10 +23,9 @@ from mastaba.render.mosaic import (
     DecodedTiles,
     LevelPixels,
     Mosaic,
+    Sources,
     StoredTiles,
     Window,
-    modified_of,
-    version_of,
 )
 from mastaba.render.overview import OverviewPixels
 from mastaba.render.positions import (
@@ -271,14 +270,12 @@ class LayerMap:
         """Whether all pixels are nodata because none has a position in the CRS of the layer."""
         return self._positions is None
 
-    def version(self) -> str | None:
-        """Return a text that changes with the stored tiles; see `mosaic.version_of`."""
-        version = version_of(self._tiles())
-        return None if version is None else f"{self._level.level.matrix.id} {version}"
-
-    def modified(self) -> float | None:
-        """Return when the slabs were last modified; see `mosaic.modified_of`."""
-        return modified_of(self._tiles())
+    def sources(self) -> Sources:
+        """Return the state of the stored tiles."""
+        version, modified = Sources.of(self._tiles())
+        if version is not None:
+            version = f"{self._level.level.matrix.id} {version}"
+        return Sources(version, modified)
 
     def _tiles(self) -> StoredTiles:
         """Return the tiles of the map. After drawing, they are those that were drawn."""

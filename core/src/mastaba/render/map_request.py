@@ -14,15 +14,21 @@ from mastaba.model.layer import Layer
 from mastaba.model.style import Style
 
 Pixels = npt.NDArray[Any]
-"""dtype uint8 or float32."""
+"""Array of shape (rows, columns, channels), dtype uint8 or float32, top row first."""
 Mask = npt.NDArray[np.bool_]
+"""Array of shape (rows, columns), dtype bool, top row first."""
 
 WHITE = (255, 255, 255)
 
 
 @dataclass(frozen=True, slots=True)
 class MapLayer:
-    """One layer of a map in one style; without a style, the values of the pyramid."""
+    """One layer of a map in one style.
+
+    Attributes:
+        layer: a raster layer.
+        style: one of its styles; None for the values of the pyramid.
+    """
 
     layer: Layer
     style: Style | None
@@ -35,7 +41,9 @@ class MapRequest:
     Attributes:
         layers: raster layers, the bottom one first.
         bbox: outer edges of the border pixels, x before y, in units of ``crs``.
-        width, height: pixels.
+        crs: CRS of the map.
+        width: pixels.
+        height: pixels.
         resolution_factor: multiplies the wanted resolution for the choice of the level (DPI / 90.7
             in WMS).
     """

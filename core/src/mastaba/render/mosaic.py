@@ -8,13 +8,12 @@ import threading
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from mastaba.errors import SlabFormatError
-from mastaba.model.pyramid import Level, Pyramid
-from mastaba.model.tile_matrix_set import TileLimits
+from mastaba.model.pyramid import Pyramid
 from mastaba.render.map_request import Mask, Pixels
 from mastaba.render.tile_cache import TileCache
 from mastaba.slab.codecs import TileDecoder
@@ -37,7 +36,14 @@ StoredTiles = dict[Place, StoredTile | None]
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Pixels of a level: the first row and column, and those after the last."""
+    """Pixels of a level, counted from its upper left corner; negative indices are outside.
+
+    Attributes:
+        top: first row.
+        bottom: row after the last.
+        left: first column.
+        right: column after the last.
+    """
 
     top: int
     bottom: int
@@ -46,17 +52,44 @@ class Window:
 
     @property
     def shape(self) -> tuple[int, int]:
+        """Number of rows and columns."""
         return self.bottom - self.top, self.right - self.left
 
-    def tiles(self, level: Level) -> TileLimits:
-        """Return the tiles that the window touches; indices may lie outside the matrix."""
-        width, height = level.matrix.tile_width, level.matrix.tile_height
-        return TileLimits(
-            self.top // height,
-            (self.bottom - 1) // height,
-            self.left // width,
-            (self.right - 1) // width,
-        )
+
+class Sources(NamedTuple):
+    """The state of the stored tiles that a map is drawn from.
+
+    Attributes:
+        version: text that changes with these tiles; None if a storage cannot distinguish
+            generations of a slab.
+        modified: when the slabs were last modified, Unix seconds; 0 if nothing is stored, None if
+            a storage does not report it.
+    """
+
+    version: str | None
+    modified: float | None
+
+    @classmethod
+    def of(cls, stored: StoredTiles) -> Sources:
+        """Return the state of some tiles of one level."""
+        slabs = {tile.index for tile in stored.values() if tile is not None}
+        return cls(version_of(stored), _latest(index.modified for index in slabs))
+
+    @classmethod
+    def joined(cls, parts: Sequence[Sources], separator: str) -> Sources:
+        """Return the state of all parts; an attribute is None if it is None in one part."""
+        versions = [part.version for part in parts if part.version is not None]
+        version = separator.join(versions) if len(versions) == len(parts) else None
+        return cls(version, _latest(part.modified for part in parts))
+
+
+def _latest(times: Iterable[float | None]) -> float | None:
+    last = 0.0
+    for time in times:
+        if time is None:
+            return None
+        last = max(last, time)
+    return last
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -106,8 +139,8 @@ class LevelPixels:
 
     def count(self, window: Window, around: int = 0) -> tuple[int, int]:
         """Return how many rows and columns of tiles a window needs."""
-        touched = window.tiles(self.level)
-        return touched.max_row - touched.min_row + 1, touched.max_col - touched.min_col + 1
+        rows, columns = self._touched(window)
+        return len(rows), len(columns)
 
     def tile_memory(self, window: Window) -> int:
         """Return the maximum bytes of decoded tiles held while a window is read."""
@@ -267,18 +300,27 @@ class LevelPixels:
 
     def _places(self, window: Window, around: int) -> list[tuple[Place, Place]]:
         """Return the tiles of a window that may be stored: where they are shown, and stored."""
-        touched, limits = window.tiles(self.level), self.level.limits
-        first, last = touched.min_col, touched.max_col
+        (rows, columns), limits = self._touched(window), self.level.limits
+        shown = range(max(rows.start, limits.min_row), min(rows.stop, limits.max_row + 1))
         if not around:
-            first, last = max(first, limits.min_col), min(last, limits.max_col)
-        columns = [(col, col % around if around else col) for col in range(first, last + 1)]
-        rows = range(max(touched.min_row, limits.min_row), min(touched.max_row, limits.max_row) + 1)
+            columns = range(
+                max(columns.start, limits.min_col), min(columns.stop, limits.max_col + 1)
+            )
+        stored = [(col, col % around if around else col) for col in columns]
         return [
-            ((row, col), (row, stored))
-            for row in rows
-            for col, stored in columns
-            if limits.min_col <= stored <= limits.max_col
+            ((row, col), (row, place))
+            for row in shown
+            for col, place in stored
+            if limits.min_col <= place <= limits.max_col
         ]
+
+    def _touched(self, window: Window) -> tuple[range, range]:
+        """Return the rows and columns of the tiles of a window, also outside the matrix."""
+        width, height = self.level.matrix.tile_width, self.level.matrix.tile_height
+        return (
+            range(window.top // height, (window.bottom - 1) // height + 1),
+            range(window.left // width, (window.right - 1) // width + 1),
+        )
 
     def _mosaic(self, pixels: Pixels, valid: Mask | None) -> Mosaic:
         if self.dtype == np.float32:
@@ -332,15 +374,6 @@ def version_of(stored: StoredTiles) -> str | None:
     return " ".join(parts)
 
 
-def modified_of(stored: StoredTiles) -> float | None:
-    """Return when the slabs of some tiles were last modified, Unix seconds.
-
-    Returns:
-        0 if nothing is stored there, None if the storage does not report it.
-    """
-    return latest(tile.index.modified for tile in stored.values() if tile is not None)
-
-
 def _decode_all(decoder: TileDecoder, payloads: Sequence[bytes | None]) -> list[Pixels | None]:
     def decode(payload: bytes | None) -> Pixels | None:
         return None if payload is None else decoder.decode(payload)
@@ -364,13 +397,3 @@ def _executor() -> ThreadPoolExecutor:
                 max_workers=len(os.sched_getaffinity(0)), thread_name_prefix="decode"
             )
         return _executors[pid]
-
-
-def latest(times: Iterable[float | None]) -> float | None:
-    """Return the latest of some times; 0 without times, None if one of them is unknown."""
-    last = 0.0
-    for time in times:
-        if time is None:
-            return None
-        last = max(last, time)
-    return last

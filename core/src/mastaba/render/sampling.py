@@ -42,6 +42,8 @@ class StraightPositions:
     """Positions whose column does not depend on the row, and vice versa.
 
     Attributes:
+        across: source columns of the columns of the map.
+        down: source rows of the rows of the map.
         aligned: whether output pixels coincide with source pixels, which are then copied.
     """
 
@@ -178,3 +180,4 @@ class GridPositions:
 
 
 Positions = StraightPositions | GridPositions
+"""The source positions of the pixels of a map."""

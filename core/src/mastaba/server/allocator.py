@@ -25,3 +25,14 @@ def keep_freed_memory() -> None:
         set_option(_M_MMAP_THRESHOLD, _KEPT)
         set_option(_M_TRIM_THRESHOLD, _KEPT)
         set_option(_M_ARENA_MAX, 1)
+
+
+def return_freed_memory() -> None:
+    """Return the freed memory of this process to the system, also from between blocks in use.
+
+    By itself, glibc returns only what lies above the highest block in use, and a cached tile may
+    be that block. Takes milliseconds, during which other threads cannot allocate. Without glibc,
+    this function does nothing.
+    """
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)

@@ -18,12 +18,14 @@ from flup.server.fcgi_base import (
 from mastaba.server.connection import MalformedError
 
 HEADER_SIZE = 8
+"""Bytes of the header of a record."""
 MAX_CONTENT = 0xFFFF
 # The largest content that needs no padding to the recommended multiple of 8 bytes.
 _CHUNK = 0xFFF8
 
 _header = struct.Struct(FCGI_Header)
 unpack_header = _header.unpack_from
+"""Returns version, type, request id, content length and padding length of a record."""
 
 
 def record(kind: int, request_id: int, content: bytes) -> bytes:

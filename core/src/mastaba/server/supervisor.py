@@ -107,30 +107,34 @@ class Supervisor:
     """Keeps a number of worker processes running.
 
     SIGQUIT, SIGTERM and SIGINT stop gracefully: workers get SIGTERM, may finish their requests,
-    and are killed after ``stop_timeout`` seconds. SIGHUP reloads: the parent calls ``reload``,
-    which returns the next generation. If it raises, the error is logged and the present
-    generation stays. The workers of the next generation start first, on the same listening
-    socket. When all of them are ready, the present ones get SIGUSR1. If they exit or are not
-    ready in time, the present generation stays. While a reload runs, at most one further SIGHUP
-    is remembered. SIGPIPE is ignored. A worker that exits for any other reason is replaced, with
-    growing delays if it exits soon after its start.
+    and are killed after ``stop_timeout`` seconds.
 
-    :param generation: what the workers do. Each has an index that no other live worker has (the
-        lowest free number, so below twice ``workers`` during a reload). It exits with status 0
-        when ``serve`` returns, 1 when it raises. It ignores SIGINT, SIGQUIT, SIGHUP and SIGPIPE,
-        which are for the parent. A worker whose parent is gone gets SIGTERM, and is ended
-        ``stop_timeout`` seconds later.
-    :param workers: number of processes. 0 serves in the calling process, for front servers that
-        manage the processes themselves (mod_fcgid); SIGHUP is then ignored.
-    :param reload: see above. Without it SIGHUP is ignored.
-    :param stop_timeout: maximum duration of a graceful stop in seconds.
-    :param start_timeout: seconds in which the workers of a next generation must be ready.
-    :param notifier: reports the state of the parent to the service manager.
-    :param watch: signs of life from the workers. A worker that gives none for
-        ``worker_timeout`` seconds is killed and replaced. One in which a request makes no
-        progress for as long is replaced gracefully, and killed if it does not exit.
-    :param worker_timeout: see above.
-    :param is_reload_due: whether a SIGHUP arrived before it could be handled.
+    SIGHUP calls ``reload``, which returns the next generation. If it raises, the error is logged.
+    The workers of the next generation start first, on the same listening socket. When all of them
+    are ready, the present ones get SIGUSR1. If they exit or are not ready in time, or if
+    ``reload`` has failed, the present generation stays. A SIGHUP during a reload causes one more
+    reload after it.
+
+    A worker that exits for any other reason is replaced, after growing delays if it exits soon
+    after its start. SIGPIPE is ignored.
+
+    Args:
+        generation: what the workers do. The index of a worker is the lowest that no live worker
+            has, so it is below twice ``workers`` even during a reload. A worker exits with status
+            0 when ``serve`` returns, and 1 when it raises. It ignores SIGINT, SIGQUIT, SIGHUP and
+            SIGPIPE. When its parent exits, it gets SIGTERM, and is killed ``stop_timeout`` seconds
+            later.
+        workers: number of processes. 0 serves in the calling process, for front servers that
+            manage the processes themselves (mod_fcgid); SIGHUP is then ignored.
+        reload: see above. Without it, SIGHUP is ignored.
+        stop_timeout: maximum duration of a graceful stop in seconds.
+        start_timeout: seconds in which the workers of a next generation must be ready.
+        notifier: reports the state of the parent to the service manager.
+        watch: signs of life from the workers. A worker without any for ``worker_timeout`` seconds
+            is killed and replaced. A worker in which a request makes no progress for as long is
+            replaced gracefully, and killed if it does not exit.
+        worker_timeout: see above.
+        is_reload_due: whether a SIGHUP arrived before it could be handled.
     """
 
     def __init__(

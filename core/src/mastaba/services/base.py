@@ -50,52 +50,52 @@ class RootEntry:
 class Service(ABC):
     """Base class of services, which answer the requests below one root path.
 
-    The hook ``register_services`` provides subclasses. Instances belong to one configuration.
+    The hook ``register_services`` provides subclasses. Instances belong to one configuration, and
+    are used by many threads: after ``__init__``, change nothing.
+
+    Args:
+        settings: the service's section in services.json.
+        site: the configuration.
+
+    Attributes:
+        name: key in services.json; also the default root path and the layer switch.
+        title: default of the service's ``title``.
+        default_root_path: default root path; None for ``/`` and the name.
+        rank: of services with the same root path, the lowest answers (services-config.md section
+            3).
+        always_on: whether the service answers even if services are turned off (services-config.md
+            section 1).
+        is_fallback: whether it is enabled without a section in services.json. It then answers only
+            at `fallback_paths`, and only if no other service does.
+        fallback_paths: paths below its root path that a fallback service answers.
+        wants_measurements: whether it reports storage statistics, which slow down each read
+            slightly.
+        draws_maps: whether its ordinary requests need the rendering engine, which is then loaded
+            at start.
+        is_raster_only: whether it publishes no vector layers (layer.md section 9).
+        settings_schema: JSON Schema ``properties`` of the settings that only this service has.
+        layer_schema: JSON Schema ``properties`` that this service adds to layer descriptors; their
+            values are in `Layer.own`. Services may share a key if its schemas are equal.
+        operations: names that it gives to `Request.name_operation`, for metrics; lower-case words.
+        allowed_methods: supported methods; the core handles HEAD and OPTIONS.
+        settings: as given.
+        site: as given.
     """
 
     name: ClassVar[str]
-    """Key in services.json; also the default root path and the layer switch."""
-
     title: ClassVar[str]
-    """Default of the service's ``title``."""
-
     default_root_path: ClassVar[str | None] = None
-    """Default root path; None for ``/`` and the name."""
-
     rank: ClassVar[int] = 100
-    """Of services with the same root path, the lowest answers (services-config.md section 3)."""
-
     always_on: ClassVar[bool] = False
-    """Whether the service answers even if services are turned off (services-config.md 1)."""
-
     is_fallback: ClassVar[bool] = False
-    """Whether it is enabled without a section in services.json. It then answers only at
-    `fallback_paths`, and only if no other service does."""
-
     fallback_paths: ClassVar[frozenset[str]] = frozenset(("",))
-    """Paths below its root path that a fallback service answers."""
-
     wants_measurements: ClassVar[bool] = False
-    """Whether it reports storage statistics, which slow down each read slightly."""
-
     draws_maps: ClassVar[bool] = False
-    """Whether its ordinary requests need the rendering engine, which is then loaded at start."""
-
     is_raster_only: ClassVar[bool] = False
-    """Whether it publishes no vector layers (layer.md section 9)."""
-
     settings_schema: ClassVar[Mapping[str, Any]] = {}
-    """JSON Schema ``properties`` of the settings that only this service has."""
-
     layer_schema: ClassVar[Mapping[str, Any]] = {}
-    """JSON Schema ``properties`` that this service adds to layer descriptors: `Layer.own`.
-    Services may share a key if its schemas are equal."""
-
     operations: ClassVar[tuple[str, ...]] = ()
-    """Names that it gives to `Request.name_operation`, for metrics; lower-case words."""
-
     allowed_methods: ClassVar[tuple[str, ...]] = ("GET",)
-    """Supported methods; the core handles HEAD and OPTIONS."""
 
     def __init__(self, settings: ServiceSettings, site: Site) -> None:
         self.settings = settings

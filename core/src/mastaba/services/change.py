@@ -8,14 +8,19 @@ from typing import Any, Self
 
 
 class Action(StrEnum):
-    """What a change does."""
+    """What a change does.
+
+    Attributes:
+        CREATE_LAYER: fails if the layer exists.
+        REPLACE_LAYER: fails if the layer does not exist.
+        DELETE_LAYER: fails if the layer does not exist.
+        ENABLE_SERVICES: turns all services on.
+        DISABLE_SERVICES: turns all services off, except those that are always on.
+    """
 
     CREATE_LAYER = "create-layer"
-    """Fails when the layer exists."""
     REPLACE_LAYER = "replace-layer"
-    """Fails when the layer does not exist."""
     DELETE_LAYER = "delete-layer"
-    """Fails when the layer does not exist."""
     ENABLE_SERVICES = "enable-services"
     DISABLE_SERVICES = "disable-services"
 
@@ -25,9 +30,10 @@ class Change:
     """One change.
 
     Attributes:
+        action: what to do.
         layer: identifier, if the action concerns a layer.
-        document: layer descriptor as read by `mastaba.config.documents.parse_document`, for a
-            layer that is created or replaced.
+        document: layer descriptor as read by `mastaba.api.documents.parse_document`, for a layer
+            that is created or replaced.
     """
 
     action: Action
@@ -35,8 +41,10 @@ class Change:
     document: Any = None
 
     def to_json(self) -> dict[str, Any]:
+        """Return the change as a JSON object."""
         return {"action": self.action, "layer": self.layer, "document": self.document}
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Self:
+        """Return the change in a JSON object that `to_json` has created."""
         return cls(Action(value["action"]), value["layer"], value["document"])

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar
 
 import mastaba
 from mastaba.errors import RequestError, UnknownPathError, public_message
 from mastaba.services.base import Service
 from mastaba.web.request import Request
 from mastaba.web.response import Response, message
-
-# Always listed, even if no storage of the kind is in use.
-_STORAGES: Final = ("file", "s3", "swift", "ceph")
 
 
 class HealthService(Service):
@@ -109,5 +106,4 @@ class HealthService(Service):
 
     def _depends(self) -> dict[str, Any]:
         counts = self.site.catalogue.storages.counts()
-        names = (*_STORAGES, *sorted(set(counts) - set(_STORAGES)))
-        return {"storage": {name: counts[name] for name in names}}
+        return {"storage": {name: counts[name] for name in self.site.plugins.storages}}

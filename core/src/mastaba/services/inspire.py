@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from mastaba.model.layer import Layer, Metadata
+from mastaba.model.layer import Metadata
 from mastaba.web.xml import Element, add
 
 _COMMON: Final = "http://inspire.ec.europa.eu/schemas/common/1.0"
@@ -30,15 +30,6 @@ _LANGUAGE: Final = "fre"
 def is_harmonised_name(identifier: str) -> bool:
     """Return whether an identifier is a layer name of the regulation (annexes II to IV)."""
     return _HARMONISED.fullmatch(identifier) is not None
-
-
-def in_wms(layer: Layer) -> bool:
-    """Return whether a layer is listed in INSPIRE capabilities of WMS (layer.md section 10).
-
-    This requires keywords and the default style defined by the regulation.
-    """
-    style = f"{layer.id}.Default" if is_harmonised_name(layer.id) else "DEFAULT"
-    return bool(layer.keywords) and layer.style(style) is not None
 
 
 def is_wanted(parameters: Mapping[str, str], default: bool) -> bool:

@@ -2,30 +2,31 @@
 
 from __future__ import annotations
 
+import ctypes
 import mmap
 import os
 from dataclasses import dataclass
 from enum import StrEnum
 from time import monotonic, time
+from typing import ClassVar
 
-_PID, _STATE, _COUNT = range(3)
-_START, _DURATION, _CLOCK, _SIGN = range(3, 7)
-_COLUMNS = 7
-_CELL = 8
 _PENDING, _RUNNING, _AVAILABLE = range(3)
 
 
 class WorkerStatus(StrEnum):
-    """State of a row."""
+    """State of a row.
+
+    Attributes:
+        PENDING: it has not recorded a request yet.
+        RUNNING: its request is being answered.
+        AVAILABLE: its last request has been answered.
+        UNKNOWN: its content is invalid.
+    """
 
     PENDING = "PENDING"
-    """It has not recorded a request yet."""
     RUNNING = "RUNNING"
-    """Its request is being answered."""
     AVAILABLE = "AVAILABLE"
-    """Its last request has been answered."""
     UNKNOWN = "UNKNOWN"
-    """Its content is invalid."""
 
 
 _STATUS = {
@@ -37,33 +38,43 @@ _STATUS = {
 
 @dataclass(frozen=True, slots=True)
 class ThreadStatus:
-    """Contents of one row. Existing monitoring calls it a thread."""
+    """Contents of one row. Existing monitoring calls it a thread.
+
+    Attributes:
+        identifier: number of the row, unique among all workers.
+        pid: process identifier of the worker.
+        status: state of its request.
+        count: requests served, without the one in progress.
+        time: start of the last request in Unix seconds, 0 if there was none.
+        duration: duration of the last finished request in seconds.
+    """
 
     identifier: int
-    """Number of the row, unique among all workers."""
     pid: int
-    """Process identifier of the worker."""
     status: WorkerStatus
     count: int
-    """Requests served, without the one in progress."""
     time: int
-    """Start of the last request in Unix seconds, 0 if there was none."""
     duration: float
-    """Duration of the last finished request in seconds."""
 
 
-class Row:
-    """The cells that one request writes; obtained from `Scoreboard.begin`."""
+class Row(ctypes.Structure):
+    """What one request writes; obtained from `Scoreboard.begin`."""
 
-    __slots__ = ("integers", "seconds")
-
-    def __init__(self, integers: memoryview[int], seconds: memoryview[float]) -> None:
-        self.integers = integers
-        self.seconds = seconds
+    _fields_: ClassVar = [
+        *((name, ctypes.c_int64) for name in ("pid", "state", "count")),
+        *((name, ctypes.c_double) for name in ("start", "duration", "clock", "latest")),
+    ]
+    pid: int
+    state: int
+    count: int
+    start: float
+    duration: float
+    clock: float
+    latest: float
 
     def sign(self) -> None:
         """Record that the request makes progress."""
-        self.seconds[_SIGN] = monotonic()
+        self.latest = monotonic()
 
 
 class Scoreboard:
@@ -78,21 +89,20 @@ class Scoreboard:
         threads: requests that a worker answers at a time, without maps.
         maps: maps that a worker draws at a time, or that wait; shown once used.
 
-    ``slot`` is that of this process; None if not bound.
+    Attributes:
+        slot: slot of this process; None if it is not bound.
     """
 
     def __init__(self, workers: int, threads: int, maps: int = 0) -> None:
         self.workers = workers
         self.threads = threads
         self.slot: int | None = None
-        self._count = threads + maps
-        rows = workers * self._count
+        rows = Row * (threads + maps)
         # The rows are followed by the ticks of each worker.
-        self._memory = mmap.mmap(-1, max(1, rows * _COLUMNS + workers) * _CELL)
-        # Two views of the same cells: a column contains either integers or seconds.
-        self._integers = memoryview(self._memory).cast("q")
-        self._seconds = memoryview(self._memory).cast("d")
-        self._ticks = self._integers[rows * _COLUMNS :]
+        size = workers * ctypes.sizeof(rows)
+        memory = mmap.mmap(-1, max(1, size + 8 * workers))
+        self._rows = [rows.from_buffer(memory, i * ctypes.sizeof(rows)) for i in range(workers)]
+        self._ticks = (ctypes.c_int64 * workers).from_buffer(memory, size)
         self._free: list[Row] = []
 
     def bind_worker(self, index: int) -> None:
@@ -105,12 +115,11 @@ class Scoreboard:
         if not 0 <= index < self.workers:
             return
         self.slot = index
-        integers = self._integers
-        for base in self._bases(index):
-            cells = slice(base, base + _COLUMNS)
-            integers[cells] = memoryview(bytes(_COLUMNS * _CELL)).cast("q")
-            integers[base + _PID] = os.getpid()
-            self._free.append(Row(integers[cells], self._seconds[cells]))
+        rows = self._rows[index]
+        ctypes.memset(rows, 0, ctypes.sizeof(rows))
+        for row in rows:
+            row.pid = os.getpid()
+            self._free.append(row)
         self._free.reverse()
 
     def begin(self) -> Row:
@@ -118,21 +127,18 @@ class Scoreboard:
         try:
             row = self._free.pop()
         except IndexError:
-            nowhere = memoryview(bytearray(_COLUMNS * _CELL))
-            return Row(nowhere.cast("q"), nowhere.cast("d"))
-        seconds = row.seconds
-        seconds[_START] = time()
-        seconds[_CLOCK] = seconds[_SIGN] = monotonic()
-        row.integers[_STATE] = _RUNNING
+            return Row()
+        row.start = time()
+        row.clock = row.latest = monotonic()
+        row.state = _RUNNING
         return row
 
     def end(self, row: Row) -> None:
         """Record that a request is answered, and release its row."""
-        integers = row.integers
-        if integers[_STATE] == _RUNNING:
-            row.seconds[_DURATION] = monotonic() - row.seconds[_CLOCK]
-            integers[_COUNT] += 1
-            integers[_STATE] = _AVAILABLE
+        if row.state == _RUNNING:
+            row.duration = monotonic() - row.clock
+            row.count += 1
+            row.state = _AVAILABLE
             self._free.append(row)
 
     def tick(self) -> None:
@@ -148,40 +154,29 @@ class Scoreboard:
         """Return the seconds since the most stalled request of a worker made progress."""
         if not 0 <= index < self.workers:
             return 0.0
-        signs = [
-            self._seconds[base + _SIGN]
-            for base in self._bases(index)
-            if self._integers[base + _STATE] == _RUNNING
-        ]
+        signs = [row.latest for row in self._rows[index] if row.state == _RUNNING]
         return monotonic() - min(signs) if signs else 0.0
-
-    def _bases(self, index: int) -> range:
-        size = self._count * _COLUMNS
-        return range(index * size, (index + 1) * size, _COLUMNS)
 
     def rows(self) -> list[ThreadStatus]:
         """Return the rows of all live workers, in the order of their identifiers."""
-        found = []
-        for slot in self.live_slots():
-            for number, base in enumerate(self._bases(slot)):
-                if number < self.threads or self._integers[base + _STATE] != _PENDING:
-                    found.append(self._status(base))
-        return found
+        return [
+            ThreadStatus(
+                identifier=slot * len(self._rows[slot]) + number + 1,
+                pid=row.pid,
+                status=_STATUS.get(row.state, WorkerStatus.UNKNOWN),
+                count=row.count,
+                time=int(row.start),
+                duration=row.duration,
+            )
+            for slot in self.live_slots()
+            for number, row in enumerate(self._rows[slot])
+            if number < self.threads or row.state != _PENDING
+        ]
 
     def live_slots(self) -> list[int]:
         """Return the slots to which live processes are bound, in order."""
-        pids = [self._integers[self._bases(slot)[0] + _PID] for slot in range(self.workers)]
+        pids = [rows[0].pid for rows in self._rows]
         return [slot for slot, pid in enumerate(pids) if pid and _is_alive(pid)]
-
-    def _status(self, base: int) -> ThreadStatus:
-        return ThreadStatus(
-            identifier=base // _COLUMNS + 1,
-            pid=self._integers[base + _PID],
-            status=_STATUS.get(self._integers[base + _STATE], WorkerStatus.UNKNOWN),
-            count=self._integers[base + _COUNT],
-            time=int(self._seconds[base + _START]),
-            duration=self._seconds[base + _DURATION],
-        )
 
 
 def _is_alive(pid: int) -> bool:

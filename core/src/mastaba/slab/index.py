@@ -11,6 +11,7 @@ from mastaba.errors import SlabFormatError
 from mastaba.storage.base import Storage
 
 HEADER_SIZE: Final = 2048
+"""Bytes of the header of a slab, before its index."""
 MAX_TILE_SIZE: Final = 64 * 1024 * 1024
 """Bytes. A larger tile is treated as damage before any memory is allocated for it."""
 
@@ -28,7 +29,7 @@ class SlabIndex:
     Attributes:
         storage: storage of the slab; for a symbolic object, the storage of its target.
         key: key of the slab; for a symbolic object, the key of its target.
-        version: version of the slab, see `mastaba.storage.ObjectStat`.
+        version: version of the slab, see `mastaba.api.storages.ObjectStat`.
         identity: storage, key and version: equal only for equal bytes if the storage has versions.
         modified: time of the last change in Unix seconds, or None.
     """

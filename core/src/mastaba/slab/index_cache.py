@@ -5,15 +5,17 @@ from __future__ import annotations
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from time import perf_counter
-from typing import Final
+from typing import Final, TypeVar
 
 from mastaba import trace
 from mastaba.slab.index import SlabIndex
 
 MAX_INDEX_BYTES: Final = 64 * 1024 * 1024
 """Maximum for all cached indices: the index of a slab of a million tiles has 8 MB."""
+
+K = TypeVar("K", bound=Hashable)
 
 
 class _Flight:
@@ -37,6 +39,10 @@ class IndexCache:
         size: maximum number of slabs, at least 1; fewer if their indices are large.
         validity: seconds after which an index is read again.
         clock: returns monotonic seconds; replaced in tests.
+
+    Attributes:
+        hits: indices found in the cache.
+        misses: indices not found in the cache.
     """
 
     def __init__(
@@ -83,6 +89,10 @@ class IndexCache:
             self.hits += 1
             return entry[1]
 
+    def peek_all(self, keys: Iterable[K]) -> dict[K, SlabIndex | None]:
+        """Return the index for each of some keys, as `peek` does."""
+        return {key: self.peek(key) for key in keys}
+
     def drop(self, key: Hashable, index: SlabIndex) -> None:
         """Remove an index that proved to be outdated, unless a newer one has replaced it."""
         with self._lock:
@@ -91,6 +101,7 @@ class IndexCache:
                 self._remove(key)
 
     def clear(self) -> None:
+        """Remove all indices."""
         with self._lock:
             self._entries.clear()
             self._used = 0

@@ -9,9 +9,10 @@ _DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
 class SlabLayout(Protocol):
-    """Returns the key of the slab in column ``slab_col`` and row ``slab_row`` (never negative)."""
+    """Where the slabs of a level are stored."""
 
-    def key(self, slab_col: int, slab_row: int) -> str: ...
+    def key(self, slab_col: int, slab_row: int) -> str:
+        """Return the key of the slab in a column and row, which are not negative."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +43,16 @@ class PathLayout:
 
 @dataclass(frozen=True, slots=True)
 class PrefixLayout:
-    """Objects named ``<prefix>_<column>_<row>`` in decimal."""
+    """Objects named ``<prefix>_<column>_<row>`` in decimal.
+
+    Attributes:
+        prefix: image or mask prefix of the level.
+    """
 
     prefix: str
 
     def key(self, slab_col: int, slab_row: int) -> str:
+        """Return the key of the slab in a column and row."""
         return f"{self.prefix}_{slab_col}_{slab_row}"
 
 

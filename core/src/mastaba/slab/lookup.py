@@ -10,11 +10,18 @@ from mastaba.slab.reader import LevelReader, StoredTile
 
 
 class TileState(StrEnum):
-    """STORED: the tile is in the slab. In all other states, it is a missing tile."""
+    """Whether and why a tile is missing.
+
+    Attributes:
+        STORED: the tile is in the slab.
+        ABSENT: its size in the slab index is 0.
+        EMPTY_SLAB: its slab has no bytes.
+        NO_SLAB: its slab does not exist.
+        OUTSIDE: it is outside the limits of the level.
+    """
 
     STORED = "stored"
     ABSENT = "absent"
-    """Its size in the slab index is 0."""
     EMPTY_SLAB = "slab-empty"
     NO_SLAB = "slab-missing"
     OUTSIDE = "outside-limits"
@@ -25,6 +32,7 @@ class TileLookup:
     """State and location of one tile.
 
     Attributes:
+        state: whether and why it is missing.
         slab: full name of its slab.
         number: number of the tile in the slab.
         said_by: file or object that shows the state.

@@ -14,7 +14,7 @@ from typing import Final, TypeVar
 
 from mastaba.errors import MastabaError
 from mastaba.slab.index import SlabIndex
-from mastaba.slab.reader import STALE_INDEX, LevelReader, SlabKey, StoredTile, again
+from mastaba.slab.reader import STALE_INDEX, LevelReader, StoredTile, again
 from mastaba.storage.base import ByteRange
 from mastaba.storage.threads import READS
 
@@ -49,27 +49,17 @@ def locate_tiles(reader: LevelReader, tiles: Sequence[tuple[int, int]]) -> list[
 
     Only indices that are not cached are read. Arguments and errors are those of `read_tiles`.
     """
-    slabs: dict[SlabKey, dict[int, int]] = {}
-    for position, (row, col) in enumerate(tiles):
-        slab, number = reader.place_of(row, col)
-        slabs.setdefault(slab, {})[position] = number
-    indices = {slab: reader.known_index(slab) for slab in slabs}
+    slabs = reader.slabs_of(tiles)
+    indices = reader.known_indices(slabs)
     unknown = [slab for slab, index in indices.items() if index is None]
     indices.update(
         zip(unknown, _each(reader.index, unknown, remote=reader.storage.is_remote), strict=True)
     )
-    located: list[StoredTile | None] = [None] * len(tiles)
-    for slab, numbers in slabs.items():
-        index = indices[slab]
-        if index is None:
-            continue
-        found = reader.stored_tiles(slab, index, list(numbers.values()))
-        if any(tile is not None and tile.index is not index for tile in found):
-            # The slab has been repaired meanwhile: take all tiles from the new index.
-            return locate_tiles(reader, tiles)
-        for position, tile in zip(numbers, found, strict=True):
-            located[position] = tile
-    return located
+    found = reader.stored_tiles(slabs, indices)
+    if any(tile is not None and tile.index is not indices[tile.slab] for tile in found.values()):
+        # A slab has been repaired meanwhile: take all tiles from the new index.
+        return locate_tiles(reader, tiles)
+    return [found.get(position) for position in range(len(tiles))]
 
 
 def read_located(tiles: Sequence[StoredTile | None]) -> list[bytes | None]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from itertools import count
 from typing import Final
 
@@ -37,9 +37,8 @@ class StoredTile:
         slab: key of its slab in the index cache.
         index: index of one version of the slab.
         number: number of the tile in the slab.
-        offset, length: bytes in the slab.
-        version: opaque text that changes with the bytes; None if the storage has no versions.
-        modified: time of change of the slab in Unix seconds, or None.
+        offset: first byte in the slab.
+        length: bytes.
     """
 
     __slots__ = ("index", "length", "number", "offset", "reader", "slab")
@@ -60,11 +59,13 @@ class StoredTile:
 
     @property
     def version(self) -> str | None:
+        """Opaque text that changes with the bytes; None if the storage has no versions."""
         version = self.index.version
         return None if version is None else f"{version}-{self.offset:x}-{self.length:x}"
 
     @property
     def modified(self) -> float | None:
+        """Time of change of the slab in Unix seconds, or None."""
         return self.index.modified
 
     @property
@@ -252,17 +253,40 @@ class LevelReader:
         return None if place is None else StoredTile(self, slab, index, number, place)
 
     def stored_tiles(
-        self, slab: SlabKey, index: SlabIndex, numbers: Sequence[int]
-    ) -> list[StoredTile | None]:
-        """Return tiles of a slab by their numbers; see `stored_tile`."""
-        try:
-            places = index.tiles(numbers)
-        except SlabFormatError:
-            return [self.stored_tile(slab, index, number) for number in numbers]
-        return [
-            None if place is None else StoredTile(self, slab, index, number, place)
-            for number, place in zip(numbers, places, strict=True)
-        ]
+        self,
+        slabs: Mapping[SlabKey, Mapping[int, int]],
+        indices: Mapping[SlabKey, SlabIndex | None],
+    ) -> dict[int, StoredTile | None]:
+        """Return the tiles from `slabs_of` by position, without those of absent slabs.
+
+        Errors, and what happens with a damaged entry, are those of `stored_tile`.
+        """
+        found: dict[int, StoredTile | None] = {}
+        for slab, numbers in slabs.items():
+            index = indices[slab]
+            if index is None:
+                continue
+            try:
+                places = index.tiles(numbers.values())
+            except SlabFormatError:
+                for position, number in numbers.items():
+                    found[position] = self.stored_tile(slab, index, number)
+                continue
+            for (position, number), place in zip(numbers.items(), places, strict=True):
+                if place is not None:
+                    found[position] = StoredTile(self, slab, index, number, place)
+        return found
+
+    def slabs_of(self, tiles: Iterable[tuple[int, int]]) -> dict[SlabKey, dict[int, int]]:
+        """Return the slabs of tiles (row, column), each with the numbers of its tiles.
+
+        Numbers are by position in the argument.
+        """
+        slabs: dict[SlabKey, dict[int, int]] = {}
+        for position, (row, col) in enumerate(tiles):
+            slab, number = self.place_of(row, col)
+            slabs.setdefault(slab, {})[position] = number
+        return slabs
 
     def place_of(self, tile_row: int, tile_col: int) -> tuple[SlabKey, int]:
         """Return the slab that contains a tile, and the number of the tile in it."""
@@ -279,9 +303,9 @@ class LevelReader:
         """Return the full name of a slab, for messages."""
         return full_name(self.storage, self.key_of(slab))
 
-    def known_index(self, slab: SlabKey) -> SlabIndex | None:
-        """Return the index of a slab if it is cached."""
-        return self._indices.peek(slab)
+    def known_indices(self, slabs: Iterable[SlabKey]) -> dict[SlabKey, SlabIndex | None]:
+        """Return the index of each slab, or None if it is not cached."""
+        return self._indices.peek_all(slabs)
 
     def index(self, slab: SlabKey) -> SlabIndex | None:
         """Return the index of a slab, or None if it is absent. Raises the errors of `locate`."""

@@ -10,6 +10,7 @@ from mastaba.errors import ObjectNotFoundError, SlabFormatError, StorageError
 from mastaba.storage.base import ByteRange, ObjectRead, Storage
 
 SIGNATURE: Final = b"SYMLINK#"
+"""First bytes of a symbolic object; the full name of its target follows."""
 
 
 @dataclass(frozen=True, slots=True)

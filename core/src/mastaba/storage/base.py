@@ -21,9 +21,13 @@ MAX_WHOLE: Final = 128 * 1024 * 1024
 
 
 class ByteRange(NamedTuple):
-    """``length`` bytes from ``offset``, both at least 0.
+    """Some bytes of an object.
 
     A range past the end of the object is truncated; it may start there or be empty.
+
+    Attributes:
+        offset: first byte, at least 0.
+        length: bytes, at least 0.
     """
 
     offset: int
@@ -47,9 +51,12 @@ class ObjectStat:
 
 
 class ObjectRead(NamedTuple):
-    """Bytes of an object (of the type bytes), with its version and time of change.
+    """Bytes of an object, with its version and time of change.
 
-    Both are as in `ObjectStat`, and belong to these bytes. They may be None if the range is empty.
+    Attributes:
+        data: of the type bytes, and no other.
+        version: as in `ObjectStat`, of these bytes; may be None if the range is empty.
+        modified: as in `ObjectStat`, of these bytes; may be None if the range is empty.
     """
 
     data: bytes
@@ -64,17 +71,23 @@ class Storage(ABC):
     All methods must be thread-safe, and must still work in a child process after a fork; the
     server does not fork while a thread reads. Keys are opaque: they are compared character by
     character. That an object is absent, or exists, is not remembered.
+
+    Args:
+        container: full name of the container.
+
+    Attributes:
+        name: prefix of paths (``s3`` in ``s3://…``) and, in upper case, ``storage.type`` of
+            levels.
+        container_field: field of a level's ``storage`` object that names the container; None if
+            there is none.
+        is_remote: whether reads wait for a network. If so, reads of one request are merged and run
+            in parallel, and failed reads may be repeated. False if a read is only a system call.
+        container: as given.
     """
 
     name: ClassVar[str]
-    """Prefix of paths (``s3`` in ``s3://…``) and, in upper case, ``storage.type`` of levels."""
-
     container_field: ClassVar[str | None]
-    """Field of a level's ``storage`` object that names the container; None if there is none."""
-
     is_remote: ClassVar[bool] = True
-    """Whether reads wait for a network. If so, reads of one request are merged and run in
-    parallel, and failed reads may be repeated. False if a read is only a system call."""
 
     def __init__(self, container: str) -> None:
         self.container = container

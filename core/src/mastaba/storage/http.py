@@ -33,6 +33,9 @@ class HTTPStorage(Storage):
     Args:
         container: name of the container.
         client: HTTP client for the URL of the container.
+
+    Attributes:
+        client: as given.
     """
 
     def __init__(self, container: str, client: HTTPClient) -> None:

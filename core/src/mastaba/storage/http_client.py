@@ -36,7 +36,13 @@ _SIZE: Final = re.compile(r"[0-9]{1,19}")
 
 @dataclass(frozen=True, slots=True)
 class HTTPAnswer:
-    """Status, headers (case-insensitive) and body of a response."""
+    """A response of an HTTP server.
+
+    Attributes:
+        status: HTTP status.
+        headers: by name, in any case.
+        body: bytes that were read.
+    """
 
     status: int
     headers: Mapping[str, str]
@@ -128,6 +134,7 @@ class HTTPClient:
             ) from error
 
     def close(self) -> None:
+        """Close the connections of this process; the next request opens new ones."""
         pool = self._pool.drop()
         if pool is not None:
             pool.close()

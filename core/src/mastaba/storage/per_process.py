@@ -34,6 +34,7 @@ class PerProcess(Generic[T]):
             _instances.add(self)
 
     def get(self) -> T:
+        """Return the value of this process. Raises the errors of ``make``."""
         value = self._value
         if value is not None:
             return value

@@ -131,6 +131,7 @@ class StoragePool:
             return Counter(distinct.values())
 
     def close(self) -> None:
+        """Close all open storages."""
         with self._lock:
             storages, self._open = list(self._open.values()), {}
         for storage in storages:

@@ -164,9 +164,11 @@ class MatrixTiles:
 
 
 class LayerTiles:
-    """The tiles of one layer.
+    """The tiles of one layer; made by `Tiles.layer`.
 
     Attributes:
+        layer: the layer.
+        is_vector: whether the tiles contain features instead of pixels.
         media_type: of the stored tiles, in lower case.
         extensions: file name extensions of the tiles in paths.
         pictures: media types of the picture formats in which the tiles can also be drawn, by file

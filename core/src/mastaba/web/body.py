@@ -56,6 +56,7 @@ class SpooledBody:
 
 
 Body = bytes | SpooledBody
+"""Body of a response."""
 
 
 def spooled(pieces: Iterable[bytes]) -> Body:

@@ -10,7 +10,7 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Final
 
 from mastaba import __version__
-from mastaba.render.mosaic import latest
+from mastaba.render.mosaic import Sources
 from mastaba.web.conditional import etag_matches, last_modified, not_modified_since
 from mastaba.web.response import Response
 
@@ -58,19 +58,21 @@ def drawn_response(
     """
     # Encoders change with the version.
     settings = repr((__version__, identity)).encode()
-    version, modified = _version(prepared), _modified(prepared)
+    version, modified = _sources(prepared)
     headers = list(always)
+    # 0 means that the map contains no stored tile.
+    modified = modified or None
     if modified is not None:
         headers.append(("Last-Modified", last_modified(int(modified))))
     etag = None
     if version is not None:
-        etag = _etag(settings, b"sources", version)
+        etag = _etag(settings, b"sources", version.encode())
         if _is_fresh(request, etag, modified):
             return Response(304, [*headers, ("ETag", etag)])
     with admission.map(cost):
         body = encode()
     # If a slab was replaced meanwhile, the version of the image is unknown.
-    if etag is None or _version(prepared) != version:
+    if etag is None or _sources(prepared).version != version:
         etag = _etag(settings, b"body", *([body] if isinstance(body, bytes) else body))
         if _is_fresh(request, etag, None):
             if not isinstance(body, bytes):
@@ -95,14 +97,8 @@ def cache_control(layers: Iterable[Layer]) -> Headers:
     return [("Cache-Control", agreed or _UNAGREED)]
 
 
-def _version(prepared: Sequence[PreparedMap]) -> bytes | None:
-    versions = [item.version() for item in prepared]
-    known = [version for version in versions if version is not None]
-    return "\n".join(known).encode() if len(known) == len(versions) else None
-
-
-def _modified(prepared: Sequence[PreparedMap]) -> float | None:
-    return latest([item.modified() for item in prepared]) or None
+def _sources(prepared: Sequence[PreparedMap]) -> Sources:
+    return Sources.joined([item.sources() for item in prepared], "\n")
 
 
 def _is_fresh(request: Request, etag: str, modified: float | None) -> bool:

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from mastaba.web.xml import Element
 
 FORM: Final = "application/x-www-form-urlencoded"
+"""Media type of a form."""
 
 _MAX_ELEMENTS: Final = 1000
 _MAX_DEPTH: Final = 32

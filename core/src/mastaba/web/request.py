@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import Any, Final
 from urllib.parse import unquote_plus
 
-from mastaba.errors import MissingParameterError, RequestTooLargeError
+from mastaba.errors import RequestTooLargeError
 
 MAX_BODY: Final = 1024 * 1024
 """Bytes; a larger body is refused before it is read."""
@@ -129,24 +129,6 @@ def utf8(wsgi_text: str) -> str:
         return wsgi_text.encode("latin-1").decode("utf-8", "replace")
     except UnicodeEncodeError:  # not from a WSGI server
         return wsgi_text
-
-
-def require(parameters: dict[str, str], name: str, spelling: str | None = None) -> str:
-    """Return a mandatory parameter.
-
-    Args:
-        parameters: parameters by lower-case name.
-        name: name in lower case.
-        spelling: the protocol's spelling of the name, for error reports.
-
-    Raises:
-        MissingParameterError: it is absent or empty.
-    """
-    value = parameters.get(name)
-    if not value:
-        spelling = spelling or name
-        raise MissingParameterError(f"the parameter {spelling} is missing", spelling)
-    return value
 
 
 def printable(text: str, limit: int = 80) -> str:

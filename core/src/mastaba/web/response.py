@@ -24,6 +24,7 @@ CLIENT_GONE: Final = 499
 STATUS_LINES: Final = {int(status): f"{status.value} {status.phrase}" for status in HTTPStatus} | {
     CLIENT_GONE: f"{CLIENT_GONE} Client Closed Request"
 }
+"""Status and reason for the status line, such as ``404 Not Found``, by status."""
 
 _FILE_NAMES: Final = {
     "image/tiff": "image.tif",
@@ -45,7 +46,15 @@ _USUAL_HEADER: Final = 200
 
 
 class Response:
-    """Status, headers and body of a response; `body.spooled` creates large bodies."""
+    """One HTTP response.
+
+    Content-Length and the headers of CORS are added by the core.
+
+    Attributes:
+        status: HTTP status.
+        headers: names and values, in order.
+        body: bytes, or a `SpooledBody` if it is large (see `spooled`).
+    """
 
     __slots__ = ("body", "headers", "status")
 
@@ -83,6 +92,12 @@ class Document:
     Args:
         text: whole document; a string is sent as UTF-8.
         media_type: Content-Type.
+        file_name: name under which browsers save it; None to show it.
+
+    Attributes:
+        body: the whole document.
+        media_type: as given.
+        file_name: as given.
     """
 
     def __init__(self, text: str | bytes, media_type: str, file_name: str | None = None) -> None:

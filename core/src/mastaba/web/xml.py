@@ -14,9 +14,12 @@ from lxml import etree
 from mastaba.web.markup import legal
 
 Element: TypeAlias = etree._Element
+"""An element of lxml."""
 
 XLINK: Final = "{http://www.w3.org/1999/xlink}"
+"""Prefix of names in the namespace XLink."""
 XSI: Final = "{http://www.w3.org/2001/XMLSchema-instance}"
+"""Prefix of names in the namespace of XML Schema for instances."""
 
 # A document may leave the declaration of this prefix to lxml.
 etree.register_namespace("xlink", XLINK.strip("{}"))

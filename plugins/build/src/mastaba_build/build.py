@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import shutil
-from concurrent.futures import Executor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mastaba_build import engine
 from mastaba_build.coordinator import Coordinator
+from mastaba_build.engines import engine_of
 from mastaba_build.errors import PlanError, VerificationError
 from mastaba_build.journal import Journal
 from mastaba_build.lock import locked
@@ -17,10 +17,13 @@ from mastaba_build.plan import Plan, SlabKey, slab_directory
 from mastaba_build.publication import publish
 from mastaba_build.storage import FileWriter
 from mastaba_build.task import slab_key
+from mastaba_build.worker import save_plan
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
+    from mastaba_build.configuration import Configuration
+    from mastaba_build.engine import Engine
     from mastaba_build.reports import Reports
 
 
@@ -29,14 +32,15 @@ def build(
     reports: Reports,
     *,
     replace: bool = False,
-    make_engine: Callable[[Plan], Executor] = engine.local_engine,
+    engine: Engine | None = None,
     order: Callable[[SlabKey], bytes] | None = None,
 ) -> bool:
     """Build and publish a pyramid, or resume an interrupted build.
 
     Args:
         replace: remove a published pyramid of the same name first.
-        make_engine, order: as in `Coordinator.run`.
+        engine: that of the configuration by default; a given one is not closed.
+        order: as in `Coordinator.run`.
 
     Returns:
         whether it is published; otherwise slabs have failed, and nothing is published.
@@ -74,7 +78,10 @@ def build(
                 _remove_leftovers(folder)
             target = FileWriter(slab_directory(plan))
             coordinator = Coordinator(plan, journal, target, FileWriter(work))
-            outcome = coordinator.run(reports.slab, make_engine, order)
+            job = save_plan(plan)
+            with _opened(engine, configuration) as workers:
+                workers.check(plan, job)
+                outcome = coordinator.run(reports.slab, workers, job, order)
             reports.built(outcome)
             if outcome.failures:
                 return False
@@ -87,6 +94,18 @@ def build(
             journal.close()
         shutil.rmtree(work, ignore_errors=True)
     return True
+
+
+@contextmanager
+def _opened(engine: Engine | None, configuration: Configuration) -> Iterator[Engine]:
+    if engine is not None:
+        yield engine
+        return
+    engine = engine_of(configuration)
+    try:
+        yield engine
+    finally:
+        engine.close()
 
 
 def _published_plan(record: Path) -> str | None:

@@ -75,7 +75,18 @@ def add_parser(subparsers: _SubParsersAction[ArgumentParser]) -> None:
     add("--encoder", help="zlib (the bytes of the ROK4 tools), libdeflate or isal")
     add("--title", help="title of the layer")
     add("--work", metavar="DIRECTORY", help="directory of intermediate files")
+    add(
+        "--scan-attributes",
+        action="store_true",
+        help="read all vector tiles to count the values of their attributes",
+    )
     add("--workers", type=int, help="processes (default: one per processor)")
+    add(
+        "--engine",
+        metavar="local|dask:ADDRESS",
+        help="where slabs are computed: on this machine (default), or on the Dask cluster of a "
+        "scheduler, as dask:tcp://host:8786",
+    )
     group = parser.add_argument_group("sources")
     group.add_argument("--order", help="order of the files of a folder: name, given or resolution")
     group.add_argument(
@@ -161,7 +172,7 @@ def _run(arguments: argparse.Namespace, reports: Any) -> int:
     from mastaba_build.build import build
     from mastaba_build.configuration import build_schema, configuration_of, read_configuration
     from mastaba_build.estimate import estimate
-    from mastaba_build.plan import make_plan
+    from mastaba_build.plans import plan_of
     from mastaba_build.publication import write_server
     from mastaba_build.verification import verify
 
@@ -182,7 +193,7 @@ def _run(arguments: argparse.Namespace, reports: Any) -> int:
         from mastaba.api.commands import require_free
 
         _free(require_free, arguments.http)
-    plan = make_plan(configuration)
+    plan = plan_of(configuration)
     reports.planned(plan)
     if arguments.dry_run:
         reports.estimated(estimate(plan))
@@ -228,7 +239,9 @@ _KEYS = (
     "encoder",
     "title",
     "work",
+    "scan_attributes",
     "workers",
+    "engine",
 )
 
 

@@ -61,7 +61,9 @@ class Configuration:
     encoder: str = AUTO
     title: str | None = None
     work: Path | None = None
+    scan_attributes: bool = False
     workers: int | None = None
+    engine: str = "local"
 
     @property
     def work_directory(self) -> Path:

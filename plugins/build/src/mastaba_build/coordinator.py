@@ -5,17 +5,17 @@ from __future__ import annotations
 import errno
 import heapq
 from collections.abc import Callable, Iterable
-from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
-from concurrent.futures.process import BrokenProcessPool
+from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, wait
 from dataclasses import dataclass, field
 
-from mastaba_build import engine
+from mastaba_build.engine import Engine
 from mastaba_build.errors import BuildError
 from mastaba_build.journal import Journal
 from mastaba_build.plan import Plan, SlabKey, morton
 from mastaba_build.quarters import quarter_key
 from mastaba_build.storage import WritableStorage
 from mastaba_build.task import SlabResult, slab_key
+from mastaba_build.worker import Job, run
 
 _ATTEMPTS = 3
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS})
@@ -56,14 +56,16 @@ class Coordinator:
     def run(
         self,
         observer: Observer,
-        make_engine: Callable[[Plan], Executor] = engine.local_engine,
+        engine: Engine,
+        job: Job,
         order: Callable[[SlabKey], bytes] | None = None,
     ) -> Outcome:
         """Build the slabs; failed ones do not stop the others.
 
         Args:
             observer: called after each slab.
-            make_engine: called again if a worker dies.
+            engine: its workers were checked.
+            job: the plan of this coordinator, saved for the workers.
             order: key of the order of ready slabs of one level; a Z curve by default.
 
         Raises:
@@ -83,39 +85,27 @@ class Coordinator:
                 self._push(slab, key_of)
         attempts: dict[SlabKey, int] = {}
         running: dict[Future[SlabResult], SlabKey] = {}
-        workers = self._plan.configuration.workers or engine.processors()
-        executor = make_engine(self._plan)
-        try:
-            while self._ready or running:
-                while self._ready and len(running) < 2 * workers:
-                    slab = heapq.heappop(self._ready)[2]
-                    children = [c for c in self._plan.children(slab) if self._has_data.get(c)]
-                    running[executor.submit(engine.run, slab, children)] = slab
-                done, _ = wait(running, return_when=FIRST_COMPLETED)
-                broken = False
-                for future in done:
-                    slab = running.pop(future)
-                    try:
-                        result = future.result()
-                    except BrokenProcessPool:
-                        broken = True
-                        self._again(slab, attempts, outcome, "a worker process was killed", key_of)
-                    except (BuildError, OSError) as error:
-                        if isinstance(error, OSError) and error.errno in _FULL:
-                            raise BuildError(f"cannot write: {error.strerror}") from None
-                        self._again(slab, attempts, outcome, str(error), key_of)
-                    else:
-                        self._finish(result, wanted, key_of)
-                        outcome.built += 1
-                        observer(result, outcome.kept + outcome.built, total)
-                if broken:
-                    for slab in running.values():
-                        self._push(slab, key_of)
-                    running.clear()
-                    executor.shutdown(cancel_futures=True)
-                    executor = make_engine(self._plan)
-        finally:
-            executor.shutdown(cancel_futures=True)
+        while self._ready or running:
+            while self._ready and len(running) < engine.slots:
+                slab = heapq.heappop(self._ready)[2]
+                children = [c for c in self._plan.children(slab) if self._has_data.get(c)]
+                running[engine.submit(run, job, slab, children)] = slab
+            done, _ = wait(running, return_when=FIRST_COMPLETED)
+            for future in done:
+                slab = running.pop(future)
+                try:
+                    result = future.result()
+                except CancelledError:
+                    raise BuildError(
+                        "the engine has lost the tasks; the same command resumes the build"
+                    ) from None
+                except Exception as error:  # noqa: BLE001 - one slab does not stop the others
+                    message = _message(error, engine)
+                    self._again(slab, attempts, outcome, message, key_of)
+                else:
+                    self._finish(result, wanted, key_of)
+                    outcome.built += 1
+                    observer(result, outcome.kept + outcome.built, total)
         return outcome
 
     def _missing(self, slabs: Iterable[list[SlabKey]]) -> list[SlabKey]:
@@ -177,3 +167,18 @@ class Coordinator:
             if not self._waiting[parent]:
                 del self._waiting[parent]
                 self._push(parent, key_of)
+
+
+def _message(error: Exception, engine: Engine) -> str:
+    """Return why a slab has failed.
+
+    Raises:
+        BuildError: all others will fail, too.
+    """
+    if isinstance(error, engine.lost):
+        return "a worker process was killed"
+    if isinstance(error, OSError) and error.errno in _FULL:
+        raise BuildError(f"cannot write: {error.strerror}") from None
+    if isinstance(error, BuildError | OSError):
+        return str(error)
+    return f"{type(error).__name__}: {error}"

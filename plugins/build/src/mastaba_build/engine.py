@@ -1,82 +1,102 @@
-"""Worker processes: each has its own datasets, and GDAL uses one thread in it."""
+"""Engines: where slabs are computed. The coordinator is the same for all of them."""
 
 from __future__ import annotations
 
-import os
-import threading
-from collections.abc import Sequence
-from concurrent.futures import Executor, Future, ProcessPoolExecutor
-from multiprocessing import get_context, parent_process
-from multiprocessing.connection import wait
-from typing import Any
-
-import rasterio
+import secrets
+from collections.abc import Callable, Iterator
+from concurrent.futures import BrokenExecutor, Executor, Future
+from contextlib import contextmanager
+from typing import Any, Protocol
 
 from mastaba_build.errors import BuildError
-from mastaba_build.plan import Plan, SlabKey
-from mastaba_build.task import SlabBuilder, SlabResult
-
-GDAL_OPTIONS = {"GDAL_NUM_THREADS": "1", "GDAL_CACHEMAX": 64, "GDAL_PAM_ENABLED": "NO"}
-_LIBRARY_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-
-_builder: SlabBuilder | None = None  # of this worker process
+from mastaba_build.plan import Plan, slab_directory
+from mastaba_build.storage import FileWriter
+from mastaba_build.worker import Job, probe
 
 
-def processors() -> int:
-    """Return the number of processors that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+class Engine(Protocol):
+    """Workers, in the words of `concurrent.futures`.
 
-
-def local_engine(plan: Plan) -> Executor:
-    """Return an executor on this machine; any executor of `concurrent.futures` can take its place.
-
-    Processes are spawned: a fork after GDAL has run can block for ever.
+    Attributes:
+        lost: exceptions of a future which mean that its worker died; the slab is built again.
     """
-    workers = plan.configuration.workers or processors()
-    if workers == 1:
-        start(plan)
-        return _InThisProcess()
-    for name in _LIBRARY_THREADS:
-        os.environ.setdefault(name, "1")
-    return ProcessPoolExecutor(workers, get_context("spawn"), start, (plan,))
+
+    lost: tuple[type[BaseException], ...]
+
+    @property
+    def slots(self) -> int:
+        """Number of tasks to submit before the first one is done."""
+
+    def check(self, plan: Plan, job: Job) -> None:
+        """Check that the workers can build a plan.
+
+        Raises:
+            BuildError: one cannot, or there is none.
+        """
+
+    def submit(self, function: Callable[..., Any], /, *arguments: Any) -> Future[Any]:
+        """Call a function in a worker.
+
+        Raises:
+            BuildError: the engine cannot be reached any more.
+        """
+
+    def close(self) -> None:
+        """Cancel the tasks and release the workers."""
 
 
-def start(plan: Plan) -> None:
-    """Prepare a worker."""
-    global _builder
-    rasterio.env.Env(**GDAL_OPTIONS).__enter__()
-    _builder = SlabBuilder.for_files(plan)
-    parent = parent_process()
-    if parent is not None:
-        threading.Thread(target=_exit_with, args=(parent.sentinel,), daemon=True).start()
+class ExecutorEngine:
+    """Any executor of `concurrent.futures`, for example ``mpi4py.futures.MPIPoolExecutor()``.
+
+    The caller shuts the executor down.
+
+    Args:
+        executor: its workers have ``mastaba-build`` and see the sources, the work directory and
+            the output under the same paths.
+        slots: tasks to keep in flight, for example twice the number of workers.
+    """
+
+    lost: tuple[type[BaseException], ...] = (BrokenExecutor,)
+
+    def __init__(self, executor: Executor, slots: int) -> None:
+        self._executor = executor
+        self.slots = slots
+        self._futures: set[Future[Any]] = set()
+
+    def check(self, plan: Plan, job: Job) -> None:
+        with probing(plan, job) as name:
+            self.submit(probe, job, name).result()
+
+    def submit(self, function: Callable[..., Any], /, *arguments: Any) -> Future[Any]:
+        try:
+            future = self._executor.submit(function, *arguments)
+        except BrokenExecutor as error:
+            raise BuildError(f"the executor has failed: {error}") from None
+        self._futures.add(future)
+        future.add_done_callback(self._futures.discard)
+        return future
+
+    def close(self) -> None:
+        for future in list(self._futures):
+            future.cancel()
 
 
-def run(slab: SlabKey, children: Sequence[SlabKey]) -> SlabResult:
-    """Build a slab in a worker.
+@contextmanager
+def probing(plan: Plan, job: Job) -> Iterator[str]:
+    """Write a file for the probes of workers, yield its name, and remove all files of that name.
 
     Raises:
-        BuildError, OSError: as in `SlabBuilder.build`.
+        BuildError: what the workers wrote is not visible here.
     """
-    assert _builder is not None
+    name = f".probe.{secrets.token_hex(4)}.tmp"  # such names are also removed after a kill
+    work, target = FileWriter(job.work), FileWriter(slab_directory(plan))
+    work.write(name, b"probe")
     try:
-        return _builder.build(slab, children)
-    except MemoryError:
-        raise BuildError(
-            "not enough memory for a slab; use smaller slabs or fewer workers"
-        ) from None
-
-
-def _exit_with(sentinel: int) -> None:
-    """Exit when the coordinator does, also if it is killed."""
-    wait([sentinel])
-    os._exit(1)
-
-
-class _InThisProcess(Executor):
-    def submit(self, function: Any, /, *arguments: Any, **named: Any) -> Future[Any]:
-        future: Future[Any] = Future()
-        try:
-            future.set_result(function(*arguments, **named))
-        except Exception as error:  # noqa: BLE001 - the future has it
-            future.set_exception(error)
-        return future
+        yield name
+        if target.size(name) is None:
+            raise BuildError(
+                f"workers write to another {slab_directory(plan)}; the output must be shared"
+            )
+    finally:
+        work.delete(name)
+        target.delete(name)

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import rasterio
 
-from mastaba_build import engine
+from mastaba_build.local_engine import processors
 from mastaba_build.plan import Plan
-from mastaba_build.task import SlabBuilder
+from mastaba_build.worker import GDAL_OPTIONS, builder_of
 
 _UPPER = {"JPG": 1.10, "JPG90": 1.10}
 _UPPER_OTHER = 1.30
@@ -42,8 +42,8 @@ def estimate(plan: Plan, samples: int = 8) -> Estimate:
     bottom = list(plan.slabs(0))
     step = max(1, len(bottom) // samples)
     chosen = bottom[step // 2 :: step][:samples]
-    with rasterio.env.Env(**engine.GDAL_OPTIONS):
-        builder = SlabBuilder(plan)
+    with rasterio.env.Env(**GDAL_OPTIONS):
+        builder = builder_of(plan, stored=False)
         started, size = time.process_time(), 0
         for slab in chosen:
             size += builder.build(slab).size
@@ -52,7 +52,10 @@ def estimate(plan: Plan, samples: int = 8) -> Estimate:
         len(list(plan.slabs(level))) for level, one in enumerate(plan.levels) if one.from_sources
     )
     share = from_sources / len(chosen)
-    upper = _UPPER.get(plan.pixel_type.format.split("_")[1], _UPPER_OTHER)
-    cpu = seconds * share * upper
-    workers = plan.configuration.workers or engine.processors()
-    return Estimate(len(chosen), int(size * share * 4 / 3), cpu, cpu / workers)
+    if plan.is_vector:  # no level is made from another
+        cpu, total = seconds * share, size * share
+    else:
+        upper = _UPPER.get(plan.pixel_type.format.split("_")[1], _UPPER_OTHER)
+        cpu, total = seconds * share * upper, size * share * 4 / 3
+    workers = plan.configuration.workers or processors()
+    return Estimate(len(chosen), int(total), cpu, cpu / workers)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.metadata
 import json
 import math
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -15,16 +14,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyproj
-import rasterio
 
 from mastaba.api.catalogue import CRS, BoundingBox, TileLimits, TileMatrix, TileMatrixSet
-from mastaba.api.resampling import kernel_library
 from mastaba_build.configuration import AUTO, Configuration
 from mastaba_build.errors import PlanError
 from mastaba_build.groups import Group, footprint, groups_of, proj_crs, transformer
 from mastaba_build.pixels import PixelType
 from mastaba_build.sets import is_halved, load_set
 from mastaba_build.sources import Source, inventory
+from mastaba_build.versions import RASTER, versions
 from mastaba_writer.deflate import default_encoder, deflater, encoder_version
 from mastaba_writer.descriptor import nodata_values
 from mastaba_writer.tile_encoder import TILE_FORMATS
@@ -66,6 +64,7 @@ class Plan:
         crs: CRS of the tile matrix set.
         levels: from the finest to the coarsest.
         groups: images, the lowest first; `boxes` are their extents in the CRS of the set.
+        software: versions of the libraries that the bytes depend on.
         identity: SHA-256 of the configuration, the sources and the versions of the software.
     """
 
@@ -77,11 +76,31 @@ class Plan:
     levels: tuple[Level, ...]
     groups: tuple[Group, ...]
     boxes: tuple[BoundingBox, ...]
+    software: Mapping[str, str]
     identity: str
 
     @property
     def sources(self) -> list[Source]:
         return [member.source for group in self.groups for member in group.members]
+
+    @property
+    def is_vector(self) -> bool:
+        """Whether the tiles are vector tiles."""
+        return False
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the user should know before the build, one sentence each."""
+        return ()
+
+    def layer_fields(self) -> dict[str, Any]:
+        """Return the fields of the layer descriptor that depend on the kind of tiles."""
+        is_nearest = self.configuration.interpolation == "nn"
+        return {"styles": ["normal"], "resampling": "nn" if is_nearest else "bicubic"}
+
+    def tables(self, level: str) -> list[dict[str, Any]]:
+        """Return the tables of a level of a vector pyramid."""
+        return []
 
     def slabs(self, level: int) -> Iterator[SlabKey]:
         """Yield the slabs of a level that may contain data."""
@@ -145,6 +164,7 @@ def make_plan(configuration: Configuration) -> Plan:
     except ValueError as error:
         raise PlanError(str(error)) from None
     _check_slab_size(configuration, pixel_type, levels)
+    software = versions((*RASTER, encoder))
     described = {
         "version": 1,
         "configuration": _pixel_relevant(configuration),
@@ -153,14 +173,7 @@ def make_plan(configuration: Configuration) -> Plan:
         "levels": [(level.matrix.id, asdict(level.limits), level.from_sources) for level in levels],
         "sources": [asdict(source) for source in sources],
         "encoder": (encoder, encoder_version(encoder)),
-        "software": {
-            "mastaba-build": importlib.metadata.version("mastaba-build"),
-            "kernels": kernel_library(),
-            "numpy": np.__version__,
-            "gdal": rasterio.__gdal_version__,
-            "proj": pyproj.proj_version_str,
-            "pillow": importlib.metadata.version("pillow"),
-        },
+        "software": software,
     }
     text = json.dumps(described, sort_keys=True)
     return Plan(
@@ -172,13 +185,14 @@ def make_plan(configuration: Configuration) -> Plan:
         tuple(levels),
         tuple(groups),
         tuple(boxes),
+        software,
         hashlib.sha256(text.encode()).hexdigest(),
     )
 
 
 def _pixel_relevant(configuration: Configuration) -> dict[str, Any]:
     values = asdict(configuration)
-    for key in ("workers", "work", "output", "tile_matrix_sets", "title"):
+    for key in ("workers", "engine", "work", "output", "tile_matrix_sets", "title"):
         del values[key]
     return values
 

@@ -79,6 +79,7 @@ def publish(plan: Plan, results: Sequence[SlabResult]) -> Path:
         nodata=plan.pixel_type.nodata,
         interpolation=configuration.interpolation.split("_")[0],
         mask_format=MASK_FORMAT if configuration.masks else None,
+        tables=plan.tables,
     )
     record = {
         "plan": plan.identity,
@@ -98,8 +99,7 @@ def publish(plan: Plan, results: Sequence[SlabResult]) -> Path:
         path,
         tile_matrix_sets={configuration.tile_matrix_set: plan.set_document},
         title=configuration.title or name,
-        styles=["normal"],
-        resampling="nn" if configuration.interpolation == "nn" else "bicubic",
+        **plan.layer_fields(),
     )
     output.write(f"{name}.layer.json", _text(layer))
     return path
@@ -139,8 +139,8 @@ def _offered_crs(plan: Plan) -> list[str]:
     if earlier.exists():
         document = json.loads(earlier.read_text("utf-8"))
         codes += document.get("global", {}).get("map", {}).get("crs", [])
-    for source in plan.sources:
-        authority = pyproj.CRS.from_wkt(source.crs).to_authority()
+    for group in plan.groups:
+        authority = pyproj.CRS.from_wkt(group.crs).to_authority()
         if authority is not None:
             codes.append(":".join(authority))
     return list(dict.fromkeys(codes))

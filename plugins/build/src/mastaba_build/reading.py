@@ -160,7 +160,7 @@ class Reader:
             return as_samples(values, np.dtype(np.uint8)).astype(self._type.dtype, copy=False)
         is_wide = bands.dtype.kind in "iu" and bands.dtype.itemsize > 2
         if is_wide and np.abs(bands.astype(np.int64)).max(initial=0) > _EXACT:
-            raise SourceError(f"{source.path}: contains whole numbers too large for FLOAT32")
+            raise SourceError(f"{source.path}: contains integers too large for FLOAT32")
         return bands.astype(self._type.dtype, copy=False)
 
     def _palette(self, source: Source, dataset: Any) -> Any:

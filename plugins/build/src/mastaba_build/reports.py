@@ -41,19 +41,28 @@ class Reports:
             slabs = sum(1 for _ in plan.slabs(number))
             rows.append({"level": level.matrix.id, "slabs": slabs, "tiles": tiles})
         if self._json:
-            self._event("plan", plan=plan.identity, format=plan.pixel_type.format, levels=rows)
+            self._event(
+                "plan",
+                plan=plan.identity,
+                format=plan.pixel_type.format,
+                levels=rows,
+                notes=plan.notes,
+            )
             return
         configuration = plan.configuration
         count, type_ = len(plan.sources), plan.pixel_type
+        channels = "" if plan.is_vector else f" with {type_.channels} channels"
         self._line(
-            f"{configuration.name}: {count} source{'s' * (count > 1)}, {type_.format} "
-            f"with {type_.channels} channels in {configuration.tile_matrix_set}"
+            f"{configuration.name}: {count} source{'s' * (count > 1)}, {type_.format}"
+            f"{channels} in {configuration.tile_matrix_set}"
         )
         for row in rows:
             self._line(
                 f"  level {row['level']:>3}  {row['slabs']:>8} slabs  {row['tiles']:>10} tiles"
             )
         total = sum(row["slabs"] for row in rows)
+        for note in plan.notes:
+            self._line(f"  note: {note}")
         self._line(f"  total      {total:>8} slabs  {sum(row['tiles'] for row in rows):>10} tiles")
 
     def estimated(self, found: Estimate) -> None:

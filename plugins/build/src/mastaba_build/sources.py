@@ -95,7 +95,10 @@ def inventory(options: SourceOptions) -> list[Source]:
     Raises:
         PlanError: a file cannot be opened or used, or there is none.
     """
-    paths = list(_paths(options.path))
+    # Absolute, because workers on other machines have other working directories.
+    paths = [
+        os.path.abspath(path) if os.path.exists(path) else path for path in _paths(options.path)
+    ]
     if not paths:
         raise PlanError(f"{options.path}: no raster file; name a file, a folder or a glob")
     if options.order != "given":

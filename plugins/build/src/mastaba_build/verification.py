@@ -5,15 +5,20 @@ from __future__ import annotations
 import hashlib
 import json
 import struct
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from mastaba.api.catalogue import TILE_FORMATS
 from mastaba.api.slabs import TileDecoder
 from mastaba.errors import MastabaError
 from mastaba_build.errors import VerificationError
 from mastaba_build.storage import FileWriter
+from mastaba_build.vector.payload import layers
+from mastaba_build.vector.plan import FORMAT
 
+Decode: TypeAlias = Callable[[bytes], object]
+"""Decodes a tile; raises an error if it is damaged."""
 _HEADER = 2048
 _ALIGNMENT = 16
 _MOST_REPORTED = 20
@@ -37,7 +42,7 @@ def verify(output: Path, name: str, *, full: bool = False) -> int:
         level["id"]: level["tiles_per_width"] * level["tiles_per_height"]
         for level in descriptor["levels"]
     }
-    decoder = _decoder(descriptor, record["tile_size"]) if full else None
+    decode = _decode(descriptor, record["tile_size"]) if full else None
     problems: list[str] = []
     for key, (size, md5) in record["slabs"].items():
         try:
@@ -48,7 +53,7 @@ def verify(output: Path, name: str, *, full: bool = False) -> int:
         if len(data) != size or hashlib.md5(data, usedforsecurity=False).hexdigest() != md5:
             problems.append(f"{key}: differs from the build record")
             continue
-        problem = slab_problem(data, slab_size[key.split("/")[1]], decoder)
+        problem = slab_problem(data, slab_size[key.split("/")[1]], decode)
         if problem:
             problems.append(f"{key}: {problem}")
     stored = {key for key in storage.list("") if not key.startswith("MASK/")}
@@ -67,27 +72,31 @@ def verify(output: Path, name: str, *, full: bool = False) -> int:
     return len(record["slabs"])
 
 
-def slab_problem(data: bytes, tiles: int, decoder: TileDecoder | None) -> str | None:
-    """Return what is wrong with the bytes of a raster slab of some tiles, or None."""
+def slab_problem(data: bytes, tiles: int, decode: Decode | None) -> str | None:
+    """Return what is wrong with the bytes of a slab of some tiles, or None."""
     if data[:4] != b"II*\0" or len(data) < _HEADER + 8 * tiles:
         return "its header is damaged"
     index = struct.unpack_from(f"<{2 * tiles}I", data, _HEADER)
     end = _HEADER + 8 * tiles
     for number, (offset, size) in enumerate(zip(index[:tiles], index[tiles:], strict=True)):
+        if not size:
+            continue  # an absent vector tile
         if offset < end or offset + size > len(data) or (number and offset % _ALIGNMENT):
             return f"the position of tile {number} is wrong"
         end = offset + size
-        if decoder is not None:
+        if decode is not None:
             try:
-                decoder.decode(data[offset:end])
-            except MastabaError as error:
+                decode(data[offset:end])
+            except (MastabaError, ValueError) as error:
                 return f"tile {number} cannot be decoded: {error}"
     return None if end == len(data) else "it has bytes after its last tile"
 
 
-def _decoder(descriptor: dict[str, Any], tile_size: tuple[int, int]) -> TileDecoder:
+def _decode(descriptor: dict[str, Any], tile_size: tuple[int, int]) -> Decode:
+    if descriptor["format"] == FORMAT:
+        return lambda tile: list(layers(tile))
     channels = descriptor["raster_specifications"]["channels"]
-    return TileDecoder(TILE_FORMATS[descriptor["format"]], channels, *tile_size)
+    return TileDecoder(TILE_FORMATS[descriptor["format"]], channels, *tile_size).decode
 
 
 def _document(path: Path) -> dict[str, Any]:

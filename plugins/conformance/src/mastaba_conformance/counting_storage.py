@@ -12,6 +12,12 @@ if TYPE_CHECKING:
     from mastaba.api.catalogue import Catalogue
     from mastaba.api.storages import Environment
 
+__all__ = [
+    "Call",
+    "CountingStorage",
+    "count_calls",
+]
+
 
 @dataclass(frozen=True, slots=True)
 class Call:

@@ -1,9 +1,11 @@
 """Conformance tests for encoders: subclass `EncoderTests` and set its class attributes.
 
-class TestPpmEncoder(EncoderTests):
-    encoder_class = PpmEncoder
-    signature = b"P6"
-    tolerance = 0
+For example::
+
+    class TestPpmEncoder(EncoderTests):
+        encoder_class = PpmEncoder
+        signature = b"P6"
+        tolerance = 0
 """
 
 from __future__ import annotations
@@ -26,6 +28,13 @@ from mastaba.api.encoders import Encoder, Raster, StripEncoder, StripRaster
 from mastaba.errors import InvalidParameterError
 from mastaba_conformance.deadline import together
 
+__all__ = [
+    "EncoderTests",
+    "accepted_by",
+    "in_strips",
+    "make_raster",
+]
+
 _SIZES = [(1, 1), (1, 7), (7, 1), (33, 65), (300, 517)]
 _COMBINATIONS = [
     pytest.param(np.dtype(dtype), channels, id=f"{dtype}-{channels}")
@@ -40,35 +49,19 @@ _LARGE_SIDE = 2600
 
 
 class _EncoderKit:
-    """Class attributes that the author of an encoder overrides."""
+    """What all levels share; see `EncoderTests`."""
 
     kit: ClassVar = "encoder"
     levels: ClassVar = ("declaration", "images", "strips", "round trip", "options", "threads")
 
     time_limit: ClassVar[float] = 60.0
-    """Seconds after which a test fails because the encoder hangs."""
-
     encoder_class: ClassVar[type[Encoder]]
-
     signature: ClassVar[bytes] = b""
-    """First bytes of every file of the format."""
-
     tolerance: ClassVar[float | None] = None
-    """Largest mean difference of decoded samples; 0 if the format is lossless. None: not
-    declared, and nothing is decoded."""
-
     decoded_channels: ClassVar[Mapping[int, int]] = {}
-    """Channels of a decoded image by those of the encoded one, if they differ: formats without
-    grey return 3 for 1."""
-
     options: ClassVar[Mapping[str, Iterable[str]]] = {}
-    """Valid values of each option."""
-
     refused_options: ClassVar[Mapping[str, Iterable[str]]] = {}
-    """Values of options that are refused. Others may be refused or ignored."""
-
     too_large: ClassVar[tuple[int, int] | None] = None
-    """Rows and columns of an image that the format cannot hold; None if there is no limit."""
 
     def decode(self, data: bytes) -> NDArray[Any]:
         """Return the samples of an image, shape (rows, columns, channels). By default, Pillow."""
@@ -82,6 +75,7 @@ class _EncoderKit:
 
     @pytest.fixture
     def encoder(self) -> Encoder:
+        """The tested encoder."""
         return self.encoder_class()
 
     @pytest.fixture
@@ -184,6 +178,7 @@ class ImageTests(_EncoderKit):
 
     @pytest.fixture(params=_SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
     def size(self, request: pytest.FixtureRequest) -> Any:
+        """Rows and columns of an image."""
         return request.param
 
     def test_every_accepted_raster_is_encoded(
@@ -409,7 +404,21 @@ class EncoderTests(
 ):
     """The contract of `mastaba.api.encoders.Encoder`, in levels.
 
-    Subclasses set ``encoder_class``. The other class attributes declare abilities: without
-    ``tolerance`` nothing is decoded, without ``too_large`` no size is refused. Formats that Pillow
-    does not read override the method ``decode``.
+    Subclasses set ``encoder_class``. The other class attributes declare abilities. Formats that
+    Pillow does not read override the method ``decode``.
+
+    Attributes:
+        encoder_class: the tested encoder.
+        signature: first bytes of every file of the format.
+        tolerance: largest mean difference of decoded samples; 0 if the format is lossless. None:
+            not declared, and nothing is decoded.
+        decoded_channels: channels of a decoded image by those of the encoded one, if they differ:
+            formats without grey return 3 for 1.
+        options: valid values of each option.
+        refused_options: values of options that are refused. Others may be refused or ignored.
+        too_large: rows and columns of an image that the format cannot hold; None if there is no
+            limit.
+        time_limit: seconds after which a test fails because the encoder hangs.
+        kit: kind of plugin, for the report.
+        levels: levels of the tests, in the order of the report.
     """

@@ -28,18 +28,45 @@ from urllib.parse import unquote, urlsplit
 
 from mastaba_conformance.object_signature import SignatureError, check_signature
 
+__all__ = [
+    "APPLICATION_ID",
+    "DOMAIN_ID",
+    "PROJECT_ID",
+    "S3_KEYS",
+    "SWIFT_PASSWORD",
+    "SWIFT_USER",
+    "Faults",
+    "ObjectServer",
+    "RecordedRequest",
+    "StoredObject",
+]
+
 S3_KEYS: Final[Mapping[str, str]] = MappingProxyType({"key": "secret"})
+"""Secrets by access key."""
 SWIFT_USER: Final = "account:user"
+"""Account and user of Swift."""
 SWIFT_PASSWORD: Final = "password"  # noqa: S105 - of a test server
+"""Password of the user, and secret of the application credential."""
 PROJECT_ID: Final = "project"
+"""Identifier of the Keystone project."""
 DOMAIN_ID: Final = "domain"
+"""Identifier of the user's Keystone domain."""
 APPLICATION_ID: Final = "application"
+"""Identifier of the Keystone application credential."""
 
 _RANGE: Final = re.compile(r"bytes=(\d+)-(\d*)")
 
 
 @dataclass(frozen=True, slots=True)
 class StoredObject:
+    """One object.
+
+    Attributes:
+        data: its bytes.
+        etag: its ETag, without quotes.
+        modified: time of the last change in Unix seconds.
+    """
+
     data: bytes
     etag: str
     modified: float
@@ -47,7 +74,16 @@ class StoredObject:
 
 @dataclass(frozen=True, slots=True)
 class RecordedRequest:
-    """One answered request. The path is decoded; the range is None if there was none."""
+    """One answered request.
+
+    Attributes:
+        method: in upper case.
+        path: percent-decoded, without the query.
+        range: value of the header Range; None if there was none.
+        status: HTTP status of the response.
+        host: value of the header Host.
+        headers: all headers of the request.
+    """
 
     method: str
     path: str
@@ -100,6 +136,7 @@ class ObjectServer:
         tls: server context for HTTPS, or None for HTTP.
 
     Attributes:
+        url: address, without a slash at its end.
         faults: simulated failures; may be replaced at any time.
         requests: all requests so far, in the order of their responses.
         ignores_ranges: whether responses always contain the whole object, as with some servers.
@@ -107,6 +144,7 @@ class ObjectServer:
         gate: barrier at which requests for objects wait for each other, or None.
         forced_status: status of all responses to requests for objects, or None.
         connections: number of connections so far.
+        stopping: set when the server is closed.
     """
 
     def __init__(
@@ -146,12 +184,14 @@ class ObjectServer:
         self.close()
 
     def close(self) -> None:
+        """Stop the server, and end stalled responses."""
         self.stopping.set()
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
 
     def make_container(self, container: str) -> None:
+        """Create an empty container."""
         self._containers.add(container)
 
     def put(self, container: str, key: str, data: bytes) -> None:
@@ -161,6 +201,7 @@ class ObjectServer:
         self._objects[container, key] = StoredObject(data, etag, time.time())
 
     def delete(self, container: str, key: str) -> None:
+        """Remove an object, if it exists."""
         self._objects.pop((container, key), None)
 
     def forget_tokens(self) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +17,15 @@ from mastaba_writer.vector_tile_writer import Feature, encode_vector_tile
 
 if TYPE_CHECKING:
     from mastaba_writer.tile_encoder import Pixels
+
+__all__ = [
+    "TINY_LEVELS",
+    "TINY_TABLES",
+    "tiny_float_tile",
+    "tiny_installation",
+    "tiny_integer_tile",
+    "tiny_vector_tile",
+]
 
 TINY_LEVELS = (
     LevelPlan("2", 1, 1, 2, 2),
@@ -38,6 +49,7 @@ TINY_TABLES: Sequence[Mapping[str, Any]] = (
         "attributes": [{"name": "name", "type": "String", "count": 9}],
     },
 )
+"""Descriptions of the tables in vector tiles."""
 
 _SIZE = 256
 
@@ -84,6 +96,39 @@ def tiny_vector_tile(level: str, row: int, col: int) -> bytes:
     return encode_vector_tile({"tiles": [outline], "centres": [centre]})
 
 
+_PYRAMIDS: Mapping[str, tuple[str, int, TileSource]] = {
+    "RGB_JPG": ("TIFF_JPG_UINT8", 3, tiny_integer_tile(3)),
+    "RGB_PNG": ("TIFF_PNG_UINT8", 3, tiny_integer_tile(3)),
+    "RGBA_PNG": ("TIFF_PNG_UINT8", 4, tiny_integer_tile(4)),
+    "RGB_RAW": ("TIFF_RAW_UINT8", 3, tiny_integer_tile(3)),
+    "GREY_PNG": ("TIFF_PNG_UINT8", 1, tiny_integer_tile(1)),
+    "GREYA_ZIP": ("TIFF_ZIP_UINT8", 2, tiny_integer_tile(2)),
+    "FLOAT32_ZIP": ("TIFF_ZIP_FLOAT32", 1, tiny_float_tile),
+    "FLOAT32_RAW": ("TIFF_RAW_FLOAT32", 1, tiny_float_tile),
+    "VECTOR": ("TIFF_PBF_MVT", 0, tiny_vector_tile),
+}
+
+
+@cache
+def _pyramid_files() -> Mapping[str, bytes]:
+    """Return the files of all pyramids, by path. Encoded once, for the many tests of a process."""
+    with TemporaryDirectory() as name:
+        directory = Path(name)
+        for pyramid, (format, channels, tile) in _PYRAMIDS.items():
+            write_pyramid(
+                directory,
+                pyramid,
+                tile_matrix_set=web_mercator(),
+                format=format,
+                channels=channels,
+                levels=TINY_LEVELS,
+                tile=tile,
+                tables=TINY_TABLES,
+            )
+        files = (path for path in directory.rglob("*") if path.is_file())
+        return {str(path.relative_to(directory)): path.read_bytes() for path in files}
+
+
 def tiny_installation(
     directory: Path,
     *,
@@ -98,31 +143,14 @@ def tiny_installation(
     GREYA_ZIP, FLOAT32_ZIP, FLOAT32_RAW and VECTOR, all with the levels `TINY_LEVELS` of the tile
     matrix set PM. The keyword arguments are those of `write_installation`.
     """
-    pyramids = {
-        "RGB_JPG": ("TIFF_JPG_UINT8", 3, tiny_integer_tile(3)),
-        "RGB_PNG": ("TIFF_PNG_UINT8", 3, tiny_integer_tile(3)),
-        "RGBA_PNG": ("TIFF_PNG_UINT8", 4, tiny_integer_tile(4)),
-        "RGB_RAW": ("TIFF_RAW_UINT8", 3, tiny_integer_tile(3)),
-        "GREY_PNG": ("TIFF_PNG_UINT8", 1, tiny_integer_tile(1)),
-        "GREYA_ZIP": ("TIFF_ZIP_UINT8", 2, tiny_integer_tile(2)),
-        "FLOAT32_ZIP": ("TIFF_ZIP_FLOAT32", 1, tiny_float_tile),
-        "FLOAT32_RAW": ("TIFF_RAW_FLOAT32", 1, tiny_float_tile),
-        "VECTOR": ("TIFF_PBF_MVT", 0, tiny_vector_tile),
-    }
+    for path, data in _pyramid_files().items():
+        place = directory / "pyramids" / path
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_bytes(data)
     layers: dict[str, Mapping[str, Any]] = {}
-    for name, (format, channels, tile) in pyramids.items():
-        descriptor = write_pyramid(
-            directory / "pyramids",
-            name,
-            tile_matrix_set=web_mercator(),
-            format=format,
-            channels=channels,
-            levels=TINY_LEVELS,
-            tile=tile,
-            tables=TINY_TABLES,
-        )
+    for name in _PYRAMIDS:
         fields: dict[str, Any] = {"styles": ["normal", "ember"]} if name == "GREY_PNG" else {}
-        layers[name] = layer_document(descriptor, **fields)
+        layers[name] = layer_document(directory / "pyramids" / f"{name}.json", **fields)
     return write_installation(
         directory,
         layers=layers,

@@ -37,7 +37,7 @@ LAYER_SCHEMA: Final[Mapping[str, Any]] = {
             "source": {"type": "string", "description": "Where the data come from."},
             "date": {"type": "string", "description": "Date of the data, RFC 3339."},
             "to_ellipsoid": {
-                "type": ["number", "string", "null"],
+                "type": ["number", "string"],
                 "description": "Height of the zero surface above the WGS 84 ellipsoid: metres, or "
                 "the name of a grid file of PROJ.",
             },

@@ -97,14 +97,14 @@ def size(parameters: Mapping[str, str], name: str, limit: int) -> int | None:
     """Return a number of pixels; None when the parameter is absent.
 
     Raises:
-        InvalidParameterError: not a whole number from 1 to the limit.
+        InvalidParameterError: not an integer from 1 to the limit.
     """
     text = parameters.get(name)
     if text is None:
         return None
     value = int(text) if text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS else 0
     if not 1 <= value <= limit:
-        raise InvalidParameterError(f"{name} must be a whole number from 1 to {limit}", name)
+        raise InvalidParameterError(f"{name} must be an integer from 1 to {limit}", name)
     return value
 
 

@@ -65,7 +65,7 @@ def encoded(image: Image.Image, encoder: Encoder, *, transparent: bool) -> bytes
         if encoder.accepts(candidate.dtype, candidate.shape[2]):
             raster = Raster(np.ascontiguousarray(candidate), WORLD, WGS84)
             return encoder.encode(raster, {})
-    raise ValueError(f"{encoder.media_type} cannot hold a picture")
+    raise ValueError(f"{encoder.media_type} cannot hold an image")
 
 
 def _grey(colours: Bytes) -> Bytes:

@@ -14,7 +14,7 @@ from mastaba_wms.params import EXCEPTION_TYPES, Exceptions
 from mastaba_wms.versions import Version, negotiated
 
 if TYPE_CHECKING:
-    from mastaba.api.catalogue import CRSOffer
+    from mastaba.api.catalogue import CRSOffer, Layer
     from mastaba.api.services import ServiceSettings, Settings
     from mastaba.api.web import Request, Response
     from mastaba_wms.published import PublishedLayer
@@ -79,7 +79,7 @@ class GetCapabilities:
         return document.respond(request)
 
     def _document(self, version: Version, is_inspire: bool) -> Document:
-        layers = [one for one in self._layers if not is_inspire or inspire.in_wms(one.layer)]
+        layers = [one for one in self._layers if not is_inspire or _in_inspire(one.layer)]
         writer = LayerWriter(
             version,
             self._settings.endpoint_uri,
@@ -160,3 +160,12 @@ class GetCapabilities:
             operation("GetFeatureInfo", INFO_FORMATS, by_get)
         if self._legend_formats and version is Version.V1_1_1:
             operation("GetLegendGraphic", self._legend_formats, f"{prefix}SERVICE=WMS&")
+
+
+def _in_inspire(layer: Layer) -> bool:
+    """Return whether a layer is in the document for INSPIRE (layer.md section 10).
+
+    This requires keywords and the default style defined by the regulation.
+    """
+    style = f"{layer.id}.Default" if inspire.is_harmonised_name(layer.id) else "DEFAULT"
+    return bool(layer.keywords) and layer.style(style) is not None

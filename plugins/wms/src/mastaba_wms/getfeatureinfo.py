@@ -108,7 +108,7 @@ def _info_format(parameters: Mapping[str, str]) -> str:
 def _index(parameters: Mapping[str, str], name: str, size: int) -> int:
     number = params.whole_number(params.required(parameters, name))
     if number is None or number >= size:
-        raise InvalidPointError(f"{name} must be a whole number from 0 to {size - 1}", name)
+        raise InvalidPointError(f"{name} must be an integer from 0 to {size - 1}", name)
     return number
 
 

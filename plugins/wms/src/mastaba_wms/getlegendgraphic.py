@@ -83,5 +83,5 @@ def _hint(parameters: Mapping[str, str], name: str, default: int) -> int:
         return default
     number = params.whole_number(value)
     if number is None or not 1 <= number <= _MAX_SYMBOL:
-        raise InvalidParameterError(f"{name} must be a whole number from 1 to {_MAX_SYMBOL}", name)
+        raise InvalidParameterError(f"{name} must be an integer from 1 to {_MAX_SYMBOL}", name)
     return number

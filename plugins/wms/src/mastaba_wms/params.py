@@ -134,11 +134,11 @@ def size(parameters: Mapping[str, str], name: str, limit: int) -> int:
 
     Raises:
         MissingParameterError: it is absent or empty.
-        InvalidParameterError: it is not a whole number from 1 to the limit.
+        InvalidParameterError: it is not an integer from 1 to the limit.
     """
     number = whole_number(required(parameters, name))
     if number is None or not 1 <= number <= limit:
-        raise InvalidParameterError(f"{name} must be a whole number from 1 to {limit}", name)
+        raise InvalidParameterError(f"{name} must be an integer from 1 to {limit}", name)
     return number
 
 
@@ -218,7 +218,7 @@ def resolution_factor(parameters: Mapping[str, str]) -> float:
     """Return the factor by which DPI multiplies the resolution; 1 when it is absent.
 
     Raises:
-        InvalidParameterError: not a whole number from 1.
+        InvalidParameterError: not an integer from 1.
     """
     # Existing servers read the second name.
     value = parameters.get("dpi") or parameters.get("str_dpi")
@@ -226,7 +226,7 @@ def resolution_factor(parameters: Mapping[str, str]) -> float:
         return 1.0
     number = whole_number(value)
     if not number:
-        raise InvalidParameterError("DPI must be a whole number from 1", "DPI")
+        raise InvalidParameterError("DPI must be an integer from 1", "DPI")
     return number / _STANDARD_DPI
 
 
@@ -248,5 +248,5 @@ def format_options(parameters: Mapping[str, str]) -> dict[str, str]:
 
 
 def feature_count(parameters: Mapping[str, str]) -> int:
-    """Return FEATURE_COUNT; 1 when it is absent or not a whole number from 1."""
+    """Return FEATURE_COUNT; 1 when it is absent or not an integer from 1."""
     return whole_number(parameters.get("feature_count", "")) or 1

@@ -27,14 +27,14 @@ class WMTSService(Service):
         "restful": {
             "type": "boolean",
             "default": True,
-            "description": "Announce the RESTful paths in the capabilities; "
-            "they answer in any case.",
+            "description": "Announce the RESTful paths in the capabilities. "
+            "Requests for them are answered in any case.",
         },
         "crs_names": {
             "enum": ["urn", "code"],
             "default": "urn",
-            "description": "How SupportedCRS names a CRS: urn, as GDAL and others need it for "
-            "the axis order, or code, for clients that compare it with AUTHORITY:CODE.",
+            "description": "Form of the names in SupportedCRS: urn, from which GDAL and others "
+            "derive the axis order, or code, for clients that expect AUTHORITY:CODE.",
         },
     }
 

@@ -8,10 +8,19 @@ from importlib import import_module, metadata
 from importlib.util import find_spec
 from typing import TypeAlias
 
+__all__ = [
+    "ENCODERS",
+    "Deflate",
+    "default_encoder",
+    "deflater",
+    "encoder_version",
+]
+
 Deflate: TypeAlias = Callable[[bytes, int], bytes]
 """Returns a zlib stream (RFC 1950) of some data, for a level of zlib (0 to 9)."""
 
 ENCODERS = ("libdeflate", "zlib", "isal")
+"""Names of the deflate libraries that can be chosen."""
 _MODULES = {"libdeflate": "deflate", "isal": "isal"}
 
 

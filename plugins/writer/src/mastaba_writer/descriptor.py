@@ -13,10 +13,25 @@ from mastaba_writer.tile_encoder import tile_format
 if TYPE_CHECKING:
     from mastaba_writer.documents import Document
 
+__all__ = [
+    "LevelPlan",
+    "nodata_values",
+    "pyramid_descriptor",
+    "slab_list",
+]
+
 
 @dataclass(frozen=True, slots=True)
 class LevelPlan:
-    """A level and its tile limits, as inclusive tile indices of its matrix."""
+    """A level and its tile limits, as inclusive tile indices of its matrix.
+
+    Attributes:
+        id: identifier of its matrix.
+        min_row: first tile row, counted from the top.
+        max_row: last tile row.
+        min_col: first tile column, counted from the left.
+        max_col: last tile column.
+    """
 
     id: str
     min_row: int

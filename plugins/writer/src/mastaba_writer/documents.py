@@ -7,7 +7,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
+__all__ = [
+    "Document",
+    "merged",
+    "write_document",
+]
+
 Document: TypeAlias = dict[str, Any]
+"""A JSON object."""
 
 
 def write_document(path: Path, document: Mapping[str, Any]) -> Path:

@@ -15,9 +15,19 @@ from mastaba_writer.tile_matrix_sets import geographic, web_mercator
 if TYPE_CHECKING:
     from mastaba_writer.documents import Document
 
+__all__ = [
+    "EMBER_STYLE",
+    "NORMAL_STYLE",
+    "SERVICES",
+    "installed_services",
+    "layer_document",
+    "write_installation",
+]
+
 NORMAL_STYLE: Mapping[str, Any] = MappingProxyType(
     {"identifier": "normal", "title": "Stored data", "abstract": "", "keywords": []}
 )
+"""Document of the style ``normal``, which shows the stored values."""
 EMBER_STYLE: Mapping[str, Any] = MappingProxyType(
     {
         "identifier": "ember",
@@ -36,7 +46,9 @@ EMBER_STYLE: Mapping[str, Any] = MappingProxyType(
         },
     }
 )
+"""Document of the style ``ember``, a palette for grey images."""
 SERVICES = ("health", "wms", "wmts", "tms", "ogcapi")
+"""Services that an installation enables by default."""
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 

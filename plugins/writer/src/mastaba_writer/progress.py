@@ -5,11 +5,22 @@ from __future__ import annotations
 import time
 from typing import TextIO
 
+__all__ = [
+    "ProgressBar",
+]
+
 _WIDTH = 32
 
 
 class ProgressBar:
-    """Shows progress on a stream: one redrawn line on a terminal, otherwise a line per quarter."""
+    """Shows progress on a stream: one redrawn line on a terminal, otherwise a line per quarter.
+
+    Call it with the numbers of steps that are complete, and of all steps.
+
+    Args:
+        title: text in front of the bar.
+        stream: text stream to write to.
+    """
 
     def __init__(self, title: str, stream: TextIO) -> None:
         self._title = title

@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+__all__ = [
+    "MAX_PATH_DEPTH",
+    "base36",
+    "slab_object",
+    "slab_path",
+]
+
 _DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 MAX_PATH_DEPTH = 8
+"""Largest number of directories between the folder of a level and its slabs."""
 
 
 def base36(number: int) -> str:

@@ -13,6 +13,7 @@ from mastaba_writer.tile_encoder import TILE_FORMATS, encode_tile, tile_format
 __all__ = ["HEADER_SIZE", "TILE_FORMATS", "build_slab", "encode_tile", "write_slab"]
 
 HEADER_SIZE = 2048
+"""Bytes of the header of a slab, before its index."""
 _ALIGNMENT = 16
 _SHORT, _LONG = 3, 4
 

@@ -20,7 +20,16 @@ from PIL import Image
 
 from mastaba_writer.deflate import Deflate
 
+__all__ = [
+    "TILE_FORMATS",
+    "Pixels",
+    "TileFormat",
+    "encode_tile",
+    "tile_format",
+]
+
 Pixels = NDArray[Any]
+"""Array of shape (rows, columns) or (rows, columns, channels), dtype uint8 or float32."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +76,7 @@ TILE_FORMATS: Mapping[str, TileFormat] = MappingProxyType(
         "TIFF_PBF_MVT": TileFormat(0, None, frozenset()),
     }
 )
+"""The twelve pyramid formats by name."""
 
 
 def tile_format(name: str) -> TileFormat:

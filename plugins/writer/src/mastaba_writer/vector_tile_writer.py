@@ -7,9 +7,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
+__all__ = [
+    "Feature",
+    "GeometryType",
+    "Point",
+    "Value",
+    "encode_vector_tile",
+]
+
 Value: TypeAlias = str | bool | int | float
+"""Value of an attribute of a feature."""
 Point: TypeAlias = tuple[int, int]
+"""Position in a tile, x to the right and y downward from its upper left corner."""
 GeometryType: TypeAlias = Literal["POINT", "LINESTRING", "POLYGON"]
+"""Type of the geometry of a feature."""
 
 _GEOMETRY_CODES: Mapping[GeometryType, int] = {"POINT": 1, "LINESTRING": 2, "POLYGON": 3}
 _MOVE_TO, _LINE_TO, _CLOSE_PATH = 1, 2, 7

@@ -16,7 +16,7 @@ from mastaba.model.bbox import BoundingBox
 from mastaba.model.crs import WGS84
 from mastaba.render.encoding import Raster
 from mastaba.render.encoding.jpeg import JpegEncoder
-from mastaba.render.encoding.png import PngEncoder, encode_indexed
+from mastaba.render.encoding.png import PngEncoder
 from mastaba.render.encoding.webp import WebpEncoder
 
 MakeRaster = Callable[..., Raster]
@@ -50,22 +50,6 @@ def test_png_of_a_view_with_gaps_keeps_every_pixel(
     part = whole.pixels[::2, 1::3, :3]
     data = PngEncoder().encode(Raster(part, whole.bbox, whole.crs), {})
     assert np.array_equal(open_image(data), part)
-
-
-@pytest.mark.parametrize("count", [1, 2, 17, 256])
-def test_indexed_png_shows_the_colours_of_its_palette(count: int) -> None:
-    palette = [(i, 255 - i, i // 2, 255 - i % 3) for i in range(count)]
-    indices = (np.arange(35 * 9) % count).astype(np.uint8).reshape(35, 9)
-    with Image.open(io.BytesIO(encode_indexed(indices, palette))) as image:
-        assert image.mode == "P"
-        assert np.array_equal(np.asarray(image), indices)
-        shown = np.asarray(image.convert("RGBA"))
-    assert np.array_equal(shown, np.array(palette, np.uint8)[indices])
-
-
-def test_indexed_png_without_transparency_has_no_alpha() -> None:
-    data = encode_indexed(np.zeros((2, 2), np.uint8), [(1, 2, 3, 255)])
-    assert b"tRNS" not in data
 
 
 @pytest.mark.parametrize("channels", [1, 3])

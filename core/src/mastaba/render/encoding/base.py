@@ -49,7 +49,9 @@ class StripRaster:
     Attributes:
         shape: rows, columns, channels.
         dtype: uint8 or float32.
-        bbox, crs, nodata: as in `Raster`.
+        bbox: as in `Raster`.
+        crs: as in `Raster`.
+        nodata: as in `Raster`.
         strips: from the top, of any heights that add up to all rows; can be consumed once.
     """
 
@@ -98,27 +100,26 @@ class Encoder(ABC):
 
     The same raster and options always give the same bytes. `name`, `media_type` and `extension`
     are in lower case.
+
+    Attributes:
+        name: short name, such as ``png``.
+        media_type: Content-Type of the output, and the FORMAT that requests it.
+        extension: file extension, without dot.
+        settings: settings of its plugin in server.json, validated; set after the instance is
+            created.
+        is_picture: whether the format is meant for viewing: flattened onto a background, or
+            transparent, where there is no data. Data formats keep their channels and hold the
+            nodata value there.
+        holds_alpha: whether a picture format can hold an alpha channel: `accepts` then allows
+            uint8 with 2 or 4 channels, and otherwise neither.
     """
 
     name: ClassVar[str]
-    """Short name, such as ``png``."""
-
     media_type: ClassVar[str]
-    """Content-Type of the output, and the FORMAT that requests it."""
-
     extension: ClassVar[str]
-    """File extension, without dot."""
-
     settings: Mapping[str, Any] = MappingProxyType({})
-    """Settings of its plugin in server.json, validated; set after the instance is created."""
-
     is_picture: ClassVar[bool] = True
-    """Whether the format is meant for viewing: flattened onto a background, or transparent, where
-    there is no data. Data formats keep their channels and hold the nodata value there."""
-
     holds_alpha: ClassVar[bool] = False
-    """Whether a picture format can hold an alpha channel: `accepts` then allows uint8 with 2 or 4
-    channels, and otherwise neither."""
 
     @abstractmethod
     def accepts(self, dtype: np.dtype[np.generic], channels: int) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import ClassVar, Final
 
 import numpy as np
@@ -16,8 +16,6 @@ Bytes = npt.NDArray[np.uint8]
 
 _SIGNATURE: Final = b"\x89PNG\r\n\x1a\n"
 _COLOUR_TYPES: Final = {1: 0, 2: 4, 3: 2, 4: 6}
-_INDEXED: Final = 3
-_NO_FILTER: Final = 0
 _UP: Final = 2
 _LEVEL: Final = 1
 _BLOCK: Final = 1 << 20
@@ -38,7 +36,7 @@ class PngEncoder(StripEncoder):
     def encode_strips(self, raster: StripRaster, options: Mapping[str, str]) -> Iterator[bytes]:
         rows, columns, channels = raster.shape
         blocks = raster.regrouped(_block_height(columns * channels))
-        return _png((rows, columns), blocks, _COLOUR_TYPES[channels], _UP)
+        return _png((rows, columns), blocks, _COLOUR_TYPES[channels])
 
 
 def encode_png(pixels: Bytes) -> bytes:
@@ -46,52 +44,29 @@ def encode_png(pixels: Bytes) -> bytes:
     rows, columns, channels = pixels.shape
     step = _block_height(columns * channels)
     blocks = (pixels[start : start + step] for start in range(0, rows, step))
-    return b"".join(_png((rows, columns), blocks, _COLOUR_TYPES[channels], _UP))
-
-
-def encode_indexed(indices: Bytes, palette: Sequence[tuple[int, int, int, int]]) -> bytes:
-    """Return an indexed PNG.
-
-    Args:
-        indices: shape (rows, columns); every value is an index into the palette.
-        palette: red, green, blue and alpha of 1 to 256 colours, 0 to 255.
-    """
-    colours = bytes(part for colour in palette for part in colour[:3])
-    alphas = bytes(colour[3] for colour in palette).rstrip(b"\xff")
-    chunks = _chunk(b"PLTE", colours)
-    if alphas:
-        chunks += _chunk(b"tRNS", alphas)
-    # Differences of indices have no meaning, so filters only make the file larger.
-    return b"".join(_png(indices.shape, [indices], _INDEXED, _NO_FILTER, chunks))
+    return b"".join(_png((rows, columns), blocks, _COLOUR_TYPES[channels]))
 
 
 def _block_height(row_size: int) -> int:
     return max(1, _BLOCK // (row_size + 1))
 
 
-def _png(
-    shape: tuple[int, ...],
-    blocks: Iterable[Bytes],
-    colour_type: int,
-    filter_type: int,
-    chunks: bytes = b"",
-) -> Iterator[bytes]:
+def _png(shape: tuple[int, int], blocks: Iterable[Bytes], colour_type: int) -> Iterator[bytes]:
     """Yield an image in pieces.
 
     Args:
         shape: rows and columns.
         blocks: arrays of consecutive rows, along the first axis.
-        chunks: chunks between the header and the pixels.
     """
     rows, columns = shape
     header = struct.pack(">IIBBBBB", columns, rows, 8, colour_type, 0, 0, 0)
-    yield _SIGNATURE + _chunk(b"IHDR", header) + chunks
+    yield _SIGNATURE + _chunk(b"IHDR", header)
     compressor = isal_zlib.compressobj(_LEVEL)
     above: Bytes | None = None
     left = rows
     for block in blocks:
         samples = block.reshape(len(block), -1)
-        data = compressor.compress(_filtered(samples, above, filter_type))
+        data = compressor.compress(_filtered(samples, above))
         above = samples[-1]
         left -= len(block)
         if not left:
@@ -101,16 +76,13 @@ def _png(
     yield _chunk(b"IEND", b"")
 
 
-def _filtered(samples: Bytes, above: Bytes | None, filter_type: int) -> Bytes:
-    """Return filtered rows, each after its filter type; ``above`` is the row before the first."""
+def _filtered(samples: Bytes, above: Bytes | None) -> Bytes:
+    """Return rows after their filter type "up"; ``above`` is the row before the first."""
     result = np.empty((len(samples), samples.shape[1] + 1), np.uint8)
-    result[:, 0] = filter_type
-    if filter_type == _NO_FILTER:
-        result[:, 1:] = samples
-    else:
-        # The row above the first one of an image counts as zeros.
-        result[0, 1:] = samples[0] if above is None else samples[0] - above
-        np.subtract(samples[1:], samples[:-1], out=result[1:, 1:])
+    result[:, 0] = _UP
+    # The row above the first one of an image counts as zeros.
+    result[0, 1:] = samples[0] if above is None else samples[0] - above
+    np.subtract(samples[1:], samples[:-1], out=result[1:, 1:])
     return result
 
 

@@ -13,3 +13,4 @@ INFO_EXTENSIONS: Final = {
 """Media types that every queryable layer supports, by file extension, in document order."""
 
 INFO_FORMATS: Final = tuple(INFO_EXTENSIONS.values())
+"""Media types that every queryable layer supports, in document order."""

@@ -28,6 +28,7 @@ class PixelAnswer:
     """The values of one pixel of a layer.
 
     Attributes:
+        layer: identifier of the layer.
         values: one string per channel.
         position: longitude and latitude of the pixel centre in degrees, or None.
     """
@@ -38,6 +39,7 @@ class PixelAnswer:
 
 
 Part = PixelAnswer | ExternalAnswer
+"""The answer for one layer of a request."""
 
 
 def position_of(

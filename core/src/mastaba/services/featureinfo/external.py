@@ -31,7 +31,12 @@ class UpstreamError(RequestError):
 
 @dataclass(frozen=True, slots=True)
 class ExternalAnswer:
-    """Response of the upstream server; none of it can be trusted."""
+    """Response of the upstream server; none of it can be trusted.
+
+    Attributes:
+        body: as received.
+        media_type: as received, checked for its form only.
+    """
 
     body: bytes
     media_type: str

@@ -1,11 +1,13 @@
 """Conformance tests for services: subclass `ServiceTests` and set its class attributes.
 
-class TestXyzService(ServiceTests):
-    service_class = XyzService
-    paths = ("", "/RGB_PNG/3/4/2")
-    invalid_paths = ("/RGB_PNG/3/x/2",)
-    error_types = ("text/plain",)
-    layer = "RGB_PNG"
+For example::
+
+    class TestXyzService(ServiceTests):
+        service_class = XyzService
+        paths = ("", "/RGB_PNG/3/4/2")
+        invalid_paths = ("/RGB_PNG/3/x/2",)
+        error_types = ("text/plain",)
+        layer = "RGB_PNG"
 """
 
 from __future__ import annotations
@@ -62,6 +64,21 @@ class ServiceTests(
     """The contract of `mastaba.api.services.Service`, in levels.
 
     Subclasses set ``service_class``, ``paths`` and ``error_types``. The other class attributes
-    declare abilities: ``invalid_paths``, ``layer``, ``has_etags`` and
-    ``ignores_unknown_parameters``. The fixture ``plugins`` chooses the plugins of the server.
+    declare abilities. The fixture ``plugins`` chooses the plugins of the server.
+
+    Attributes:
+        service_class: the tested service.
+        settings: settings of the service in services.json, besides ``enabled``.
+        paths: requests that are answered with 200: paths below the root path, with their queries.
+            The installation is that of
+            `mastaba_conformance.tiny_installation.tiny_installation`.
+        invalid_paths: requests that are answered with a client error.
+        error_types: media types of error reports.
+        layer: the layer in ``paths``; None if the service does not publish layers.
+        has_etags: whether responses to ``paths`` have ETags.
+        ignores_unknown_parameters: whether query parameters that the service does not know are
+            ignored.
+        time_limit: seconds after which a test fails because the service hangs.
+        kit: kind of plugin, for the report.
+        levels: levels of the tests, in the order of the report.
     """

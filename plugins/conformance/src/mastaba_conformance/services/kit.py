@@ -29,7 +29,14 @@ _INTERNAL: Final = ("http://localhost", "127.0.0.1", "Traceback (most recent", '
 
 @dataclass(frozen=True)
 class Answer:
-    """A response, with the names of its headers in lower case."""
+    """A response.
+
+    Attributes:
+        request: method and target, for messages.
+        status: HTTP status.
+        headers: by name in lower case.
+        body: whole body.
+    """
 
     request: str
     status: int
@@ -43,7 +50,7 @@ class Answer:
 
 
 class ServiceKit:
-    """Class attributes that the author of a service overrides; see `ServiceTests`."""
+    """What all levels share; see `ServiceTests`."""
 
     kit: ClassVar = "service"
     levels: ClassVar = (
@@ -57,31 +64,14 @@ class ServiceKit:
     )
 
     time_limit: ClassVar[float] = 60.0
-    """Seconds after which a test fails because the service hangs."""
-
     service_class: ClassVar[type[Service]]
-
     settings: ClassVar[Mapping[str, Any]] = {}
-    """Settings of the service in services.json, besides ``enabled``."""
-
     paths: ClassVar[Sequence[str]]
-    """Requests that are answered with 200: paths below the root path, with their queries. The
-    installation is that of `tiny_installation`."""
-
     invalid_paths: ClassVar[Sequence[str]] = ()
-    """Requests that are answered with a client error."""
-
     error_types: ClassVar[Sequence[str]]
-    """Media types of error reports."""
-
     layer: ClassVar[str | None] = None
-    """The layer in ``paths``; None if the service does not publish layers."""
-
     has_etags: ClassVar[bool] = True
-    """Whether responses to ``paths`` have ETags."""
-
     ignores_unknown_parameters: ClassVar[bool] = True
-    """Whether query parameters that the service does not know are ignored."""
 
     @pytest.fixture(scope="class")
     @classmethod
@@ -121,17 +111,22 @@ class ServiceKit:
     @pytest.fixture(scope="class")
     @classmethod
     def application(cls, open_application: Callable[..., Application]) -> Application:
+        """The tested server, with the service alone."""
         return open_application(cls.settings, {})
 
     @pytest.fixture(scope="class")
     @classmethod
     def service(cls, application: Application) -> Service:
+        """The tested service."""
         return application.site.services[cls.service_class.name]
 
     @pytest.fixture(scope="class")
     @classmethod
     def ask(cls, application: Application, service: Service) -> Callable[..., Answer]:
-        """A function that sends a request to the service; see `send`."""
+        """A function that sends a request to the service, and returns an ``Answer``.
+
+        Arguments are the path and query below the root path, the method, headers and a body.
+        """
         return lambda path, *arguments, **named: send(
             application, service.settings.root_path + path, *arguments, **named
         )

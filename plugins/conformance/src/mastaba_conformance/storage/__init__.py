@@ -1,5 +1,7 @@
 """Conformance tests for storage drivers: subclass `StorageTests` and override its fixtures.
 
+For example::
+
     class TestMyStorage(StorageTests):
         @pytest.fixture
         def storage(self, server):
@@ -50,10 +52,24 @@ class StorageTests(
 
     Subclasses must override the fixtures ``storage`` and ``writer``. They may override ``prefix``.
 
-    What a driver can do is declared, and otherwise not tested. The class attributes
-    ``knows_versions``, ``keys_are_paths``, ``shares_connections``, ``holds_large_objects``,
-    ``forks_while_reading`` and ``can_write`` declare abilities, and so do the fixtures
-    ``open_refused``, ``open_unreachable``, ``open_silent`` and ``outage``.
+    What a driver can do is declared by the class attributes and by the fixtures ``open_refused``,
+    ``open_unreachable``, ``open_silent`` and ``outage``. What is not declared is not tested.
+
+    Attributes:
+        knows_versions: whether the storage can detect that an object was replaced.
+        keys_are_paths: whether ``..`` and ``//`` in keys have a meaning, as for files.
+        shares_connections: whether connections belong to the process and stay open when a
+            container is closed.
+        holds_large_objects: whether the store can hold objects larger than
+            `mastaba.api.storages.MAX_WHOLE`.
+        forks_while_reading: whether child processes may be created while other threads read. The
+            server does not do that, and libraries with locks of their own, such as SQLite, cannot
+            stand it.
+        can_write: whether the driver itself has the methods of `ObjectWriter`.
+        time_limit: seconds after which a test fails because the driver hangs.
+        patience: seconds after which released connections must be closed.
+        kit: kind of plugin, for the report.
+        levels: levels of the tests, in the order of the report.
     """
 
     level = "reads"

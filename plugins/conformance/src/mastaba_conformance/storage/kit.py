@@ -38,7 +38,7 @@ class ObjectWriter(Protocol):
 
 
 class StorageKit:
-    """Hooks that the author of a driver overrides; see `StorageTests`."""
+    """What all levels share; see `StorageTests`."""
 
     kit: ClassVar = "storage driver"
     levels: ClassVar = (
@@ -53,29 +53,13 @@ class StorageKit:
     )
 
     time_limit: ClassVar[float] = 60.0
-    """Seconds after which a test fails because the driver hangs."""
-
     patience: ClassVar[float] = 5.0
-    """Seconds after which released connections must be closed."""
-
     knows_versions: ClassVar[bool] = True
-    """Whether the storage can detect that an object was replaced."""
-
     keys_are_paths: ClassVar[bool] = False
-    """Whether ``..`` and ``//`` in keys have a meaning, as for files."""
-
     shares_connections: ClassVar[bool] = False
-    """Whether connections belong to the process and stay open when a container is closed."""
-
     holds_large_objects: ClassVar[bool] = True
-    """Whether the store can hold objects larger than `mastaba.api.storages.MAX_WHOLE`."""
-
     forks_while_reading: ClassVar[bool] = False
-    """Whether child processes may be created while other threads read. The server does not do
-    that, and libraries with locks of their own, such as SQLite, cannot stand it."""
-
     can_write: ClassVar[bool] = False
-    """Whether the driver itself has the methods of `ObjectWriter`."""
 
     # Inner limits are shorter, because their messages say more.
 

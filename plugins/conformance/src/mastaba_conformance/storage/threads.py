@@ -22,11 +22,13 @@ from mastaba_conformance.storage.kit import (
 
 _OBJECTS = 8
 _THREADS = 16
-_REPEATS = 25
 
 
 class ThreadTests(StorageKit):
     level = "threads"
+
+    repeats = 25
+    """How often each thread repeats its calls."""
 
     def _repeated(self, check: Callable[[int], None]) -> None:
         """Call a check in threads that start together, with the number of the thread."""
@@ -34,7 +36,7 @@ class ThreadTests(StorageKit):
 
         def repeat(number: int) -> None:
             barrier.wait(self.call_limit)
-            for _ in range(_REPEATS):
+            for _ in range(self.repeats):
                 check(number)
 
         with frequent_switches():

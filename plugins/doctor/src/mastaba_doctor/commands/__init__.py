@@ -90,7 +90,7 @@ def _tile_index(text: str) -> int:
         argparse.ArgumentTypeError: it is not a non-negative integer.
     """
     if not (text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 0 on")
+        raise argparse.ArgumentTypeError(f"{text!r} is not an integer from 0 on")
     return int(text)
 
 

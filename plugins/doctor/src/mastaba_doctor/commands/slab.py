@@ -12,9 +12,10 @@ import numpy as np
 
 from mastaba.api.commands import USAGE
 from mastaba.api.documents import started_at
-from mastaba.api.slabs import COMPRESSIONS, PHOTOMETRICS, Pixels, SlabHeader, TileDecoder
+from mastaba.api.slabs import Pixels, TileDecoder
 from mastaba.api.storages import ByteRange, Environment, ResourcePath, Storage, StoragePool
 from mastaba.errors import MastabaError, ObjectNotFoundError, SlabFormatError
+from mastaba_doctor.header import COMPRESSIONS, PHOTOMETRICS, SlabHeader
 from mastaba_doctor.slab_report import SlabReport, TileEntry, inspect_slab
 
 _SAMPLES: Final = {1: "unsigned", 3: "floating point"}

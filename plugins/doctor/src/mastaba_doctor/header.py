@@ -1,4 +1,4 @@
-"""The header of a slab, for tools that open a slab without its descriptor (slab.md section 2).
+"""The header of a slab, read without its descriptor (slab.md section 2).
 
 The server does not use the header, because the descriptor contains the same information.
 """
@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from mastaba.api.slabs import HEADER_SIZE
 from mastaba.errors import SlabFormatError
-from mastaba.slab.index import HEADER_SIZE
 
 _WIDTH: Final = 256
 _HEIGHT: Final = 257
@@ -33,7 +33,9 @@ _ORDINARY: Final = (
 )
 
 COMPRESSIONS: Final = {1: "none", 5: "LZW", 7: "JPEG", 8: "deflate", 32773: "PackBits"}
+"""Names of the compressions in slabs, by their TIFF code."""
 PHOTOMETRICS: Final = {1: "grey", 2: "RGB", 6: "YCbCr"}
+"""Names of the photometric interpretations in slabs, by their TIFF code."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +98,7 @@ class SlabHeader:
 
     @property
     def is_vector(self) -> bool:
+        """Whether the header is that of a slab of vector tiles."""
         return self.compression is None and self.tile_width is None
 
     @property

@@ -1,0 +1,37 @@
+"""Former names of the public interface, which still work until they are removed.
+
+A module of the interface that has lost a name ends with::
+
+    __getattr__ = former_names(__name__, {"Old": ("mastaba.api.tiles.New", "0.3")})
+"""
+
+from __future__ import annotations
+
+import importlib
+import warnings
+from collections.abc import Callable, Mapping
+from typing import Any
+
+
+def former_names(module: str, names: Mapping[str, tuple[str, str]]) -> Callable[[str], Any]:
+    """Return the ``__getattr__`` of a module with former names (PEP 562).
+
+    Each use of a former name gives the object that replaces it, and a `DeprecationWarning` at the
+    line that uses it.
+
+    Args:
+        module: name of the module.
+        names: for each former name, the full name of its replacement, and the release that
+            removes it.
+    """
+
+    def find(name: str) -> Any:
+        if name not in names:
+            raise AttributeError(f"module {module!r} has no attribute {name!r}")
+        replacement, release = names[name]
+        text = f"{module}.{name} will be removed in Mastaba {release}; use {replacement}"
+        warnings.warn(text, DeprecationWarning, stacklevel=2)
+        place, _, replaced = replacement.rpartition(".")
+        return getattr(importlib.import_module(place), replaced)
+
+    return find

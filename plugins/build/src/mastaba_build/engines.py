@@ -1,0 +1,29 @@
+"""The engine that a configuration names."""
+
+from __future__ import annotations
+
+from mastaba_build.configuration import Configuration
+from mastaba_build.engine import Engine
+from mastaba_build.errors import PlanError
+from mastaba_build.local_engine import LocalEngine
+
+_DASK = "dask:"
+
+
+def engine_of(configuration: Configuration) -> Engine:
+    """Return the engine of a configuration.
+
+    Raises:
+        PlanError: its package is not installed, or its workers cannot be reached.
+    """
+    if not configuration.engine.startswith(_DASK):
+        return LocalEngine(configuration.workers)
+    try:
+        from mastaba_build.dask_engine import DaskEngine
+    except ModuleNotFoundError as error:
+        if error.name not in ("dask", "distributed"):
+            raise
+        raise PlanError(
+            "the engine dask needs the package distributed; install mastaba-build[dask]"
+        ) from None
+    return DaskEngine(configuration.engine.removeprefix(_DASK))

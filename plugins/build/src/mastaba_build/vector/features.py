@@ -1,0 +1,165 @@
+"""Features of GeoJSON, GeoPackage and other files: tippecanoe cuts them into tiles."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from mastaba_build.configuration import AUTO, Configuration
+from mastaba_build.errors import PlanError
+from mastaba_build.sources import identity_of
+from mastaba_build.vector.plan import Origin, VectorPlan, check_options, plan_of_archive
+
+_GEOJSON = (".geojson", ".geojsonl", ".geojsons")
+_CONVERTED = (".fgb", ".gpkg", ".shp")
+_CHUNK = 50_000
+"""Features that are in memory at a time."""
+_EXTRA = "install mastaba-build[features]"
+
+
+def is_features(path: str) -> bool:
+    """Return whether a source contains features, by its name."""
+    return path.lower().endswith((*_GEOJSON, *_CONVERTED)) and not _is_raster(path)
+
+
+def plan_of_features(configuration: Configuration) -> VectorPlan:
+    """Return the plan of a configuration whose sources are features.
+
+    They are cut into an archive in the work directory, unless an interrupted build has left it.
+
+    Raises:
+        PlanError: a file cannot be read, or tippecanoe is not installed or fails.
+    """
+    check_options(configuration)
+    program = _program()
+    files = [Path(source.path).absolute() for source in configuration.sources]
+    for file in files:
+        if not file.is_file():
+            raise PlanError(f"{file}: does not exist")
+        if not is_features(str(file)):
+            raise PlanError(f"{file}: is not a file of features; build it separately")
+    origins = [Origin(str(file), identity_of(str(file), [])) for file in files]
+    version = _run([program, "--version"]).stderr.strip()
+    options = _options(configuration)
+    origins.append(Origin("tippecanoe", f"{version} {' '.join(options)}"))
+    work = configuration.work_directory
+    archive = work / "features.mbtiles"
+    stamp = work / "features.json"
+    wanted = json.dumps([asdict(origin) for origin in origins])
+    if not (archive.exists() and stamp.exists() and stamp.read_text("utf-8") == wanted):
+        stamp.unlink(missing_ok=True)
+        work.mkdir(parents=True, exist_ok=True)
+        _cut(program, options, files, archive)
+        stamp.write_text(wanted, encoding="utf-8")
+    return plan_of_archive(configuration, str(archive.absolute()), tuple(origins))
+
+
+def _program() -> str:
+    """Return the path of tippecanoe: beside this Python, or on the path."""
+    beside = Path(sys.executable).with_name("tippecanoe")
+    found = str(beside) if beside.exists() else shutil.which("tippecanoe")
+    if found is None:
+        raise PlanError(f"features are cut by tippecanoe, which is not installed; {_EXTRA}")
+    return found
+
+
+def _options(configuration: Configuration) -> list[str]:
+    options = ["--no-tile-compression", "--quiet"]
+    if configuration.top != AUTO:
+        options.append(f"--minimum-zoom={configuration.top}")
+    zoom = "g" if configuration.bottom == AUTO else configuration.bottom
+    return [*options, f"--maximum-zoom={zoom}"]
+
+
+def _cut(program: str, options: list[str], files: list[Path], archive: Path) -> None:
+    """Write the archive of features; one run, so that their density has no seams."""
+    folder = archive.parent / "features"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    try:
+        inputs = [
+            f"--named-layer={json.dumps({'file': str(path), 'layer': layer})}"
+            for file in files
+            for layer, path in _as_geojson(file, folder)
+        ]
+        archive.unlink(missing_ok=True)
+        words = [program, *options, f"--temporary-directory={folder}", "-o", str(archive), *inputs]
+        done = _run(words)
+        if done.returncode:
+            lines = done.stderr.strip().splitlines() or [f"exit status {done.returncode}"]
+            raise PlanError(f"tippecanoe cannot cut the features: {lines[-1]}")
+    finally:
+        shutil.rmtree(folder)
+
+
+def _as_geojson(file: Path, folder: Path) -> Iterator[tuple[str, Path]]:
+    """Yield files of GeoJSON in WGS 84 with the names of their layers."""
+    if file.suffix.lower() in _GEOJSON:
+        yield _name(file.stem), file
+        return
+    pyogrio = _pyogrio()
+    try:
+        for layer, kind in pyogrio.list_layers(str(file)):
+            if kind is None:
+                continue  # a table without geometries
+            first = 0
+            while True:
+                meta, _, geometry, fields = pyogrio.raw.read(
+                    str(file), layer=layer, skip_features=first, max_features=_CHUNK
+                )
+                if meta["crs"] is None:
+                    raise PlanError(f"{file}: layer {layer!r} has no CRS")
+                digest = hashlib.sha256(f"{file}|{layer}|{first}".encode()).hexdigest()[:16]
+                path = folder / f"{digest}.geojsonl"
+                # The driver converts to WGS 84, as RFC 7946 requires.
+                pyogrio.raw.write(
+                    str(path),
+                    geometry,
+                    fields,
+                    meta["fields"],
+                    crs=meta["crs"],
+                    geometry_type="Unknown",
+                    driver="GeoJSONSeq",
+                )
+                yield _name(layer), path
+                first += len(geometry)
+                if len(geometry) < _CHUNK:
+                    break
+    except PlanError:
+        raise
+    except (RuntimeError, ValueError, OSError) as error:
+        raise PlanError(f"{file}: cannot be read: {str(error).splitlines()[0]}") from None
+
+
+def _is_raster(path: str) -> bool:
+    """Return whether a GeoPackage contains images only."""
+    if not path.lower().endswith(".gpkg") or not Path(path).is_file():
+        return False
+    try:
+        return len(_pyogrio().list_layers(path)) == 0
+    except (PlanError, RuntimeError, ValueError):
+        return True  # as before there were features: GDAL says what it is
+
+
+def _pyogrio() -> Any:
+    try:
+        import pyogrio.raw
+    except ModuleNotFoundError:
+        raise PlanError(f"pyogrio, which reads such files, is not installed; {_EXTRA}") from None
+    return pyogrio
+
+
+def _name(text: str) -> str:
+    """Return a name of a layer without characters that tippecanoe removes."""
+    return "".join(letter if letter.isalnum() else "_" for letter in text)
+
+
+def _run(words: list[str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(words, capture_output=True, text=True, check=False)  # noqa: S603

@@ -1,0 +1,93 @@
+"""MBTiles 1.3: a SQLite database whose rows are counted from the bottom."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from mastaba_build.errors import PlanError, SourceError
+from mastaba_build.vector.archives import Block, Metadata, Tile, with_layers
+
+# The row from the top.
+_ROW = "((1 << zoom_level) - 1 - tile_row)"
+_TILE = f"zoom_level, {_ROW}, tile_column, tile_data"
+_VECTOR_FORMATS = frozenset({"pbf", "mvt"})
+
+
+def has_images(path: Path) -> bool:
+    """Return whether the metadata of a file say that it is MBTiles with images."""
+    try:
+        with closing(_connected(path)) as database:
+            row = database.execute("SELECT value FROM metadata WHERE name = 'format'").fetchone()
+    except sqlite3.Error:
+        return False
+    return row is not None and row[0] not in _VECTOR_FORMATS
+
+
+class MBTiles:
+    """An MBTiles file, also one whose ``tiles`` are a view over tiles stored once.
+
+    Raises:
+        PlanError: the file is not one.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        if not path.is_file():
+            raise PlanError(f"{path}: does not exist")
+        try:
+            self._database = _connected(path)
+            self._database.execute(f"SELECT {_TILE} FROM tiles LIMIT 1")  # noqa: S608
+        except sqlite3.Error as error:
+            raise PlanError(f"{path}: cannot be read as MBTiles: {error}") from None
+        if has_images(path):
+            raise PlanError(f"{path}: contains images; only vector tiles are imported")
+
+    def metadata(self) -> Metadata:
+        rows = self._rows("SELECT name, value FROM metadata")
+        values: dict[str, Any] = {str(name): value for name, value in rows}
+        return with_layers(values, self._path)
+
+    def blocks(self, width: int, height: int) -> Iterable[Block]:
+        query = (
+            f"SELECT zoom_level, tile_column / {width:d}, {_ROW} / {height:d}, min({_ROW}), "  # noqa: S608
+            f"max({_ROW}), min(tile_column), max(tile_column), count(*) FROM tiles GROUP BY 1, 2, 3"
+        )
+        for zoom, column, row, top, bottom, left, right, tiles in self._rows(query):
+            yield Block(zoom, column, row, (top, bottom), (left, right), tiles)
+
+    def tiles(self, block: Block) -> Iterator[Tile]:
+        last = (1 << block.zoom) - 1
+        query = (
+            f"SELECT {_TILE} FROM tiles WHERE zoom_level = ? "  # noqa: S608
+            "AND tile_column BETWEEN ? AND ? AND tile_row BETWEEN ? AND ?"
+        )
+        top, bottom = block.rows
+        return map(
+            Tile._make, self._rows(query, block.zoom, *block.columns, last - bottom, last - top)
+        )
+
+    def all_tiles(self) -> Iterator[Tile]:
+        query = (
+            f"SELECT {_TILE} FROM tiles "  # noqa: S608
+            "ORDER BY zoom_level, tile_column, tile_row"
+        )
+        return map(Tile._make, self._rows(query))
+
+    def close(self) -> None:
+        self._database.close()
+
+    def _rows(self, query: str, *values: int) -> Iterator[tuple[Any, ...]]:
+        try:
+            yield from self._database.execute(query, values)
+        except sqlite3.Error as error:
+            raise SourceError(f"{self._path}: cannot be read: {error}") from None
+
+
+def _connected(path: Path) -> sqlite3.Connection:
+    uri = f"file:{quote(str(path))}?mode=ro"
+    return sqlite3.connect(uri, uri=True, check_same_thread=False)

@@ -1,0 +1,1 @@
+"""The public interface, found in the code: for its reference, its snapshot and the tests of it."""

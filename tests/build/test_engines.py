@@ -1,0 +1,200 @@
+"""Where slabs are computed does not change a byte; a worker that dies costs its slab only."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import subprocess
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.build.clusters import Cluster
+from tests.build.ground import MASTABA, checksums, grid, noise, write_raster
+
+from mastaba_build.build import build
+from mastaba_build.engine import ExecutorEngine
+from mastaba_build.engines import engine_of
+from mastaba_build.errors import PlanError
+from mastaba_build.local_engine import LocalEngine
+from mastaba_build.plan import Plan
+from mastaba_build.reports import Reports
+
+PlanOf = Callable[..., Plan]
+Command = Callable[..., subprocess.CompletedProcess[str]]
+WORDS = ("--name", "map", "--format", "jpg", "--slab", "2x2", "--top", "10")
+
+
+@pytest.fixture
+def ortho(tmp_path: Path) -> Path:
+    return write_raster(
+        tmp_path / "ortho.tif", noise(3, 900, 1100), grid(900000, 6500000, 5), "EPSG:2154"
+    )
+
+
+@pytest.fixture
+def plan(ortho: Path, tmp_path: Path, plan_of: PlanOf) -> Plan:
+    return plan_of(ortho, output=str(tmp_path / "out"), format="jpg", slab=[2, 2], top="10")
+
+
+@pytest.fixture
+def in_one_process(ortho: Path, tmp_path: Path, plan_of: PlanOf) -> dict[str, bytes]:
+    """The files of a build in this process."""
+    output = tmp_path / "one"
+    plan = plan_of(ortho, output=str(output), format="jpg", slab=[2, 2], top="10")
+    assert build(plan, Reports(StringIO(), StringIO()))
+    return checksums(output)
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    pytest.importorskip("distributed")
+    (tmp_path / "cluster").mkdir()
+    with Cluster(tmp_path / "cluster") as started:
+        yield started
+
+
+def test_a_killed_dask_worker_costs_nothing_but_time(
+    ortho: Path, tmp_path: Path, cluster: Cluster, in_one_process: dict[str, bytes]
+) -> None:
+    cluster.add_worker()
+    cluster.add_worker()
+    words = [str(ortho), "--output", str(tmp_path / "out"), *WORDS, "--json"]
+    engine = f"dask:{cluster.scheduler_file}"
+    with subprocess.Popen(
+        [*MASTABA, "build", *words, "--engine", engine],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        slabs = 0
+        for line in process.stdout:
+            slabs += '"event": "slab"' in line
+            if slabs == 4:
+                cluster.workers[0].kill()
+        _, errors = process.communicate()
+    assert process.returncode == 0, errors
+    assert checksums(tmp_path / "out") == in_one_process
+    assert slabs == len(list((tmp_path / "out/map").rglob("*.tif")))
+    assert not (tmp_path / "out/.map.work").exists()
+
+
+def test_without_its_scheduler_a_build_stops_and_resumes_here(
+    ortho: Path,
+    tmp_path: Path,
+    cluster: Cluster,
+    command: Command,
+    in_one_process: dict[str, bytes],
+) -> None:
+    cluster.add_worker()
+    words = [str(ortho), "--output", str(tmp_path / "out"), *WORDS, "--json"]
+    engine = f"dask:{cluster.scheduler_file}"
+    with subprocess.Popen(
+        [*MASTABA, "build", *words, "--engine", engine],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        slabs = 0
+        for line in process.stdout:
+            slabs += '"event": "slab"' in line
+            if slabs == 3:
+                cluster.scheduler.kill()
+                cluster.workers[0].kill()
+        _, errors = process.communicate()
+    assert process.returncode == 1
+    assert "the same command resumes the build" in errors
+    assert "Traceback" not in errors
+    assert not (tmp_path / "out/map.json").exists()
+    resumed = command(*words, "--workers", "1")
+    assert resumed.returncode == 0, resumed.stderr
+    assert '"kept": 0' not in resumed.stdout
+    assert checksums(tmp_path / "out") == in_one_process
+
+
+def test_a_cluster_that_does_not_fit_is_refused_before_the_build(
+    ortho: Path, tmp_path: Path, cluster: Cluster, command: Command
+) -> None:
+    other = tmp_path / "packages/mastaba_build-9.9.dist-info"
+    other.mkdir(parents=True)
+    (other / "METADATA").write_text("Metadata-Version: 2.1\nName: mastaba-build\nVersion: 9.9\n")
+    cluster.add_worker()
+    cluster.add_worker({"PYTHONPATH": str(other.parent)})
+    words = [ortho, "--output", tmp_path / "out", *WORDS]
+    engine = f"dask:{cluster.scheduler_file}"
+    refused = command(*words, "--engine", engine)
+    assert refused.returncode == 2
+    assert "has mastaba-build 9.9 instead of" in refused.stderr
+    assert "Traceback" not in refused.stderr
+    assert not list((tmp_path / "out/map").rglob("*"))
+
+
+def test_a_scheduler_that_cannot_be_reached_is_named(
+    ortho: Path, tmp_path: Path, plan_of: PlanOf, command: Command
+) -> None:
+    pytest.importorskip("distributed")
+    words = [ortho, "--output", tmp_path / "out", *WORDS]
+    refused = command(*words, "--engine", "dask:tcp://127.0.0.1:1")
+    assert refused.returncode == 2
+    assert "cannot connect to the Dask scheduler at tcp://127.0.0.1:1" in refused.stderr
+    assert "Traceback" not in refused.stderr
+    (tmp_path / "empty.json").write_text("{}")
+    for engine, message in (
+        ("dask:nonsense://1", "cannot connect"),
+        (f"dask:{tmp_path / 'none.json'}", "is not a scheduler file"),
+        (f"dask:{tmp_path / 'empty.json'}", "is not a scheduler file"),
+    ):
+        with pytest.raises(PlanError, match=message):
+            engine_of(plan_of(ortho, engine=engine).configuration)
+    with pytest.raises(PlanError, match="engine"):
+        plan_of(ortho, engine="ray:1")
+
+
+def test_any_executor_gives_the_same_bytes(plan: Plan, in_one_process: dict[str, bytes]) -> None:
+    with ThreadPoolExecutor(3) as executor:
+        assert build(plan, Reports(StringIO(), StringIO()), engine=ExecutorEngine(executor, 6))
+    assert checksums(plan.configuration.output) == in_one_process
+
+
+class _Counting(LocalEngine):
+    submitted = 0
+
+    def submit(self, function: Callable[..., Any], /, *arguments: Any) -> Future[Any]:
+        self.submitted += 1
+        return super().submit(function, *arguments)
+
+
+def test_a_killed_process_costs_its_slab_only(plan: Plan, in_one_process: dict[str, bytes]) -> None:
+    reports = Reports(StringIO(), StringIO())
+    killed: list[int] = []
+    slabs = 0
+
+    def kill_one(*_: object) -> None:
+        nonlocal slabs
+        slabs += 1
+        if slabs in (3, 7):
+            killed.append(multiprocessing.active_children()[0].pid or 0)
+            os.kill(killed[-1], signal.SIGKILL)
+
+    reports.slab = kill_one  # type: ignore[method-assign]
+    engine = _Counting(2)
+    assert build(plan, reports, engine=engine)
+    engine.close()
+    assert len(set(killed)) == 2
+    assert engine.submitted <= slabs + 2
+    assert checksums(plan.configuration.output) == in_one_process
+
+
+def test_workers_that_do_not_see_a_source_are_refused(plan: Plan, ortho: Path) -> None:
+    ortho.unlink()
+    with ThreadPoolExecutor(1) as executor:
+        engine = ExecutorEngine(executor, 1)
+        with pytest.raises(Exception, match=r"ortho\.tif: cannot be opened"):
+            build(plan, Reports(StringIO(), StringIO()), engine=engine)
+    assert not list(plan.configuration.output.rglob("*.tif"))

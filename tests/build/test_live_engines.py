@@ -1,0 +1,150 @@
+"""Workers on other machines: network and mount namespaces (root and iproute2)."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from tests.build.clusters import Cluster
+from tests.build.ground import MASTABA, checksums, grid, noise, write_raster
+
+from mastaba_build.build import build
+from mastaba_build.plan import Plan
+from mastaba_build.reports import Reports
+
+pytestmark = [
+    pytest.mark.live,
+    pytest.mark.skipif(
+        os.geteuid() != 0 or shutil.which("ip") is None or shutil.which("unshare") is None,
+        reason="needs root, ip and unshare",
+    ),
+]
+WORDS = ("--name", "map", "--format", "jpg", "--slab", "2x2", "--top", "9")
+
+
+class Machine:
+    """A network namespace with a link to this one.
+
+    Attributes:
+        here, there: addresses of the two ends of the link.
+        command: start of commands that run in it.
+    """
+
+    def __init__(self, number: int) -> None:
+        self.name = f"mastaba{os.getpid()}n{number}"
+        self._link = f"m{os.getpid() % 100000}h{number}"
+        other = f"m{os.getpid() % 100000}n{number}"
+        network = f"10.{200 + number}.{os.getpid() % 250}"
+        self.here, self.there = f"{network}.1", f"{network}.2"
+        self.command = ("ip", "netns", "exec", self.name)
+        _ip("netns", "add", self.name)
+        _ip("link", "add", self._link, "type", "veth", "peer", "name", other, "netns", self.name)
+        _ip("address", "add", f"{self.here}/30", "dev", self._link)
+        _ip("link", "set", self._link, "up")
+        for words in (
+            ("address", "add", f"{self.there}/30", "dev", other),
+            ("link", "set", other, "up"),
+            ("link", "set", "lo", "up"),
+        ):
+            _ip("-n", self.name, *words)
+
+    def disconnect(self) -> None:
+        """Cut the link; nobody is told."""
+        _ip("link", "set", self._link, "down")
+
+    def remove(self) -> None:
+        _ip("netns", "delete", self.name)
+
+
+def _ip(*words: str) -> None:
+    subprocess.run(["ip", *words], check=True, capture_output=True)
+
+
+@pytest.fixture
+def machines() -> Iterator[list[Machine]]:
+    found: list[Machine] = []
+    try:
+        for number in range(2):
+            found.append(Machine(number))
+        yield found
+    finally:
+        for machine in found:
+            machine.remove()
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    pytest.importorskip("distributed")
+    (tmp_path / "cluster").mkdir()
+    with Cluster(tmp_path / "cluster", host="0.0.0.0") as started:
+        yield started
+
+
+@pytest.fixture
+def ortho(tmp_path: Path) -> Path:
+    (tmp_path / "sources").mkdir()
+    return write_raster(
+        tmp_path / "sources/ortho.tif", noise(3, 1500, 1800), grid(9e5, 65e5, 5), "EPSG:2154"
+    )
+
+
+def test_a_machine_that_disappears_costs_nothing_but_time(
+    ortho: Path,
+    tmp_path: Path,
+    cluster: Cluster,
+    machines: list[Machine],
+    plan_of: Callable[..., Plan],
+) -> None:
+    one = plan_of(ortho, output=str(tmp_path / "one"), format="jpg", slab=[2, 2], top="9")
+    assert build(one, Reports(StringIO(), StringIO()))
+    for machine in machines:
+        address = f"tcp://{machine.here}:{cluster.port}"
+        cluster.add_worker_in(machine.command, address, "--host", machine.there)
+    words = [str(ortho), "--output", str(tmp_path / "out"), *WORDS, "--json"]
+    engine = f"dask:tcp://127.0.0.1:{cluster.port}"
+    with subprocess.Popen(
+        [*MASTABA, "build", *words, "--engine", engine],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        slabs = 0
+        for line in process.stdout:
+            slabs += '"event": "slab"' in line
+            if slabs == 8:
+                machines[0].disconnect()
+        _, errors = process.communicate()
+    assert process.returncode == 0, errors
+    assert checksums(tmp_path / "out") == checksums(tmp_path / "one")
+
+
+def test_a_machine_that_does_not_see_a_directory_is_refused(
+    ortho: Path,
+    tmp_path: Path,
+    cluster: Cluster,
+    command: Callable[..., subprocess.CompletedProcess[str]],
+) -> None:
+    address = f"tcp://127.0.0.1:{cluster.port}"
+    for hidden, message in (
+        (ortho.parent, "ortho.tif: cannot be opened"),
+        (tmp_path / "work", "the work directory must be shared"),
+        (tmp_path / "out", "the output must be shared"),
+    ):
+        hidden.mkdir(exist_ok=True)
+        hide = f'mount -t tmpfs none "{hidden}" && exec "$@"'
+        cluster.add_worker_in(("unshare", "--mount", "sh", "-c", hide, "sh"), address)
+        words = [ortho, "--output", tmp_path / "out", "--work", tmp_path / "work", *WORDS]
+        refused = command(*words, "--engine", f"dask:{address}")
+        assert refused.returncode in (1, 2)
+        assert message in refused.stderr, refused.stderr
+        assert "Traceback" not in refused.stderr
+        assert not (tmp_path / "out/map.json").exists()
+        worker = cluster.workers.pop()
+        worker.kill()
+        worker.wait()

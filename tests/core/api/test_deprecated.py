@@ -1,0 +1,116 @@
+"""Former names, hooks and arguments of hooks: they work, and are reported."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import pluggy
+import pytest
+
+from mastaba import hookimpl
+from mastaba.api import tiles
+from mastaba.api._deprecated import former_names
+from mastaba.commands.main import main
+from mastaba.plugins import hookspecs
+from mastaba.plugins.manager import Plugins
+
+_hookspec: Any = pluggy.HookspecMarker("mastaba")
+
+
+@pytest.fixture
+def old_module(monkeypatch: pytest.MonkeyPatch) -> str:
+    """A public module with the former name ``Publishing``."""
+    module: Any = ModuleType("mastaba.api.old_tiles")
+    replacement = ("mastaba.api.tiles.Publisher", "0.3")
+    module.__getattr__ = former_names(module.__name__, {"Publishing": replacement})
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    return str(module.__name__)
+
+
+def test_former_name_is_the_new_object(old_module: str) -> None:
+    names: dict[str, Any] = {}
+    text = (
+        r"mastaba\.api\.old_tiles\.Publishing will be removed in Mastaba 0\.3; "
+        r"use mastaba\.api\.tiles\.Publisher"
+    )
+    program = compile(f"\n\nfrom {old_module} import Publishing", "plugin.py", "exec")
+    with pytest.warns(DeprecationWarning, match=text) as caught:
+        exec(program, names)
+    assert names["Publishing"] is tiles.Publisher
+    # The author of the plugin sees the line to change.
+    assert [(warning.filename, warning.lineno) for warning in caught] == [("plugin.py", 3)]
+
+
+def test_other_names_do_not_exist(old_module: str) -> None:
+    with pytest.raises(ImportError, match="Missing"):
+        exec(f"from {old_module} import Missing", {})
+    assert not hasattr(sys.modules[old_module], "Missing")
+
+
+def test_former_names_are_not_in_the_interface() -> None:
+    # Otherwise `from mastaba.api.… import *` and the reference would use them.
+    with pytest.raises(AttributeError, match=r"'mastaba\.api\.tiles' has no attribute 'Missing'"):
+        former_names("mastaba.api.tiles", {})("Missing")
+
+
+# ---------------------------------------------------------------- hooks
+
+_PLUGIN = """
+from mastaba import hookimpl
+
+@hookimpl
+def wsgi_middleware(site):
+    return None
+"""
+_REPORT = (
+    "warning: the plugin 'old' implements wsgi_middleware(site), which will be removed in Mastaba "
+    "0.3; use wsgi_wrapper\n"
+)
+
+
+def wsgi_middleware(site: Any) -> None: ...
+
+
+@pytest.fixture
+def old_plugin(tmp_path: Any) -> str:
+    """Directory of a plugin in one file that implements ``wsgi_middleware``."""
+    (tmp_path / "old.py").write_text(_PLUGIN)
+    return str(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "deprecate",
+    [
+        pytest.param(lambda warning: {"warn_on_impl": warning}, id="hook"),
+        pytest.param(lambda warning: {"warn_on_impl_args": {"site": warning}}, id="argument"),
+    ],
+)
+def test_plugins_that_use_what_is_deprecated_are_listed(
+    deprecate: Callable[[Warning], dict[str, Any]],
+    old_plugin: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    text = _REPORT.removeprefix("warning: the plugin 'old' ").rstrip()
+    marked = _hookspec(**deprecate(DeprecationWarning(text)))(wsgi_middleware)
+    monkeypatch.setattr(hookspecs, "wsgi_middleware", marked)
+
+    assert main(["--plugins", old_plugin, "plugins"]) == 0
+    printed = capsys.readouterr().out
+    assert _REPORT in printed
+    assert any(line.split()[0] == "old" and "middleware" in line for line in printed.splitlines())
+
+
+def test_plugin_need_not_know_an_argument() -> None:
+    class Old:
+        @hookimpl
+        def wsgi_middleware(self) -> Any:
+            return lambda application: application
+
+    plugins = Plugins(autoload=False, extra={"old": Old()})
+    site: Any = object()
+    assert len(plugins.middleware(site)) == 1
+    assert plugins.warnings == []

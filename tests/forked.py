@@ -1,0 +1,77 @@
+"""The command line in forked processes: without the start of an interpreter, which costs most."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import os
+import subprocess
+import sys
+import threading
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+from mastaba.commands.main import main
+
+
+class Mastaba(subprocess.Popen[str]):
+    """A running ``mastaba`` command.
+
+    Its standard streams, working directory and environment are its own, as in a new process. Only
+    modules and their caches come from the process of the tests.
+
+    Args:
+        arguments: of the command.
+        variables: environment variables to add. Those for servers are not inherited.
+        options: of `subprocess.Popen`.
+    """
+
+    def __init__(
+        self, *arguments: str, variables: Mapping[str, str] | None = None, **options: Any
+    ) -> None:
+        def run() -> None:
+            status = 1
+            try:
+                _become_new(variables or {})
+                status = main(arguments)
+            except SystemExit as error:
+                status = error.code if isinstance(error.code, int) else 1
+            except BaseException:
+                sys.excepthook(*sys.exc_info())
+            finally:
+                sys.stdout.flush()
+                sys.stderr.flush()
+                os._exit(status)
+
+        # Called in the child; the program is never started.
+        super().__init__(["mastaba", *arguments], preexec_fn=run, text=True, **options)
+
+
+def run(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Run a ``mastaba`` command to its end, without standard input."""
+    with Mastaba(
+        *arguments,
+        variables=variables,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        output, errors = process.communicate()
+    return subprocess.CompletedProcess(arguments, process.returncode, output, errors)
+
+
+def _become_new(variables: Mapping[str, str]) -> None:
+    """Give up what belongs to the process of the tests."""
+    # Collections would copy the memory that both processes share.
+    gc.freeze()
+    # Also the pipe with which Popen waits for the start of the program.
+    os.closerange(3, os.sysconf("SC_OPEN_MAX"))
+    sys.stdin, sys.stdout, sys.stderr = open(0), open(1, "w"), open(2, "w")  # noqa: SIM115
+    sys.unraisablehook, threading.excepthook = sys.__unraisablehook__, threading.__excepthook__
+    logging.root.handlers.clear()
+    warnings.resetwarnings()
+    warnings.simplefilter("ignore")
+    for name in [name for name in os.environ if name.startswith(("MASTABA", "ROK4"))]:
+        del os.environ[name]
+    os.environ.update(variables)
