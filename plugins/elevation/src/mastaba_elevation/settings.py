@@ -42,7 +42,6 @@ def _dataset(description: str) -> dict[str, Any]:
 SETTINGS_SCHEMA: Final[Mapping[str, Any]] = {
     "datasets": {
         "type": "array",
-        "default": [],
         "description": "Named stacks of layers. Every single layer is a dataset too.",
         "items": {
             "type": "object",
