@@ -171,12 +171,12 @@ def _distance(test: Path, changed: str) -> tuple[bool, bool]:
     """Return a key that sorts tests by how likely they are to detect a change to a file."""
     path = Path(changed)
     module = path.stem if path.stem != "__init__" else path.parent.name
-    return module not in test.stem, not re.search(rf"\b{module}\b", _text(test))
+    return module not in test.stem, module not in _words(test)
 
 
 @cache
-def _text(path: Path) -> str:
-    return path.read_text("utf-8")
+def _words(path: Path) -> frozenset[str]:
+    return frozenset(re.split(r"\W", path.read_text("utf-8")))
 
 
 class Copy:
@@ -199,7 +199,9 @@ class Copy:
         path.write_text(mutation.code, "utf-8")
         try:
             own, others = mutation.part.tests, mutation.part.wider
-            return self.fails(others if wider else own, mutation.file, without=own if wider else ())
+            return self.first_failure(
+                others if wider else own, mutation.file, without=own if wider else ()
+            )
         finally:
             path.write_bytes(code)
             os.utime(path, ns=(facts.st_atime_ns, facts.st_mtime_ns))
@@ -208,8 +210,8 @@ class Copy:
         self, tests: Sequence[str], changed: str = "", *, without: Sequence[str] = ()
     ) -> str:
         """Return the first test that fails; start with those that name the changed module."""
-        found = [set(_test_files(folder)) for folder in (tests, without)]
-        files = sorted(found[0] - found[1], key=lambda path: (*_distance(path, changed), path))
+        chosen = set(_test_files(tests)) - set(_test_files(without))
+        files = sorted(chosen, key=lambda path: (*_distance(path, changed), path))
         arguments = ["-m", "not live and not shared_data", "-x", "-q", "-p", "no:cacheprovider"]
         arguments += ["-p", "no:xdist", "-p", "no:schemathesis"]
         with tempfile.TemporaryFile("w+") as output:

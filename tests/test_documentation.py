@@ -26,6 +26,7 @@ from mastaba.plugins.manager import Plugins
 
 REPOSITORY = Path(__file__).parents[1]
 MANUAL = REPOSITORY / "docs/plugin-authors.md"
+EXAMPLES = REPOSITORY / "examples"
 CONFIG = REPOSITORY / "config"
 SAMPLES = ("server", "services", "layer")
 
@@ -57,6 +58,16 @@ def test_links_inside_the_manual_lead_somewhere(manual: str) -> None:
     assert set(links) <= anchors
 
 
+def test_code_of_the_manual_is_that_of_the_examples(manual: str) -> None:
+    blocks = list(_BLOCK.finditer(manual))
+    shown = {block["path"].partition("/")[0] for block in blocks}
+    assert shown == {path.name for path in EXAMPLES.iterdir() if path.is_dir()}
+    for block in blocks:
+        # A block is a whole file or a part of it.
+        code = (EXAMPLES / block["path"]).read_text("utf-8")
+        assert block["code"] in code, f"{block['path']} differs from the manual"
+
+
 def test_every_public_module_is_in_the_table_with_names_that_exist(manual: str) -> None:
     rows = re.findall(r"^\| [^|]* \| (?:\[`|`)(mastaba[\w.]*)[^|]*\| ([^|]*) \|$", manual, re.M)
     named = {module: re.findall(r"`(\w+)`", names) for module, names in rows}
@@ -66,73 +77,61 @@ def test_every_public_module_is_in_the_table_with_names_that_exist(manual: str) 
 
 
 @pytest.fixture(scope="module")
-def projects(manual: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Write the projects of the manual as if installed; returns the environment to use them."""
-    directory = tmp_path_factory.mktemp("manual")
-    places: list[str] = []
-    for block in _BLOCK.finditer(manual):
-        path = directory / block["path"]
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(block["code"], "utf-8")
-    for pyproject in sorted(directory.glob("*/pyproject.toml")):
+def examples(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Register the examples as if installed; returns the environment to use them.
+
+    The live tests install them, and run their own tests.
+    """
+    directory = tmp_path_factory.mktemp("examples")
+    places = [str(directory)]
+    for pyproject in sorted(EXAMPLES.glob("*/pyproject.toml")):
         project = tomllib.loads(pyproject.read_text("utf-8"))["project"]
-        info = pyproject.parent / "src" / f"{project['name'].replace('-', '_')}-1.0.0.dist-info"
+        name, version = project["name"], project["version"]
+        info = directory / f"{name.replace('-', '_')}-{version}.dist-info"
         info.mkdir()
-        (info / "METADATA").write_text(
-            f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n"
-        )
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
         entries = project["entry-points"]["mastaba"].items()
-        lines = [f"{name} = {value}\n" for name, value in entries]
+        lines = [f"{entry} = {value}\n" for entry, value in entries]
         (info / "entry_points.txt").write_text("[mastaba]\n" + "".join(lines))
-        places.append(str(info.parent))
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(places), "MANUAL": str(directory)}
+        places.append(str(pyproject.parent / "src"))
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(places)}
 
 
-def run(projects: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
+def run(environment: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, *arguments],
-        env=projects,
-        cwd=projects["MANUAL"],
+        [sys.executable, "-m", "mastaba", *arguments],
+        env=environment,
+        cwd=REPOSITORY,
         capture_output=True,
         text=True,
         check=False,
     )
 
 
-@pytest.mark.parametrize(
-    ("project", "selection"),
-    [
-        # These two tests of the kit take ten times as long as all others.
-        ("storage-sqlite", "not any_sequence and not above_the_bound"),
-        ("xyz", ""),
-        pytest.param("storage-sqlite", "any_sequence or above_the_bound", marks=pytest.mark.live),
-    ],
-)
-def test_tests_of_the_manual_pass(project: str, selection: str, projects: dict[str, str]) -> None:
-    # Fork tests of the kit warn about threads from Python 3.12 on.
-    ended = run(
-        projects,
-        *("-m", "pytest", "-q", "-W", "error", "-p", "no:cacheprovider"),
-        *("-p", "no:xdist", "-p", "no:schemathesis", "-k", selection, f"{project}/tests"),
-    )
+def test_examples_are_listed_as_the_manual_says(examples: dict[str, str]) -> None:
+    ended = run(examples, "--plugins", "examples/one-file", "plugins")
     assert ended.returncode == 0, ended.stdout + ended.stderr
-    assert " passed" in ended.stdout
-
-
-def test_plugins_of_the_manual_are_listed_as_it_says(projects: dict[str, str]) -> None:
-    ended = run(projects, "-m", "mastaba", "plugins")
     rows = {line.split()[0]: line.split(None, 3)[1:] for line in ended.stdout.splitlines()}
-
-    assert ended.returncode == 0, ended.stdout + ended.stderr
     assert rows["storage_sqlite"] == ["mastaba-storage-sqlite", "1.0.0", "storage driver sqlite"]
-    assert rows["xyz"][2] == (
-        "service xyz, encoder image/x-portable-pixmap, command tile-count, middleware"
-    )
+    assert rows["storage_obstore"][2] == "storage driver obstore"
+    assert rows["slippy_tiles"][2] == "service slippy, command slippy-tile"
+    assert rows["avif"][2] == "encoder image/avif"
+    assert rows["server_timing"][2] == "middleware"
 
 
-def test_command_of_the_manual_runs(projects: dict[str, str]) -> None:
-    ended = run(projects, "-m", "mastaba", "tile-count", "3")
-    assert (ended.returncode, ended.stdout) == (0, "64\n")
+def test_command_of_the_manual_runs(examples: dict[str, str]) -> None:
+    ended = run(examples, "slippy-tile", "2.35", "48.85", "12")
+    assert (ended.returncode, ended.stdout) == (0, "12/2074/1409\n")
+
+
+def test_examples_import_nothing_but_the_public_interface() -> None:
+    for path in EXAMPLES.rglob("*.py"):
+        for module in re.findall(
+            r"^from (mastaba(?:\.[\w.]+)?) import", path.read_text("utf-8"), re.M
+        ):
+            assert module in ("mastaba", "mastaba.errors") or module.startswith("mastaba.api."), (
+                path
+            )
 
 
 def test_every_block_of_python_in_the_manual_has_its_file(manual: str) -> None:

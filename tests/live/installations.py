@@ -56,12 +56,12 @@ def program_for_web_users() -> Path:
     check = "import sys, ensurepip; sys.exit(sys.version_info < (3, 11))"
     if subprocess.run([_SYSTEM_PYTHON, "-c", check], stderr=subprocess.DEVNULL).returncode:
         pytest.skip(f"{_SYSTEM_PYTHON} is older than 3.11, or python3-venv is not installed")
-    cache = _cache_folder()
+    cache = cache_folder()
     environment, wheels, stamp = cache / "venv", cache / "wheels", cache / "venv" / "stamp"
-    state = _state_of_sources()
+    state = state_of_sources()
     if not (stamp.exists() and stamp.read_text(encoding="ascii") == state):
         shutil.rmtree(wheels, ignore_errors=True)
-        sources = [pyproject.parent for pyproject in _projects()]
+        sources = [pyproject.parent for pyproject in projects()]
         _run(sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", wheels, *sources)
         built = sorted(wheels.glob("*.whl"))
         python = environment / "bin" / "python"
@@ -76,7 +76,7 @@ def program_for_web_users() -> Path:
     return environment / "bin" / "mastaba"
 
 
-def _cache_folder() -> Path:
+def cache_folder() -> Path:
     folder = REPOSITORY / ".run" / "live"
     reachable = all(parent.stat().st_mode & 0o001 for parent in REPOSITORY.parents)
     if is_root() and not (reachable and REPOSITORY.stat().st_mode & 0o001):
@@ -86,14 +86,14 @@ def _cache_folder() -> Path:
     return folder
 
 
-def _projects() -> Iterable[Path]:
+def projects() -> Iterable[Path]:
     yield REPOSITORY / "core" / "pyproject.toml"
     yield from sorted(REPOSITORY.glob("plugins/*/pyproject.toml"))
 
 
-def _state_of_sources() -> str:
+def state_of_sources() -> str:
     digest = hashlib.sha256(_SYSTEM_PYTHON.resolve().name.encode())
-    for project in _projects():
+    for project in projects():
         sources = (path for path in project.parent.glob("src/**/*") if path.is_file())
         for path in [project, *sorted(sources)]:
             if path.suffix != ".pyc":

@@ -6,6 +6,7 @@ All services are enabled, so every source can be tested.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from mastaba_conformance.tiny_installation import (
 from mastaba_writer.documents import merged
 from mastaba_writer.installation import layer_document, write_installation
 from mastaba_writer.pyramids import LevelPlan, write_pyramid
+from mastaba_writer.tile_encoder import encode_tile
 from mastaba_writer.tile_matrix_sets import geographic, synthetic, web_mercator
 
 SERVICES = ("tms", "wmts", "wms", "ogcapi", "viewer")
@@ -76,6 +78,13 @@ _SETTINGS: Mapping[str, Any] = {
 }
 
 
+@cache
+def _encoded(name: str, level: str, row: int, col: int) -> bytes:
+    """Return a tile of one of `FORMATS`; several installations have the same."""
+    format, _, tile = FORMATS[name]
+    return encode_tile(format, tile(level, row, col))
+
+
 def one_tile_pyramid(directory: Path) -> Path:
     """Write a pyramid with one tile that covers the world; return the path of its descriptor."""
     return write_pyramid(
@@ -96,7 +105,7 @@ def install(
 ) -> Path:
     """Write the installation and return the path of its server.json."""
     layers: dict[str, Any] = {}
-    for name, (format, channels, tile) in FORMATS.items():
+    for name, (format, channels, _) in FORMATS.items():
         descriptor = write_pyramid(
             directory,
             name,
@@ -104,7 +113,7 @@ def install(
             format=format,
             channels=channels,
             levels=TINY_LEVELS,
-            tile=tile,
+            tile=partial(_encoded, name),
         )
         fields = _FIELDS.get(name, {})
         layers[name] = layer_document(descriptor, title=name, abstract=HOSTILE, **fields)

@@ -15,7 +15,7 @@ from tests.wmts import ground
 from werkzeug.test import Client, TestResponse
 
 from mastaba.render.engine import PreparedMap
-from mastaba.render.mosaic import LevelPixels
+from mastaba.render.mosaic import LevelPixels, Sources
 from mastaba.slab.codecs import TileDecoder
 
 Fault = Callable[[TestResponse], tuple[int, str, list[str | None]]]
@@ -363,7 +363,7 @@ def test_etag_is_of_the_body_where_generations_are_not_known(
     derived: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     known = get(derived, "rgb", LAMBERT_3).headers["ETag"]
-    monkeypatch.setattr(PreparedMap, "version", lambda self: None)
+    monkeypatch.setattr(PreparedMap, "sources", lambda self: Sources(None, None))
     response = get(derived, "rgb", LAMBERT_3)
     etag = response.headers["ETag"]
     assert etag != known
@@ -378,7 +378,7 @@ def test_etag_is_of_the_body_when_a_slab_is_replaced_meanwhile(
     derived: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     versions = iter(["one", "two", "two", "two"])
-    monkeypatch.setattr(PreparedMap, "version", lambda self: next(versions))
+    monkeypatch.setattr(PreparedMap, "sources", lambda self: Sources(next(versions), None))
     moved = get(derived, "rgb", LAMBERT_3)
     settled = get(derived, "rgb", LAMBERT_3)
     assert moved.status_code == settled.status_code == 200

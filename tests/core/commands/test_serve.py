@@ -91,7 +91,7 @@ def test_a_layer_with_a_fault_stays_as_it_was(server: Server) -> None:
     descriptor.write_text("{", "utf-8")
     pyramid.unlink()
     server.reload("reload complete")
-    server.await_line("layers with faults, which stay as they were: RGB_JPG, RGB_PNG")
+    server.await_line("layers with errors, which stay as they were: RGB_JPG, RGB_PNG")
     server.await_info(9, ["RGB_JPG", "RGB_PNG"])
     # Also over one more reload, and until the file is whole again.
     descriptor.write_text(whole.replace('"title": "', '"title": "New '), "utf-8")

@@ -18,6 +18,7 @@ from mastaba.model.settings import MapSettings
 from mastaba.model.style import Palette, PaletteEntry, Style
 from mastaba.render.map_request import MapLayer, MapRequest
 from mastaba.storage.file import FileStorage
+from mastaba_writer.descriptor import LevelPlan
 
 MERCATOR = CRS.from_code("EPSG:3857")
 BYTES = Style("b", "b", "", palette=Palette((PaletteEntry(0.0, 1, 2, 3, 4),)))
@@ -41,6 +42,8 @@ def limited(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         format="TIFF_RAW_UINT8",
         of_position=False,
     )
+    # One row of tiles.
+    world.add("row", ramp, levels=[LevelPlan("0", 0, 0, 0, 2)])
     yield world
     world.close()
 
@@ -156,6 +159,21 @@ def test_too_many_source_tiles(limited: World, reads: list[str], axis: int) -> N
         else:
             assert refused(limited, request, settings) == "BBOX"
             limited.site.renderer.prepare(request)
+    assert not reads
+
+
+def test_tiles_beyond_the_limits_of_a_layer_count(limited: World, reads: list[str]) -> None:
+    matrix = limited.layer("row").pyramid.coarsest.matrix
+    settings = replace(limited.site.catalogue.settings.map, overviews=False)
+    left, top = matrix.origin_x + 3000, matrix.origin_y - 8000
+    for tiles, passes in ((2.5, True), (3.5, False)):
+        box = BoundingBox(left, top - tiles * 48 * 1600, left + 5000, top)
+        layer = MapLayer(replace(limited.layer("row"), resampling="nn"), None)
+        request = a_map(limited, layers=(layer,), bbox=box, width=75, height=75)
+        if passes:
+            limited.site.renderer.prepare(request, settings)
+        else:
+            assert refused(limited, request, settings) == "BBOX"
     assert not reads
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -14,6 +15,9 @@ from typing import Any
 
 import pytest
 from tests.core.server.running import RunningService
+
+from mastaba.errors import ChangeRefusedError
+from mastaba.server.control import WorkerLink
 
 # Answers with its process and all values that were put. A value "refused" is refused by the
 # supervisor, "fragile" cannot be followed by the workers of which the file "fragile" names the
@@ -234,3 +238,25 @@ def test_the_stop_does_not_wait_for_changes(run: Any, protocol: Any) -> None:
     ask(clients[0], value="one")
     service.process.send(signal.SIGTERM)
     assert service.process.wait() == 0
+
+
+def test_a_change_is_refused_when_the_supervisor_goes() -> None:
+    ours, theirs = socket.socketpair()
+    link = WorkerLink(0, theirs)
+    link.follow(lambda change: None)
+    refusals: list[str] = []
+
+    def submit() -> None:
+        try:
+            link.submit({"value": "one"})
+        except ChangeRefusedError as error:
+            refusals.append(str(error))
+
+    waiting = threading.Thread(target=submit, daemon=True)
+    waiting.start()
+    assert ours.recv(100)
+    ours.close()
+    waiting.join(60)
+    submit()
+    assert refusals == ["the server is about to stop"] * 2
+    theirs.close()

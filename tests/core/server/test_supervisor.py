@@ -254,7 +254,7 @@ def test_a_generation_that_dies_at_once_leaves_the_present_one_serving(run: Any)
     before = service.children()
     (service.home / "fatal").touch()
     service.process.send(signal.SIGHUP)
-    service.await_line("reload failed: the new workers die")
+    service.await_line("reload failed: the new workers exit")
     assert service.ask()[0] == 1
     while service.children() != before:
         time.sleep(0.01)

@@ -91,7 +91,7 @@ class WorkerLink:
                 try:
                     apply(rest[0])
                 except Exception:
-                    logger.exception("a change could not be followed")
+                    logger.exception("a change cannot be applied in this worker")
                     self._send(_FAILED)
                 else:
                     self._send(_APPLIED)
@@ -289,7 +289,7 @@ class Coordinator:
             except ChangeRefusedError as error:
                 self._finish((error.reason, str(error)))
             except Exception:
-                logger.exception("a change failed")
+                logger.exception("a change cannot be made")
                 self._finish(("failed", "internal error"))
             else:
                 self._broadcast(change)

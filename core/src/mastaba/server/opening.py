@@ -80,6 +80,6 @@ def log_findings(site: Site, faults: Faults) -> None:
     log_faults(faults.all)
     missing, outdated = site.catalogue.missing_layers, site.catalogue.outdated_layers
     if missing:
-        logger.error("layers left out because of faults: %s", ", ".join(sorted(missing)))
+        logger.error("layers left out because of errors: %s", ", ".join(sorted(missing)))
     if outdated:
-        logger.error("layers with faults, which stay as they were: %s", ", ".join(sorted(outdated)))
+        logger.error("layers with errors, which stay as they were: %s", ", ".join(sorted(outdated)))

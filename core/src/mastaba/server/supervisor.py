@@ -440,7 +440,7 @@ class Supervisor:
                 self._generation.follow(made)
             except Exception:
                 # This generation is retiring, and its workers that also fail are replaced.
-                logger.exception("a change could not be made in the previous configuration")
+                logger.exception("a change cannot be made in the previous configuration")
             return made
 
     # Reload
@@ -479,7 +479,7 @@ class Supervisor:
             self._retire_all(trial.generation)
             logger.error(
                 "reload failed: the new workers %s; the present configuration stays in use",
-                "die" if trial.exits > _TOLERATED_EXITS else "are not ready in time",
+                "exit" if trial.exits > _TOLERATED_EXITS else "are not ready in time",
             )
             self._notifier.ready()
 
@@ -506,7 +506,7 @@ class Supervisor:
             self._wait(rest)
             self._reap()
         for pid in list(self._children):
-            logger.warning("process %d abandons its requests", pid)
+            logger.warning("process %d is killed before its requests are finished", pid)
             _kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
             self._coordinator.remove(pid)

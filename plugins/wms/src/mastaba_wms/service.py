@@ -80,7 +80,7 @@ class WMSService(Service):
             self._get_legend_graphic.formats,
         )
         if settings.own.get("name", "WMS") != "WMS":
-            logger.warning("wms.name is of no effect: the name of the service is WMS")
+            logger.warning("wms.name has no effect: the name of the service is always WMS")
 
     def root_entry(self) -> RootEntry:
         return RootEntry(

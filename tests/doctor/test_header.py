@@ -6,9 +6,9 @@ import struct
 
 import numpy as np
 import pytest
-from mastaba.slab.header import COMPRESSIONS, PHOTOMETRICS, SlabHeader
 
 from mastaba.errors import SlabFormatError
+from mastaba_doctor.header import COMPRESSIONS, PHOTOMETRICS, SlabHeader
 from mastaba_writer.slab_writer import build_slab, encode_tile
 
 SIDE = 16

@@ -1,0 +1,107 @@
+"""Fresh virtual environments with wheels of our distributions, made by uv."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from tests.live.installations import cache_folder, projects, state_of_sources
+from tests.live.processes import REPOSITORY
+
+
+@dataclass(frozen=True)
+class Environment:
+    """A virtual environment.
+
+    Attributes:
+        folder: of the environment.
+        wheels: folder with a wheel of each distribution of ``core`` and ``plugins``.
+    """
+
+    folder: Path
+    wheels: Path
+
+    @property
+    def python(self) -> Path:
+        return self.folder / "bin/python"
+
+    def install(self, *requirements: str | Path, lowest: bool = False) -> None:
+        """Install distributions; our own ones come from the wheels.
+
+        Args:
+            requirements: names, paths of wheels, or options of ``uv pip install``.
+            lowest: take the lowest versions that these requirements allow.
+        """
+        resolution = "lowest-direct" if lowest else "highest"
+        options = ["--find-links", self.wheels, "--resolution", resolution]
+        run(_uv(), "pip", "install", "-q", "-p", self.python, *options, *requirements)
+
+    def uninstall(self, *names: str) -> None:
+        """Remove distributions."""
+        run(_uv(), "pip", "uninstall", "-q", "-p", self.python, *names)
+
+    def wheel(self, distribution: str) -> Path:
+        """Return the wheel of one of our distributions."""
+        (found,) = self.wheels.glob(f"{distribution.replace('-', '_')}-[0-9]*.whl")
+        return found
+
+    def versions(self) -> dict[str, str]:
+        """Return the version of each library that is installed, without our distributions."""
+        lines = run(_uv(), "pip", "freeze", "-p", self.python).splitlines()
+        found = dict(line.split("==") for line in lines if "==" in line)
+        return {name: text for name, text in found.items() if not name.startswith("mastaba")}
+
+    def run(self, *command: str | Path, cwd: Path | None = None) -> str:
+        """Run a program of the environment, without anything else on its path."""
+        program, *arguments = command
+        return run(self.folder / "bin" / program, *arguments, cwd=cwd)
+
+
+def create(folder: Path) -> Environment:
+    """Create an environment with nothing in it."""
+    run(_uv(), "venv", "-q", "--python", sys.executable, folder)
+    return Environment(folder, wheels())
+
+
+def wheels() -> Path:
+    """Return a folder with the wheels of all distributions, built once for each state."""
+    folder = cache_folder() / "all-wheels"
+    folder.mkdir(parents=True, exist_ok=True)
+    stamp, state = folder / "stamp", state_of_sources()
+    with (folder.parent / "all-wheels.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (stamp.exists() and stamp.read_text(encoding="ascii") == state):
+            shutil.rmtree(folder)
+            for project in projects():
+                run(_uv(), "build", "-q", "--wheel", "-o", folder, project.parent)
+            stamp.write_text(state, encoding="ascii")
+    return folder
+
+
+def _uv() -> Path:
+    program = Path(sys.executable).parent / "uv"
+    if not program.exists():
+        pytest.skip("uv is missing: pip install uv")
+    return program
+
+
+def run(*command: str | Path, cwd: Path | None = None) -> str:
+    """Return the output of a program, which must succeed."""
+    hidden = ("PYTHONPATH", "VIRTUAL_ENV", "MASTABA_")
+    done = subprocess.run(
+        [str(word) for word in command],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        cwd=cwd or REPOSITORY,
+        env={name: text for name, text in os.environ.items() if not name.startswith(hidden)},
+    )
+    assert done.returncode == 0, f"{command}:\n{done.stdout}"
+    return done.stdout
