@@ -74,6 +74,7 @@ LIBRARIES = {
 
 # module: why it names a protocol that a plugin provides
 PLUGIN_NAMES = {
+    "mastaba.render.styles": "min_elevation, a key of styles",
     "mastaba.config.generation6": "these are the keys of files from older releases",
     "mastaba.services.health": "clients of existing servers read the key 'tms'",
     "mastaba.services.featureinfo.external": "the request to another server names its protocol",

@@ -182,6 +182,11 @@ BROKEN = {
     "extension with a dot": (encoder("extension = '.gif'"), "without a dot"),
     # settings
     "settings that are no object": (service("settings_schema = ['a']"), "not an object"),
+    "keys of layers that are no object": (service("layer_schema = ['a']"), "not an object"),
+    "key of layers that the core has": (
+        service("layer_schema = {'title': {'type': 'string'}}"),
+        "redefines title",
+    ),
     "settings without schema": (service("settings_schema = {'a': 'string'}"), "not a JSON schema"),
     "settings of an unknown type": (
         service("settings_schema = {'a': {'type': 'strin'}}"),

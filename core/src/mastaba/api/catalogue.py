@@ -7,6 +7,7 @@ from mastaba.catalogue import Catalogue
 from mastaba.model.bbox import WORLD, BoundingBox
 from mastaba.model.crs import CRS, WGS84, Equivalences, transform_points
 from mastaba.model.crs_offer import CRSOffer, LayerCRS
+from mastaba.model.crs_uri import CRS84, CRS84_URI, crs_code, crs_uri
 from mastaba.model.extent import bbox_in, geographic_extent, whole_view
 from mastaba.model.format import TILE_FORMATS, Codec, TileFormat
 from mastaba.model.layer import Attribution, FeatureInfo, Layer, Logo, Metadata
@@ -17,6 +18,8 @@ from mastaba.model.tile_matrix_set_link import TileMatrixSetLink, link_to, links
 
 __all__ = [
     "CRS",
+    "CRS84",
+    "CRS84_URI",
     "PIXEL_SIZE",
     "TILE_FORMATS",
     "WGS84",
@@ -47,6 +50,8 @@ __all__ = [
     "TileMatrixSet",
     "TileMatrixSetLink",
     "bbox_in",
+    "crs_code",
+    "crs_uri",
     "geographic_extent",
     "link_to",
     "links",

@@ -102,6 +102,9 @@ class LayerLoader:
         self._raster_only = frozenset(
             name for name, service in plugins.services.items() if service.is_raster_only
         )
+        self._own_keys = frozenset(
+            key for service in plugins.services.values() for key in service.layer_schema
+        )
         self._settings = settings
         self._indices = indices
         self._reader = reader
@@ -153,6 +156,7 @@ class LayerLoader:
             feature_info=_feature_info(document.get("get_feature_info"), pyramid),
             cache_control=document.get("cache_control"),
             missing_tile_status=_MISSING_TILE_STATUS.get(document.get("missing_tile", "")),
+            own={key: document[key] for key in document if key in self._own_keys},
         )
         readers = {
             name: places[name].reader(level, self._indices)

@@ -92,6 +92,7 @@ def schema(name: str, plugins: Plugins) -> dict[str, Any]:
                     "description": f"Publication by the service {service_name}.",
                     **copy.deepcopy(_load("switch")),
                 }
+            properties.update(copy.deepcopy(dict(service.layer_schema)))
     elif name == "pyramid":
         storage = properties["levels"]["items"]["properties"]["storage"]["properties"]
         for driver_name, driver in sorted(plugins.storages.items()):

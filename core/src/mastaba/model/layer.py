@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from mastaba.model.bbox import BoundingBox
 from mastaba.model.pyramid import Pyramid
@@ -99,6 +100,7 @@ class Layer:
         cache_control: Cache-Control header of tiles, or None for no header.
         missing_tile_status: HTTP status for a tile inside the limits that is not stored. 200
             means a tile of nodata; None means the default of the protocol.
+        own: what services have added to the descriptor (`Service.layer_schema`), by key.
     """
 
     id: str
@@ -118,6 +120,7 @@ class Layer:
     feature_info: FeatureInfo | None = None
     cache_control: str | None = None
     missing_tile_status: int | None = None
+    own: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
     @property
     def is_vector(self) -> bool:

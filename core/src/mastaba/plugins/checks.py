@@ -294,9 +294,10 @@ def _check_class(kind: Kind, item: type) -> None:
     for name in kind.others:
         _check_value(kind, item.__name__, name, getattr(item, name))
     if kind is SERVICES:
-        reason = invalid_schema(item.settings_schema, _properties("service"))  # type: ignore[attr-defined]
-        if reason is not None:
-            raise WrongResultError(f"defines settings_schema of {item.__name__}, which {reason}")
+        for attribute, file in (("settings_schema", "service"), ("layer_schema", "layer")):
+            reason = invalid_schema(getattr(item, attribute), _properties(file))
+            if reason is not None:
+                raise WrongResultError(f"defines {attribute} of {item.__name__}, which {reason}")
     opened = getattr(item, kind.opened_by) if kind.opened_by else item
     try:
         inspect.signature(opened).bind(*[None] * kind.arguments)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import numpy.typing as npt
@@ -157,7 +157,7 @@ class Renderer:
 
     def in_picture(self, entry: MapLayer) -> MapLayer:
         """Return a layer in a style that a picture format can hold; see `FloatPictures.styled`."""
-        return self._float_pictures.styled(entry, self._level_pixels(entry.layer))
+        return self._float_pictures.styled(entry, self.level_pixels(entry.layer))
 
     def render(self, request: MapRequest) -> MapImage:
         """Prepare and draw a map. Raises what `prepare` and `PreparedMap.draw` raise."""
@@ -193,13 +193,14 @@ class Renderer:
         native = entry.layer.pyramid.tile_matrix_set.crs
         return LayerMap(
             entry,
-            self._level_pixels(entry.layer),
+            self.level_pixels(entry.layer),
             Extent(request.bbox, request.crs, request.width, request.height),
             same_crs=self._catalogue.settings.equivalences.equal(request.crs.code, native.code),
             resolution_factor=request.resolution_factor,
         )
 
-    def _level_pixels(self, layer: Layer) -> dict[str, LevelPixels]:
+    def level_pixels(self, layer: Layer) -> Mapping[str, LevelPixels]:
+        """Return the pixels of a raster layer by tile matrix identifier, coarse to fine."""
         levels = self._levels.get(layer.id)
         if levels is None:
             # Two threads may create it at a time; the second replaces an equal one.

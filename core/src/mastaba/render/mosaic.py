@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import threading
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final, NamedTuple
@@ -237,22 +237,65 @@ class LevelPixels:
                 found[place] = pixels
                 del wanted[place]
         payloads = read_located(list(wanted.values())) if wanted else []
+        found.update(self._decoded(wanted, payloads, stored, keep=keep))
+        kept.update(found)
+        return found
+
+    def groups(
+        self, places: Iterable[Place], stored: StoredTiles, size: int
+    ) -> Iterator[DecodedTiles]:
+        """Yield decoded tiles in groups. The bytes of all are read in one plan, before the first.
+
+        Args:
+            places: the tiles, each once.
+            stored: these tiles, and perhaps others. One that no longer exists becomes None.
+            size: number of decoded tiles held at a time, not counting those in the cache.
+
+        Raises:
+            SlabFormatError, StorageError: a tile cannot be read or decoded.
+        """
+        wanted = {place: tile for place in places if (tile := stored[place]) is not None}
+        cached = self._cache.get([_cache_key(tile) for tile in wanted.values()])
+        ready: DecodedTiles = {
+            place: pixels
+            for place, pixels in zip(wanted, cached, strict=True)
+            if pixels is not None
+        }
+        if ready:
+            yield ready
+        missing = [place for place in wanted if place not in ready]
+        payloads = read_located([wanted[place] for place in missing])
+        for start in range(0, len(missing), size):
+            part = slice(start, start + size)
+            group = {place: wanted[place] for place in missing[part]}
+            yield self._decoded(group, payloads[part], stored)
+            payloads[part] = [None] * len(group)
+
+    def _decoded(
+        self,
+        wanted: Mapping[Place, StoredTile],
+        payloads: Sequence[bytes | None],
+        stored: StoredTiles,
+        *,
+        keep: bool = True,
+    ) -> DecodedTiles:
+        """Decode the bytes of tiles; None for those that no longer exist."""
         try:
             decoded = _decode_all(self._decoder, payloads)
         except SlabFormatError:
             for tile in wanted.values():
                 tile.forget_index()
             raise
+        found: DecodedTiles = {}
         for (place, tile), raw in zip(wanted.items(), decoded, strict=True):
             if raw is None:
-                stored[place] = None
+                stored[place] = found[place] = None
                 continue
             found[place] = pixels = self._finite(raw)
             # Without generations in the storage, a cached tile could be out of date.
             if keep and tile.index.version is not None:
                 # The identity after the read: the slab may have been replaced meanwhile.
                 self._cache.put(_cache_key(tile), pixels)
-        kept.update(found)
         return found
 
     def _places(self, window: Window, around: int) -> list[tuple[Place, Place]]:

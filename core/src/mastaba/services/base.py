@@ -74,6 +74,8 @@ class Service(ABC):
             at start.
         is_raster_only: whether it publishes no vector layers (layer.md section 9).
         settings_schema: JSON Schema ``properties`` of the settings that only this service has.
+        layer_schema: JSON Schema ``properties`` that this service adds to layer descriptors; their
+            values are in `Layer.own`. Services may share a key if its schemas are equal.
         operations: names that it gives to `Request.name_operation`, for metrics; lower-case words.
         allowed_methods: supported methods; the core handles HEAD and OPTIONS.
         settings: as given.
@@ -91,6 +93,7 @@ class Service(ABC):
     draws_maps: ClassVar[bool] = False
     is_raster_only: ClassVar[bool] = False
     settings_schema: ClassVar[Mapping[str, Any]] = {}
+    layer_schema: ClassVar[Mapping[str, Any]] = {}
     operations: ClassVar[tuple[str, ...]] = ()
     allowed_methods: ClassVar[tuple[str, ...]] = ("GET",)
 

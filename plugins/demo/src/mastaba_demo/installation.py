@@ -34,6 +34,7 @@ _LAYERS: Mapping[str, Mapping[str, Any]] = {
         "styles": ["hypsometric", "terrainrgb", "normal"],
         "resampling": "linear",
         "get_feature_info": {"type": "PYRAMID"},
+        "vertical": {"kind": "terrain", "source": "A fictional world"},
     },
     "relief": {
         "title": "Relief shading",
@@ -47,6 +48,15 @@ _LAYERS: Mapping[str, Mapping[str, Any]] = {
         "abstract": "Mapbox vector tiles.",
         "keywords": ["vector", "MVT"],
     },
+}
+_ELEVATION: Mapping[str, Any] = {
+    "facades": {
+        "edr": True,
+        "ign": {"default_resource": "elevation"},
+        "swisstopo": {"dataset": "elevation"},
+        "google": {"dataset": "elevation"},
+        "tileserver": True,
+    }
 }
 _FLAT = 160  # grey of flat ground in the relief layer
 _HYPSOMETRIC_STOPS = (
@@ -73,6 +83,10 @@ def write_demo_installation(directory: Path, public_url: str) -> Path:
         directory: directory of the installation, which already contains the pyramids.
         public_url: public URL of the server, without a trailing slash.
     """
+    services = installed_services()
+    overrides: dict[str, Any] = {"global": {"provider": "Mastaba demo", "cors": True}}
+    if "elevation" in services:
+        overrides["elevation"] = _ELEVATION
     layers = {
         name: layer_document(
             directory / PYRAMIDS / f"{name}.json",
@@ -93,9 +107,9 @@ def write_demo_installation(directory: Path, public_url: str) -> Path:
                 "terrainrgb": {"min_elevation": -10000, "step": 0.1},
             },
         },
-        services=installed_services(),
+        services=services,
         public_url=public_url,
-        services_overrides={"global": {"provider": "Mastaba demo", "cors": True}},
+        services_overrides=overrides,
     )
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from mastaba_ogcapi.crs import CRS84, crs_uri, in_axis_order, rounded
+from mastaba.api.catalogue import CRS84, crs_uri
+from mastaba_ogcapi.crs import in_axis_order, rounded
 from mastaba_ogcapi.landing import spatial_extent
 from mastaba_ogcapi.links import (
     REL,
@@ -73,6 +74,7 @@ def _links(dataset: Dataset, collection: Collection) -> list[Link]:
         links += _map_links(dataset, collection, href)
     if not layer.is_vector:
         links.append(link(f"{href}/styles?f=json", f"{REL}/styles", JSON, "Styles"))
+    links += _elevation_links(dataset, collection)
     viewer = dataset.site.services.get("viewer")
     if viewer is not None:
         page = f"{viewer.settings.endpoint_uri}/{quote(layer.id, safe='')}"
@@ -85,6 +87,19 @@ def _links(dataset: Dataset, collection: Collection) -> list[Link]:
         media_type = natural.media_type if natural else "image/png"
         links.append(template(f"{href}/map?f={{format}}", "map", media_type, "Map"))
     return links
+
+
+def _elevation_links(dataset: Dataset, collection: Collection) -> list[Link]:
+    """Return a link to the heights of a layer in OGC API EDR, if they are published there."""
+    layer, service = collection.layer, dataset.site.services.get("elevation")
+    raster = layer.pyramid.raster
+    if service is None or raster is None or service.name in layer.hidden_from:
+        return []
+    is_height = layer.pyramid.format.sample == "float32" and raster.channels == 1
+    if not is_height or service.settings.own.get("facades", {}).get("edr", True) is False:
+        return []
+    page = f"{service.settings.endpoint_uri}/edr/collections/{quote(layer.id, safe='')}"
+    return [link(page, "related", JSON, "Heights")]
 
 
 def _map_links(dataset: Dataset, collection: Collection, href: str) -> list[Link]:

@@ -6,11 +6,10 @@ from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
-from mastaba.api.catalogue import CRSOffer, TileMatrixSetLink
+from mastaba.api.catalogue import CRS84, CRSOffer, TileMatrixSetLink
 from mastaba.api.tiles import Tiles
 from mastaba.api.web import CrossOrigin, printable
 from mastaba.errors import InvalidParameterError, UnknownPathError
-from mastaba_ogcapi.crs import CRS84
 from mastaba_ogcapi.formats import MapFormat, MapFormats, stored_name
 from mastaba_ogcapi.registered import registered_name
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mastaba.api.catalogue import CRS84, crs_uri
 from mastaba.api.web import Response, content_disposition, coordinate, spooled
 from mastaba.errors import UnknownPathError
-from mastaba_ogcapi.crs import CRS84, crs_uri, in_axis_order
+from mastaba_ogcapi.crs import in_axis_order
 
 if TYPE_CHECKING:
     from mastaba.api.catalogue import Style

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from mastaba.api.catalogue import geographic_extent
-from mastaba_ogcapi.crs import CRS84_URI, crs_uri, rounded
+from mastaba.api.catalogue import CRS84_URI, crs_uri, geographic_extent
+from mastaba_ogcapi.crs import rounded
 from mastaba_ogcapi.links import REL, RELS, Link, link, metadata_links
 from mastaba_ogcapi.negotiation import HTML, JSON
 

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from mastaba.api.catalogue import CRS, BoundingBox
+from mastaba.api.catalogue import CRS, CRS84, BoundingBox
 from mastaba.errors import InvalidParameterError
 from mastaba_ogcapi import params
-from mastaba_ogcapi.crs import CRS84, offered_crs
+from mastaba_ogcapi.crs import offered_crs
 from mastaba_ogcapi.maparea import (
     Area,
     area_of,

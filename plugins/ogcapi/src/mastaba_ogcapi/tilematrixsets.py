@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from mastaba_ogcapi.crs import crs_uri, ordered_axes, resolvable_crs, rounded
+from mastaba.api.catalogue import crs_uri
+from mastaba_ogcapi.crs import ordered_axes, resolvable_crs, rounded
 from mastaba_ogcapi.links import REL, Link, address, link, self_links
 from mastaba_ogcapi.negotiation import JSON
 from mastaba_ogcapi.registered import registered_uri

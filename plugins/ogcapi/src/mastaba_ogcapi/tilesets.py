@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from mastaba.api.catalogue import bbox_in
-from mastaba_ogcapi.crs import crs_uri, in_axis_order
+from mastaba.api.catalogue import bbox_in, crs_uri
+from mastaba_ogcapi.crs import in_axis_order
 from mastaba_ogcapi.formats import stored_name
 from mastaba_ogcapi.links import (
     REL,

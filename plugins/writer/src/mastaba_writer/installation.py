@@ -55,7 +55,7 @@ _NOTHING: Mapping[str, Any] = MappingProxyType({})
 def installed_services() -> list[str]:
     """Return the services of an installation for one person: those that are installed here."""
     names = entry_points(group="mastaba").names
-    return ["health", *(name for name in (*SERVICES[1:], "viewer") if name in names)]
+    return ["health", *(name for name in (*SERVICES[1:], "elevation", "viewer") if name in names)]
 
 
 def write_installation(

@@ -1,0 +1,23 @@
+"""CRSs of requests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from mastaba.api.catalogue import CRS, CRS84, crs_code
+from mastaba.api.web import printable
+from mastaba.errors import InvalidParameterError
+
+
+def requested_crs(text: str, offered: Iterable[str], parameter: str = "crs") -> CRS:
+    """Return the CRS that a parameter names in any form; WGS 84 longitude, latitude if empty.
+
+    Only offered codes reach the projection library.
+
+    Raises:
+        InvalidParameterError: it is not offered.
+    """
+    code = crs_code(text) if text else CRS84
+    if code is None or code not in offered:
+        raise InvalidParameterError(f"the CRS {printable(text)} is not offered here", parameter)
+    return CRS.from_code(code)

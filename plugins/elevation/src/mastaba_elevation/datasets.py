@@ -1,0 +1,185 @@
+"""Datasets: single layers and named stacks of layers (elevation.md 0)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+from mastaba.api.catalogue import CRS84, BoundingBox, CRSOffer
+from mastaba.api.documents import Fault, Severity
+from mastaba.api.web import printable
+from mastaba.errors import ConfigurationError, UnknownNameError
+from mastaba_elevation.levels import HeightLayer
+from mastaba_elevation.vertical import KEY, Vertical, vertical_of
+
+if TYPE_CHECKING:
+    from mastaba.api.catalogue import Layer
+    from mastaba.api.services import Site
+
+logger = logging.getLogger(__name__)
+
+_EVERYWHERE = (CRS84, "EPSG:4326", "EPSG:3857")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Dataset:
+    """Layers of heights in order of preference, the finest first.
+
+    Attributes:
+        interpolation: default method of sampling.
+        unit: label of the unit of heights.
+        valid_range: lowest and highest value; others count as nodata.
+        nodata_height: height for holes where a format knows no nodata.
+        crs: codes of the CRSs of requests, the native one of the first layer first.
+    """
+
+    id: str
+    title: str
+    description: str
+    layers: tuple[HeightLayer, ...]
+    verticals: tuple[Vertical, ...]
+    crs: tuple[str, ...]
+    interpolation: str = "bilinear"
+    unit: str = "m"
+    valid_range: tuple[float, float] = (-12000.0, 9000.0)
+    nodata_height: float = 0.0
+    keywords: tuple[str, ...] = ()
+    attributions: tuple[tuple[str, str], ...] = field(default=())
+
+    @property
+    def vertical(self) -> Vertical:
+        """What the heights of the first layer mean."""
+        return self.verticals[0]
+
+    @property
+    def box(self) -> BoundingBox:
+        """Box around all layers, WGS 84 degrees."""
+        return reduce(BoundingBox.union, (item.layer.geographic_bbox for item in self.layers))
+
+
+class Datasets(Mapping[str, Dataset]):
+    """The datasets of a service by identifier: named stacks first, then single layers.
+
+    Args:
+        layers: those that the service publishes.
+        own: settings of the service.
+
+    Raises:
+        ConfigurationError: a named stack cannot be used; contains all reasons.
+    """
+
+    def __init__(self, site: Site, layers: Sequence[Layer], own: Mapping[str, Any]) -> None:
+        self._site = site
+        self._offer = CRSOffer(site.catalogue.settings)
+        self._range = _range(own.get("valid_range", (-12000.0, 9000.0)))
+        self._faults: list[Fault] = []
+        self._single: dict[str, tuple[HeightLayer, Vertical]] = {}
+        self._refused: dict[str, str] = {}
+        for layer in layers:
+            self._add_layer(layer)
+        found: dict[str, Dataset] = {}
+        for number, entry in enumerate(own.get("datasets", ())):
+            stack = self._stack(entry, f"$.elevation.datasets[{number}]", found)
+            if stack is not None:
+                found[stack.id] = stack
+        if self._faults:
+            raise ConfigurationError(self._faults)
+        for identifier, (height, _) in self._single.items():
+            if identifier not in found:
+                found[identifier] = self._dataset(identifier, {"layers": [identifier]})
+                logger.debug("%s is a dataset of heights", height.id)
+        self._found = found
+
+    def __getitem__(self, identifier: str) -> Dataset:
+        return self._found[identifier]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._found)
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+    def named(self, identifier: str, parameter: str = "dataset") -> Dataset:
+        """Return a dataset.
+
+        Raises:
+            UnknownNameError: there is none of this name.
+        """
+        found = self._found.get(identifier)
+        if found is None:
+            raise UnknownNameError(f"there is no dataset {printable(identifier)}", parameter)
+        return found
+
+    def only(self) -> Dataset | None:
+        """Return the dataset if there is exactly one."""
+        return next(iter(self._found.values())) if len(self._found) == 1 else None
+
+    def _add_layer(self, layer: Layer) -> None:
+        raster = layer.pyramid.raster
+        if raster is None or layer.pyramid.format.sample != "float32" or raster.channels != 1:
+            self._refused[layer.id] = (
+                f"its format is {layer.pyramid.format.name}; heights are FLOAT32 with one channel"
+            )
+            return
+        try:
+            vertical = vertical_of(layer)
+        except ValueError as error:
+            self._fault(f"layer {layer.id}", f"$.{KEY}.crs", str(error))
+            return
+        self._single[layer.id] = HeightLayer(layer, self._site), vertical
+
+    def _stack(
+        self, entry: Mapping[str, Any], path: str, known: Mapping[str, Dataset]
+    ) -> Dataset | None:
+        identifier, names = entry["id"], entry["layers"]
+        if identifier in known:
+            self._fault("services.json", f"{path}.id", f"duplicate dataset {identifier!r}")
+        if identifier in self._site.catalogue.layers and identifier not in names:
+            reason = f"{identifier!r} is a layer that is not in the dataset"
+            self._fault("services.json", f"{path}.id", reason)
+        for number, name in enumerate(names):
+            at = f"{path}.layers[{number}]"
+            if name in self._refused:
+                reason = f"the layer {name!r} cannot be used: {self._refused[name]}"
+                self._fault("services.json", at, reason)
+            elif name not in self._single and name not in self._site.catalogue.missing_layers:
+                self._fault("services.json", at, f"the service publishes no layer {name!r}")
+        usable = [name for name in names if name in self._single]
+        # A layer with an error is reported already, and must not stop the others.
+        return self._dataset(identifier, {**entry, "layers": usable}) if usable else None
+
+    def _fault(self, file: str, path: str, reason: str) -> None:
+        self._faults.append(Fault(Severity.ERROR, file, path, reason))
+
+    def _dataset(self, identifier: str, entry: Mapping[str, Any]) -> Dataset:
+        members = [self._single[name] for name in entry["layers"]]
+        layers = [height.layer for height, _ in members]
+        codes = [code for layer in layers for code in self._offer.of(layer).own]
+        codes += [*_EVERYWHERE, *self._offer.shared]
+        sources = {
+            (layer.attribution.title, layer.attribution.url): None
+            for layer in layers
+            if layer.attribution is not None
+        }
+        return Dataset(
+            id=identifier,
+            title=entry.get("title") or layers[0].title,
+            description=layers[0].abstract,
+            layers=tuple(height for height, _ in members),
+            verticals=tuple(vertical for _, vertical in members),
+            crs=tuple(dict.fromkeys(codes)),
+            interpolation=entry.get("interpolation", "bilinear"),
+            unit=entry.get("unit", "m"),
+            valid_range=_range(entry["valid_range"]) if "valid_range" in entry else self._range,
+            nodata_height=float(entry.get("nodata_height", 0.0)),
+            keywords=tuple(dict.fromkeys(word for layer in layers for word in layer.keywords)),
+            attributions=tuple(sources),
+        )
+
+
+def _range(values: Sequence[float]) -> tuple[float, float]:
+    low, high = values
+    return float(low), float(high)

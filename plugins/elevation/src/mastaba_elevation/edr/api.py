@@ -1,0 +1,302 @@
+"""The API: paths, queries and errors (elevation.md 2.2, 2.4)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+import numpy as np
+
+from mastaba.api.catalogue import WGS84, BoundingBox, transform_points
+from mastaba.api.encoders import Raster
+from mastaba.api.web import STATUS_LINES, Document, Response, content_disposition, message
+from mastaba.errors import InvalidParameterError, public_message
+from mastaba_elevation.edr import query as q
+from mastaba_elevation.edr.answers import Cells, Found, Points
+from mastaba_elevation.edr.collection import collection_document, collections_document
+from mastaba_elevation.edr.covjson import coverage
+from mastaba_elevation.edr.geojson import features, statistics_feature
+from mastaba_elevation.edr.landing import conformance, landing_page
+from mastaba_elevation.edr.names import (
+    AREA,
+    COVERAGE,
+    CSV,
+    CUBE,
+    DISTANCE,
+    ELEVATION,
+    GEOJSON,
+    HTML,
+    JSON,
+    LAYER,
+    MEDIA_TYPES,
+    OPENAPI,
+    OUTPUT,
+    POSITION,
+    RADIUS,
+    RESOLUTION,
+    collection_uri,
+)
+from mastaba_elevation.edr.openapi import api_page, definition
+from mastaba_elevation.edr.table import table
+from mastaba_elevation.edr.trajectory import walked
+from mastaba_elevation.facade import Context, Facade, status_of, unknown_path
+from mastaba_elevation.geometry import LINES, POINTS, POLYGONS, Geometry
+from mastaba_elevation.ground import Floats, circle, to_degrees
+from mastaba_elevation.native import statistics_wanted
+from mastaba_elevation.numbers import json_document, rounded, to_json
+from mastaba_elevation.parameters import Parameters, parameters_of
+from mastaba_elevation.polygons import Ring
+from mastaba_elevation.sampling import Wish
+from mastaba_elevation.taps import METHODS
+
+if TYPE_CHECKING:
+    from mastaba.api.web import Request
+    from mastaba_elevation.datasets import Dataset
+
+MOST_VALUES: Final = 1_000_000
+"""Values of a grid in one answer."""
+
+_GEOTIFF: Final = "image/geotiff"
+_NODATA: Final = -99999.0
+_TYPES: Final = {
+    400: "InvalidParameterValue",
+    404: "NotFound",
+    406: "NotAcceptable",
+    413: "RequestTooLarge",
+    415: "UnsupportedMediaType",
+}
+
+
+class Edr(Facade):
+    """Environmental Data Retrieval on every dataset."""
+
+    name: ClassVar[str] = "edr"
+    roots: ClassVar[frozenset[str]] = frozenset(("edr",))
+
+    def __init__(self, context: Context, own: Mapping[str, Any]) -> None:
+        super().__init__(context, own)
+        self.uri = f"{context.uri}/edr"
+        self._temporal: bool = own.get("temporal", True)
+        self._documents = lru_cache(maxsize=1024)(self._document)
+
+    def respond(self, request: Request, path: list[str]) -> Response:
+        match path[1:]:
+            case ["collections", identifier, name] if name in OUTPUT:
+                return self._query(request, identifier, name)
+            case ["collections"] if request.method == "GET":
+                return self._collections(request)
+            case ["api"] if request.method == "GET":
+                return self._api(request)
+            case rest if request.method == "GET":
+                _check_json(request)
+                return self._documents(tuple(rest)).respond(request)
+        raise unknown_path()
+
+    def error_response(self, error: Exception, request: Request) -> Response:
+        status = status_of(error)
+        text = public_message(error)
+        phrase = STATUS_LINES[status].partition(" ")[2]
+        content = {
+            "type": _TYPES.get(status, "ServerError"),
+            "title": phrase,
+            "status": status,
+            "detail": text,
+            # Required by the schema of exceptions of EDR.
+            "code": str(status),
+            "description": text,
+        }
+        return message(status, to_json(content), JSON)
+
+    def _document(self, path: tuple[str, ...]) -> Document:
+        match path:
+            case ():
+                return json_document(landing_page(self.context, self.uri))
+            case ("conformance",):
+                return json_document(conformance())
+            case ("collections", identifier):
+                return json_document(self._collection(self._dataset(identifier)))
+        raise unknown_path()
+
+    def _dataset(self, identifier: str) -> Dataset:
+        return self.context.datasets.named(identifier, "collectionId")
+
+    def _collection(self, dataset: Dataset) -> dict[str, Any]:
+        return collection_document(self.context, self.uri, dataset, temporal=self._temporal)
+
+    def _collections(self, request: Request) -> Response:
+        """Return the list of collections, filtered by ``bbox``."""
+        parameters = Parameters(request.query)
+        q.check_ignored(parameters)
+        _check_json(request)
+        chosen = list(self.context.datasets.values())
+        if parameters.values.get("bbox"):
+            box = q.box_of(parameters, WGS84)
+            chosen = [item for item in chosen if item.box.intersection(box) is not None]
+        content = collections_document(self.uri, map(self._collection, chosen))
+        return json_document(content).respond(request)
+
+    @cached_property
+    def _definition(self) -> dict[str, Any]:
+        return definition(self.context, self.uri)
+
+    def _api(self, request: Request) -> Response:
+        form = request.query.get("f", "")
+        if form in ("html", HTML):
+            page = api_page(self.context, self.uri, self._definition)
+            response = Document(page, f"{HTML}; charset=utf-8").respond(request)
+            response.headers += [
+                ("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'"),
+                ("X-Content-Type-Options", "nosniff"),
+            ]
+            return response
+        if form not in ("", "json", JSON, OPENAPI):
+            raise InvalidParameterError("f is neither json nor html", "f")
+        return json_document(self._definition, OPENAPI).respond(request)
+
+    def _query(self, request: Request, identifier: str, name: str) -> Response:
+        dataset = self._dataset(identifier)
+        parameters = parameters_of(request)
+        crs = q.crs_of(parameters, dataset)
+        form = q.format_of(request, parameters, name)
+        q.check_ignored(parameters)
+        found = Found(
+            dataset,
+            crs,
+            q.names_of(parameters, name),
+            f"{collection_uri(self.uri, dataset)}/{name}",
+            self.context.settings.decimals,
+        )
+        if name in (AREA, RADIUS) and parameters.flag("stats"):
+            area = self._area(parameters, found, name)
+            return self._statistics(request, parameters, found, area)
+        answer: Points | Cells | None = self._points(parameters, found, name)
+        if answer is None:
+            answer = self._grid(parameters, found, name)
+        # Without any value there is no content.
+        if answer is None or answer.is_empty:
+            return Response(204, [])
+        return self._written(request, answer, form)
+
+    def _points(self, parameters: Parameters, found: Found, name: str) -> Points | None:
+        """Return the answer to a query for points; None for another query."""
+        method = parameters.choice("interpolation", METHODS, found.dataset.interpolation)
+        queries = self.context.queries
+        if name == POSITION:
+            geometry = q.geometry_of(parameters, POINTS, found.crs)
+            x, y = geometry.x, geometry.y
+            samples = queries.points(found.dataset, x, y, found.crs, Wish(method))
+            domain, times, distances = geometry.kind, None, np.zeros(len(x))
+        elif name in (AREA, RADIUS, CUBE):
+            return None
+        else:
+            geometry = q.geometry_of(parameters, LINES, found.crs)
+            line = walked(queries, found, geometry, parameters, method)
+            x, y, samples, distances, times = line
+            domain = "MultiPoint" if times is None else "Trajectory"
+        cells = queries.resolutions(found.dataset, samples, found.crs, x, y)
+        layers = [layer.id for layer in found.dataset.layers]
+        columns: dict[str, Any] = {
+            DISTANCE: rounded(distances, 2),
+            RESOLUTION: rounded(cells, 3),
+            LAYER: [layers[n] if n >= 0 else None for n in samples.layers.tolist()],
+        }
+        asked = {key: values for key, values in columns.items() if key in found.names}
+        return Points(
+            found.dataset,
+            found.crs,
+            found.names,
+            found.uri,
+            found.decimals,
+            domain,
+            x,
+            y,
+            samples.heights,
+            asked,
+            times,
+        )
+
+    def _grid(self, parameters: Parameters, found: Found, name: str) -> Cells | None:
+        """Return the answer to a query for an area; None where no layer has anything."""
+        crs, queries = found.crs, self.context.queries
+        rings: tuple[Ring, ...] | None = None
+        across = down = 0
+        if name == CUBE:
+            box = q.box_of(parameters, crs)
+            across = q.positions_of(parameters, "resolution-x", MOST_VALUES)
+            down = q.positions_of(parameters, "resolution-y", MOST_VALUES)
+        else:
+            rings = self._area(parameters, found, name).parts
+            box = _box(rings)
+        most = min(MOST_VALUES, queries.limits.pixels)
+        grid = queries.grid(found.dataset, box, crs, most)
+        if grid is None:
+            return None
+        if across or down:
+            across, down = across or grid.x.count, down or grid.y.count
+            grid = queries.grid_of_positions(box, crs, across, down, most)
+        method = parameters.choice("interpolation", METHODS, found.dataset.interpolation)
+        heights = queries.heights(found.dataset, grid, method, rings)
+        names = (ELEVATION,)
+        return Cells(found.dataset, crs, names, found.uri, found.decimals, grid, heights)
+
+    def _area(self, parameters: Parameters, found: Found, name: str) -> Geometry:
+        """Return the polygon of an area or radius query."""
+        if name == AREA:
+            return q.geometry_of(parameters, POLYGONS, found.crs)
+        centre = q.geometry_of(parameters, ("Point",), found.crs)
+        radius = q.radius_of(parameters)
+        longitude, latitude = to_degrees(found.crs, centre.x, centre.y)
+        if not (np.isfinite(longitude).all() and np.abs(latitude).max() <= 90):
+            raise InvalidParameterError("coords is not a place on the Earth", "coords")
+        ring = circle(float(longitude[0]), float(latitude[0]), radius)
+        if not found.crs.is_geographic:
+            x, y = transform_points(WGS84, found.crs, ring[:, 0], ring[:, 1])
+            ring = np.column_stack([x, y])
+        return Geometry.of("Polygon", [ring], "coords")
+
+    def _statistics(
+        self, request: Request, parameters: Parameters, found: Found, area: Geometry
+    ) -> Response:
+        statistics = self.context.queries.statistics(
+            found.dataset, area.parts, found.crs, statistics_wanted(parameters)
+        )
+        if statistics is None or "mean" not in statistics:
+            return Response(204, [])
+        content = statistics_feature(found, area, statistics)
+        return json_document(content, MEDIA_TYPES[GEOJSON]).respond(request)
+
+    def _written(self, request: Request, answer: Points | Cells, form: str) -> Response:
+        if form == COVERAGE:
+            return json_document(coverage(answer), MEDIA_TYPES[form]).respond(request)
+        if form == GEOJSON:
+            return json_document(features(answer), MEDIA_TYPES[form]).respond(request)
+        if form == CSV:
+            media_type = f"{MEDIA_TYPES[form]}; charset=utf-8; header=present"
+            return Document(table(answer), media_type).respond(request)
+        assert isinstance(answer, Cells)
+        return self._image(answer)
+
+    def _image(self, answer: Cells) -> Response:
+        heights = np.where(np.isnan(answer.heights), _NODATA, answer.heights)
+        pixels = heights.astype(np.float32)[:, :, np.newaxis]
+        raster = Raster(pixels, answer.grid.box, answer.crs, (_NODATA,))
+        body = self.context.site.encoders[_GEOTIFF].encode(raster, {})
+        headers = [
+            ("Content-Type", "image/tiff;application=geotiff"),
+            ("Content-Disposition", content_disposition("image/tiff")),
+            ("Vary", "Accept"),
+        ]
+        return Response(200, headers, body)
+
+
+def _box(rings: tuple[Floats, ...]) -> BoundingBox:
+    points = np.concatenate(rings)
+    low, high = points.min(axis=0).tolist(), points.max(axis=0).tolist()
+    # A line has no area, but the pixels below it have.
+    return BoundingBox(low[0], low[1], max(high[0], low[0] + 1e-9), max(high[1], low[1] + 1e-9))
+
+
+def _check_json(request: Request) -> None:
+    if request.query.get("f", "json").lower() not in ("json", JSON):
+        raise InvalidParameterError("f is not json", "f")

@@ -1,0 +1,185 @@
+"""Descriptions of collections (19-086r6 clause 8.3; elevation.md 2.6)."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
+
+import pyproj
+
+from mastaba.api.catalogue import CRS84_URI
+from mastaba_elevation.edr.names import (
+    COVERAGE,
+    CUBE,
+    DISTANCE,
+    ELEVATION,
+    JSON,
+    LAYER,
+    OUTPUT,
+    RADIUS,
+    RESOLUTION,
+    UNITS,
+    Link,
+    collection_uri,
+    crs_names,
+    link,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from mastaba_elevation.datasets import Dataset
+    from mastaba_elevation.facade import Context
+
+UCUM: Final = "http://www.opengis.net/def/uom/UCUM/"
+_ALTITUDE: Final = "http://vocab.nerc.ac.uk/standard_name/surface_altitude/"
+_GREGORIAN: Final = "http://www.opengis.net/def/uom/ISO-8601/0/Gregorian"
+_EPOCH: Final = "1970-01-01T00:00:00Z"
+
+
+def parameter_names(dataset: Dataset) -> dict[str, Any]:
+    """Return the parameters of a collection: heights, and what explains them."""
+    metre = {"label": "metre", "symbol": {"value": "m", "type": UCUM}}
+    unit = metre
+    if dataset.unit != "m":
+        unit = {"label": dataset.unit, "symbol": {"value": dataset.unit, "type": UCUM}}
+    return {
+        ELEVATION: _parameter(
+            ELEVATION, "Elevation", f"Heights: {dataset.vertical.text}", unit, _ALTITUDE
+        ),
+        DISTANCE: _parameter(
+            DISTANCE, "Distance", "Distance along the line of a trajectory", metre
+        ),
+        RESOLUTION: _parameter(
+            RESOLUTION, "Resolution", "Size of the cell that a height comes from", metre
+        ),
+        LAYER: {
+            "type": "Parameter",
+            "id": LAYER,
+            "label": "Layer",
+            "description": "Layer that a height comes from",
+            "data-type": "string",
+            "observedProperty": {"label": "Layer"},
+        },
+    }
+
+
+def _parameter(
+    name: str, label: str, description: str, unit: dict[str, Any], observed: str = ""
+) -> dict[str, Any]:
+    observed_property = {"label": label}
+    if observed:
+        observed_property["id"] = observed
+    return {
+        "type": "Parameter",
+        "id": name,
+        "label": label,
+        "description": description,
+        "data-type": "float",
+        "unit": unit,
+        "observedProperty": observed_property,
+        "measurementType": {"method": "instantaneous", "duration": "PT0S"},
+    }
+
+
+def collection_document(
+    context: Context, uri: str, dataset: Dataset, *, temporal: bool
+) -> dict[str, Any]:
+    """Return the description of a collection.
+
+    Args:
+        uri: of the API.
+        temporal: whether it has a temporal extent, without which test suites fail.
+    """
+    box = dataset.box
+    extent: dict[str, Any] = {
+        "spatial": {"bbox": [[box.xmin, box.ymin, box.xmax, box.ymax]], "crs": CRS84_URI}
+    }
+    if temporal:
+        date = dataset.vertical.date
+        interval = [date, date] if date else [_EPOCH, _instant(context.site.started)]
+        extent["temporal"] = {
+            "interval": [interval],
+            "values": ["/".join(interval)],
+            "trs": _GREGORIAN,
+        }
+    content: dict[str, Any] = {
+        "id": dataset.id,
+        "title": dataset.title,
+        "description": dataset.description or dataset.title,
+        "links": _links(context, uri, dataset),
+        "extent": extent,
+        "data_queries": {query: {"link": _query(uri, dataset, query)} for query in OUTPUT},
+        "crs": crs_names(dataset),
+        "output_formats": list(OUTPUT[CUBE]),
+        "parameter_names": parameter_names(dataset),
+    }
+    if dataset.keywords:
+        content["keywords"] = list(dataset.keywords)
+    if dataset.attributions:
+        content["attribution"] = ", ".join(title for title, _ in dataset.attributions)
+    return content
+
+
+def collections_document(uri: str, collections: Iterable[dict[str, Any]]) -> dict[str, Any]:
+    """Return the list of collections."""
+    return {
+        "links": [link(f"{uri}/collections", "self", JSON, "Collections")],
+        "collections": list(collections),
+    }
+
+
+def _links(context: Context, uri: str, dataset: Dataset) -> list[Link]:
+    own = collection_uri(uri, dataset)
+    links = [
+        link(own, "self", JSON, dataset.title),
+        link(own, "collection", JSON, dataset.title),
+        *(link(f"{own}/{query}", "data", JSON, f"Query by {query}") for query in OUTPUT),
+    ]
+    ogcapi = context.site.services.get("ogcapi")
+    if ogcapi is not None:
+        base = ogcapi.settings.endpoint_uri
+        links += [
+            link(
+                f"{base}/collections/{quote(layer.id, safe='')}", "related", JSON, layer.layer.title
+            )
+            for layer in dataset.layers
+            if "ogcapi" not in layer.layer.hidden_from
+        ]
+    links += [
+        link(address, "license", "text/html", title)
+        for title, address in dataset.attributions
+        if address
+    ]
+    return links
+
+
+def _query(uri: str, dataset: Dataset, query: str) -> Link:
+    formats = list(OUTPUT[query])
+    variables: dict[str, Any] = {
+        "title": f"{query.capitalize()} query",
+        "description": f"Heights by {query}",
+        "query_type": query,
+        "output_formats": formats,
+        "default_output_format": COVERAGE,
+        "crs_details": [{"crs": name, "wkt": _wkt(name)} for name in crs_names(dataset)],
+    }
+    if query == RADIUS:
+        # Clients look for either spelling.
+        variables |= {"within_units": list(UNITS), "within-units": list(UNITS)}
+    if query == CUBE:
+        variables["height_units"] = ["m"]
+    address = f"{collection_uri(uri, dataset)}/{query}"
+    media_type, title = "application/vnd.cov+json", f"Query by {query}"
+    return link(address, "data", media_type, title, templated=False, variables=variables)
+
+
+@lru_cache(maxsize=256)
+def _wkt(name: str) -> str:
+    return pyproj.CRS.from_user_input("OGC:CRS84" if name == "CRS84" else name).to_wkt()
+
+
+def _instant(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,124 @@
+"""CoverageJSON 1.0 (elevation.md 2.5)."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from mastaba.api.catalogue import CRS, crs_uri
+from mastaba_elevation.datasets import Dataset
+from mastaba_elevation.edr.answers import Cells, Points
+from mastaba_elevation.edr.collection import parameter_names
+from mastaba_elevation.edr.names import ELEVATION, LAYER
+from mastaba_elevation.grids import Axis
+from mastaba_elevation.numbers import rounded
+
+_XY: Final = ["x", "y"]
+
+
+def coverage(found: Points | Cells) -> dict[str, Any]:
+    """Return a coverage."""
+    domain, ranges = _cells(found) if isinstance(found, Cells) else _points(found)
+    return {
+        "type": "Coverage",
+        "domain": domain,
+        "parameters": {name: _parameter(found.dataset, name) for name in found.names},
+        "ranges": {name: ranges[name] for name in found.names},
+    }
+
+
+def _points(found: Points) -> tuple[dict[str, Any], dict[str, Any]]:
+    referencing = [_spatial(found.crs)]
+    tuples: list[Any] = [
+        list(pair) for pair in zip(found.x.tolist(), found.y.tolist(), strict=True)
+    ]
+    shape: dict[str, Any] = {"shape": [len(tuples)], "axisNames": ["composite"]}
+    coordinates = _XY
+    if found.domain == "Point":
+        axes: dict[str, Any] = {
+            "x": {"values": found.x.tolist()},
+            "y": {"values": found.y.tolist()},
+        }
+        shape = {}
+    else:
+        if found.times is not None:
+            coordinates = ["t", *_XY]
+            times = map(_instant, found.times.tolist())
+            tuples = [[time, *pair] for time, pair in zip(times, tuples, strict=True)]
+            referencing.append(
+                {
+                    "coordinates": ["t"],
+                    "system": {"type": "TemporalRS", "calendar": "Gregorian"},
+                }
+            )
+        axes = {"composite": {"dataType": "tuple", "coordinates": coordinates, "values": tuples}}
+    columns: dict[str, list[Any]] = {
+        ELEVATION: list(rounded(found.heights, found.decimals)),
+        **{name: list(values) for name, values in found.columns.items()},
+    }
+    ranges = {
+        name: {
+            "type": "NdArray",
+            "dataType": "string" if name == LAYER else "float",
+            **shape,
+            "values": values,
+        }
+        for name, values in columns.items()
+    }
+    domain = {
+        "type": "Domain",
+        "domainType": found.domain,
+        "axes": axes,
+        "referencing": referencing,
+    }
+    return domain, ranges
+
+
+def _cells(found: Cells) -> tuple[dict[str, Any], dict[str, Any]]:
+    domain = {
+        "type": "Domain",
+        "domainType": "Grid",
+        "axes": {"x": _axis(found.grid.x), "y": _axis(found.grid.y)},
+        "referencing": [_spatial(found.crs)],
+    }
+    values = {
+        "type": "NdArray",
+        "dataType": "float",
+        "axisNames": ["y", "x"],
+        "shape": list(found.heights.shape),
+        "values": rounded(found.heights.ravel(), found.decimals),
+    }
+    return domain, {ELEVATION: values}
+
+
+def _axis(axis: Axis) -> dict[str, Any]:
+    stop = axis.start if axis.count == 1 else axis.stop
+    return {"start": axis.start, "stop": stop, "num": axis.count}
+
+
+def _spatial(crs: CRS) -> dict[str, Any]:
+    kind = "GeographicCRS" if crs.is_geographic else "ProjectedCRS"
+    # Axes are named as in the domain, in the order of the CRS.
+    order = _XY[::-1] if crs.northing_first else _XY
+    return {"coordinates": order, "system": {"type": kind, "id": crs_uri(crs.code)}}
+
+
+def _parameter(dataset: Dataset, name: str) -> dict[str, Any]:
+    plain = parameter_names(dataset)[name]
+    observed = dict(plain["observedProperty"])
+    observed["label"] = {"en": observed["label"]}
+    content: dict[str, Any] = {
+        "type": "Parameter",
+        "description": {"en": plain["description"]},
+        "observedProperty": observed,
+    }
+    if "unit" in plain:
+        unit = plain["unit"]
+        content["unit"] = {"label": {"en": unit["label"]}, "symbol": unit["symbol"]}
+    if name == ELEVATION and dataset.vertical.crs:
+        content["mastaba:verticalCrs"] = crs_uri(dataset.vertical.crs.upper())
+    return content
+
+
+def _instant(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat().replace("+00:00", "Z")

@@ -1,0 +1,68 @@
+"""Names that several documents of the API use."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+from urllib.parse import quote
+
+from mastaba.api.catalogue import CRS84
+from mastaba_elevation.datasets import Dataset
+
+Link = dict[str, Any]
+
+JSON: Final = "application/json"
+HTML: Final = "text/html"
+OPENAPI: Final = "application/vnd.oai.openapi+json;version=3.0"
+
+COVERAGE: Final = "CoverageJSON"
+GEOJSON: Final = "GeoJSON"
+CSV: Final = "CSV"
+GEOTIFF: Final = "GeoTIFF"
+
+MEDIA_TYPES: Final = {
+    COVERAGE: "application/vnd.cov+json",
+    GEOJSON: "application/geo+json",
+    CSV: "text/csv",
+    GEOTIFF: "image/tiff",
+}
+"""Media type of each output format."""
+
+POSITION: Final = "position"
+RADIUS: Final = "radius"
+AREA: Final = "area"
+CUBE: Final = "cube"
+TRAJECTORY: Final = "trajectory"
+
+OUTPUT: Final = {
+    POSITION: (COVERAGE, GEOJSON, CSV),
+    RADIUS: (COVERAGE, GEOJSON, CSV, GEOTIFF),
+    AREA: (COVERAGE, GEOJSON, CSV, GEOTIFF),
+    CUBE: (COVERAGE, GEOJSON, CSV, GEOTIFF),
+    TRAJECTORY: (COVERAGE, GEOJSON, CSV),
+}
+"""Output formats of each query, the default first."""
+
+UNITS: Final = {"m": 1.0, "km": 1000.0, "mi": 1609.344, "ft": 0.3048}
+"""Metres of each unit of ``within-units``."""
+
+ELEVATION: Final = "elevation"
+DISTANCE: Final = "distance"
+RESOLUTION: Final = "resolution"
+LAYER: Final = "layer"
+PARAMETERS: Final = (ELEVATION, DISTANCE, RESOLUTION, LAYER)
+
+
+def link(href: str, rel: str, media_type: str, title: str, **more: Any) -> Link:
+    """Return a link (RFC 8288)."""
+    return {"href": href, "rel": rel, "type": media_type, "title": title, **more}
+
+
+def collection_uri(uri: str, dataset: Dataset) -> str:
+    """Return the address of a collection below the API."""
+    return f"{uri}/collections/{quote(dataset.id, safe='')}"
+
+
+def crs_names(dataset: Dataset) -> list[str]:
+    """Return the CRSs of a collection, ``CRS84`` last: test suites take the last they know."""
+    codes = [code for code in dataset.crs if code not in (CRS84, "EPSG:4326")]
+    return [*codes, "EPSG:4326", "CRS84"]

@@ -1,0 +1,221 @@
+"""The definition of the API, and its page for people (elevation.md 2.3, 2.7)."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final
+
+from jinja2 import Environment, PackageLoader, Template
+
+from mastaba import __version__
+from mastaba_elevation.edr.names import (
+    AREA,
+    CUBE,
+    HTML,
+    JSON,
+    MEDIA_TYPES,
+    OPENAPI,
+    OUTPUT,
+    PARAMETERS,
+    POSITION,
+    RADIUS,
+    TRAJECTORY,
+    UNITS,
+    crs_names,
+)
+from mastaba_elevation.taps import METHODS
+
+if TYPE_CHECKING:
+    from mastaba_elevation.facade import Context
+
+Part = dict[str, Any]
+
+_WORDS: Final = {
+    POSITION: "Heights of points (POINT, MULTIPOINT)",
+    RADIUS: "Heights around a point",
+    AREA: "Heights in a polygon (POLYGON, MULTIPOLYGON)",
+    CUBE: "Heights in a box",
+    TRAJECTORY: "Heights along lines (LINESTRING, MULTILINESTRING, with Z or M)",
+}
+_NUMBER: Final[Part] = {"type": "number"}
+_COUNT: Final[Part] = {"type": "integer", "minimum": 0}
+_BOX: Final[Part] = {
+    "oneOf": [
+        {"type": "array", "items": _NUMBER, "minItems": 4, "maxItems": 4},
+        {"type": "array", "items": _NUMBER, "minItems": 6, "maxItems": 6},
+    ]
+}
+
+
+def definition(context: Context, uri: str) -> Part:
+    """Return the definition in OpenAPI 3.0; every parameter is written where it is used."""
+    service, contact = context.service, context.site.catalogue.settings.contact
+    info: Part = {
+        "title": service.title,
+        "version": __version__,
+        "description": f"{service.abstract} Unknown parameters are ignored.",
+    }
+    if contact.name or contact.email:
+        known = {"name": contact.name, "email": contact.email}
+        info["contact"] = {key: value for key, value in known.items() if value}
+    paths: Part = {
+        "/": _document("Landing page", "getLandingPage"),
+        "/conformance": _document("Conformance classes", "getConformance"),
+        "/api": {
+            "get": _operation(
+                "This document", "getApi", [_format(["json", "html"])], [OPENAPI, HTML]
+            )
+        },
+        "/collections": {
+            "get": _operation(
+                "Collections",
+                "getCollections",
+                [_parameter("bbox", "Box in degrees", _BOX), _datetime(), _format(["json"])],
+                [JSON],
+            )
+        },
+    }
+    for identifier in context.datasets:
+        base = f"/collections/{identifier}"
+        paths[base] = _document(f"Collection {identifier}", f"{_word(identifier)}.getCollection")
+        for query in OUTPUT:
+            paths[f"{base}/{query}"] = _query(context, identifier, query)
+    return {
+        "openapi": "3.0.3",
+        "info": info,
+        "servers": [{"url": uri}],
+        "paths": paths,
+        "components": {"schemas": {"exception": _exception()}},
+    }
+
+
+def api_page(context: Context, uri: str, content: Part) -> str:
+    """Return the page that lists the operations."""
+    operations = [
+        (path, operation["summary"], operation.get("parameters", ()))
+        for path, item in content["paths"].items()
+        for method, operation in item.items()
+        if method == "get"
+    ]
+    return _template().render(title=context.service.title, uri=uri, operations=operations)
+
+
+@cache
+def _template() -> Template:
+    environment = Environment(
+        loader=PackageLoader("mastaba_elevation"),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return environment.get_template("api.html")
+
+
+def _query(context: Context, identifier: str, query: str) -> Part:
+    dataset = context.datasets[identifier]
+    own: list[Part] = []
+    if query == CUBE:
+        own.append(_parameter("bbox", "Box in the CRS of the request", _BOX, required=True))
+        own += [
+            _parameter(name, "Number of positions, 0 for the stored resolution", _COUNT)
+            for name in ("resolution-x", "resolution-y")
+        ]
+    else:
+        text = {"type": "string"}
+        own.append(_parameter("coords", "Well-known text", text, required=True))
+    if query == RADIUS:
+        own += [
+            _parameter("within", "Radius", _NUMBER, required=True),
+            _parameter("within-units", "Unit", _words(list(UNITS)), required=True),
+        ]
+    if query == TRAJECTORY:
+        own += [
+            _parameter("points", "Number of points", _COUNT),
+            _parameter("path", "Way between vertices", _words(["straight", "geodesic"])),
+        ]
+    if query in (AREA, RADIUS):
+        own.append(_parameter("stats", "Statistics instead of heights", {"type": "boolean"}))
+    names = {"type": "array", "items": _words(list(PARAMETERS))}
+    own += [
+        _parameter("crs", "CRS of coordinates and answer", _words(crs_names(dataset))),
+        _parameter("parameter-name", "Values to return", names),
+        _datetime(),
+        _parameter("z", "Ignored: heights are values", {"type": "string"}),
+        _parameter("interpolation", "Method", _words(list(METHODS))),
+        _format(list(OUTPUT[query])),
+    ]
+    types = [MEDIA_TYPES[name] for name in OUTPUT[query]]
+    word = _word(identifier)
+    summary = f"{_WORDS[query]}: {identifier}"
+    get = _operation(summary, f"{word}.{query}", own, types)
+    get["responses"]["204"] = {"description": "There is no height at all"}
+    post = _operation(f"{summary} (POST)", f"{word}.{query}.post", [], types)
+    post["responses"]["204"] = {"description": "There is no height at all"}
+    properties = {item["name"]: item["schema"] for item in own}
+    required = [item["name"] for item in own if item["required"]]
+    body = {"type": "object", "properties": properties, "required": required}
+    post["requestBody"] = {"required": True, "content": {JSON: {"schema": body}}}
+    return {"get": get, "post": post}
+
+
+def _document(summary: str, name: str) -> Part:
+    return {"get": _operation(summary, name, [_format(["json"])], [JSON])}
+
+
+def _operation(summary: str, name: str, parameters: list[Part], types: list[str]) -> Part:
+    error = {JSON: {"schema": {"$ref": "#/components/schemas/exception"}}}
+    content = {media_type: {"schema": _body(media_type)} for media_type in types}
+    return {
+        "summary": summary,
+        "operationId": name,
+        "parameters": parameters,
+        "responses": {
+            "200": {"description": "The document", "content": content},
+            "default": {"description": "An error", "content": error},
+        },
+    }
+
+
+def _body(media_type: str) -> Part:
+    if "json" in media_type:
+        return {"type": "object"}
+    if media_type.startswith("text/"):
+        return {"type": "string"}
+    return {"type": "string", "format": "binary"}
+
+
+def _parameter(name: str, description: str, schema: Part, *, required: bool = False) -> Part:
+    return {
+        "name": name,
+        "in": "query",
+        "description": description,
+        "required": required,
+        "schema": schema,
+        "style": "form",
+        "explode": False,
+    }
+
+
+def _words(words: list[str]) -> Part:
+    return {"type": "string", "enum": words}
+
+
+def _format(names: list[str]) -> Part:
+    return _parameter("f", "Format", _words(names))
+
+
+def _datetime() -> Part:
+    return _parameter("datetime", "Ignored: heights have no time", {"type": "string"})
+
+
+def _word(identifier: str) -> str:
+    return "".join(c if c.isalnum() else "_" for c in identifier)
+
+
+def _exception() -> Part:
+    text = {"type": "string"}
+    return {
+        "type": "object",
+        "required": ["code"],
+        "properties": {"code": text, "description": text, "detail": text, "title": text},
+    }

@@ -1,0 +1,42 @@
+"""Comma-separated values (RFC 4180)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from mastaba_elevation.edr.answers import Cells, Points
+from mastaba_elevation.edr.names import ELEVATION
+from mastaba_elevation.numbers import rounded
+
+
+def table(found: Points | Cells) -> str:
+    """Return a line for each point; of a grid, for each centre, from the north-west."""
+    if isinstance(found, Cells):
+        x, y = np.meshgrid(found.grid.x.centres, found.grid.y.centres)
+        columns: dict[str, Iterable[Any]] = {
+            "x": x.ravel().tolist(),
+            "y": y.ravel().tolist(),
+            ELEVATION: rounded(found.heights.ravel(), found.decimals),
+        }
+    else:
+        columns = {
+            "x": found.x.tolist(),
+            "y": found.y.tolist(),
+            ELEVATION: rounded(found.heights, found.decimals),
+            **found.columns,
+        }
+    lines = [",".join(columns)]
+    lines += [",".join(map(_field, row)) for row in zip(*columns.values(), strict=True)]
+    return "\r\n".join(lines) + "\r\n"
+
+
+def _field(value: float | str | None) -> str:
+    if value is None:
+        return ""
+    text = value if isinstance(value, str) else repr(value)
+    if any(character in text for character in ',"\r\n'):
+        return '"' + text.replace('"', '""') + '"'
+    return text

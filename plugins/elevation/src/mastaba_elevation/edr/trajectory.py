@@ -1,0 +1,70 @@
+"""Heights along the lines of a trajectory query (elevation.md 2.4)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from mastaba.errors import InvalidParameterError
+from mastaba_elevation.ground import Floats
+from mastaba_elevation.lines import FILL, VERTICES, Line, Measure, shared_out
+from mastaba_elevation.sampling import Samples, Wish
+
+if TYPE_CHECKING:
+    from mastaba_elevation.edr.answers import Found
+    from mastaba_elevation.geometry import Geometry
+    from mastaba_elevation.parameters import Parameters
+    from mastaba_elevation.queries import Queries
+
+_POINTS: Final = 200
+_LAST_INSTANT: Final = 253_402_300_799
+"""Unix seconds at the end of the year 9999."""
+
+
+def walked(
+    queries: Queries, found: Found, geometry: Geometry, parameters: Parameters, method: str
+) -> tuple[Floats, Floats, Samples, Floats, Floats | None]:
+    """Return the points along lines: x, y, heights, distances, and times from ascending M values.
+
+    Raises:
+        InvalidParameterError: an M value is not a time.
+        TooMuchError: there are too many points.
+        SlabFormatError, StorageError: the data cannot be read.
+    """
+    queries.check_count(len(geometry.x))
+    path = parameters.choice("path", ("straight", "geodesic"), "")
+    measure = Measure.of(found.crs, path)
+    lines = [Line.of(part[:, 0], part[:, 1], found.crs, measure) for part in geometry.parts]
+    limit = queries.limits.points
+    vertices = np.array([len(line.x) for line in lines])
+    count = parameters.integer("points", min(_POINTS, limit), 0, limit)
+    extra = max(0, count - int(vertices.sum()))
+    more = shared_out(np.array([line.length for line in lines]), extra)
+    walks = [
+        line.points(FILL if extra else VERTICES, int(total))
+        for line, total in zip(lines, vertices + more, strict=True)
+    ]
+    along = [line.distances(*walk) for line, walk in zip(lines, walks, strict=True)]
+    starts = np.concatenate([[0.0], np.cumsum([part[-1] for part in along])])
+    distances = np.concatenate([part + start for part, start in zip(along, starts, strict=False)])
+    x = np.concatenate([walk[0] for walk in walks])
+    y = np.concatenate([walk[1] for walk in walks])
+    times = _times(geometry.measures, lines, starts, distances)
+    samples = queries.points(found.dataset, x, y, found.crs, Wish(method, affordable=True))
+    return x, y, samples, distances, times
+
+
+def _times(
+    measures: Floats | None, lines: list[Line], starts: Floats, distances: Floats
+) -> Floats | None:
+    """Return the time at each distance; None without ascending M values."""
+    if measures is None:
+        return None
+    if np.abs(measures).max() > _LAST_INSTANT:
+        raise InvalidParameterError("an M value is not a time in Unix seconds", "coords")
+    known = np.concatenate(
+        [line.distances(line.x, line.y) + start for line, start in zip(lines, starts, strict=False)]
+    )
+    ascending = (np.diff(measures) > 0).all() and (np.diff(known) > 0).all()
+    return np.interp(distances, known, measures) if ascending else None

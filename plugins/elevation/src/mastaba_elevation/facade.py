@@ -1,0 +1,112 @@
+"""What the protocols of the service have in common."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+from mastaba.errors import (
+    OverloadedError,
+    RequestError,
+    RequestTooLargeError,
+    StorageError,
+    UnknownNameError,
+    UnknownPathError,
+    UnsupportedOperationError,
+)
+from mastaba_elevation.errors import MediaTypeError, NotAcceptableError, TooMuchError
+
+if TYPE_CHECKING:
+    from mastaba.api.services import ServiceSettings, Site
+    from mastaba.api.web import Request, Response
+    from mastaba_elevation.datasets import Dataset, Datasets
+    from mastaba_elevation.queries import Queries
+    from mastaba_elevation.settings import Settings
+
+# The first matching class is used, so subclasses come first.
+_STATUS: Final[tuple[tuple[type[Exception], int], ...]] = (
+    (UnknownPathError, 404),
+    (UnknownNameError, 404),
+    (NotAcceptableError, 406),
+    (TooMuchError, 413),
+    (RequestTooLargeError, 413),
+    (MediaTypeError, 415),
+    (UnsupportedOperationError, 501),
+    (RequestError, 400),
+    (OverloadedError, 503),
+    (StorageError, 503),
+)
+
+
+def status_of(error: Exception) -> int:
+    """Return the HTTP status of an error, for protocols that set no other one."""
+    return next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
+
+
+class Context:
+    """What every protocol needs.
+
+    Attributes:
+        uri: public address of the service.
+        service: settings of the service that all services have.
+    """
+
+    def __init__(
+        self,
+        site: Site,
+        service: ServiceSettings,
+        settings: Settings,
+        datasets: Datasets,
+        queries: Queries,
+    ) -> None:
+        self.site = site
+        self.uri = service.endpoint_uri
+        self.service = service
+        self.settings = settings
+        self.datasets = datasets
+        self.queries = queries
+
+
+class Facade(ABC):
+    """One protocol.
+
+    Args:
+        context: what all have in common.
+        own: its own settings.
+    """
+
+    name: ClassVar[str]
+    """Key of its settings; also the operation that metrics count."""
+
+    roots: ClassVar[frozenset[str]]
+    """First segments of its paths below the service."""
+
+    def __init__(self, context: Context, own: Mapping[str, Any]) -> None:
+        self.context = context
+        self.own = own
+
+    @abstractmethod
+    def respond(self, request: Request, path: list[str]) -> Response:
+        """Answer a request.
+
+        Args:
+            path: segments below the service, not empty.
+
+        Raises:
+            MastabaError: answered by `error_response`.
+        """
+
+    @abstractmethod
+    def error_response(self, error: Exception, request: Request) -> Response:
+        """Return an error in the form of the protocol."""
+
+    def default_dataset(self, name: str | None) -> Dataset | None:
+        """Return the dataset that a setting names, or the only one."""
+        datasets = self.context.datasets
+        return datasets.only() if name is None else datasets.get(name)
+
+
+def unknown_path() -> UnknownPathError:
+    """Return the error for a path below the service without a resource."""
+    return UnknownPathError("there is nothing at this path")

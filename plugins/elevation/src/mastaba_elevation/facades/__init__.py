@@ -1,0 +1,1 @@
+"""Protocols of other elevation services, one module each (elevation.md 3)."""

@@ -1,0 +1,200 @@
+"""The elevation APIs of Google and Open Topo Data (elevation.md 3.3)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+import numpy as np
+
+from mastaba.api.catalogue import WGS84
+from mastaba.api.web import Response, message, printable
+from mastaba.errors import (
+    InvalidParameterError,
+    RequestError,
+    UnknownPathError,
+    public_message,
+)
+from mastaba_elevation.errors import TooMuchError
+from mastaba_elevation.facade import Facade, status_of, unknown_path
+from mastaba_elevation.facades.polyline import read_polyline
+from mastaba_elevation.ground import Floats
+from mastaba_elevation.lines import EVEN, Line, Measure
+from mastaba_elevation.numbers import JSON, json_document, rounded, to_json
+from mastaba_elevation.parameters import Parameters, parameters_of
+from mastaba_elevation.sampling import Wish
+from mastaba_elevation.taps import METHODS
+
+if TYPE_CHECKING:
+    from mastaba.api.web import Request
+    from mastaba_elevation.datasets import Dataset
+
+_MILLIMETRES: Final = 3
+
+
+class Google(Facade):
+    """Heights of locations and along paths."""
+
+    name: ClassVar[str] = "google"
+    roots: ClassVar[frozenset[str]] = frozenset(("v1", "datasets", "maps"))
+
+    def respond(self, request: Request, path: list[str]) -> Response:
+        match path:
+            case ["datasets"]:
+                return self._datasets(request)
+            case ["v1", names]:
+                dataset = self._stack(names.split(","))
+                return self._elevations(request, dataset, parameters_of(request), "locations")
+            case ["maps", "api", "elevation", "json"]:
+                found = self.default_dataset(self.own.get("dataset"))
+                if found is None:
+                    raise InvalidParameterError("no dataset is configured for this path")
+                parameters = parameters_of(request)
+                name = "path" if parameters.text("path", "") else "locations"
+                return self._elevations(request, found, parameters, name)
+            case _:
+                raise unknown_path()
+
+    def error_response(self, error: Exception, request: Request) -> Response:
+        if isinstance(error, UnknownPathError):
+            status, code = 404, "NOT_FOUND"
+        elif isinstance(error, TooMuchError) and request.path.startswith("/maps/"):
+            status, code = 400, "OVER_QUERY_LIMIT"
+        elif isinstance(error, RequestError):
+            status = status_of(error)
+            status, code = (status if status in (413, 415, 501) else 400), "INVALID_REQUEST"
+            status = 400 if isinstance(error, TooMuchError) else status
+        else:
+            status, code = status_of(error), "SERVER_ERROR"
+        content = {"status": code, "error": public_message(error)}
+        return message(status, to_json(content), JSON)
+
+    def _datasets(self, request: Request) -> Response:
+        names = list(self.context.datasets)
+        results = [
+            {
+                "name": name,
+                "child_datasets": [
+                    layer.id for layer in self.context.datasets[name].layers if layer.id != name
+                ],
+            }
+            for name in names
+        ]
+        return json_document({"results": results, "status": "OK"}).respond(request)
+
+    def _stack(self, names: list[str]) -> Dataset:
+        """Return the layers of some datasets in order.
+
+        Raises:
+            InvalidParameterError: a name is unknown or given twice.
+        """
+        if len(set(names)) < len(names):
+            raise InvalidParameterError("a dataset is named twice", "dataset")
+        found = [self.context.datasets.get(name) for name in names]
+        datasets = [dataset for dataset in found if dataset is not None]
+        if len(datasets) < len(names):
+            raise InvalidParameterError(
+                f"there is no dataset {printable(','.join(names))}", "dataset"
+            )
+        if len(datasets) == 1:
+            return datasets[0]
+        return replace(
+            datasets[0],
+            id=",".join(names),
+            layers=tuple(layer for dataset in datasets for layer in dataset.layers),
+            verticals=tuple(item for dataset in datasets for item in dataset.verticals),
+        )
+
+    def _elevations(
+        self, request: Request, dataset: Dataset, parameters: Parameters, name: str
+    ) -> Response:
+        queries = self.context.queries
+        latitude, longitude = _locations(parameters, name, queries.limits.points)
+        if "samples" in parameters or name == "path":
+            count = parameters.integer("samples", None, 2, queries.limits.points)
+            line = Line.of(longitude, latitude, WGS84, Measure(geodesic_path=True))
+            longitude, latitude = line.points(EVEN, count)
+        wish = Wish(parameters.choice("interpolation", METHODS, dataset.interpolation))
+        nodata = _nodata(parameters)
+        form = parameters.choice("format", ("json", "geojson"), "json")
+        samples = queries.points(dataset, longitude, latitude, WGS84, wish)
+        heights = [nodata if height is None else height for height in rounded(samples.heights, -1)]
+        layers = [
+            dataset.layers[layer].id if layer >= 0 else None for layer in samples.layers.tolist()
+        ]
+        cells = queries.resolutions(dataset, samples, WGS84, longitude, latitude)
+        rows = zip(
+            longitude.tolist(),
+            latitude.tolist(),
+            heights,
+            layers,
+            rounded(cells, _MILLIMETRES),
+            strict=True,
+        )
+        document = _geojson if form == "geojson" else _results
+        return json_document(document(list(rows))).respond(request)
+
+
+def _results(rows: list[Any]) -> dict[str, Any]:
+    results = [
+        {
+            "elevation": height,
+            "location": {"lat": y, "lng": x},
+            "dataset": layer,
+            "resolution": cell,
+        }
+        for x, y, height, layer, cell in rows
+    ]
+    return {"results": results, "status": "OK"}
+
+
+def _geojson(rows: list[Any]) -> dict[str, Any]:
+    features = [
+        {
+            "type": "Feature",
+            "geometry": {
+                "type": "Point",
+                "coordinates": [x, y] if height is None else [x, y, height],
+            },
+            "properties": {"dataset": layer},
+        }
+        for x, y, height, layer, _ in rows
+    ]
+    return {"type": "FeatureCollection", "features": features}
+
+
+def _nodata(parameters: Parameters) -> float | None:
+    text = parameters.text("nodata_value", "null").lower()
+    # NaN is not JSON.
+    return None if text in ("null", "nan") else parameters.integer("nodata_value", None, -(2**31))
+
+
+def _locations(parameters: Parameters, name: str, most: int) -> tuple[Floats, Floats]:
+    """Return latitudes and longitudes.
+
+    Raises:
+        MissingParameterError, InvalidParameterError, TooMuchError: they cannot be used.
+    """
+    value = parameters.values.get(name)
+    if isinstance(value, list):
+        value = "|".join(map(str, value[: most + 1]))
+    text = value.strip() if isinstance(value, str) else parameters.text(name)
+    if not text:
+        text = parameters.text(name)
+    if "," in text and not text.startswith("enc:"):
+        pairs = [pair.split(",") for pair in text.split("|")]
+        try:
+            if any(len(pair) != 2 for pair in pairs):
+                raise ValueError
+            points = np.array([[float(part) for part in pair] for pair in pairs])
+        except ValueError:
+            raise InvalidParameterError(
+                f"{name} is neither lat,lon|lat,lon nor a polyline", name
+            ) from None
+    else:
+        points = read_polyline(text.removeprefix("enc:"), name)
+    if len(points) > most:
+        raise TooMuchError(f"{name} has more than {most} points")
+    if not ((np.abs(points[:, 0]) <= 90) & (np.abs(points[:, 1]) <= 180)).all():
+        raise InvalidParameterError(f"{name} has a latitude or longitude out of range", name)
+    return points[:, 0].copy(), points[:, 1].copy()

@@ -1,0 +1,120 @@
+"""Sizes and distances on the ground: WGS 84 geodesics and the scale of CRSs."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyproj
+
+from mastaba.api.catalogue import CRS, CRS84, WGS84, transform_points
+
+Floats = npt.NDArray[np.float64]
+
+GEOD: Final = pyproj.Geod(ellps="WGS84")
+
+TURN: Final = 360.0
+
+_EARTH: Final = 1e8
+"""CRS units. No place has larger coordinates, in feet either; PROJ gives nonsense for them."""
+_MOST_TURNS: Final = 10
+
+
+@lru_cache(maxsize=256)
+def _scale(code: str) -> tuple[bool, float]:
+    """Return whether a projected CRS is a Mercator one with its equator true, and its unit."""
+    proj = pyproj.CRS.from_user_input("OGC:CRS84" if code == CRS84 else code)
+    operation = proj.coordinate_operation
+    method = operation.method_name if operation is not None else ""
+    cylindrical = "Mercator" in method and "Transverse" not in method and "Oblique" not in method
+    return cylindrical, float(proj.axis_info[0].unit_conversion_factor)
+
+
+def is_mercator(crs: CRS) -> bool:
+    """Return whether distances in a CRS are 1 / cos φ too long."""
+    return not crs.is_geographic and _scale(crs.code)[0]
+
+
+def metres_per_unit(crs: CRS, latitude: Floats | float) -> Floats | float:
+    """Return the length of a CRS unit along a meridian, in metres.
+
+    Args:
+        latitude: degrees.
+    """
+    if crs.is_geographic:
+        return crs.metres_per_unit
+    mercator, unit = _scale(crs.code)
+    return unit * np.cos(np.radians(latitude)) if mercator else unit
+
+
+def area_of_square(crs: CRS, side: float, latitude: Floats) -> Floats:
+    """Return the area on the ground of a square in a CRS, m² (elevation.md 1.6).
+
+    Args:
+        side: CRS units.
+        latitude: of its centre, degrees.
+    """
+    metres = np.broadcast_to(side * np.asarray(metres_per_unit(crs, latitude)), latitude.shape)
+    return metres**2 * (np.cos(np.radians(latitude)) if crs.is_geographic else 1.0)
+
+
+def normalized(longitude: Floats) -> Floats:
+    """Return longitudes in [-180, 180); both edges of the world give the same one."""
+    inside = (longitude >= -TURN / 2) & (longitude < TURN / 2)
+    if inside.all():
+        return longitude
+    # The others keep every bit.
+    return np.where(inside, longitude, np.mod(longitude + TURN / 2, TURN) - TURN / 2)
+
+
+def on_earth(crs: CRS, x: Floats, y: Floats) -> tuple[Floats, Floats]:
+    """Return points with longitudes in [-180, 180), and NaN for those that are no place."""
+    across, up = (_MOST_TURNS * TURN, TURN / 4) if crs.is_geographic else (_EARTH, _EARTH)
+    # In this form the condition also finds NaN.
+    nowhere = ~((np.abs(x) <= across) & (np.abs(y) <= up))
+    if nowhere.any():
+        x, y = np.where(nowhere, np.nan, x), np.where(nowhere, np.nan, y)
+    return (normalized(x) if crs.is_geographic else x), y
+
+
+def to_degrees(crs: CRS, x: Floats, y: Floats) -> tuple[Floats, Floats]:
+    """Return longitudes and latitudes; not finite where a point has none."""
+    if crs.is_geographic and crs.code in (CRS84, "EPSG:4326"):
+        return x, y
+    return transform_points(crs, WGS84, x, y)
+
+
+def is_geodesic(crs: CRS) -> bool:
+    """Return whether distances in a CRS are measured on the ellipsoid by default."""
+    return crs.is_geographic or is_mercator(crs)
+
+
+def steps(crs: CRS, x: Floats, y: Floats, *, geodesic: bool) -> Floats:
+    """Return the distances between successive points, shape (n - 1,).
+
+    Args:
+        geodesic: metres on the ellipsoid; otherwise in the plane, CRS units.
+
+    Returns:
+        0 where a point has no position on the ellipsoid.
+    """
+    if len(x) < 2:
+        return np.zeros(0)
+    if not geodesic:
+        return np.hypot(np.diff(x), np.diff(y))
+    longitude, latitude = to_degrees(crs, x, y)
+    _, _, lengths = GEOD.inv(longitude[:-1], latitude[:-1], longitude[1:], latitude[1:])
+    return np.nan_to_num(np.asarray(lengths, np.float64), nan=0.0, posinf=0.0)
+
+
+def circle(longitude: float, latitude: float, radius: float, count: int = 64) -> Floats:
+    """Return a closed ring around a point, shape (count + 1, 2), degrees."""
+    azimuths = np.linspace(0.0, TURN, count, endpoint=False)
+    x, y, _ = GEOD.fwd(
+        np.full(count, longitude), np.full(count, latitude), azimuths, np.full(count, radius)
+    )
+    # Across the antimeridian the ring goes on instead of jumping to the other side.
+    ring = np.column_stack([np.unwrap(np.asarray(x), period=TURN), np.asarray(y)])
+    return np.concatenate([ring, ring[:1]])

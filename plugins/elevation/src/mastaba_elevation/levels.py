@@ -1,0 +1,249 @@
+"""Float levels of a pyramid, from positions in their CRS to values of pixels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from mastaba.api.maps import LevelPixels, tiles_around
+from mastaba_elevation.taps import REACH, Floats, Integers, Taps
+
+if TYPE_CHECKING:
+    from mastaba.api.catalogue import CRS, Layer
+    from mastaba.api.services import Site
+
+Booleans = npt.NDArray[np.bool_]
+
+GROUP: Final = 64
+"""Decoded tiles held at a time, besides those of the shared cache."""
+
+_FAR: Final = 1e12
+"""Pixels; positions further away are on no level, and would not be exact."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Plan:
+    """The stored pixels of taps, without having read any.
+
+    Attributes:
+        shape: of the taps, (n, t).
+        places: row and column of each tile, once, shape (k, 2).
+        taps: flat indices of the taps inside the limits that have a weight.
+        tiles: for each of these taps, its tile in ``places``.
+        rows, columns: for each of these taps, its pixel in the tile.
+    """
+
+    shape: tuple[int, int]
+    places: Integers
+    taps: Integers
+    tiles: Integers
+    rows: Integers
+    columns: Integers
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TapValues:
+    """What was read for a plan, arrays of its shape.
+
+    Attributes:
+        values: float64; 0 where there is no value.
+        valid: whether the pixel holds a height.
+        stored: whether the tile of the pixel is stored.
+    """
+
+    values: Floats
+    valid: Booleans
+    stored: Booleans
+
+
+class HeightLevel:
+    """One level.
+
+    Attributes:
+        id: of its tile matrix.
+        cell: size of a pixel, CRS units.
+        tile_size: bytes of a decoded tile.
+    """
+
+    def __init__(self, pixels: LevelPixels, crs: CRS) -> None:
+        matrix, limits = pixels.level.matrix, pixels.level.limits
+        self.id = matrix.id
+        self.cell = matrix.cell_size
+        self.tile_size = pixels.tile_size
+        self._pixels = pixels
+        self._matrix, self._limits = matrix, limits
+        self._around = tiles_around(matrix, crs)
+        self._nodata = np.float32(pixels.nodata[0])
+        self._left = limits.min_col * matrix.tile_width
+        self._right = (limits.max_col + 1) * matrix.tile_width
+        self._top = limits.min_row * matrix.tile_height
+        self._bottom = (limits.max_row + 1) * matrix.tile_height
+
+    def positions(self, x: Floats, y: Floats) -> tuple[Floats, Floats]:
+        """Return positions in pixels from the origin of the matrix.
+
+        Where columns repeat after a full turn, positions begin a few pixels before the limits.
+        """
+        matrix = self._matrix
+        across = (x - matrix.origin_x) / matrix.cell_size
+        down = (matrix.origin_y - y) / matrix.cell_size
+        if self._around:
+            first = self._left - REACH
+            turn = float(self._around * matrix.tile_width)
+            off = ~((across >= first) & (across < first + turn)) & (np.abs(across) < _FAR)
+            if off.any():
+                across = np.where(off, np.mod(across - first, turn) + first, across)
+        return across, down
+
+    def line(self, x: Floats, y: Floats, *, unwrap: bool) -> tuple[Floats, Floats]:
+        """Return the positions of a line, in pixels.
+
+        Args:
+            unwrap: whether a jump to the other side of the world is a step across the
+                antimeridian, so that the line goes on beyond it.
+        """
+        matrix = self._matrix
+        across = (x - matrix.origin_x) / matrix.cell_size
+        if self._around and unwrap:
+            across = np.unwrap(across, period=float(self._around * matrix.tile_width))
+        return across, (matrix.origin_y - y) / matrix.cell_size
+
+    def places(self, x: Floats, y: Floats) -> tuple[Floats, Floats]:
+        """Return the CRS coordinates of positions in pixels."""
+        matrix = self._matrix
+        return matrix.origin_x + x * matrix.cell_size, matrix.origin_y - y * matrix.cell_size
+
+    def is_near(self, across: Floats, down: Floats) -> Booleans:
+        """Return whether positions may have taps inside the limits; False if not finite."""
+        near: Booleans = (across >= self._left - REACH) & (across < self._right + REACH)
+        near &= (down > self._top - REACH) & (down < self._bottom + REACH)
+        return near
+
+    def on_last_pixel(self, across: Floats, down: Floats) -> tuple[Floats, Floats]:
+        """Move positions on the right or lower edge of the limits into the last pixel."""
+        across = np.where(across == self._right, np.nextafter(across, -np.inf), across)
+        return across, np.where(down == self._bottom, np.nextafter(down, -np.inf), down)
+
+    def plan(self, taps: Taps) -> Plan:
+        """Return which tiles and pixels taps need."""
+        width, height = self._matrix.tile_width, self._matrix.tile_height
+        limits = self._limits
+        used = np.flatnonzero(taps.weights)
+        columns, rows = taps.columns.ravel()[used], taps.rows.ravel()[used]
+        tile_columns, tile_rows = columns // width, rows // height
+        in_columns, in_rows = columns - tile_columns * width, rows - tile_rows * height
+        if self._around:
+            tile_columns %= self._around
+        inside = (tile_columns >= limits.min_col) & (tile_columns <= limits.max_col)
+        inside &= (tile_rows >= limits.min_row) & (tile_rows <= limits.max_row)
+        if not inside.all():
+            used, tile_columns, tile_rows = used[inside], tile_columns[inside], tile_rows[inside]
+            in_columns, in_rows = in_columns[inside], in_rows[inside]
+        across = limits.max_col + 1
+        keys, tiles = np.unique(tile_rows * across + tile_columns, return_inverse=True)
+        places = np.column_stack(np.divmod(keys, across))
+        return Plan(taps.weights.shape, places, used, tiles.ravel(), in_rows, in_columns)
+
+    def read(self, plan: Plan, lowest: float, highest: float) -> TapValues:
+        """Return the values of the taps of a plan: one round for indices, one for tiles.
+
+        Args:
+            lowest, highest: values outside are not valid.
+
+        Raises:
+            SlabFormatError, StorageError: a tile cannot be read or decoded.
+        """
+        size = plan.shape[0] * plan.shape[1]
+        values, valid = np.zeros(size), np.zeros(size, np.bool_)
+        is_stored = np.zeros(size, np.bool_)
+        places = list(map(tuple, plan.places.tolist()))
+        stored = self._pixels.locate(places)
+        order = np.argsort(plan.tiles, kind="stable")
+        starts = np.searchsorted(plan.tiles[order], np.arange(len(places) + 1))
+        numbers = {place: number for number, place in enumerate(places)}
+        read = np.zeros(len(plan.taps), np.float32)
+        found = np.zeros(len(plan.taps), np.bool_)
+        for group in self._pixels.groups(places, stored, GROUP):
+            for place, pixels in group.items():
+                if pixels is None:
+                    continue
+                number = numbers[place]
+                here = order[starts[number] : starts[number + 1]]
+                read[here] = pixels[plan.rows[here], plan.columns[here], 0]
+                found[here] = True
+        is_stored[plan.taps] = found
+        valid[plan.taps] = found & self.is_height(read, lowest, highest)
+        values[plan.taps] = read
+        values[~valid] = 0.0
+        return TapValues(
+            values.reshape(plan.shape), valid.reshape(plan.shape), is_stored.reshape(plan.shape)
+        )
+
+    def is_height(self, values: npt.NDArray[np.float32], lowest: float, highest: float) -> Booleans:
+        """Return which values are heights: finite, in the range, and not nodata."""
+        found: Booleans = (values >= lowest) & (values <= highest) & (values != self._nodata)
+        return found
+
+    def window(
+        self, top: int, bottom: int, left: int, right: int
+    ) -> tuple[int, tuple[int, int, int, int]]:
+        """Return how many tiles inside the limits a window of pixels needs, and its part there.
+
+        Args:
+            top, bottom, left, right: pixels; the last row and column are not included.
+        """
+        width, height = self._matrix.tile_width, self._matrix.tile_height
+        turn = self._around * width
+        if not turn:
+            left, right = max(left, self._left), min(right, self._right)
+        elif right - left > turn:
+            left, right = 0, turn
+        top, bottom = max(top, self._top), min(bottom, self._bottom)
+        if top >= bottom or left >= right:
+            return 0, (0, 0, 0, 0)
+        tiles = (-(-right // width) - left // width) * (-(-bottom // height) - top // height)
+        return tiles, (top, bottom, left, right)
+
+    def values(self, top: int, bottom: int, left: int, right: int) -> npt.NDArray[np.float32]:
+        """Return the pixels of a window, shape (rows, columns); the nodata value where none is.
+
+        Raises:
+            SlabFormatError, StorageError: a tile cannot be read or decoded.
+        """
+        from mastaba.api.maps import Window
+
+        window = Window(top, bottom, left, right)
+        mosaic = self._pixels.read(window, self._around)
+        found: npt.NDArray[np.float32] = mosaic.pixels[:, :, 0]
+        return found if mosaic.valid is None else np.where(mosaic.valid, found, self._nodata)
+
+
+class HeightLayer:
+    """A layer of heights.
+
+    Attributes:
+        layer: FLOAT32 with one channel.
+        crs: CRS of its pyramid.
+    """
+
+    def __init__(self, layer: Layer, site: Site) -> None:
+        self.layer = layer
+        self.id = layer.id
+        self.crs = layer.pyramid.tile_matrix_set.crs
+        self._site = site
+
+    @cached_property
+    def levels(self) -> tuple[HeightLevel, ...]:
+        """Finest first."""
+        pixels = self._site.renderer.level_pixels(self.layer)
+        return tuple(HeightLevel(level, self.crs) for level in reversed(list(pixels.values())))
+
+    @cached_property
+    def margin(self) -> float:
+        """Degrees by which points may lie outside the geographic box: about one cell."""
+        cell = self.layer.pyramid.finest.matrix.cell_size
+        return cell if self.crs.is_geographic else 2.0 * cell / 111_000.0

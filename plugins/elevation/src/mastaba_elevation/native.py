@@ -1,0 +1,221 @@
+"""The native routes: ``/points``, ``/profile`` and ``/statistics`` (elevation.md 3.3).
+
+The geometry is WKT (``coords``) or GeoJSON (``geometry``, or the body of a POST). Coordinates are
+x before y in every CRS.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+import numpy as np
+import orjson
+
+from mastaba.api.catalogue import CRS, crs_uri
+from mastaba.api.web import message
+from mastaba.errors import InvalidParameterError, MissingParameterError, public_message
+from mastaba_elevation.crs import requested_crs
+from mastaba_elevation.facade import Facade, status_of, unknown_path
+from mastaba_elevation.geometry import LINES, POLYGONS, Geometry, read_geojson
+from mastaba_elevation.ground import Floats
+from mastaba_elevation.lines import FILL, MODES, Line, Measure
+from mastaba_elevation.numbers import JSON, json_document, rounded, to_json
+from mastaba_elevation.parameters import Parameters, posted
+from mastaba_elevation.profile import MINMAX, ascent_and_descent
+from mastaba_elevation.queries import ProfileWish
+from mastaba_elevation.sampling import Samples, Wish
+from mastaba_elevation.statistics import PERCENTILES, Wanted
+from mastaba_elevation.taps import METHODS
+from mastaba_elevation.wkt import read_wkt
+
+if TYPE_CHECKING:
+    from mastaba.api.web import Request, Response
+    from mastaba_elevation.datasets import Dataset
+
+_PROFILE_POINTS: Final = 200
+_CENTIMETRES: Final = 2
+_MOST_BINS: Final = 1000
+
+
+class Native(Facade):
+    """Points, profiles and statistics with everything that the sampler can do."""
+
+    name: ClassVar[str] = "native"
+    roots: ClassVar[frozenset[str]] = frozenset(("points", "profile", "statistics"))
+
+    def respond(self, request: Request, path: list[str]) -> Response:
+        if len(path) != 1:
+            raise unknown_path()
+        parameters, geometry = _read(request)
+        dataset = self._dataset(parameters)
+        crs = requested_crs(parameters.text("crs", ""), dataset.crs)
+        answer = {
+            "points": self._points,
+            "profile": self._profile,
+            "statistics": self._statistics,
+        }[path[0]]
+        head = {
+            "dataset": dataset.id,
+            "crs": crs_uri(crs.code),
+            "vertical": dataset.vertical.document(),
+            "unit": dataset.unit,
+        }
+        content = head | answer(dataset, parameters, geometry, crs)
+        return json_document(content).respond(request)
+
+    def error_response(self, error: Exception, request: Request) -> Response:
+        status = status_of(error)
+        content = {"error": {"status": status, "message": public_message(error)}}
+        return message(status, to_json(content), JSON)
+
+    def _dataset(self, parameters: Parameters) -> Dataset:
+        only = self.context.datasets.only()
+        if only is not None and "dataset" not in parameters:
+            return only
+        return self.context.datasets.named(parameters.text("dataset"))
+
+    def _points(
+        self, dataset: Dataset, parameters: Parameters, geometry: Geometry, crs: CRS
+    ) -> dict[str, Any]:
+        if geometry.kind in POLYGONS:
+            raise InvalidParameterError("the geometry is neither points nor a line", "geometry")
+        wish = Wish(
+            parameters.choice("interpolation", METHODS, dataset.interpolation),
+            _resolution(parameters),
+            parameters.flag("strict"),
+        )
+        samples = self.context.queries.points(dataset, geometry.x, geometry.y, crs, wish)
+        return {"results": self._results(dataset, samples, crs, geometry.x, geometry.y)}
+
+    def _profile(
+        self, dataset: Dataset, parameters: Parameters, geometry: Geometry, crs: CRS
+    ) -> dict[str, Any]:
+        if geometry.kind not in LINES or len(geometry.parts) != 1:
+            raise InvalidParameterError("the geometry is not one line", "geometry")
+        queries = self.context.queries
+        measure = Measure.of(
+            crs,
+            parameters.choice("path", ("straight", "geodesic"), ""),
+            parameters.choice("distance", ("planar", "geodesic"), ""),
+        )
+        queries.check_count(len(geometry.x))
+        line = Line.of(geometry.x, geometry.y, crs, measure)
+        limit = queries.limits.points
+        count = parameters.integer("points", min(_PROFILE_POINTS, limit), 2, limit)
+        simplify = _simplify(parameters)
+        mode = parameters.choice("mode", MODES, "")
+        if not mode and simplify is None and queries.needs_peaks(dataset, line, count):
+            simplify = MINMAX
+        method = parameters.choice("interpolation", METHODS, dataset.interpolation)
+        hysteresis = parameters.number("hysteresis", 0.0, 0.0)
+        found = queries.profile(dataset, line, ProfileWish(mode or FILL, count, simplify, method))
+        results = self._results(dataset, found.samples, crs, found.x, found.y)
+        distances = np.round(found.distances, _CENTIMETRES).tolist()
+        for result, distance in zip(results, distances, strict=True):
+            result["distance"] = distance
+        up, down = ascent_and_descent(found.samples.heights, hysteresis)
+        decimals = self._decimals
+        return {"results": results, "ascent": round(up, decimals), "descent": round(down, decimals)}
+
+    def _statistics(
+        self, dataset: Dataset, parameters: Parameters, geometry: Geometry, crs: CRS
+    ) -> dict[str, Any]:
+        if geometry.kind not in POLYGONS:
+            raise InvalidParameterError("the geometry is not a polygon", "geometry")
+        found = self.context.queries.statistics(
+            dataset, geometry.parts, crs, statistics_wanted(parameters), _resolution(parameters)
+        )
+        return {"statistics": found}
+
+    @property
+    def _decimals(self) -> int:
+        decimals = self.context.settings.decimals
+        return decimals if decimals >= 0 else _CENTIMETRES
+
+    def _results(
+        self, dataset: Dataset, samples: Samples, crs: CRS, x: Floats, y: Floats
+    ) -> list[dict[str, Any]]:
+        heights = rounded(samples.heights, self.context.settings.decimals)
+        cells = self.context.queries.resolutions(dataset, samples, crs, x, y)
+        names = [layer.id for layer in dataset.layers]
+        levels = [[level.id for level in layer.levels] for layer in dataset.layers]
+        found = zip(
+            x.tolist(),
+            y.tolist(),
+            heights,
+            samples.layers.tolist(),
+            samples.levels.tolist(),
+            rounded(cells, 3),
+            strict=True,
+        )
+        return [
+            {
+                "x": px,
+                "y": py,
+                "elevation": height,
+                "layer": names[layer] if layer >= 0 else None,
+                "level": levels[layer][level] if layer >= 0 else None,
+                "resolution": cell,
+            }
+            for px, py, height, layer, level, cell in found
+        ]
+
+
+def statistics_wanted(parameters: Parameters) -> Wanted:
+    """Return which statistics parameters ask for.
+
+    Raises:
+        InvalidParameterError: one of them is invalid.
+    """
+    shares = parameters.numbers("percentiles", PERCENTILES)
+    if not all(0 <= share <= 100 for share in shares):
+        raise InvalidParameterError("percentiles are from 0 to 100", "percentiles")
+    bins: Any = parameters.numbers("histogram", (), _MOST_BINS + 1)
+    if len(bins) == 1:
+        bins = Parameters({"histogram": bins[0]}).integer("histogram", None, 1, _MOST_BINS)
+    elif any(high <= low for low, high in pairwise(bins)):
+        raise InvalidParameterError("the edges of the histogram do not ascend", "histogram")
+    plane = parameters.number("plane") if "plane" in parameters else None
+    return Wanted(shares, bins, plane)
+
+
+def _resolution(parameters: Parameters) -> float | None:
+    return parameters.number("resolution", None, 1e-6) if "resolution" in parameters else None
+
+
+def _simplify(parameters: Parameters) -> str | float | None:
+    text = parameters.text("simplify", "")
+    if text in ("", "none"):
+        return 0.0 if text else None
+    return MINMAX if text == MINMAX else parameters.number("simplify", None, 0.0)
+
+
+def _read(request: Request) -> tuple[Parameters, Geometry]:
+    """Return the parameters and the geometry of a request.
+
+    The body of a POST is an object with parameters, or just GeoJSON; the query then has the
+    parameters.
+    """
+    values: Mapping[str, Any] = request.query
+    document: Any = None
+    if request.method == "POST":
+        body = posted(request)
+        if isinstance(body, dict) and "type" not in body:
+            values = {**values, **{str(name).lower(): item for name, item in body.items()}}
+        else:
+            document = body
+    parameters = Parameters(values)
+    if document is None:
+        document = values.get("geometry")
+    if isinstance(document, str):
+        try:
+            document = orjson.loads(document)
+        except orjson.JSONDecodeError:
+            raise InvalidParameterError("geometry is not valid JSON", "geometry") from None
+    if document is not None:
+        return parameters, read_geojson(document)
+    if "coords" not in parameters:
+        raise MissingParameterError("the parameter geometry or coords is missing", "geometry")
+    return parameters, read_wkt(parameters.text("coords"))

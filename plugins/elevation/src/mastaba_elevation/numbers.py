@@ -1,0 +1,48 @@
+"""Numbers and documents in answers."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Final
+
+import numpy as np
+import orjson
+
+from mastaba.api.web import Document
+from mastaba_elevation.ground import Floats
+
+JSON: Final = "application/json"
+
+_OPTIONS: Final = orjson.OPT_SERIALIZE_NUMPY
+
+
+def rounded(heights: Floats, decimals: int) -> list[float | None]:
+    """Return heights for JSON; None for NaN.
+
+    Args:
+        decimals: places; -1 for the shortest number that is the same in single precision.
+    """
+    if decimals < 0:
+        texts = heights.astype(np.float32)
+        values = [float(str(value)) for value in texts]
+    else:
+        # Adding zero avoids -0.0.
+        values = (np.round(heights, decimals) + 0.0).tolist()
+    if not np.isnan(heights).any():
+        return list(values)
+    return [None if math.isnan(value) else value for value in values]
+
+
+def number(value: float, decimals: int) -> float | None:
+    """Return one height for JSON; see `rounded`."""
+    return rounded(np.array([value]), decimals)[0]
+
+
+def to_json(content: Any) -> bytes:
+    """Return compact JSON; numbers that are not finite become null."""
+    return orjson.dumps(content, option=_OPTIONS)
+
+
+def json_document(content: Any, media_type: str = JSON) -> Document:
+    """Return a document of JSON."""
+    return Document(to_json(content), media_type)

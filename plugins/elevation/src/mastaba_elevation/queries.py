@@ -1,0 +1,249 @@
+"""Queries on datasets, within the limits of the service. All protocols use them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from mastaba.api.catalogue import CRS, BoundingBox
+from mastaba.errors import InvalidParameterError
+from mastaba_elevation.errors import TooMuchError
+from mastaba_elevation.footprints import Footprint, affordable, footprints
+from mastaba_elevation.grids import Grid, grid_between, grid_over
+from mastaba_elevation.ground import Floats
+from mastaba_elevation.levels import GROUP
+from mastaba_elevation.lines import FILL, Line
+from mastaba_elevation.polygons import Ring, inside
+from mastaba_elevation.profile import MINMAX, Profile, finest_step, peaks, profile, simplified
+from mastaba_elevation.sampling import Budget, Samples, Wish, resolutions, sample
+from mastaba_elevation.statistics import Wanted, cells_of, statistics
+
+if TYPE_CHECKING:
+    from mastaba.api.services import Site
+    from mastaba_elevation.datasets import Dataset
+    from mastaba_elevation.settings import Limits
+
+_LIGHT: Final = 4 * 1024**2
+"""Bytes; a query that needs no more does not wait for others."""
+_PER_POINT: Final = 600
+"""Bytes of positions, taps and values."""
+_PER_PIXEL: Final = 80
+"""Bytes of membership, values and weights of a pixel of an area."""
+_TAPS_PER_TILE: Final = 4
+_FINER: Final = 4
+"""Factor by which a profile that keeps peaks may have more points than an answer."""
+_PER_CHUNK: Final = 4
+"""Factor by which the parts of a grid may count the same tiles again."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileWish:
+    """How a profile is made.
+
+    Attributes:
+        mode: one of `lines.MODES`.
+        count: number of points.
+        simplify: ``minmax``, or metres; None for neither.
+        method: of interpolation.
+    """
+
+    mode: str = FILL
+    count: int = 200
+    simplify: str | float | None = None
+    method: str = "bilinear"
+
+
+class Queries:
+    """Heights of points, profiles, grids and statistics.
+
+    Attributes:
+        limits: of one query.
+    """
+
+    def __init__(self, site: Site, limits: Limits) -> None:
+        self.limits = limits
+        self._site = site
+        self._equivalences = site.catalogue.settings.equivalences
+
+    def points(self, dataset: Dataset, x: Floats, y: Floats, crs: CRS, wish: Wish) -> Samples:
+        """Return the heights of points, x before y.
+
+        Raises:
+            TooMuchError: there are too many points, or they need too many tiles.
+            SlabFormatError, StorageError: the data cannot be read.
+        """
+        self.check_count(len(x))
+        with self._admitted(dataset, len(x)):
+            return self._sample(dataset, x, y, crs, wish, self._budget())
+
+    def check_count(self, count: int) -> None:
+        """Refuse too many points.
+
+        Raises:
+            TooMuchError: there are more than the limit.
+        """
+        if count > self.limits.points:
+            raise TooMuchError(f"there are more than {self.limits.points} points")
+
+    def resolutions(
+        self, dataset: Dataset, samples: Samples, crs: CRS, x: Floats, y: Floats
+    ) -> Floats:
+        """Return the ground size of the cell that each height comes from, metres, or NaN."""
+        return resolutions(dataset, samples, crs, x, y)
+
+    def profile(self, dataset: Dataset, line: Line, wish: ProfileWish) -> Profile:
+        """Return the heights along a line, from the finest level that is affordable.
+
+        Raises:
+            TooMuchError: the line has too many vertices, or needs too many tiles.
+            SlabFormatError, StorageError: the data cannot be read.
+        """
+        self.check_count(max(len(line.x), wish.count))
+        sampled = partial(self._sample_line, dataset, line.crs, wish.method)
+        step = finest_step(dataset, line)
+        if wish.simplify == MINMAX:
+            most = self.limits.points * _FINER
+            with self._admitted(dataset, most):
+                return peaks(line, sampled, wish.count, step, most)
+        with self._admitted(dataset, max(len(line.x), wish.count)):
+            found = profile(line, sampled, wish.mode, wish.count, step)
+        return found if not wish.simplify else simplified(found, float(wish.simplify))
+
+    def needs_peaks(self, dataset: Dataset, line: Line, count: int) -> bool:
+        """Return whether a profile of some points would miss cells of the finest level."""
+        return line.length > finest_step(dataset, line) * count
+
+    def statistics(
+        self,
+        dataset: Dataset,
+        rings: Sequence[Ring],
+        crs: CRS,
+        wanted: Wanted,
+        resolution: float | None = None,
+    ) -> dict[str, Any] | None:
+        """Return the statistics of an area; None where no layer has anything.
+
+        Raises:
+            TooMuchError: the area is too large or too complicated.
+            SlabFormatError, StorageError: the data cannot be read.
+        """
+        pixels, budget = self.limits.pixels, self._budget()
+        found = affordable(dataset, rings, crs, self._equivalences, budget, pixels, resolution)
+        if found is None:
+            return None
+        others = None
+        if found.number + 1 < len(dataset.layers):
+            others = partial(self._others, dataset, found)
+        cost = found.pixels * _PER_PIXEL + found.tiles * found.level.tile_size
+        with self._site.renderer.admission.map(cost):
+            cells = cells_of(found, dataset.valid_range, others)
+            return statistics(found, cells, crs, wanted)
+
+    def grid(self, dataset: Dataset, box: BoundingBox, crs: CRS, most: int) -> Grid | None:
+        """Return the axes of a grid over a box with the cells of an affordable level.
+
+        Never refused for its size: a coarser level is taken, and then larger cells.
+
+        Returns:
+            None where no layer has anything.
+
+        Raises:
+            TooMuchError: even the coarsest level needs too many tiles.
+        """
+        rings, budget = [ring_of(box)], self._budget()
+        found: Footprint | None = None
+        for found in footprints(dataset, rings, crs, self._equivalences):
+            if found.pixels <= most and budget.fits(found.tiles, found.level.tile_size):
+                break
+        if found is None:
+            return None
+        if not budget.fits(found.tiles, found.level.tile_size):
+            raise TooMuchError("the area is too large; ask for a smaller one")
+        same = self._equivalences.equal(crs.code, found.layer.crs.code)
+        return grid_over(box, crs, found, most, same=same)
+
+    def grid_of_positions(
+        self, box: BoundingBox, crs: CRS, across: int, down: int, most: int
+    ) -> Grid:
+        """Return the axes of a grid of a number of positions, both ends included.
+
+        Raises:
+            InvalidParameterError: there are too many.
+        """
+        if across * down > most:
+            message = f"resolution-x times resolution-y may be from 1 to {most}"
+            raise InvalidParameterError(message, "resolution-x")
+        return grid_between(box, crs, across, down)
+
+    def heights(
+        self, dataset: Dataset, grid: Grid, method: str, rings: Sequence[Ring] | None = None
+    ) -> Floats:
+        """Return the heights of a grid, shape (rows, columns); NaN without one.
+
+        Args:
+            rings: area outside which nothing is returned, CRS units of the grid.
+
+        Raises:
+            TooMuchError: too many tiles are needed.
+            SlabFormatError, StorageError: the data cannot be read.
+        """
+        budget = self._budget(_PER_CHUNK)
+        wish = Wish(method, grid.resolution)
+        count = grid.x.count * grid.y.count
+        with self._admitted(dataset, count):
+            heights = grid.sampled(
+                lambda x, y: self._sample(dataset, x, y, grid.crs, wish, budget).heights
+            )
+        if rings is not None:
+            origin = np.array([grid.x.start - grid.x.step / 2, grid.y.start - grid.y.step / 2])
+            cells = [(ring - origin) / (grid.x.step, grid.y.step) for ring in rings]
+            heights[~inside(cells, 0, grid.y.count, 0, grid.x.count)] = np.nan
+        return heights
+
+    def _budget(self, factor: int = 1) -> Budget:
+        return Budget(self.limits.tiles * factor, self.limits.size * factor)
+
+    def _sample(
+        self, dataset: Dataset, x: Floats, y: Floats, crs: CRS, wish: Wish, budget: Budget
+    ) -> Samples:
+        return sample(dataset, x, y, crs, wish, budget, self._equivalences)
+
+    def _sample_line(
+        self, dataset: Dataset, crs: CRS, method: str, x: Floats, y: Floats
+    ) -> Samples:
+        wish = Wish(method, affordable=True)
+        return self._sample(dataset, x, y, crs, wish, self._budget())
+
+    def _others(self, dataset: Dataset, found: Footprint, x: Floats, y: Floats, crs: CRS) -> Floats:
+        """Return the heights of the layers after that of a footprint."""
+        start = found.number + 1
+        rest = replace(dataset, layers=dataset.layers[start:], verticals=dataset.verticals[start:])
+        wish = Wish(dataset.interpolation, found.cell, affordable=True)
+        return self._sample(rest, x, y, crs, wish, self._budget()).heights
+
+    def _admitted(self, dataset: Dataset, count: int) -> AbstractContextManager[None]:
+        """Return a context in which points are read; heavy queries wait for each other."""
+        tile = dataset.layers[0].levels[0].tile_size
+        read = min(self.limits.tiles, count * _TAPS_PER_TILE) * tile
+        cost = min(read, self.limits.size) + min(GROUP * tile, read) + count * _PER_POINT
+        if cost <= _LIGHT:
+            return nullcontext()
+        return self._site.renderer.admission.map(cost)
+
+
+def ring_of(box: BoundingBox) -> Ring:
+    """Return a box as a ring."""
+    return np.array(
+        [
+            (box.xmin, box.ymin),
+            (box.xmax, box.ymin),
+            (box.xmax, box.ymax),
+            (box.xmin, box.ymax),
+            (box.xmin, box.ymin),
+        ]
+    )

@@ -1,0 +1,267 @@
+"""Heights of points: levels, layers, and one planned read (elevation.md 1.1 to 1.4).
+
+For each layer, in the order of the dataset:
+
+    points without a height ──▶ CRS of the layer ──▶ finest level ──▶ taps ──▶ tiles
+                                                          │                      │ one plan
+                                        no tile there     ▼                      ▼
+                                     ◀────────── next coarser level ◀────── heights, holes
+    holes ──▶ next layer
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from mastaba.api.catalogue import transform_points
+from mastaba_elevation.errors import TooMuchError
+from mastaba_elevation.ground import Floats, metres_per_unit, normalized, on_earth, to_degrees
+from mastaba_elevation.levels import Booleans, HeightLayer, HeightLevel, TapValues
+from mastaba_elevation.taps import METHODS, Taps
+
+if TYPE_CHECKING:
+    from mastaba.api.catalogue import CRS, Equivalences
+    from mastaba_elevation.datasets import Dataset
+
+Indices = npt.NDArray[np.intp]
+
+_LEVELS_UP: Final = 4
+"""Levels that are tried for a point: the wanted one and three coarser ones."""
+
+_HALF: Final = 0.5 - 1e-12
+"""Weight of valid pixels from which a value counts; rounding errors must not drop a half."""
+
+_COARSEST: Final = 0.8
+"""A level may be coarser than wanted by a factor of 1 / 0.8 (resampling.md section 3)."""
+
+
+@dataclass(slots=True)
+class Budget:
+    """Tiles and decoded bytes that a query may still need."""
+
+    tiles: int
+    size: int
+
+    def fits(self, tiles: int, tile_size: int) -> bool:
+        return tiles <= self.tiles and tiles * tile_size <= self.size
+
+    def take(self, tiles: int, tile_size: int) -> None:
+        """Reserve tiles before they are read.
+
+        Raises:
+            TooMuchError: they are too many.
+        """
+        if not self.fits(tiles, tile_size):
+            raise TooMuchError("the query needs too many tiles; ask for fewer or closer points")
+        self.tiles -= tiles
+        self.size -= tiles * tile_size
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Samples:
+    """Heights of n points.
+
+    Attributes:
+        heights: shape (n,), float64; NaN without a height.
+        layers: shape (n,), number of the layer in the dataset; -1 without a height.
+        levels: shape (n,), number of the level in the layer, finest first.
+    """
+
+    heights: Floats
+    layers: npt.NDArray[np.int32]
+    levels: npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """How points are sampled.
+
+    Attributes:
+        method: ``nearest``, ``bilinear`` or ``cubic``.
+        resolution: wanted size of a cell in metres; None for the finest level.
+        strict: whether all pixels of a weight must be valid.
+        affordable: whether a coarser level is taken if the wanted one needs too many tiles.
+    """
+
+    method: str
+    resolution: float | None = None
+    strict: bool = False
+    affordable: bool = False
+
+
+def sample(
+    dataset: Dataset,
+    x: Floats,
+    y: Floats,
+    crs: CRS,
+    wish: Wish,
+    budget: Budget,
+    equivalences: Equivalences,
+) -> Samples:
+    """Return the heights of points.
+
+    Args:
+        x, y: shape (n,), float64, CRS units, x before y. Longitudes may be beyond ±180.
+        budget: is reduced by what is read.
+        equivalences: CRSs of the same coordinates, between which nothing is transformed.
+
+    Raises:
+        TooMuchError: the points need too many tiles. No tile has been read.
+        SlabFormatError, StorageError: the data cannot be read.
+    """
+    count = len(x)
+    heights = np.full(count, np.nan)
+    layers, levels = np.full(count, -1, np.int32), np.zeros(count, np.int32)
+    x, y = on_earth(crs, x, y)
+    todo: Indices = np.arange(count)
+    degrees: tuple[Floats, Floats] | None = None
+    for number, layer in enumerate(dataset.layers):
+        here, px, py = todo, x[todo], y[todo]
+        if not equivalences.equal(crs.code, layer.crs.code):
+            if degrees is None:
+                degrees = to_degrees(crs, x, y)
+            inside = _inside(layer, degrees[0][todo], degrees[1][todo])
+            if not inside.any():
+                continue
+            here, px, py = todo[inside], px[inside], py[inside]
+            px, py = transform_points(crs, layer.crs, px, py)
+        first = _first_level(layer, px, py, wish.resolution)
+        found = _in_layer(layer, px, py, first, wish, budget, dataset.valid_range)
+        has = ~np.isnan(found.heights)
+        taken = here[has]
+        heights[taken] = found.heights[has]
+        layers[taken] = number
+        levels[taken] = found.levels[has]
+        if len(taken) == len(todo):
+            break
+        todo = todo[np.isnan(heights[todo])]
+    return Samples(heights, layers, levels)
+
+
+def resolutions(dataset: Dataset, samples: Samples, crs: CRS, x: Floats, y: Floats) -> Floats:
+    """Return the size on the ground of the cell that each height comes from, metres.
+
+    Returns:
+        shape (n,); NaN without a height.
+    """
+    result = np.full(len(x), np.nan)
+    _, latitude = to_degrees(crs, x, y)
+    for number, layer in enumerate(dataset.layers):
+        here = samples.layers == number
+        if here.any():
+            cells = np.array([level.cell for level in layer.levels])
+            unit = metres_per_unit(layer.crs, latitude[here])
+            result[here] = cells[samples.levels[here]] * unit
+    return result
+
+
+def _inside(layer: HeightLayer, longitude: Floats, latitude: Floats) -> Booleans:
+    """Return which points are in the geographic box of a layer, or within one cell of it."""
+    box, margin = layer.layer.geographic_bbox, layer.margin
+    with np.errstate(invalid="ignore"):
+        longitude = normalized(longitude)
+    # PROJ returns finite nonsense far outside the area of use.
+    inside = (latitude >= box.ymin - margin) & (latitude <= box.ymax + margin)
+    across = (longitude >= box.xmin - margin) & (longitude <= box.xmax + margin)
+    # The antimeridian is an edge of boxes, but not of the ground.
+    across |= longitude + 360.0 <= box.xmax + margin
+    across |= longitude - 360.0 >= box.xmin - margin
+    inside &= across
+    return inside
+
+
+def _first_level(layer: HeightLayer, x: Floats, y: Floats, resolution: float | None) -> int:
+    """Return the number of the level for a resolution: the coarsest at most 1.25 times coarser."""
+    if resolution is None:
+        return 0
+    _, latitude = to_degrees(layer.crs, x, y)
+    known = latitude[np.isfinite(latitude)]
+    unit = float(metres_per_unit(layer.crs, float(known.mean()) if len(known) else 0.0))
+    fitting = [
+        number
+        for number, level in enumerate(layer.levels)
+        if resolution >= _COARSEST * level.cell * unit
+    ]
+    return fitting[-1] if fitting else 0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Found:
+    heights: Floats
+    levels: npt.NDArray[np.int32]
+
+
+def _in_layer(
+    layer: HeightLayer,
+    x: Floats,
+    y: Floats,
+    first: int,
+    wish: Wish,
+    budget: Budget,
+    valid_range: tuple[float, float],
+) -> _Found:
+    """Return the heights of points in one layer; NaN where it has a hole or nothing."""
+    heights = np.full(len(x), np.nan)
+    used = np.zeros(len(x), np.int32)
+    todo: Indices = np.arange(len(x))
+    if wish.affordable:
+        first = _affordable(layer, x, y, first, wish, budget)
+    for number, level in list(enumerate(layer.levels))[first : first + _LEVELS_UP]:
+        across, down = level.positions(x[todo], y[todo])
+        near = level.is_near(across, down)
+        if not near.any():
+            continue
+        here = todo[near]
+        taps = _taps(level, wish.method, across[near], down[near])
+        plan = level.plan(taps)
+        budget.take(len(plan.places), level.tile_size)
+        read = level.read(plan, *valid_range)
+        values, is_stored = _combined(taps, read, strict=wish.strict)
+        heights[here] = values
+        used[here] = number
+        # A hole ends the search: a mean of the coarser level would invent a coast.
+        done = is_stored | ~np.isnan(values)
+        near[near] = done
+        if near.all():
+            break
+        todo = todo[~near]
+    return _Found(heights, used)
+
+
+def _affordable(
+    layer: HeightLayer, x: Floats, y: Floats, first: int, wish: Wish, budget: Budget
+) -> int:
+    """Return the finest level, from a given one, whose tiles are within the budget."""
+    for number, level in list(enumerate(layer.levels))[first:]:
+        across, down = level.positions(x, y)
+        near = level.is_near(across, down)
+        plan = level.plan(_taps(level, wish.method, across[near], down[near]))
+        if budget.fits(len(plan.places), level.tile_size):
+            return number
+    return len(layer.levels) - 1
+
+
+def _taps(level: HeightLevel, method: str, across: Floats, down: Floats) -> Taps:
+    if method == "nearest":
+        across, down = level.on_last_pixel(across, down)
+    return METHODS[method](across, down)
+
+
+def _combined(taps: Taps, read: TapValues, *, strict: bool) -> tuple[Floats, Booleans]:
+    """Return the value of each point, NaN without one, and whether a tile is stored there."""
+    weights = taps.weights
+    # The pixel that contains the point weighs most.
+    points = np.arange(len(weights))
+    is_stored = read.stored[points, weights.argmax(axis=1)]
+    if read.valid.all():
+        return (weights * read.values).sum(axis=1), is_stored
+    valid = np.where(read.valid, weights, 0.0)
+    total = valid.sum(axis=1)
+    known = (read.valid | (weights == 0.0)).all(axis=1) if strict else total >= _HALF
+    safe = np.where(known, total, 1.0)
+    values = np.where(known, (valid * read.values).sum(axis=1) / safe, np.nan)
+    return values, is_stored

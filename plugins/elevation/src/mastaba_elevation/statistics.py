@@ -1,0 +1,166 @@
+"""Statistics of the heights inside an area (elevation.md 1.6)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from mastaba.api.catalogue import CRS, transform_points
+from mastaba_elevation.footprints import Footprint
+from mastaba_elevation.ground import Floats, area_of_square, to_degrees
+from mastaba_elevation.polygons import coverage, inside
+
+SamplePoints = Callable[[Floats, Floats, CRS], Floats]
+"""Returns heights of points, NaN without one."""
+
+PERCENTILES: Final = (5.0, 25.0, 50.0, 75.0, 95.0)
+
+_FEW: Final = 100
+"""Pixel centres below which the covered part of each pixel is its weight."""
+_STRIP: Final = 4_000_000
+"""Pixels read at a time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What is computed besides the moments.
+
+    Attributes:
+        percentiles: from 0 to 100.
+        bins: number of bins of the histogram, or its edges; none without a histogram.
+        plane: height above and below which volumes are computed.
+    """
+
+    percentiles: Sequence[float] = PERCENTILES
+    bins: int | Sequence[float] = 0
+    plane: float | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Cells:
+    """The pixels with a weight, shape (n,).
+
+    Attributes:
+        heights: NaN without a value.
+        areas: on the ground, m², only the part inside.
+        x, y: positions of the centres, pixels.
+    """
+
+    heights: Floats
+    areas: Floats
+    x: Floats
+    y: Floats
+
+
+def cells_of(
+    footprint: Footprint, valid_range: tuple[float, float], others: SamplePoints | None
+) -> Cells:
+    """Read the pixels of a footprint.
+
+    Args:
+        valid_range: values outside are not heights.
+        others: samples the layers after that of the footprint, for its holes.
+
+    Raises:
+        TooMuchError: the polygon is too complicated.
+        SlabFormatError, StorageError: the data cannot be read.
+    """
+    top, bottom, left, right = footprint.window
+    rings, level = footprint.rings, footprint.level
+    parts = inside(rings, top, bottom, left, right).astype(np.float64)
+    if parts.sum() < _FEW:
+        parts = coverage(rings, top, bottom, left, right)
+    rows, columns = np.nonzero(parts)
+    heights = np.full(len(rows), np.nan)
+    height = max(1, _STRIP // (right - left))
+    for start in range(0, bottom - top, height):
+        part = (rows >= start) & (rows < start + height)
+        if not part.any():
+            continue
+        first, last = int(rows[part].min()), int(rows[part].max()) + 1
+        values = level.values(top + first, top + last, left, right)
+        found = values[rows[part] - first, columns[part]]
+        heights[part] = np.where(level.is_height(found, *valid_range), found, np.nan)
+    x = np.asarray(columns + (left + 0.5), np.float64)
+    y = np.asarray(rows + (top + 0.5), np.float64)
+    crs = footprint.layer.crs
+    px, py = level.places(x, y)
+    _, latitude = to_degrees(crs, px, py)
+    areas = parts[rows, columns] * area_of_square(crs, level.cell, latitude)
+    holes = np.isnan(heights)
+    if others is not None and holes.any():
+        heights[holes] = others(px[holes], py[holes], crs)
+    return Cells(heights, areas, x, y)
+
+
+def statistics(footprint: Footprint, cells: Cells, crs: CRS, wanted: Wanted) -> dict[str, Any]:
+    """Return the statistics of an area.
+
+    Args:
+        crs: of positions in the result.
+    """
+    has = ~np.isnan(cells.heights)
+    heights, areas = cells.heights[has], cells.areas[has]
+    whole = float(cells.areas.sum())
+    result: dict[str, Any] = {
+        "layer": footprint.layer.id,
+        "level": footprint.level.id,
+        "resolution": footprint.cell,
+        "count": len(cells.heights),
+        "valid": float(areas.sum()) / whole if whole else 0.0,
+        "area": whole,
+    }
+    if not len(heights):
+        return result
+    known = Cells(heights, areas, cells.x[has], cells.y[has])
+    mean = float(np.average(heights, weights=areas))
+    result |= {
+        "min": _extreme(footprint, known, int(heights.argmin()), crs),
+        "max": _extreme(footprint, known, int(heights.argmax()), crs),
+        "mean": mean,
+        "std": float(np.sqrt(np.average((heights - mean) ** 2, weights=areas))),
+        "percentiles": {
+            f"{share:g}": value
+            for share, value in zip(
+                wanted.percentiles,
+                weighted_percentiles(heights, areas, wanted.percentiles),
+                strict=True,
+            )
+        },
+    }
+    if wanted.bins:
+        bins = wanted.bins if isinstance(wanted.bins, int) else np.asarray(wanted.bins)
+        shares, edges = np.histogram(heights, bins, weights=areas)
+        result["histogram"] = {"edges": edges.tolist(), "area": shares.tolist()}
+    if wanted.plane is not None:
+        off = (heights - wanted.plane) * areas
+        above, below = float(off[off > 0].sum()), float(-off[off < 0].sum())
+        result["volume"] = {"plane": wanted.plane, "above": above, "below": below}
+    return result
+
+
+def weighted_percentiles(values: Floats, weights: Floats, shares: Sequence[float]) -> list[float]:
+    """Return percentiles, linear between order statistics.
+
+    With equal weights they are those of `numpy.percentile`.
+
+    Args:
+        shares: from 0 to 100.
+    """
+    order: npt.NDArray[np.intp] = np.argsort(values, kind="stable")
+    ordered, weight = values[order], weights[order]
+    middles = np.cumsum(weight) - weight / 2
+    span = middles[-1] - middles[0]
+    places = middles[0] + np.asarray(shares, np.float64) / 100.0 * span
+    return [float(value) for value in np.interp(places, middles, ordered)]
+
+
+def _extreme(footprint: Footprint, cells: Cells, index: int, crs: CRS) -> dict[str, float]:
+    x, y = footprint.level.places(cells.x[index : index + 1], cells.y[index : index + 1])
+    if crs != footprint.layer.crs:
+        x, y = transform_points(footprint.layer.crs, crs, x, y)
+    return {"value": float(cells.heights[index]), "x": float(x[0]), "y": float(y[0])}

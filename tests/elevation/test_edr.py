@@ -1,0 +1,609 @@
+"""OGC API EDR: documents, queries, and the requests of the test suite (elevation.md 2)."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from typing import Any
+from urllib.parse import quote
+
+import covjson_pydantic.coverage as covjson
+import edr_pydantic.capabilities as edr_capabilities
+import edr_pydantic.collections as edr_collections
+import numpy as np
+import pytest
+import rasterio
+from openapi_spec_validator import validate
+from tests.elevation.conftest import Open, post, read
+from tests.elevation.world import ALPS, MERC, WORLD, plain_sample
+from werkzeug.test import Client, TestResponse
+
+from mastaba.api.catalogue import CRS, WGS84, transform_points
+
+EDR = "/elevation/edr"
+PUBLIC = "http://maps.example/elevation/edr"
+COVERAGE = "application/vnd.cov+json"
+
+
+def ask(client: Client, collection: str, query: str, **parameters: Any) -> TestResponse:
+    names = {name.replace("_", "-"): str(value) for name, value in parameters.items()}
+    return client.get(f"{EDR}/collections/{collection}/{query}", query_string=names)
+
+
+def coverage(response: TestResponse) -> Any:
+    """Return a coverage that an independent reader accepts."""
+    content = read(response)
+    assert response.content_type == COVERAGE
+    covjson.Coverage.model_validate_json(response.data)
+    return content
+
+
+def in_degrees(x: float, y: float) -> tuple[float, float]:
+    lon, lat = transform_points(CRS.from_code("EPSG:2154"), WGS84, np.array([x]), np.array([y]))
+    return float(lon[0]), float(lat[0])
+
+
+# ---------------------------------------------------------------- documents
+
+
+def test_landing_page(client: Client) -> None:
+    response = client.get(EDR)
+    content = read(response)
+    edr_capabilities.LandingPageModel.model_validate_json(response.data)
+    rels = {item["rel"] for item in content["links"]}
+    assert rels == {"self", "service-desc", "service-doc", "conformance", "data"}
+    for item in content["links"]:
+        assert item["href"].startswith(PUBLIC)
+        path = item["href"].removeprefix("http://maps.example")
+        assert client.get(path).status_code == 200
+        assert client.get(path).content_type.partition(";")[0] == item["type"].partition(";")[0]
+
+
+def test_conformance(client: Client) -> None:
+    response = client.get(f"{EDR}/conformance")
+    edr_capabilities.ConformanceModel.model_validate_json(response.data)
+    classes = read(response)["conformsTo"]
+    for version in (
+        "http://www.opengis.net/spec/ogcapi-edr-1/1.0",
+        "http://www.opengis.net/spec/ogcapi-edr-1/1.1",
+    ):
+        for name in ("core", "collections", "queries", "json", "covjson", "oas30", "html"):
+            assert f"{version}/conf/{name}" in classes
+    # The suite then demands a query that a raster cannot answer.
+    assert not any(item.endswith(("/geojson", "/edr-geojson")) for item in classes)
+
+
+def test_collections(client: Client) -> None:
+    response = client.get(f"{EDR}/collections")
+    content = read(response)
+    edr_collections.Collections.model_validate_json(response.data)
+    assert [item["id"] for item in content["collections"]] == ["stack", "alps", "merc", "world"]
+    for item in content["collections"]:
+        assert item == read(client.get(f"{EDR}/collections/{item['id']}"))
+
+
+def test_collection(client: Client) -> None:
+    content = read(client.get(f"{EDR}/collections/alps"))
+    assert content["crs"][-2:] == ["EPSG:4326", "CRS84"]
+    assert content["output_formats"] == ["CoverageJSON", "GeoJSON", "CSV", "GeoTIFF"]
+    assert content["extent"]["temporal"]["interval"] == [["2020-01-02T00:00:00Z"] * 2]
+    assert set(content["data_queries"]) == {"position", "radius", "area", "cube", "trajectory"}
+    for name, query in content["data_queries"].items():
+        link = query["link"]
+        assert link["href"] == f"{PUBLIC}/collections/alps/{name}"
+        assert link["rel"] == "data"
+        assert link["templated"] is False
+        variables = link["variables"]
+        assert variables["query_type"] == name
+        assert variables["default_output_format"] == "CoverageJSON"
+        assert [item["crs"] for item in variables["crs_details"]] == content["crs"]
+        assert all("CRS" in item["wkt"] for item in variables["crs_details"])
+    radius = content["data_queries"]["radius"]["link"]["variables"]
+    assert radius["within_units"] == radius["within-units"] == ["m", "km", "mi", "ft"]
+    assert any(item["rel"] in ("data", "collection") and item["type"] for item in content["links"])
+    elevation = content["parameter_names"]["elevation"]
+    assert "NGF-IGN69" in elevation["description"]
+    assert elevation["unit"]["symbol"]["value"] == "m"
+
+
+def test_list_is_filtered_by_box(client: Client) -> None:
+    pacific = read(client.get(f"{EDR}/collections?bbox=-170,-50,-160,-40"))
+    assert [item["id"] for item in pacific["collections"]] == ["stack", "world"]
+    assert client.get(f"{EDR}/collections?bbox=1,2").status_code == 400
+    assert client.get(f"{EDR}/collections?datetime=2020-01-01").status_code == 200
+    assert client.get(f"{EDR}/collections?datetime=yesterday").status_code == 400
+
+
+def test_temporal_extent_can_be_left_out(open_with: Open) -> None:
+    client = open_with({"facades": {"edr": {"temporal": False}}})
+    assert "temporal" not in read(client.get(f"{EDR}/collections/alps"))["extent"]
+
+
+def test_definition_is_valid_and_describes_every_query(client: Client) -> None:
+    response = client.get(f"{EDR}/api")
+    assert response.content_type == "application/vnd.oai.openapi+json;version=3.0"
+    content = response.get_json()
+    validate(content)
+    assert content["servers"] == [{"url": PUBLIC}]
+    for path, item in content["paths"].items():
+        parameters = {entry["name"]: entry for entry in item["get"]["parameters"]}
+        end = path.rpartition("/")[2]
+        if end in ("position", "area", "trajectory", "radius"):
+            coords = parameters["coords"]
+            assert (coords["required"], coords["explode"]) == (True, False)
+            assert coords["schema"] == {"type": "string"}
+        if end == "cube":
+            assert parameters["bbox"]["required"]
+            assert "oneOf" in parameters["bbox"]["schema"]
+        if end in content["paths"]["/collections/alps"]:
+            assert {"crs", "f", "datetime", "parameter-name"} <= set(parameters)
+
+
+def test_page_for_people(client: Client) -> None:
+    response = client.get(f"{EDR}/api?f=html")
+    assert response.content_type.startswith("text/html")
+    assert "/collections/alps/position" in response.text
+    assert "default-src 'none'" in response.headers["Content-Security-Policy"]
+
+
+# ---------------------------------------------------------------- queries
+
+
+def test_point(client: Client) -> None:
+    lon, lat = in_degrees(900400, 6599700)
+    content = coverage(ask(client, "alps", "position", coords=f"POINT({lon} {lat})"))
+    height, _ = plain_sample(ALPS, 900400, 6599700)
+    assert content["domain"]["domainType"] == "Point"
+    assert content["domain"]["axes"] == {"x": {"values": [lon]}, "y": {"values": [lat]}}
+    values = content["ranges"]["elevation"]
+    assert set(values) == {"type", "dataType", "values"}
+    assert values["values"] == [pytest.approx(height, abs=0.02)]
+    referencing = content["domain"]["referencing"][0]
+    assert referencing["system"]["id"] == "http://www.opengis.net/def/crs/OGC/1.3/CRS84"
+    parameter = content["parameters"]["elevation"]
+    assert parameter["mastaba:verticalCrs"] == "http://www.opengis.net/def/crs/EPSG/0/5720"
+
+
+def test_several_points_in_the_order_of_the_request(client: Client) -> None:
+    places = [(900400, 6599700), (900100, 6599900), (900400, 6599700), (0, 0)]
+    text = ",".join(f"({x} {y})" for x, y in places)
+    names = "elevation,layer,resolution"
+    content = coverage(
+        ask(
+            client,
+            "alps",
+            "position",
+            coords=f"MULTIPOINT({text})",
+            crs="EPSG:2154",
+            parameter_name=names,
+        )
+    )
+    wanted = [plain_sample(ALPS, x, y)[0] for x, y in places]
+    assert content["domain"]["domainType"] == "MultiPoint"
+    assert content["domain"]["axes"]["composite"]["values"] == [list(map(float, p)) for p in places]
+    found = content["ranges"]["elevation"]
+    assert (found["shape"], found["axisNames"]) == ([4], ["composite"])
+    for value, height in zip(found["values"], wanted, strict=True):
+        assert value == (None if height is None else pytest.approx(height, abs=0.0051))
+    assert content["ranges"]["layer"]["values"] == ["alps", "alps", "alps", None]
+    assert content["ranges"]["resolution"]["values"] == [10, 10, 10, None]
+
+
+def test_epsg_codes_have_their_own_axis_order(client: Client) -> None:
+    wanted = coverage(ask(client, "world", "position", coords="POINT(20.5 10.25)"))
+    found = coverage(ask(client, "world", "position", coords="POINT(10.25 20.5)", crs="EPSG:4326"))
+    assert found["ranges"] == wanted["ranges"]
+    assert found["domain"]["axes"] == wanted["domain"]["axes"]
+    assert found["domain"]["referencing"][0]["coordinates"] == ["y", "x"]
+    for name in ("CRS84", "CRS:84", "http://www.opengis.net/def/crs/OGC/1.3/CRS84", "OGC:CRS84"):
+        named = ask(client, "world", "position", coords="POINT(20.5 10.25)", crs=name)
+        assert coverage(named) == wanted
+
+
+def test_trajectory(client: Client) -> None:
+    text = "LINESTRING(900100 6599900,900300 6599700,900350 6599700)"
+    content = coverage(ask(client, "alps", "trajectory", coords=text, crs="EPSG:2154", points=20))
+    values = content["domain"]["axes"]["composite"]["values"]
+    assert content["domain"]["domainType"] == "MultiPoint"
+    assert len(values) == 20
+    for vertex in ([900100, 6599900], [900300, 6599700], [900350, 6599700]):
+        assert vertex in values
+    distances = content["ranges"]["distance"]["values"]
+    assert distances == sorted(distances)
+    assert distances[-1] == pytest.approx(math.hypot(200, 200) + 50, abs=0.01)
+    for (x, y), found in zip(values, content["ranges"]["elevation"]["values"], strict=True):
+        height, _ = plain_sample(ALPS, x, y)
+        assert found == (None if height is None else pytest.approx(height, abs=0.0051))
+    default = coverage(ask(client, "alps", "trajectory", coords=text, crs="EPSG:2154"))
+    assert len(default["ranges"]["distance"]["values"]) == 200
+
+
+@pytest.mark.parametrize(
+    "coords",
+    ["LINESTRINGZ(6 45 0,7 46 10)", "LINESTRING Z (6 45 0,7 46 10)", "linestring(6 45,7 46)"],
+)
+def test_z_is_ignored(client: Client, coords: str) -> None:
+    plain = coverage(ask(client, "world", "trajectory", coords="LINESTRING(6 45,7 46)"))
+    assert coverage(ask(client, "world", "trajectory", coords=coords)) == plain
+
+
+@pytest.mark.parametrize(
+    "coords",
+    [
+        "LINESTRINGM(6 45 1560507000,7 46 1560507600)",
+        "LINESTRINGZM(6 45 9 1560507000,7 46 9 1560507600)",
+    ],
+)
+def test_m_is_time(client: Client, coords: str) -> None:
+    content = coverage(ask(client, "world", "trajectory", coords=coords, points=3))
+    composite = content["domain"]["axes"]["composite"]
+    assert content["domain"]["domainType"] == "Trajectory"
+    assert composite["coordinates"] == ["t", "x", "y"]
+    times = [value[0] for value in composite["values"]]
+    assert times[0] == "2019-06-14T10:10:00Z"
+    assert times[2] == "2019-06-14T10:20:00Z"
+    assert times == sorted(times)
+
+
+def test_several_lines_follow_each_other(client: Client) -> None:
+    text = "MULTILINESTRING((6 45,7 46),(10 45,11 46))"
+    content = coverage(ask(client, "world", "trajectory", coords=text, points=11))
+    values = content["domain"]["axes"]["composite"]["values"]
+    assert len(values) == 11
+    assert [7, 46] in values
+    assert [10, 45] in values
+
+
+def test_area_in_the_native_crs_has_the_stored_pixels(client: Client) -> None:
+    text = "POLYGON((900100 6599900,900400 6599900,900400 6599600,900100 6599900))"
+    content = coverage(ask(client, "alps", "area", coords=text, crs="EPSG:2154"))
+    axes = content["domain"]["axes"]
+    assert axes["x"] == {"start": 900105, "stop": 900395, "num": 30}
+    assert axes["y"] == {"start": 6599895, "stop": 6599605, "num": 30}
+    values = content["ranges"]["elevation"]
+    assert values["axisNames"] == ["y", "x"]
+    heights = np.array(values["values"], float).reshape(values["shape"])
+    for row in range(30):
+        for column in range(30):
+            stored = ALPS.pixel("2", 10 + column, 10 + row)
+            # The triangle is on and above the diagonal.
+            if column > row and stored is not None:
+                assert heights[row, column] == pytest.approx(stored, abs=0.0051)
+            elif column < row:
+                assert np.isnan(heights[row, column])
+
+
+def test_area_in_degrees(client: Client) -> None:
+    content = coverage(ask(client, "merc", "area", coords="POLYGON((5 55,6 55,6 56,5 56,5 55))"))
+    axes, values = content["domain"]["axes"], content["ranges"]["elevation"]["values"]
+    shape = content["ranges"]["elevation"]["shape"]
+    assert shape == [axes["y"]["num"], axes["x"]["num"]]
+    xs = np.linspace(axes["x"]["start"], axes["x"]["stop"], axes["x"]["num"])
+    ys = np.linspace(axes["y"]["start"], axes["y"]["stop"], axes["y"]["num"])
+    east, south = np.array([6.0]), np.array([55.0])
+    outside = transform_points(WGS84, CRS.from_code("EPSG:3857"), east, south)
+    mx, my = transform_points(WGS84, CRS.from_code("EPSG:3857"), *np.meshgrid(xs, ys))
+    for x, y, value in zip(mx.ravel(), my.ravel(), values, strict=True):
+        height, _ = plain_sample(MERC, x, y)
+        if x > outside[0] or y < outside[1]:
+            height = None
+        assert value == (None if height is None else pytest.approx(height, abs=0.01))
+
+
+def test_large_area_is_answered_from_a_coarser_level(open_with: Open) -> None:
+    client = open_with({"limits": {"tiles": 3}})
+    world = "POLYGON((-180 -90,180 -90,180 90,-180 90,-180 -90))"
+    content = coverage(ask(client, "world", "area", coords=world))
+    assert content["ranges"]["elevation"]["shape"] == [16, 32]
+
+
+def test_radius(client: Client) -> None:
+    x, y = 900400, 6599700
+    parameters = {"within": 0.05, "within_units": "km", "crs": "EPSG:2154"}
+    content = coverage(ask(client, "alps", "radius", coords=f"POINT({x} {y})", **parameters))
+    axes, found = content["domain"]["axes"], content["ranges"]["elevation"]
+    xs = np.linspace(axes["x"]["start"], axes["x"]["stop"], axes["x"]["num"])
+    ys = np.linspace(axes["y"]["start"], axes["y"]["stop"], axes["y"]["num"])
+    for value, px, py in zip(
+        found["values"], np.tile(xs, len(ys)), np.repeat(ys, len(xs)), strict=True
+    ):
+        distance = math.hypot(px - x, py - y)
+        if distance > 50.5:
+            assert value is None
+        elif distance < 49.5:
+            height, _ = plain_sample(ALPS, px, py)
+            assert value == (None if height is None else pytest.approx(height, abs=0.0051))
+
+
+def test_cube(client: Client) -> None:
+    box = "900100,6599600,900400,6599900"
+    content = coverage(ask(client, "alps", "cube", bbox=box, crs="EPSG:2154"))
+    assert content["ranges"]["elevation"]["shape"] == [30, 30]
+    positions = coverage(
+        ask(client, "alps", "cube", bbox=box, crs="EPSG:2154", resolution_x=4, resolution_y=2)
+    )
+    assert positions["domain"]["axes"] == {
+        "x": {"start": 900100, "stop": 900400, "num": 4},
+        "y": {"start": 6599900, "stop": 6599600, "num": 2},
+    }
+    level = ask(client, "alps", "cube", bbox=box, crs="EPSG:2154", resolution_x=0, resolution_y=0)
+    assert coverage(level) == content
+
+
+def test_cube_takes_six_numbers_and_crosses_the_antimeridian(client: Client) -> None:
+    flat = coverage(ask(client, "world", "cube", bbox="170,0,-170,10"))
+    high = coverage(ask(client, "world", "cube", bbox="170,0,0,-170,10,9000"))
+    assert flat == high
+    assert flat["domain"]["axes"]["x"]["stop"] > 180
+
+
+def test_statistics(client: Client) -> None:
+    text = "POLYGON((900100 6599900,900400 6599900,900400 6599600,900100 6599600,900100 6599900))"
+    response = ask(client, "alps", "area", coords=text, crs="EPSG:2154", stats="true")
+    assert response.content_type == "application/geo+json"
+    feature = read(response)["features"][0]
+    assert feature["geometry"]["type"] == "Polygon"
+    assert feature["properties"]["statistics"]["count"] == 900
+
+
+# ---------------------------------------------------------------- formats
+
+
+def test_geojson(client: Client) -> None:
+    response = ask(
+        client,
+        "alps",
+        "position",
+        coords="MULTIPOINT(900400 6599700,0 0)",
+        crs="EPSG:2154",
+        f="GeoJSON",
+    )
+    content = read(response)
+    assert response.content_type == "application/geo+json"
+    assert content["numberReturned"] == 2
+    high, none = (feature["geometry"]["coordinates"] for feature in content["features"])
+    assert (len(high), len(none)) == (3, 2)
+    properties = content["features"][0]["properties"]
+    assert {"datetime", "parameter-name", "label", "edrqueryendpoint", "elevation"} <= set(
+        properties
+    )
+    assert properties["elevation"] == high[2]
+    assert content["parameters"][0]["id"] == "elevation"
+
+
+def test_csv(client: Client) -> None:
+    text = "LINESTRING(900100 6599900,900300 6599700)"
+    response = ask(
+        client,
+        "alps",
+        "trajectory",
+        coords=text,
+        crs="EPSG:2154",
+        f="CSV",
+        points=5,
+        parameter_name="elevation,distance,layer",
+    )
+    assert response.content_type == "text/csv; charset=utf-8; header=present"
+    rows = list(csv.DictReader(io.StringIO(response.text, newline="")))
+    assert list(rows[0]) == ["x", "y", "elevation", "distance", "layer"]
+    assert len(rows) == 5
+    assert rows[0]["x"] == "900100.0"
+
+
+def test_geotiff(client: Client) -> None:
+    box = "900100,6599600,900400,6599900"
+    response = ask(client, "alps", "cube", bbox=box, crs="EPSG:2154", f="GeoTIFF")
+    assert response.content_type == "image/tiff;application=geotiff"
+    with rasterio.io.MemoryFile(response.data) as file, file.open() as image:
+        assert image.crs.to_epsg() == 2154
+        assert image.nodata == -99999
+        assert tuple(image.bounds) == (900100, 6599600, 900400, 6599900)
+        pixels = image.read(1)
+    for row, column in ((0, 0), (5, 7), (29, 29), (1, 14)):
+        stored = ALPS.pixel("2", 10 + column, 10 + row)
+        assert pixels[row, column] == (-99999 if stored is None else np.float32(stored))
+
+
+@pytest.mark.parametrize(
+    ("accept", "media_type"),
+    [
+        ("", COVERAGE),
+        ("*/*", COVERAGE),
+        ("application/json", COVERAGE),
+        ("text/csv", "text/csv; charset=utf-8; header=present"),
+        ("application/geo+json, text/html;q=0.5", "application/geo+json"),
+    ],
+)
+def test_accept_selects_the_format(client: Client, accept: str, media_type: str) -> None:
+    path = f"{EDR}/collections/world/position?coords=POINT(20+10)"
+    response = client.get(path, headers={"Accept": accept})
+    if accept == "application/json":
+        media_type = response.content_type
+        assert "json" in media_type
+    assert response.content_type == media_type
+    assert client.get(path, headers={"Accept": "image/png"}).status_code == 406
+
+
+def test_post_is_the_same(client: Client) -> None:
+    body = {
+        "coords": "MULTIPOINT(20 10,30 20)",
+        "parameter-name": ["elevation", "layer"],
+        "crs": "CRS84",
+    }
+    wanted = coverage(
+        ask(client, "world", "position", coords=body["coords"], parameter_name="elevation,layer")
+    )
+    path = f"{EDR}/collections/world/position"
+    assert coverage(post(client, path, body)) == wanted
+    assert client.post(path, data="x", content_type="text/plain").status_code == 415
+
+
+def test_no_value_is_204(client: Client) -> None:
+    for query, parameters in (
+        ("position", {"coords": "POINT(-100 40)"}),
+        ("area", {"coords": "POLYGON((0 0,1 0,1 1,0 0))"}),
+        ("cube", {"bbox": "0,0,1,1"}),
+        ("trajectory", {"coords": "LINESTRING(0 0,1 1)"}),
+        ("area", {"coords": "POLYGON((0 0,1 0,1 1,0 0))", "stats": "true"}),
+    ):
+        response = ask(client, "alps", query, **parameters)
+        assert (response.status_code, response.data) == (204, b"")
+
+
+# ---------------------------------------------------------------- the suite
+
+
+def middle(content: Any) -> tuple[float, float]:
+    west, south, east, north = content["extent"]["spatial"]["bbox"][0]
+    return west + (east - west) / 2, south + (north - south) / 2
+
+
+@pytest.mark.parametrize("name", ["stack", "world", "merc"])
+@pytest.mark.parametrize("form", ["CoverageJSON", "GeoJSON"])
+def test_requests_of_the_suite(client: Client, name: str, form: str) -> None:
+    """Around the middle of the extent, with the last known CRS and the temporal extent."""
+    content = read(client.get(f"{EDR}/collections/{name}"))
+    x, y = middle(content)
+    if name == "merc":
+        x, y = 10.0, 52.0
+    known = ("CRS:84", "CRS84", "EPSG:4326")
+    crs = [item for item in content["crs"] if item in known][-1]
+    assert crs == "CRS84"
+    interval = "/".join(content["extent"]["temporal"]["interval"][0])
+    base = f"{EDR}/collections/{name}"
+    end = f"&crs={crs}&f={form}&datetime={interval}"
+    paths = (
+        f"{base}/position?parameter-name=elevation&coords=POINT({x}+{y}){end}",
+        f"{base}/area?parameter-name=elevation&coords=POLYGON(({x - 1}+{y - 1},{x + 1}+{y - 1},"
+        f"{x + 1}+{y + 1},{x - 1}+{y + 1},{x - 1}+{y - 1})){end}",
+        f"{base}/trajectory?parameter-name=elevation&coords=LINESTRING({x - 1}+{y - 1},{x}+{y},"
+        f"{x + 1}+{y + 1})&f={form}&datetime={interval}",
+    )
+    for path in paths:
+        response = client.get(path)
+        assert response.status_code == 200, response.data
+        assert "Coverage" in response.text or "Feature" in response.text
+        assert client.get(path.replace(interval, "null")).status_code == 200
+
+
+INVALID = [
+    ("position", ""),
+    ("position", "coords="),
+    ("position", "coords=POINT()"),
+    ("position", "coords=POINT(1)"),
+    ("position", "coords=POINT(1 nan)"),
+    ("position", "coords=POINT(1 2"),
+    ("position", "coords=POINT(1 2))"),
+    ("position", "coords=POINT(1 2)x"),
+    ("position", "coords=POINT((1 2))"),
+    ("position", "coords=POINT(1 1e11)"),
+    ("position", "coords=POINTX(1 2)"),
+    ("position", "coords=LINESTRING(1 2,3 4)"),
+    ("position", "coords=POINT M(1 2)"),
+    ("position", "coords=POINT(1_0 2)"),
+    ("area", ""),
+    ("area", "coords=POLYGON()"),
+    ("area", "coords=POLYGON(1 2,3 4,5 6)"),
+    ("area", "coords=POLYGON((1 2,3 4))"),
+    ("area", "coords=POINT(1 2)"),
+    ("trajectory", "coords=LINESTRING()"),
+    ("trajectory", "coords=LINESTRINGM()"),
+    ("trajectory", "coords=LINESTRINGZ()"),
+    ("trajectory", "coords=LINESTRINGZM()"),
+    ("trajectory", "coords=LINESTRINGM(1 2,3 4)"),
+    ("trajectory", "coords=LINESTRINGM(1 2 1e300,3 4 2e300)"),
+    ("trajectory", "coords=LINESTRING(1 2)"),
+    ("trajectory", "coords=LINESTRING(1 2,3 4 5)"),
+    ("radius", "coords=POINT(1 2)"),
+    ("radius", "coords=POINT(1 2)&within=1"),
+    ("radius", "coords=POINT(1 2)&within=1&within-units=x"),
+    ("radius", "coords=POINT(1 2)&within=0&within-units=m"),
+    ("radius", "coords=POINT(1 2)&within=1e9&within-units=km"),
+    ("cube", ""),
+    ("cube", "bbox="),
+    ("cube", "bbox=1,2,3"),
+    ("cube", "bbox=1,5,3,4"),
+    ("cube", "bbox=1,2,3,x"),
+    ("cube", "bbox=1,2,3,4&resolution-x=-1"),
+    ("cube", "bbox=1,2,3,4&resolution-x=x"),
+    ("cube", "bbox=1,2,3,4&resolution-x=2000&resolution-y=2000"),
+    ("position", "coords=POINT(1 2)&f=png"),
+    ("position", "coords=POINT(1 2)&f=GeoTIFF"),
+    ("position", "coords=POINT(1 2)&crs=EPSG:27700"),
+    ("position", "coords=POINT(1 2)&crs=x"),
+    ("position", "coords=POINT(1 2)&parameter-name=temperature"),
+    ("position", "coords=POINT(1 2)&datetime=yesterday"),
+    ("position", "coords=POINT(1 2)&datetime=2020-01-01/x"),
+    ("position", "coords=POINT(1 2)&z=high"),
+    ("position", "coords=POINT(1 2)&interpolation=x"),
+]
+
+
+@pytest.mark.parametrize(("query", "parameters"), INVALID)
+def test_invalid_requests_are_400(client: Client, query: str, parameters: str) -> None:
+    path = f"{EDR}/collections/world/{query}?{quote(parameters, safe='=&')}"
+    content = read(client.get(path), 400)
+    assert {"type", "title", "status", "detail", "code", "description"} <= set(content)
+    assert content["status"] == 400
+    assert content["code"] == "400"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/collections/none",
+        "/collections/none/position?coords=POINT(1+2)",
+        "/x",
+        "/collections/world/items",
+        "/collections/world/locations",
+        "/collections/world/corridor",
+        "/collections/world/instances",
+    ],
+)
+def test_unknown_resources_are_404(client: Client, path: str) -> None:
+    assert read(client.get(EDR + path), 404)["status"] == 404
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["2020-01-01", "2020-01-01T00:00:00Z", "2020-01-01/..", "../2020-01-01", "null", "null/null"],
+)
+def test_times_are_ignored(client: Client, value: str) -> None:
+    wanted = coverage(ask(client, "world", "position", coords="POINT(20 10)"))
+    assert (
+        coverage(ask(client, "world", "position", coords="POINT(20 10)", datetime=value)) == wanted
+    )
+    for z in ("10", "0/100", "R5/0/10", "1,2,3"):
+        assert coverage(ask(client, "world", "position", coords="POINT(20 10)", z=z)) == wanted
+
+
+def test_edr_can_be_switched_off(open_with: Open) -> None:
+    client = open_with({"facades": {"edr": False}})
+    assert client.get(EDR).status_code == 404
+
+
+def test_default_of_edr_is_on(open_with: Open) -> None:
+    assert open_with({}).get(EDR).status_code == 200
+
+
+def test_heights_agree_in_all_protocols(client: Client) -> None:
+    """The same number everywhere; only the rounding differs."""
+    heights = []
+    for lon, lat in ((20.5, 10.25), (-70.2, -33.3), (140.1, 60.6)):
+        plain, _ = plain_sample(WORLD, lon, lat)
+        edr = coverage(ask(client, "world", "position", coords=f"POINT({lon} {lat})"))
+        heights.append(edr["ranges"]["elevation"]["values"][0])
+        google = read(client.get(f"/elevation/v1/world?locations={lat},{lon}"))
+        ign = read(
+            client.get(
+                f"/elevation/1.0/calcul/alti/rest/elevation.json?lon={lon}&lat={lat}&resource=world"
+            )
+        )
+        if plain is None:
+            assert heights[-1] is None
+            continue
+        assert heights[-1] == round(plain, 2)
+        assert google["results"][0]["elevation"] == float(str(np.float32(plain)))
+        assert ign["elevations"][0]["z"] == round(plain, 2)
+    assert any(heights)

@@ -1,0 +1,191 @@
+"""Requests that want too much, or make no sense (elevation.md 8 row 7)."""
+
+from __future__ import annotations
+
+import json
+import random
+import resource
+from typing import Any
+
+import pytest
+from tests.elevation.conftest import post
+from werkzeug.test import Client
+
+MIB = 1024 * 1024
+BASE = "/elevation/edr/collections/world"
+NATIVE = "/elevation"
+WORLD = [[-180, -90], [180, -90], [180, 90], [-180, 90], [-180, -90]]
+
+
+def zigzag(count: int) -> list[list[float]]:
+    return [[-170 + n * 340 / count, 80 if n % 2 else -80] for n in range(count)]
+
+
+def geometry(kind: str, coordinates: Any, **more: Any) -> dict[str, Any]:
+    return {"dataset": "world", "geometry": {"type": kind, "coordinates": coordinates}, **more}
+
+
+IGN = "/elevation/1.0/calcul/alti/rest"
+PROFILE = "/elevation/rest/services/profile.json?sr=2154"
+BODIES: list[tuple[str, Any]] = [
+    (f"{BASE}/position", {"coords": "POINT" + "(" * 500_000}),
+    (f"{BASE}/position", {"coords": "A" * 900_000}),
+    (f"{BASE}/position", {"coords": "A" * 30 + " " * 900_000 + "("}),
+    (f"{BASE}/area", {"coords": "POLYGON(" + "(" * 400_000 + ")" * 400_000}),
+    (f"{BASE}/area", {"coords": "POLYGON((" + "1 2," * 200_000 + "1 2))"}),
+    (f"{BASE}/area", {"coords": "POLYGON((" + "1e308 -1e308," * 50_000 + "1 2))"}),
+    (f"{BASE}/area", {"coords": "POLYGON((" + "9" * 500_000 + " 1,2 2,3 3))"}),
+    (f"{BASE}/trajectory", {"coords": "LINESTRING(" + "1 2," * 100_000 + "1 2)"}),
+    (f"{BASE}/trajectory", {"coords": "MULTILINESTRING(" + "(1 2,3 4)," * 40_000 + "(1 2,3 4))"}),
+    (f"{BASE}/position", {"coords": "MULTIPOINT(" + "1 2," * 90_000 + "1 2)"}),
+    (f"{BASE}/position", {"coords": ["POINT(1 2)"]}),
+    (f"{BASE}/position", {"coords": {"a": 1}}),
+    (f"{BASE}/position", {"coords": "POINT(1 2)", "parameter-name": ["x"] * 100_000}),
+    (f"{BASE}/cube", {"bbox": [1] * 100_000}),
+    (f"{BASE}/cube", {"bbox": [-1e308, -1e308, 1e308, 1e308]}),
+    (f"{BASE}/cube", {"bbox": "-180,-90,180,90", "resolution-x": 10**9, "resolution-y": 10**9}),
+    (f"{BASE}/cube", {"bbox": "0,0,1e-300,1e-300"}),
+    (f"{BASE}/radius", {"coords": "POINT(0 90)", "within": 1e7, "within-units": "m"}),
+    (f"{BASE}/radius", {"coords": "POINT(0 0)", "within": "9" * 5000, "within-units": "km"}),
+    (f"{NATIVE}/points", geometry("Point", [1e308, 0])),
+    (f"{NATIVE}/points", geometry("Point", [True, 0])),
+    (f"{NATIVE}/points", geometry("Point", ["1", 0])),
+    (f"{NATIVE}/points", geometry("Point", [10**400, 0])),
+    (f"{NATIVE}/points", {"dataset": "world", "geometry": {"type": ["Point"], "coordinates": 1}}),
+    (f"{NATIVE}/points", geometry("MultiPolygon", [[[[]]]])),
+    (f"{NATIVE}/points", {"dataset": ["world"], "geometry": 1}),
+    (f"{NATIVE}/profile", geometry("LineString", zigzag(40_000))),
+    (f"{NATIVE}/statistics", geometry("Polygon", [zigzag(40_000)])),
+    (f"{NATIVE}/statistics", geometry("Polygon", [WORLD])),
+    (f"{NATIVE}/statistics", geometry("Polygon", [WORLD]) | {"dataset": "stack"}),
+    (f"{NATIVE}/statistics", geometry("Polygon", [WORLD]) | {"dataset": "alps"}),
+    (f"{NATIVE}/statistics", geometry("Polygon", [WORLD], histogram=10**9)),
+    (f"{NATIVE}/statistics", geometry("Polygon", [WORLD], histogram=[1e308, 2e308])),
+    (f"{IGN}/elevation.json", {"lon": "1|" * 300_000, "lat": "1", "resource": "world"}),
+    (f"{IGN}/elevation.json", {"lon": [None], "lat": [{}], "resource": "world"}),
+    (f"{IGN}/elevationLine.json", {"lon": "1|2", "lat": "1|2", "sampling": 1e300}),
+    ("/elevation/v1/world", {"locations": "_" * 900_000}),
+    ("/elevation/v1/world", {"locations": "1,2|" * 200_000}),
+    ("/elevation/v1/world", {"locations": [[1, 2]] * 10}),
+    ("/elevation/data/world/elevation", {"points": [{"lon": 1, "lat": 1, "z": 1}] * 20_000}),
+    (PROFILE, {"type": "LineString", "coordinates": [[1e308, 1], [2, 2]]}),
+    (PROFILE, {"type": "LineString", "coordinates": [[0, 0]] * 3}),
+]
+
+
+@pytest.fixture(scope="module")
+def warm(client: Client) -> Client:
+    client.get(f"{NATIVE}/points?dataset=world&coords=POINT(1 2)")
+    return client
+
+
+def test_hostile_bodies_are_answered_in_bounded_memory(warm: Client) -> None:
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    for path, body in BODIES:
+        response = warm.post(path, data=json.dumps(body), content_type="application/json")
+        status = response.status_code
+        assert status in (200, 203, 204) or 400 <= status < 500, (path, response.data[:300])
+        if status >= 400:
+            assert b"Traceback" not in response.data
+            assert response.content_type.partition(";")[0] in ("application/json", "text/plain")
+    after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    assert (after - before) * 1024 < 256 * MIB
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        f"{BASE}/position",
+        f"{NATIVE}/points",
+        "/elevation/1.0/calcul/alti/rest/elevation.json",
+        "/elevation/v1/world",
+        "/elevation/rest/services/profile.json",
+        "/elevation/data/world/elevation",
+    ],
+)
+def test_bodies_beyond_the_limit(client: Client, path: str) -> None:
+    for data in (b"[" * (MIB + 1), b"[" * 200_000, b"\xff", b"", b"null", b'"x"', b"[]", b"1"):
+        response = client.post(path, data=data, content_type="application/json")
+        assert 400 <= response.status_code < 500
+        if len(data) > MIB:
+            assert response.status_code == 413
+
+
+def test_random_numbers_in_every_place(client: Client) -> None:
+    """No combination of strange numbers is a server error."""
+    dice = random.Random(7)
+    words = [
+        "nan",
+        "inf",
+        "-inf",
+        "1e308",
+        "-1e308",
+        "1e-320",
+        "0",
+        "-0",
+        "180",
+        "-180",
+        "90",
+        "x",
+        "",
+        " ",
+        "181",
+        "1e9",
+        "0x10",
+        "1_0",
+        "٣",
+        "9" * 400,
+        "--1",
+        "1,2",
+        "NaN",
+        "+5",
+    ]
+    codes = ["CRS:84", "EPSG:4326", "EPSG:3857", "EPSG:2154", "x", ""]
+    for _ in range(400):
+        a, b, c, d = (dice.choice(words) for _ in range(4))
+        crs, name = dice.choice(codes), dice.choice(["world", "stack", "alps", "none"])
+        path, query = dice.choice(
+            [
+                (f"/edr/collections/{name}/position", {"coords": f"POINT({a} {b})", "crs": crs}),
+                (f"/edr/collections/{name}/cube", {"bbox": f"{a},{b},{c},{d}", "crs": crs}),
+                (
+                    f"/edr/collections/{name}/radius",
+                    {"coords": f"POINT({a} {b})", "within": c, "within-units": "km", "crs": crs},
+                ),
+                (
+                    f"/edr/collections/{name}/trajectory",
+                    {"coords": f"LINESTRINGM({a} {b} {c},{b} {a} {d})", "crs": crs},
+                ),
+                (
+                    f"/edr/collections/{name}/area",
+                    {"coords": f"POLYGON(({a} {b},{c} {d},{b} {c}))", "crs": crs, "stats": "true"},
+                ),
+                (
+                    "/profile",
+                    {"dataset": name, "coords": f"LINESTRING({a} {b},{c} {d})", "crs": crs},
+                ),
+                ("/points", {"dataset": name, "coords": f"POINT({a} {b})", "resolution": c}),
+                ("/1.0/calcul/alti/rest/elevation.json", {"lon": a, "lat": b, "resource": name}),
+                ("/rest/services/height", {"easting": a, "northing": b, "sr": c}),
+                (f"/v1/{name}", {"locations": f"{a},{b}|{c},{d}", "samples": c}),
+                (f"/data/{name}/elevation/{a}/{b}/{c}", {}),
+            ]
+        )
+        response = client.get(f"/elevation{path}", query_string=query)
+        assert response.status_code < 500, (path, query, response.data[:300])
+
+
+def test_area_of_a_continent_is_bounded_before_anything_is_read(open_with: Any) -> None:
+    from mastaba_conformance.counting_storage import count_calls
+
+    client = open_with({"limits": {"tiles": 1}})
+    storage = count_calls(client.application.site.catalogue, "merc")
+    body = {"dataset": "merc", "geometry": {"type": "Polygon", "coordinates": [WORLD]}}
+    assert post(client, f"{NATIVE}/statistics", body).status_code in (200, 413)
+    fine = body | {"resolution": 1}
+    assert post(client, f"{NATIVE}/statistics", fine).status_code == 413
+    points = [[x / 10, y / 10 + 50] for x in range(0, 200, 10) for y in range(0, 100, 10)]
+    many = {"dataset": "merc", "geometry": {"type": "MultiPoint", "coordinates": points}}
+    storage.clear()
+    assert post(client, f"{NATIVE}/points", many).status_code == 413
+    assert storage.reads == []

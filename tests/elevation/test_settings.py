@@ -1,0 +1,85 @@
+"""Settings of the service, datasets and the object ``vertical`` of layers (elevation.md 0)."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.elevation.conftest import Open, read
+
+from mastaba.errors import ConfigurationError
+
+
+@pytest.mark.parametrize(
+    ("entry", "reason"),
+    [
+        ({"id": "s", "layers": ["alps", "colour"]}, "TIFF_PNG_UINT8; heights are FLOAT32"),
+        ({"id": "s", "layers": ["none"]}, "publishes no layer 'none'"),
+        ({"id": "alps", "layers": ["world"]}, "'alps' is a layer that is not in the dataset"),
+    ],
+)
+def test_unusable_datasets_are_reported(open_with: Open, entry: Any, reason: str) -> None:
+    with pytest.raises(ConfigurationError, match=reason):
+        open_with({"datasets": [entry]})
+
+
+def test_duplicate_dataset(open_with: Open) -> None:
+    entry = {"id": "s", "layers": ["alps"]}
+    with pytest.raises(ConfigurationError, match="duplicate dataset 's'"):
+        open_with({"datasets": [entry, entry]})
+
+
+def test_stack_may_have_the_name_of_its_layer(open_with: Open) -> None:
+    client = open_with({"datasets": [{"id": "alps", "layers": ["alps", "world"]}]})
+    listed = read(client.get("/elevation"))["datasets"]
+    assert [(item["id"], item["layers"]) for item in listed] == [
+        ("alps", ["alps", "world"]),
+        ("merc", ["merc"]),
+        ("world", ["world"]),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("code", "reason"),
+    [("EPSG:9999999", "is unknown"), ("EPSG:3857", "has no heights")],
+)
+def test_invalid_vertical_crs_is_reported(open_with: Open, code: str, reason: str) -> None:
+    with pytest.raises(ConfigurationError, match=reason):
+        open_with({}, alps={"vertical": {"crs": code}})
+
+
+def test_absent_vertical_is_unknown(open_with: Open) -> None:
+    client = open_with({}, alps={"vertical": {}})
+    described = read(client.get("/elevation/edr/collections/alps"))["parameter_names"]["elevation"]
+    assert described["description"] == "Heights: unknown"
+    assert read(client.get("/elevation"))["datasets"][0]["vertical"] == {}
+
+
+def test_accuracy_may_be_a_text(open_with: Open) -> None:
+    client = open_with({}, alps={"vertical": {"accuracy": "variable"}})
+    content = read(client.get("/elevation"))["datasets"][0]["vertical"]
+    assert content == {"accuracy": "variable"}
+
+
+def test_check_reports_the_reason(write: Callable[..., Path]) -> None:
+    server_json = write({"datasets": [{"id": "s", "layers": ["colour"]}], "facades": {"x": True}})
+    command = [sys.executable, "-m", "mastaba", "check", "-f", str(server_json), "--format", "json"]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    faults = json.loads(ended.stdout)["faults"]
+    assert ended.returncode == 1
+    assert any("heights are FLOAT32" in fault["reason"] for fault in faults)
+    assert any(fault["path"] == "$.elevation.facades.x" for fault in faults)
+
+
+def test_interpolation_of_a_dataset(open_with: Open) -> None:
+    entry = {"id": "s", "layers": ["alps"], "interpolation": "nearest"}
+    client = open_with({"datasets": [entry]})
+    place = "crs=EPSG:2154&coords=POINT(900403 6599703)"
+    default = read(client.get(f"/elevation/points?dataset=s&{place}"))["results"]
+    nearest = f"/elevation/points?dataset=alps&interpolation=nearest&{place}"
+    assert default == read(client.get(nearest))["results"]
