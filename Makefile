@@ -52,8 +52,9 @@ bench-memory: $(TOOLS) ## measure memory over thousands of different maps
 bench-start: $(TOOLS) ## measure the start and the first documents with many layers
 	$(BIN)/python -m benchmarks.start $(ARGS)
 
-bench-build: $(TOOLS) ## measure tiles per second of mastaba build beside gdal2tiles
+bench-build: $(TOOLS) ## measure mastaba build, whole and by stage, beside tools of GDAL
 	$(BIN)/python -m benchmarks.build $(ARGS)
+	$(BIN)/python -m benchmarks.build_stages $(ARGS)
 
 soak: $(TOOLS) ## run a server under load, reloads and kills; measure its memory
 	$(BIN)/python -m benchmarks.soak $(ARGS)

@@ -1,6 +1,7 @@
-"""Tiles per second of ``mastaba build``: ``python -m benchmarks.build``, beside gdal2tiles.
+"""Tiles per second of ``mastaba build``: ``python -m benchmarks.build``, beside tools of GDAL.
 
-Every case builds the same GeoTIFF with one process. CPU seconds include the start of the program.
+Every case builds all levels from the same GeoTIFF with one process. The tiles counted are those of
+the finest level.
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ from rasterio.transform import Affine
 _MEMORY_LIMIT = 300
 """MiB of a worker, for any size of input."""
 _CELL = 156543.033928041 / 2**15
-_CASES = {
+_KINDS = ("3857", "2154", "float")
+_PNG = "RGB PNG, libdeflate"
+CASES = {
     "RGB JPEG, same grid": ("3857", ["--format", "jpg"]),
     "RGB JPEG, reprojected": ("2154", ["--format", "jpg"]),
     "RGB PNG, zlib": ("2154", ["--format", "png", "--encoder", "zlib"]),
@@ -51,33 +54,44 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--size", type=int, default=6000, help="width and height of the input")
     options = parser.parse_args(argv)
-    print(f"{'case':26}{'tiles':>8}{'wall s':>9}{'CPU s':>9}{'tiles/CPU s':>13}{'MiB':>7}")
     largest = 0.0
     with tempfile.TemporaryDirectory(prefix="mastaba-build-") as name:
         folder = Path(name)
-        # In another process: the peak of a child begins with the memory of its parent.
-        with ProcessPoolExecutor(1, get_context("spawn")) as other:
-            kinds = ("3857", "2154", "float")
-            made = {kind: other.submit(_source, folder, kind, options.size) for kind in kinds}
-            sources = {kind: future.result() for kind, future in made.items()}
-        for case, (kind, words) in _CASES.items():
+        sources = make_sources(folder, options.size)
+        tiny = make_sources(folder / "tiny", 64)
+        start = _mastaba(tiny["2154"], folder / "out", ["--format", "jpg"]).cpu
+        print(f"start of the program: {start:.1f} CPU s, which the last but one column leaves out")
+        print(f"{'case':26}{'tiles':>8}{'wall s':>9}{'CPU s':>9}{'tiles/CPU s':>13}{'MiB':>7}")
+        for case, (kind, words) in CASES.items():
             run = _mastaba(sources[kind], folder / "out", words)
             largest = max(largest, run.memory)
-            _print(case, run)
-        if shutil.which("gdal2tiles.py"):
-            _print("gdal2tiles PNG", _gdal2tiles(sources["2154"], folder / "tiles"))
-        else:
-            print("gdal2tiles is not installed (Debian: gdal-bin, python3-gdal)")
+            _print(case, run, start)
+        two = _mastaba(sources["2154"], folder / "out", CASES[_PNG][1], workers=2)
+        _print(f"{_PNG}, 2 workers", two, start)
+        for name, command in _peers(sources["2154"], folder).items():
+            if shutil.which(command[0]):
+                _print(name, _peer(command, folder / "tiles"))
+            else:
+                print(f"{name}: {command[0]} is not installed")
     if largest > _MEMORY_LIMIT:
         print(f"a worker used {largest:.0f} MiB, more than {_MEMORY_LIMIT}", file=sys.stderr)
         return 1
     return 0
 
 
-def _print(case: str, run: Run) -> None:
-    speed = run.tiles / run.cpu
+def _print(case: str, run: Run, start: float = 0.0) -> None:
+    speed = run.tiles / (run.cpu - start)
     line = f"{case:26}{run.tiles:8}{run.wall:9.1f}{run.cpu:9.1f}{speed:13.0f}{run.memory:7.0f}"
     print(line, flush=True)
+
+
+def make_sources(folder: Path, size: int) -> dict[str, Path]:
+    """Write the inputs of the cases, by kind."""
+    folder.mkdir(exist_ok=True)
+    # In another process: the peak of a child begins with the memory of its parent.
+    with ProcessPoolExecutor(1, get_context("spawn")) as other:
+        made = {kind: other.submit(_source, folder, kind, size) for kind in _KINDS}
+        return {kind: future.result() for kind, future in made.items()}
 
 
 def _source(folder: Path, kind: str, size: int) -> Path:
@@ -115,18 +129,34 @@ def _source(folder: Path, kind: str, size: int) -> Path:
     return path
 
 
-def _mastaba(source: Path, output: Path, words: list[str]) -> Run:
+def _mastaba(source: Path, output: Path, words: list[str], workers: int = 1) -> Run:
     shutil.rmtree(output, ignore_errors=True)
     command = [sys.executable, "-m", "mastaba", "build", str(source), "--output", str(output)]
-    text, wall, cpu, memory = _timed([*command, "--workers", "1", "--json", *words])
+    command += ["--workers", str(workers), "--json", *words]
+    text, wall, cpu, memory = _timed(command)
     events = [json.loads(line) for line in text.splitlines()]
     tiles = next(event for event in events if event["event"] == "plan")["levels"][0]["tiles"]
     return Run(tiles, wall, cpu, memory)
 
 
-def _gdal2tiles(source: Path, output: Path) -> Run:
-    words = ["gdal2tiles.py", "-q", "-r", "cubic", "-w", "none", "--processes=1", "--xyz"]
-    _, wall, cpu, memory = _timed([*words, "-z", "0-15", str(source), str(output)])
+def _peers(source: Path, folder: Path) -> dict[str, list[str]]:
+    """Return the commands of other tools that make PNG tiles of the same levels."""
+    tiles = str(folder / "tiles")
+    return {
+        "gdal2tiles PNG": [
+            *("gdal2tiles.py", "-q", "-r", "cubic", "-w", "none", "--processes=1", "--xyz"),
+            *("-z", "0-15", str(source), tiles),
+        ],
+        "gdal raster tile PNG": [
+            *("gdal", "raster", "tile", "-q", "-r", "cubic", "--webviewer", "none", "-j", "1"),
+            *("--min-zoom", "0", "--max-zoom", "15", str(source), tiles),
+        ],
+    }
+
+
+def _peer(command: list[str], output: Path) -> Run:
+    shutil.rmtree(output, ignore_errors=True)
+    _, wall, cpu, memory = _timed(command)
     return Run(sum(1 for _ in (output / "15").rglob("*.png")), wall, cpu, memory)
 
 

@@ -53,13 +53,20 @@ class Cluster:
         file = ["--scheduler-file", str(self.scheduler_file)]
         self.workers.append(self._start("worker", *_ALONE, *file, variables=variables))
 
-    def add_worker_in(self, prefix: Sequence[str], address: str, *words: str) -> None:
+    def add_worker_in(
+        self,
+        prefix: Sequence[str],
+        address: str,
+        *words: str,
+        variables: Mapping[str, str] = _NOTHING,
+    ) -> None:
         """Start a worker by another command, as ``ip netns exec NAME``.
 
         Args:
             address: of the scheduler, as this worker sees it.
         """
-        self.workers.append(self._start("worker", address, *_ALONE, *words, prefix=prefix))
+        words = (address, *_ALONE, *words)
+        self.workers.append(self._start("worker", *words, prefix=prefix, variables=variables))
 
     def _start(
         self,

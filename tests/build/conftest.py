@@ -39,7 +39,7 @@ def build_of(plan_of: Callable[..., Plan]) -> Build:
         plan = plan_of(*sources, **options)
         errors = StringIO()
         assert build(plan, Reports(StringIO(), errors)), errors.getvalue()
-        return plan.configuration.output / f"{plan.configuration.name}.json"
+        return Path(plan.configuration.output.path(f"{plan.configuration.name}.json"))
 
     return run
 

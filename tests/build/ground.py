@@ -56,13 +56,10 @@ def noise(bands: int, rows: int, columns: int, seed: int = 1) -> np.ndarray:
     return ((large + np.roll(large, 2, 1) + np.roll(large, 2, 2)) / 3).astype(np.uint8)
 
 
-def read_tiles(descriptor: Path) -> dict[Tile, np.ndarray]:
-    """Return the decoded tiles of a pyramid, by level, row and column; not those without data."""
+def read_payloads(descriptor: Path) -> dict[Tile, bytes]:
+    """Return the stored tiles of a pyramid, by level, row and column."""
     document = json.loads(descriptor.read_text())
-    specification = document["raster_specifications"]
-    decoder = TileDecoder(TILE_FORMATS[document["format"]], specification["channels"], 256, 256)
-    nodata = [float(value) for value in specification["nodata"].split(",")]
-    tiles: dict[Tile, np.ndarray] = {}
+    payloads: dict[Tile, bytes] = {}
     for level in document["levels"]:
         width, height = level["tiles_per_width"], level["tiles_per_height"]
         folder = descriptor.parent / level["storage"]["image_directory"]
@@ -73,15 +70,27 @@ def read_tiles(descriptor: Path) -> dict[Tile, np.ndarray]:
             index = struct.unpack_from(f"<{2 * count}I", data, 2048)
             for number in range(count):
                 offset, size = index[number], index[count + number]
-                pixels = decoder.decode(data[offset : offset + size])
-                if not (pixels == np.array(nodata, pixels.dtype)).all():
-                    key = (
-                        level["id"],
-                        row * height + number // width,
-                        column * width + number % width,
-                    )
-                    tiles[key] = pixels
-    return tiles
+                key = (
+                    level["id"],
+                    row * height + number // width,
+                    column * width + number % width,
+                )
+                payloads[key] = data[offset : offset + size]
+    return payloads
+
+
+def read_tiles(descriptor: Path) -> dict[Tile, np.ndarray]:
+    """Return the decoded tiles of a pyramid, by level, row and column; not those without data."""
+    document = json.loads(descriptor.read_text())
+    specification = document["raster_specifications"]
+    decoder = TileDecoder(TILE_FORMATS[document["format"]], specification["channels"], 256, 256)
+    nodata = [float(value) for value in specification["nodata"].split(",")]
+    decoded = {key: decoder.decode(data) for key, data in read_payloads(descriptor).items()}
+    return {
+        key: pixels
+        for key, pixels in decoded.items()
+        if not (pixels == np.array(nodata, pixels.dtype)).all()
+    }
 
 
 def slab_index(path: Path) -> tuple[int, int]:

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import rasterio
 from rasterio.transform import Affine
 from tests.build.ground import grid, noise, write_raster
 
@@ -115,6 +116,59 @@ def test_a_header_that_lies_is_an_error(tmp_path: Path, command: Command) -> Non
     assert published(tmp_path / "out") == []
 
 
+def test_a_source_that_disappears_during_the_build_is_named(
+    tmp_path: Path, plan_of: PlanOf
+) -> None:
+    first = write_raster(tmp_path / "a.tif", noise(3, 300, 300), LAMBERT, "EPSG:2154")
+    away = grid(950000, 6400000, 5)
+    second = write_raster(tmp_path / "b.tif", noise(3, 300, 300), away, "EPSG:2154")
+    plan = plan_of(first, second, slab=[1, 1])
+    errors = StringIO()
+    reports = Reports(StringIO(), errors)
+    reports.slab = lambda *_: second.unlink(missing_ok=True)  # type: ignore[method-assign]
+    assert not build(plan, reports)
+    assert "b.tif: cannot be opened" in errors.getvalue()
+    assert published(tmp_path / "out") == []
+
+
+def vrt(path: Path, source: Path, size: int, cell: float) -> Path:
+    """Write a VRT of any size that repeats a source over all of it."""
+    path.write_text(f"""<VRTDataset rasterXSize="{size}" rasterYSize="{size}">
+  <SRS>EPSG:2154</SRS>
+  <GeoTransform>500000, {cell}, 0, 6800000, 0, -{cell}</GeoTransform>
+  <VRTRasterBand dataType="Byte" band="1">
+    <SimpleSource>
+      <SourceFilename>{source}</SourceFilename><SourceBand>1</SourceBand>
+      <SrcRect xOff="0" yOff="0" xSize="300" ySize="300"/>
+      <DstRect xOff="0" yOff="0" xSize="{size}" ySize="{size}"/>
+    </SimpleSource>
+  </VRTRasterBand>
+</VRTDataset>""")
+    return path
+
+
+def test_huge_sources(tmp_path: Path, plan_of: PlanOf) -> None:
+    source = write_raster(tmp_path / "a.tif", noise(1, 300, 300), LAMBERT, "EPSG:2154")
+    huge = vrt(tmp_path / "huge.vrt", source, 2_000_000_000, 0.0001)
+    with pytest.raises(PlanError, match="slabs; use larger slabs or a coarser --bottom"):
+        plan_of(huge, bottom="21", slab=[1, 1])
+    # Only the cells that a slab needs are read: here one slab of a trillion pixels.
+    large = vrt(tmp_path / "large.vrt", source, 1_000_000, 0.2)
+    plan = plan_of(large, bottom="3", top="3", format="png")
+    assert sum(1 for _ in plan.slabs(0)) == 1
+
+
+def test_blocks_that_do_not_fit_into_memory(tmp_path: Path, plan_of: PlanOf) -> None:
+    path = tmp_path / "a.tif"
+    side = {"width": 16000, "height": 16000, "blockxsize": 16000, "blockysize": 16000}
+    profile = {"tiled": True, "compress": "deflate", "sparse_ok": True, **side}
+    profile |= {"driver": "GTiff", "count": 1, "dtype": "uint8"}
+    with rasterio.open(path, "w", crs="EPSG:2154", transform=LAMBERT, **profile):
+        pass
+    with pytest.raises(PlanError, match=r"a\.tif: has blocks of 244 MiB; write it with tiles"):
+        plan_of(path)
+
+
 def test_a_source_that_changes_during_the_build_is_named(tmp_path: Path, plan_of: PlanOf) -> None:
     source = write_raster(tmp_path / "a.tif", noise(3, 1200, 1200), LAMBERT, "EPSG:2154")
     plan = plan_of(source, slab=[2, 2])
@@ -137,7 +191,7 @@ def test_a_full_disk_stops_the_build_and_it_resumes(tmp_path: Path, command: Com
     def limit() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (2_000_000, 2_000_000))
 
-    fails(command(*words, preexec_fn=limit), 1, "cannot write: File too large")
+    fails(command(*words, preexec_fn=limit), 1, "File too large")
     assert published(tmp_path / "out") == []
     assert not list((tmp_path / "out").rglob("*.tmp"))
     assert command(*words).returncode == 0
@@ -146,7 +200,7 @@ def test_a_full_disk_stops_the_build_and_it_resumes(tmp_path: Path, command: Com
 def test_an_unwritable_output_is_named(tmp_path: Path, command: Command) -> None:
     source = write_raster(tmp_path / "a.tif", noise(1, 300, 300), LAMBERT, "EPSG:2154")
     (tmp_path / "file").write_text("")
-    fails(command(source, "--output", tmp_path / "file"), 1, "cannot be written")
+    fails(command(source, "--output", tmp_path / "file"), 1, "file", "ot a directory")
     (tmp_path / "out/a").mkdir(parents=True)
     (tmp_path / "out/a/mine.txt").write_text("keep")
     fails(command(source, "--output", tmp_path / "out"), 2, "is not an unfinished build")
@@ -171,7 +225,7 @@ def test_verification_finds_damage(tmp_path: Path, command: Command) -> None:
     fails(command(*words, "--verify"), 4, "differs from the build record")
     slab.unlink()
     (slab.parent / "ZZ.tif").write_bytes(b"")
-    fails(command(*words, "--verify", "full"), 4, "No such file", "is not in the build record")
+    fails(command(*words, "--verify", "full"), 4, "does not exist", "is not in the build record")
 
 
 def test_all_nodata_is_an_error(tmp_path: Path, command: Command) -> None:

@@ -159,7 +159,7 @@ def test_a_scheduler_that_cannot_be_reached_is_named(
 def test_any_executor_gives_the_same_bytes(plan: Plan, in_one_process: dict[str, bytes]) -> None:
     with ThreadPoolExecutor(3) as executor:
         assert build(plan, Reports(StringIO(), StringIO()), engine=ExecutorEngine(executor, 6))
-    assert checksums(plan.configuration.output) == in_one_process
+    assert checksums(plan.configuration.output.directory) == in_one_process
 
 
 class _Counting(LocalEngine):
@@ -188,7 +188,7 @@ def test_a_killed_process_costs_its_slab_only(plan: Plan, in_one_process: dict[s
     engine.close()
     assert len(set(killed)) == 2
     assert engine.submitted <= slabs + 2
-    assert checksums(plan.configuration.output) == in_one_process
+    assert checksums(plan.configuration.output.directory) == in_one_process
 
 
 def test_workers_that_do_not_see_a_source_are_refused(plan: Plan, ortho: Path) -> None:
@@ -197,4 +197,4 @@ def test_workers_that_do_not_see_a_source_are_refused(plan: Plan, ortho: Path) -
         engine = ExecutorEngine(executor, 1)
         with pytest.raises(Exception, match=r"ortho\.tif: cannot be opened"):
             build(plan, Reports(StringIO(), StringIO()), engine=engine)
-    assert not list(plan.configuration.output.rglob("*.tif"))
+    assert not list(plan.configuration.output.directory.rglob("*.tif"))

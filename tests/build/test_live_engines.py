@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 from io import StringIO
@@ -12,6 +10,7 @@ from pathlib import Path
 import pytest
 from tests.build.clusters import Cluster
 from tests.build.ground import MASTABA, checksums, grid, noise, write_raster
+from tests.build.machines import IS_POSSIBLE, Machine, linked
 
 from mastaba_build.build import build
 from mastaba_build.plan import Plan
@@ -19,62 +18,15 @@ from mastaba_build.reports import Reports
 
 pytestmark = [
     pytest.mark.live,
-    pytest.mark.skipif(
-        os.geteuid() != 0 or shutil.which("ip") is None or shutil.which("unshare") is None,
-        reason="needs root, ip and unshare",
-    ),
+    pytest.mark.skipif(not IS_POSSIBLE, reason="needs root, ip and unshare"),
 ]
 WORDS = ("--name", "map", "--format", "jpg", "--slab", "2x2", "--top", "9")
 
 
-class Machine:
-    """A network namespace with a link to this one.
-
-    Attributes:
-        here, there: addresses of the two ends of the link.
-        command: start of commands that run in it.
-    """
-
-    def __init__(self, number: int) -> None:
-        self.name = f"mastaba{os.getpid()}n{number}"
-        self._link = f"m{os.getpid() % 100000}h{number}"
-        other = f"m{os.getpid() % 100000}n{number}"
-        network = f"10.{200 + number}.{os.getpid() % 250}"
-        self.here, self.there = f"{network}.1", f"{network}.2"
-        self.command = ("ip", "netns", "exec", self.name)
-        _ip("netns", "add", self.name)
-        _ip("link", "add", self._link, "type", "veth", "peer", "name", other, "netns", self.name)
-        _ip("address", "add", f"{self.here}/30", "dev", self._link)
-        _ip("link", "set", self._link, "up")
-        for words in (
-            ("address", "add", f"{self.there}/30", "dev", other),
-            ("link", "set", other, "up"),
-            ("link", "set", "lo", "up"),
-        ):
-            _ip("-n", self.name, *words)
-
-    def disconnect(self) -> None:
-        """Cut the link; nobody is told."""
-        _ip("link", "set", self._link, "down")
-
-    def remove(self) -> None:
-        _ip("netns", "delete", self.name)
-
-
-def _ip(*words: str) -> None:
-    subprocess.run(["ip", *words], check=True, capture_output=True)
-
-
 @pytest.fixture
 def machines() -> Iterator[list[Machine]]:
-    found: list[Machine] = []
-    try:
-        for number in range(2):
-            found.append(Machine(number))
+    with linked(2) as found:
         yield found
-    finally:
-        for machine in found:
-            machine.remove()
 
 
 @pytest.fixture

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import math
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -11,8 +13,8 @@ import pytest
 from tests.build.conftest import Build
 from tests.build.ground import Tile, grid, noise, read_tiles, write_raster
 
-from mastaba_build.decimation import halved
-from mastaba_build.pixels import Raster
+from mastaba.render.native import decimate
+from mastaba_build.plan import Plan
 
 HALF = math.pi * 6378137
 
@@ -125,26 +127,26 @@ def test_a_constant_image_stays_constant_on_all_levels(
 def test_halving_keeps_the_mean() -> None:
     generator = np.random.default_rng(5)
     samples = generator.integers(0, 256, (1024, 1024, 3)).astype(np.uint8)
-    raster = Raster(samples, np.ones((1024, 1024), bool))
+    valid = np.ones((1024, 1024), bool)
     mean = samples.mean()
     for level in range(1, 6):
-        raster = halved(raster, has_alpha=False)
-        assert abs(raster.samples.mean() - mean) < 0.02 * level
+        samples, valid = decimate(samples, valid, 2)
+        assert abs(samples.mean() - mean) < 0.02 * level
 
 
 def test_halving_rounds_half_to_even_and_counts_valid_pixels_only() -> None:
     quads = np.array([[0, 0, 1, 2], [1, 1, 2, 1], [9, 0, 200, 0], [0, 0, 0, 0]], np.uint8)
     valid = np.array([[1, 1, 1, 1], [1, 1, 1, 1], [1, 0, 0, 0], [0, 0, 0, 0]], bool)
     quads[~valid] = 0
-    result = halved(Raster(quads[:, :, np.newaxis], valid), has_alpha=False)
-    assert result.samples[:, :, 0].tolist() == [[0, 2], [9, 0]]
-    assert result.valid.tolist() == [[True, True], [True, False]]
+    pixels, found = decimate(quads[:, :, np.newaxis], valid, 2)
+    assert pixels[:, :, 0].tolist() == [[0, 2], [9, 0]]
+    assert found.tolist() == [[True, True], [True, False]]
 
 
 def test_halving_weighs_colours_by_alpha() -> None:
     samples = np.array([[[200, 255], [0, 0]], [[100, 255], [0, 0]]], np.uint8)
-    result = halved(Raster(samples, np.ones((2, 2), bool)), has_alpha=True)
-    assert result.samples.tolist() == [[[150, 128]]]
+    pixels, _ = decimate(samples, np.ones((2, 2), bool), 2, has_alpha=True)
+    assert pixels.tolist() == [[[150, 128]]]
 
 
 def test_nodata_never_mixes_with_data(tmp_path: Path, build_of: Build) -> None:
@@ -189,8 +191,8 @@ def test_later_sources_are_drawn_over_earlier_ones(tmp_path: Path, build_of: Bui
     assert (tile[:, 100:] == 200).all()
 
 
-def test_sets_whose_levels_are_not_halved(tmp_path: Path, build_of: Build) -> None:
-    sizes = [100, 40, 10]
+def odd_set(folder: Path, sizes: list[float]) -> None:
+    """Write a tile matrix set with some cell sizes, from the coarsest on."""
     document = {
         "id": "ODD",
         "crs": "EPSG:2154",
@@ -209,9 +211,12 @@ def test_sets_whose_levels_are_not_halved(tmp_path: Path, build_of: Build) -> No
             for level, size in enumerate(sizes)
         ],
     }
-    import json
+    (folder / "ODD.json").write_text(json.dumps(document))
 
-    (tmp_path / "ODD.json").write_text(json.dumps(document))
+
+def test_sets_whose_levels_are_not_multiples(tmp_path: Path, build_of: Build) -> None:
+    sizes = [100, 40, 10]
+    odd_set(tmp_path, sizes)
     columns = np.broadcast_to(np.arange(1000), (1000, 1000))
     values = columns[np.newaxis].astype(np.float32)
     source = write_raster(tmp_path / "a.tif", values, grid(900000, 6500000, 10), "EPSG:2154")
@@ -226,3 +231,44 @@ def test_sets_whose_levels_are_not_halved(tmp_path: Path, build_of: Build) -> No
         found = pixels[:, :, 0][np.ix_(rows, inside)]
         if found.size:
             assert np.abs(found - ((x[inside] - 900000) / 10 - 0.5)).max() < 0.1
+
+
+@pytest.mark.parametrize("method", ["average", "nn", "mode", "min", "max"])
+def test_levels_of_whole_ratios_come_from_the_level_below(
+    tmp_path: Path, plan_of: Callable[..., Plan], build_of: Build, method: str
+) -> None:
+    odd_set(tmp_path, [160, 40, 10])
+    classes = np.random.default_rng(2).integers(1, 5, (1, 1300, 1300)).astype(np.uint8)
+    source = write_raster(tmp_path / "a.tif", classes, grid(900000, 6500000, 10), "EPSG:2154")
+    options = {
+        "tile_matrix_set": "ODD",
+        "tile_matrix_sets": str(tmp_path),
+        "slab": [2, 2],
+        "interpolation": "nn",
+        "decimation": method,
+        "format": "png",
+        "channels": 2,
+    }
+    plan = plan_of(source, **options)
+    assert [level.factor for level in plan.levels] == [0, 4, 4]
+    tiles = read_tiles(build_of(source, **options))
+    for level in (1, 0):
+        for tile in [tile for tile in tiles if tile[0] == str(level)]:
+            below = np.zeros((1024, 1024, 2), np.uint8)
+            for row, column in np.ndindex(4, 4):
+                child = tiles.get((str(level + 1), 4 * tile[1] + row, 4 * tile[2] + column))
+                if child is not None:
+                    below[256 * row : 256 * row + 256, 256 * column : 256 * column + 256] = child
+            expected, _ = decimate(below, below[:, :, 1] > 0, 4, method, has_alpha=True)
+            assert np.array_equal(tiles[tile], expected), tile
+
+
+def test_classes_are_never_mixed(tmp_path: Path, build_of: Build) -> None:
+    classes = np.random.default_rng(3).choice([10, 200], (1, 900, 900)).astype(np.uint8)
+    source = write_raster(tmp_path / "a.tif", classes, grid(900000, 6500000, 10), "EPSG:2154")
+    odd_set(tmp_path, [85, 34])
+    options = {"tile_matrix_set": "ODD", "tile_matrix_sets": str(tmp_path), "format": "png"}
+    tiles = read_tiles(build_of(source, decimation="mode", channels=2, **options))
+    assert {tile[0] for tile in tiles} == {"0", "1"}
+    for pixels in tiles.values():
+        assert set(np.unique(pixels[pixels[:, :, 1] > 0][:, 0])) <= {10, 200}

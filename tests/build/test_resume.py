@@ -108,9 +108,9 @@ def test_a_damaged_slab_and_a_lost_quarter_are_built_again(
     reports.slab = stop_after  # type: ignore[method-assign]
     with pytest.raises(StoppedError):
         build(plan, reports)
-    output = plan.configuration.output
+    output = plan.configuration.output.directory
     journal = Journal(plan.configuration.work_directory)
-    assert len(list(journal.results())) == 12
+    assert len(list(journal.rows())) == 12
     journal.close()
     slabs = sorted((output / "map").rglob("*.tif"))
     slabs[0].unlink()
@@ -119,6 +119,30 @@ def test_a_damaged_slab_and_a_lost_quarter_are_built_again(
     quarters[0].unlink()
     assert build(plan, Reports(StringIO(), StringIO()))
     assert checksums(output) == checksums(whole.parent)
+
+
+def test_a_quarter_that_is_damaged_meanwhile_is_built_by_the_next_run(
+    ortho: Path, tmp_path: Path, plan_of: Callable[..., Plan], build_of: Build
+) -> None:
+    whole = build_of(ortho, output=str(tmp_path / "whole"), **OPTIONS)
+    plan = plan_of(ortho, **OPTIONS)
+    errors = StringIO()
+    reports = Reports(StringIO(), errors)
+    damaged: list[Path] = []
+
+    def damage(*_: object) -> None:
+        quarters = [*(plan.configuration.work_directory / "quarters").rglob("[0-9]*_*")]
+        if quarters and not damaged:
+            damaged.append(quarters[0])
+            data = bytearray(quarters[0].read_bytes())
+            data[-1] ^= 1
+            quarters[0].write_bytes(data)
+
+    reports.slab = damage  # type: ignore[method-assign]
+    assert not build(plan, reports)
+    assert "is damaged or missing; run the same command again" in errors.getvalue()
+    assert build(plan, Reports(StringIO(), StringIO()))
+    assert checksums(plan.configuration.output) == checksums(whole.parent)
 
 
 def test_a_second_builder_is_refused(

@@ -24,7 +24,7 @@ from werkzeug.test import Client
 from mastaba.wsgi import create_application
 from mastaba_build.configuration import configuration_of
 from mastaba_build.plan import Plan, make_plan
-from mastaba_build.publication import write_server
+from mastaba_build.server import write_server
 
 pytest.importorskip("mastaba_wms")
 pytest.importorskip("mastaba_wmts")

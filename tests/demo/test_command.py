@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+import mastaba.api.commands
 import mastaba.commands.main
 import mastaba_demo.settings
 from mastaba_demo.settings import Settings
@@ -61,7 +62,7 @@ def test_serving_is_left_to_the_command_line(
         return 0
 
     main = mastaba.commands.main.main
-    monkeypatch.setattr(mastaba.commands.main, "main", served)
+    monkeypatch.setattr(mastaba.api.commands, "main", served)
     assert main(["--block", "metrics", "demo", str(tmp_path), "--http", address]) == 0
     server_json = str(tmp_path / "server.json")
     assert calls == [["-f", server_json, "--http", address, "--block", "metrics"]]

@@ -165,6 +165,11 @@ def swift_writer(store: Store, container: str) -> SwiftWriter:
     return writer
 
 
+def ceph_writer(store: Store, pool: str) -> CephWriter:
+    """Return the writer of a pool."""
+    return CephWriter(store, pool)
+
+
 class _ScriptError(Exception):
     """A script failed. The message contains its stderr."""
 

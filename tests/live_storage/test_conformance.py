@@ -7,13 +7,17 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from tests.live_storage.conftest import CephWriter, Store, s3_writer, swift_writer
+from tests.live_storage.conftest import Store, ceph_writer, s3_writer, swift_writer
 
 from mastaba.storage.base import Storage
+from mastaba.storage.writable import WritableStorage
 from mastaba_conformance.storage import ObjectWriter, StorageTests
 from mastaba_storage_ceph.storage import CephStorage
+from mastaba_storage_ceph.writer import CephWriter
 from mastaba_storage_s3.storage import S3Storage
+from mastaba_storage_s3.writer import S3Writer
 from mastaba_storage_swift.storage import SwiftStorage
+from mastaba_storage_swift.writer import SwiftWriter
 
 
 def closed_port() -> int:
@@ -52,6 +56,10 @@ class S3Tests(StoreTests):
     @pytest.fixture
     def storage(self, open: Callable[..., Storage]) -> Storage:
         return open()
+
+    @pytest.fixture
+    def writable(self, store: Store, writer: ObjectWriter) -> WritableStorage:
+        return S3Writer.open("kit", store.environment("S3_"))
 
     @pytest.fixture(params=["wrong secret", "unknown key"])
     def open_refused(
@@ -94,6 +102,8 @@ class TestSignatureVersion2OfRADOSGateway(TestS3OfRADOSGateway):
 
 
 class TestS3OfSwift(S3Tests):
+    creates_exclusively = False
+
     @pytest.fixture
     def store(self, swift: Store) -> Store:
         return swift
@@ -120,6 +130,10 @@ class SwiftTests(StoreTests):
     @pytest.fixture
     def storage(self, open: Callable[..., Storage]) -> Storage:
         return open()
+
+    @pytest.fixture
+    def writable(self, store: Store, writer: ObjectWriter) -> WritableStorage:
+        return SwiftWriter.open("kit", store.environment("SWIFT_", "KEYSTONE_"))
 
     @pytest.fixture(params=["wrong password", "unknown user"])
     def open_refused(
@@ -180,7 +194,12 @@ class TestCeph(StoreTests):
 
     @pytest.fixture
     def writer(self, ceph: Store) -> ObjectWriter:
-        return CephWriter(ceph, "maps")
+        return ceph_writer(ceph, "maps")
+
+    @pytest.fixture
+    def writable(self, ceph: Store) -> WritableStorage:
+        # The user of the reading driver may only read.
+        return CephWriter.open("maps", ceph.environment("CEPH_", CEPH_USERNAME="client.admin"))
 
     @pytest.fixture(params=["client.stranger", "client.nobody"])
     def open_refused(self, ceph: Store, request: pytest.FixtureRequest) -> Callable[[], Storage]:

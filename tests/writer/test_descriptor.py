@@ -39,6 +39,7 @@ def test_nodata_needs_a_value_for_each_channel() -> None:
 
 
 def test_list_names_the_root_once() -> None:
-    assert slab_list("/data/A", ["DATA/1/00.tif"]) == "0=/data/A\n#\n0/DATA/1/00.tif\n"
+    text = slab_list(["/data/A", "/data/B"], [(0, "DATA/1/00.tif"), (1, "DATA/1/01.tif")])
+    assert text == "0=/data/A\n1=/data/B\n#\n0/DATA/1/00.tif\n1/DATA/1/01.tif\n"
     with pytest.raises(ValueError, match="white space"):
-        slab_list("/my data/A", [])
+        slab_list(["/my data/A"], [])

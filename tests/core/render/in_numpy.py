@@ -5,7 +5,9 @@ They say plainly what the loops compute, and are slow.
 
 from __future__ import annotations
 
+import operator
 import sys
+from fractions import Fraction
 from typing import Any, Final
 
 import numpy as np
@@ -226,6 +228,50 @@ def colours(
     if alpha:
         result[:, 3] += (entries[above, 3] - result[:, 3]) * part
     return (result + 1e-9).astype(np.uint8)
+
+
+def decimate(
+    pixels: Pixels,
+    valid: npt.NDArray[np.bool_],
+    factor: int,
+    method: str = "average",
+    *,
+    has_alpha: bool = False,
+    alpha_of_all: bool = True,
+    enough: int = 1,
+) -> tuple[Pixels, npt.NDArray[np.bool_]]:
+    rows, columns = valid.shape[0] // factor, valid.shape[1] // factor
+    result = np.zeros((rows, columns, pixels.shape[2]), pixels.dtype)
+    found = np.zeros((rows, columns), np.bool_)
+    for row, column in np.ndindex(rows, columns):
+        box = np.s_[row * factor : (row + 1) * factor, column * factor : (column + 1) * factor]
+        some = pixels[box][valid[box]].tolist()
+        if method == "nn":
+            middle = row * factor + (factor - 1) // 2, column * factor + (factor - 1) // 2
+            some = [pixels[middle].tolist()] if valid[middle] else []
+        if len(some) < (1 if method == "nn" else enough):
+            continue
+        found[row, column] = True
+        colours = [pixel for pixel in some if not has_alpha or pixel[-1]]
+        weights = [Fraction(pixel[-1]) if has_alpha else Fraction(1) for pixel in colours]
+        if method in ("nn", "mode"):
+            value: Any = max(sorted(map(tuple, some)), key=list(map(tuple, some)).count)
+        elif not colours:
+            value = [0] * pixels.shape[2]
+        elif method == "average":
+            value = [
+                sum(map(operator.mul, channel, weights)) / sum(weights)
+                for channel in (map(Fraction, line) for line in zip(*colours, strict=True))
+            ]
+        else:
+            value = list(map(min if method == "min" else max, zip(*colours, strict=True)))
+        if has_alpha and method not in ("nn", "mode"):
+            whole = factor * factor if alpha_of_all else len(some)
+            value[-1] = Fraction(sum(pixel[-1] for pixel in some), whole)
+        if pixels.dtype == np.uint8:
+            value = [round(one) for one in value]  # half to even
+        result[row, column] = [float(one) for one in value]
+    return result, found
 
 
 def use(patch: pytest.MonkeyPatch) -> None:

@@ -17,6 +17,8 @@ from mastaba.model.crs import CRS
 from mastaba.model.settings import MapSettings
 from mastaba.model.style import Palette, PaletteEntry, Style
 from mastaba.render.map_request import MapLayer, MapRequest
+from mastaba.render.mosaic import LevelPixels, Window
+from mastaba.render.tile_cache import TileCache
 from mastaba.storage.file import FileStorage
 from mastaba_writer.descriptor import LevelPlan
 
@@ -215,3 +217,12 @@ def test_relief_counts_the_border_that_it_needs(limited: World, tmp_path: Path) 
     limited.site.renderer.prepare(request, settings)
     layers = (MapLayer(limited.layer("ramp"), style),)
     assert refused(limited, replace(request, layers=layers), settings) == "BBOX"
+
+
+def test_tiles_of_a_window_are_decoded_16_mebibytes_at_a_time(limited: World) -> None:
+    pyramid = limited.layer("ramp").pyramid
+    readers = limited.site.catalogue.readers["ramp"]
+    level = LevelPixels(pyramid, readers[pyramid.finest.matrix.id], TileCache(0))
+    tile = 48 * 64 * 4
+    assert level.tile_memory(Window(0, 2 * 48, 0, 3 * 64)) == 6 * tile
+    assert level.tile_memory(Window(0, 100 * 48, 0, 100 * 64)) == 16 * 1024**2 // tile * tile

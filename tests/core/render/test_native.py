@@ -221,6 +221,51 @@ def test_backgrounds() -> None:
         assert set(flat[0, 1].tolist()) == set(pixels[0, 1, :-1].tolist())
 
 
+@pytest.mark.parametrize("method", native.DECIMATIONS)
+@pytest.mark.parametrize("factor", [2, 3, 4])
+@pytest.mark.parametrize("channels", [1, 2, 3, 4])
+def test_decimations(channels: int, factor: int, method: str) -> None:
+    random = np.random.default_rng(7)
+    has_alpha = channels in (2, 4)
+    # Few values, so that most frequent ones, halves and equal extremes occur.
+    pixels = random.integers(0, 4, (factor * 9, factor * 11, channels)).astype(np.uint8) * 85
+    pixels[: factor * 3, :, -1] = 255
+    valid = random.random(pixels.shape[:2]) < 0.7
+    valid[:factor] = True
+    valid[factor : 2 * factor, :factor] = False
+    pixels[~valid] = 0
+    for options in ({}, {"enough": (factor * factor + 1) // 2, "alpha_of_all": False}):
+        for mask in (valid, np.ones_like(valid)):
+            given = pixels, mask, factor, method
+            found = native.decimate(*given, has_alpha=has_alpha, **options)
+            plain = in_numpy.decimate(*given, has_alpha=has_alpha, **options)
+            assert np.array_equal(found[1], plain[1])
+            assert np.array_equal(found[0], plain[0])
+    if channels == 1:
+        values = (pixels / 7).astype(np.float32)
+        found = native.decimate(values, valid, factor, method)
+        plain = in_numpy.decimate(values, valid, factor, method)
+        assert np.array_equal(found[1], plain[1])
+        assert np.allclose(found[0], plain[0], rtol=1e-6)
+
+
+def test_a_decimation_into_part_of_an_array() -> None:
+    pixels = np.random.default_rng(8).integers(0, 256, (12, 16, 3)).astype(np.uint8)
+    valid = np.ones((12, 16), bool)
+    whole, found = np.zeros((10, 10, 3), np.uint8), np.zeros((10, 10), bool)
+    native.decimate(
+        pixels[2:10, 4:12], valid[2:10, 4:12], 2, into=(whole[3:7, 5:9], found[3:7, 5:9])
+    )
+    expected, _ = native.decimate(pixels[2:10, 4:12].copy(), valid[2:10, 4:12], 2)
+    assert np.array_equal(whole[3:7, 5:9], expected)
+    assert found.sum() == 16
+    assert whole.sum() == expected.sum()
+    with pytest.raises(ValueError, match="do not fit"):
+        native.decimate(pixels, valid, 5)
+    with pytest.raises(ValueError, match="must follow each other"):
+        native.decimate(pixels[:, ::2], valid[:, ::2], 2)
+
+
 def test_arguments_of_another_type_are_refused() -> None:
     pixels = np.zeros((4, 4, 1), np.uint8)
     first, weights = np.zeros(2, np.int64), np.ones((2, 1), np.float32)

@@ -6,6 +6,7 @@ from mastaba.config.generation6 import Note, to_generation7
 from mastaba.config.load import load_catalogue
 from mastaba.config.schema import did_you_mean, schema
 from mastaba.config.server import LoggerConfig, ServerConfig, load_server, missing_port
+from mastaba.config.styles import make_style
 from mastaba.config.tile_matrix_sets import make_tile_matrix_set
 from mastaba.model.fault import Fault, Severity
 
@@ -19,6 +20,7 @@ __all__ = [
     "did_you_mean",
     "load_catalogue",
     "load_server",
+    "make_style",
     "make_tile_matrix_set",
     "missing_port",
     "parse_document",

@@ -7,7 +7,7 @@ from mastaba.render.legend_palette import legend_palette
 from mastaba.render.map_request import Background, MapImage, MapLayer, MapRequest, Mask, Pixels
 from mastaba.render.mosaic import LevelPixels, Mosaic, Window
 from mastaba.render.positions import is_plausible, tiles_around
-from mastaba.render.styles import is_bytes
+from mastaba.render.styles import is_bytes, relief_name, styled
 from mastaba.tiles.derived import DerivedTilePublisher
 from mastaba.web.map_response import cache_control, drawn_response, identity_of
 
@@ -35,5 +35,7 @@ __all__ = [
     "is_plausible",
     "joined",
     "legend_palette",
+    "relief_name",
+    "styled",
     "tiles_around",
 ]

@@ -6,7 +6,7 @@ For tools and tests that look into slabs. Services read tiles with `mastaba.api.
 from mastaba.slab.codecs import Pixels, TileDecoder
 from mastaba.slab.index import HEADER_SIZE, MAX_TILE_SIZE, SlabIndex, index_length
 from mastaba.slab.index_cache import IndexCache
-from mastaba.slab.layout import PrefixLayout, SlabLayout
+from mastaba.slab.layout import PathLayout, PrefixLayout, SlabLayout
 from mastaba.slab.lookup import TileLookup, TileState, look_up
 from mastaba.slab.plan import read_tiles
 from mastaba.slab.reader import LevelReader, StoredTile
@@ -18,6 +18,7 @@ __all__ = [
     "SIGNATURE",
     "IndexCache",
     "LevelReader",
+    "PathLayout",
     "Pixels",
     "PrefixLayout",
     "SlabIndex",

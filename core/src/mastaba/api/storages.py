@@ -2,6 +2,7 @@
 
 from mastaba.environment import Environment
 from mastaba.storage.base import MAX_WHOLE, ByteRange, ObjectRead, ObjectStat, Storage
+from mastaba.storage.file import FileStorage
 from mastaba.storage.path import ResourcePath
 from mastaba.storage.per_process import PerProcess
 from mastaba.storage.pool import StoragePool
@@ -10,6 +11,7 @@ __all__ = [
     "MAX_WHOLE",
     "ByteRange",
     "Environment",
+    "FileStorage",
     "ObjectRead",
     "ObjectStat",
     "PerProcess",

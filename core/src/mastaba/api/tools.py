@@ -1,6 +1,7 @@
 """A whole installation in one process, for tools and tests that open one."""
 
 from mastaba.plugins.manager import PluginInfo, Plugins
+from mastaba.server.allocator import keep_freed_memory
 from mastaba.server.app import Application
 from mastaba.server.logs import escaped
 from mastaba.wsgi import create_application
@@ -11,4 +12,5 @@ __all__ = [
     "Plugins",
     "create_application",
     "escaped",
+    "keep_freed_memory",
 ]

@@ -28,6 +28,7 @@ class PathLayout:
     path_depth: int
 
     def key(self, slab_col: int, slab_row: int) -> str:
+        """Return the key of the slab in a column and row."""
         col, row = _base36(slab_col), _base36(slab_row)
         length = max(self.path_depth + 1, len(col), len(row))
         digits = "".join(

@@ -82,12 +82,16 @@ class Storage(ABC):
             there is none.
         is_remote: whether reads wait for a network. If so, reads of one request are merged and run
             in parallel, and failed reads may be repeated. False if a read is only a system call.
+        writer: subclass that also writes, as ``package.module:Class``
+            (`mastaba.api.writable_storages`); None if there is none. Only tools that build pyramids
+            import it.
         container: as given.
     """
 
     name: ClassVar[str]
     container_field: ClassVar[str | None]
     is_remote: ClassVar[bool] = True
+    writer: ClassVar[str | None] = None
 
     def __init__(self, container: str) -> None:
         self.container = container

@@ -1,9 +1,9 @@
-"""The command ``mastaba build``: from rasters to a published layer.
+"""The commands ``mastaba build``, from rasters to a published layer, and ``mastaba pyramid``.
 
 `configuration` says what is wanted, `sources` what there is, `plan` which slabs follow from both.
 `coordinator` gives slabs to worker processes. In a worker, `task` computes one slab: a bottom slab
-from the sources (`placement`, `reading`, `resampling`), any other from the quarter images of its
-children (`decimation`). `publication` writes the documents when all slabs exist.
+from the sources (`drawing`), any other from the quarter images of its children (`quarters`).
+`publication` writes the documents when all slabs exist.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 @hookimpl
 def register_commands(subparsers: _SubParsersAction[ArgumentParser]) -> None:
-    """Add ``mastaba build``."""
-    from mastaba_build.command import add_parser
+    """Add ``mastaba build`` and ``mastaba pyramid``."""
+    from mastaba_build import command, pyramid_command
 
-    add_parser(subparsers)
+    command.add_parser(subparsers)
+    pyramid_command.add_parser(subparsers)

@@ -2,29 +2,46 @@
 
 from __future__ import annotations
 
-import json
 import shutil
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace as changed
 from typing import TYPE_CHECKING
 
-from mastaba_build.coordinator import Coordinator
+from mastaba_build.coordinator import Coordinator, Order
 from mastaba_build.engines import engine_of
-from mastaba_build.errors import PlanError, VerificationError
-from mastaba_build.journal import Journal
-from mastaba_build.lock import locked
-from mastaba_build.plan import Plan, SlabKey, slab_directory
-from mastaba_build.publication import publish
-from mastaba_build.storage import FileWriter
-from mastaba_build.task import slab_key
+from mastaba_build.errors import PlanError
+from mastaba_build.journal import Journal, Row
+from mastaba_build.lock import Lock, locked
+from mastaba_build.names import kinds, slab_key
+from mastaba_build.plan import Plan, SlabKey, largest_slab
+from mastaba_build.publication import write_documents, write_layer
+from mastaba_build.pyramid_versions import (
+    DOCUMENTS,
+    Version,
+    keep_documents,
+    publish_version,
+    published,
+    read_record,
+    read_roots,
+    read_versions,
+    write_versions,
+)
+from mastaba_build.records import Record
+from mastaba_build.storage import Place
+from mastaba_build.task import SlabResult
 from mastaba_build.worker import save_plan
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from mastaba_build.configuration import Configuration
     from mastaba_build.engine import Engine
     from mastaba_build.reports import Reports
+
+_LINKS = 16
+"""Links that are made at a time."""
 
 
 def build(
@@ -32,13 +49,16 @@ def build(
     reports: Reports,
     *,
     replace: bool = False,
+    update: str | None = None,
     engine: Engine | None = None,
-    order: Callable[[SlabKey], bytes] | None = None,
+    order: Order | None = None,
 ) -> bool:
     """Build and publish a pyramid, or resume an interrupted build.
 
     Args:
         replace: remove a published pyramid of the same name first.
+        update: ``new`` to publish a further version that links to unchanged slabs, ``inject`` to
+            replace slabs of the published version.
         engine: that of the configuration by default; a given one is not closed.
         order: as in `Coordinator.run`.
 
@@ -47,52 +67,133 @@ def build(
 
     Raises:
         BuildError: the build cannot start or go on.
-        OSError: a document cannot be written.
     """
     configuration = plan.configuration
-    name, output, work = configuration.name, configuration.output, configuration.work_directory
-    with locked(output / f"{name}.lock"):
-        published = _published_plan(output / f"{name}.build.json")
-        if (output / f"{name}.json").exists():
-            if published == plan.identity:
+    name = configuration.name
+    with ExitStack() as stack:
+        place = configuration.output.open()
+        stack.callback(place.close)
+        _check_size(plan, place)
+        lock = stack.enter_context(locked(place, f"{name}.lock"))
+        exists = place.stat(f"{name}.json") is not None
+        versions: list[Version] = []
+        record = read_record(place, name) if exists and not replace else None
+        if record is not None:
+            versions = read_versions(place, name)
+            current = published(place, name, versions)
+            if current.plan == plan.identity == record.plan and record.root == current.root:
                 reports.complete(name)
                 return True
-            if not replace:
+        if exists and not replace and (update is None or record is None):
+            raise PlanError(
+                f"{configuration.output.path(f'{name}.json')} exists and has other sources or "
+                "options; update it with --update, choose another name with --name, or use "
+                "--replace"
+            )
+        if record is None:
+            if replace:
+                _remove(place, name)
+            return _make(plan, reports, place, lock, engine=engine, order=order)
+        if update == "inject":
+            if place.stat(f"{name}.versions.json") is not None:
                 raise PlanError(
-                    f"{output / name}.json exists and has other sources or options; choose another "
-                    "name with --name, or use --replace"
+                    f"{name} has several versions, which may link to its slabs; use --update"
                 )
-            (output / f"{name}.json").unlink()
-        journal = Journal(work)
-        try:
-            if journal.plan != plan.identity:
-                if slab_directory(plan).exists() and journal.plan is None and published is None:
+            plan = changed(plan, root=record.root)
+        else:
+            for version in versions:
+                if version.plan == plan.identity:
+                    publish_version(place, name, version.number)
+                    _clear(plan)
+                    reports.complete(name)
+                    return True
+            plan = changed(plan, root=f"{name}_{versions[-1].number + 1}")
+        return _make(
+            plan,
+            reports,
+            place,
+            lock,
+            record=record,
+            versions=versions,
+            engine=engine,
+            order=order,
+        )
+
+
+def _make(
+    plan: Plan,
+    reports: Reports,
+    place: Place,
+    lock: Lock,
+    *,
+    record: Record | None = None,
+    versions: list[Version] | None = None,
+    engine: Engine | None,
+    order: Order | None,
+) -> bool:
+    """Build the slabs of a version and publish it; see `build`."""
+    configuration = plan.configuration
+    name, work = configuration.name, configuration.work_directory
+    is_new_version = record is not None and plan.root != record.root
+    identity = f"{plan.identity} {plan.root}"
+    journal = Journal(work)
+    try:
+        if journal.plan != identity:
+            if record is None or is_new_version:
+                has_slabs = place.has(f"{plan.root}/")
+                has_descriptor = place.stat(f"{plan.root}.json") is not None
+                if has_descriptor or (has_slabs and journal.plan is None):
                     raise PlanError(
-                        f"{output / name} exists and is not an unfinished build; "
-                        "choose another name"
+                        f"{configuration.output.path(plan.root)} exists and is not an unfinished "
+                        "build of this work directory; choose another name"
                     )
-                shutil.rmtree(slab_directory(plan), ignore_errors=True)
+                if has_slabs:
+                    place.delete_all(f"{plan.root}/")
+            if not configuration.keep_work:
                 shutil.rmtree(work / "quarters", ignore_errors=True)
-                journal.begin(plan.identity)
-            for folder in (slab_directory(plan), work):
-                _remove_leftovers(folder)
-            target = FileWriter(slab_directory(plan))
-            coordinator = Coordinator(plan, journal, target, FileWriter(work))
-            job = save_plan(plan)
-            with _opened(engine, configuration) as workers:
-                workers.check(plan, job)
-                outcome = coordinator.run(reports.slab, workers, job, order)
-            reports.built(outcome)
-            if outcome.failures:
-                return False
-            results = list(journal.results())
-            for result in results:
-                if result.size and target.size(slab_key(plan, result.slab)) != result.size:
-                    raise VerificationError(f"{slab_key(plan, result.slab)}: has the wrong size")
-            publish(plan, results)
-        finally:
-            journal.close()
-        shutil.rmtree(work, ignore_errors=True)
+            journal.begin(identity)
+        place.remove_leftovers(plan.root)
+        Place.of_directory(work).remove_leftovers("quarters")
+        coordinator = Coordinator(
+            plan,
+            journal,
+            place.below(plan.root),
+            Place.of_directory(work),
+            {} if record is None else _previous(plan, record),
+        )
+
+        def observe(result: SlabResult, done: int, total: int) -> None:
+            if lock.is_lost:
+                lock.check()
+            reports.slab(result, done, total)
+
+        job = save_plan(plan)
+        with _opened(engine, configuration) as workers:
+            workers.check(plan, job)
+            outcome = coordinator.run(observe, workers, job, order)
+        reports.built(outcome)
+        if outcome.failures:
+            return False
+        rows = list(journal.rows())
+        lock.check()
+        if is_new_version:
+            assert versions is not None
+            _link(plan, place, rows)
+            number = int(plan.root.rpartition("_")[2])
+            if place.stat(f"{name}.versions.json") is None:
+                keep_documents(place, name, versions[0].number)
+            write_documents(plan, place, rows, plan.root, outcome.inexact)
+            added = Version(number, plan.root, plan.identity)
+            write_versions(place, name, [*versions, added], read_roots(place, name))
+            publish_version(place, name, number)
+        else:
+            write_documents(plan, place, rows, name, outcome.inexact)
+            if record is not None:
+                _remove_old(plan, place, record, rows)
+        write_layer(plan, place)
+    finally:
+        journal.close()
+    _clear(plan)
     return True
 
 
@@ -108,14 +209,72 @@ def _opened(engine: Engine | None, configuration: Configuration) -> Iterator[Eng
         engine.close()
 
 
-def _published_plan(record: Path) -> str | None:
-    try:
-        return str(json.loads(record.read_text("utf-8"))["plan"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
+def _clear(plan: Plan) -> None:
+    """Remove the work directory, or what is not kept of it."""
+    work = plan.configuration.work_directory
+    if not plan.configuration.keep_work:
+        shutil.rmtree(work, ignore_errors=True)
+    for path in (*work.glob("journal.sqlite*"), *work.glob("plan.pickle")):
+        path.unlink()
 
 
-def _remove_leftovers(folder: Path) -> None:
-    """Remove the temporary files of a killed build."""
-    for path in folder.rglob(".*.tmp"):
-        path.unlink(missing_ok=True)
+def _check_size(plan: Plan, place: Place) -> None:
+    """Check that the output can hold the slabs of a plan."""
+    largest, needed = place.largest_object, largest_slab(plan)
+    if largest is not None and needed > largest:
+        raise PlanError(
+            f"{plan.configuration.output}: holds objects of at most {largest} bytes, and slabs may "
+            f"have {needed}; use smaller slabs"
+        )
+
+
+def _previous(plan: Plan, record: Record) -> Mapping[SlabKey, Row]:
+    """Return the slabs of a version as rows of a journal."""
+    numbers = {level.matrix.id: number for number, level in enumerate(plan.levels)}
+    rows = {}
+    for one in record.slabs:
+        if one.level not in numbers:
+            continue
+        slab = SlabKey(numbers[one.level], one.column, one.row)
+        result = SlabResult(slab, one.size, one.md5, None, one.tiles, one.limits, 0.0, one.quarter)
+        rows[slab] = Row(result, one.fingerprint, one.holder or record.root)
+    return rows
+
+
+def _link(plan: Plan, place: Place, rows: list[Row]) -> None:
+    """Make the links to the slabs of other versions."""
+
+    def link(row: Row) -> None:
+        for kind in kinds(plan):
+            key = slab_key(plan, row.result.slab, kind)
+            place.link(f"{plan.root}/{key}", f"{row.holder}/{key}")
+
+    linked = [row for row in rows if row.holder is not None and row.result.size]
+    with ThreadPoolExecutor(_LINKS) as threads:
+        for _ in threads.map(link, linked):
+            pass
+
+
+def _remove_old(plan: Plan, place: Place, record: Record, rows: list[Row]) -> None:
+    """Remove the slabs of the version before that the injected one does not have."""
+    kept = {slab_key(plan, row.result.slab) for row in rows if row.result.size}
+    for slab, row in _previous(plan, record).items():
+        key = slab_key(plan, slab)
+        if row.result.size and key not in kept:
+            for kind in kinds(plan):
+                place.delete(f"{plan.root}/{slab_key(plan, slab, kind)}")
+
+
+def _remove(place: Place, name: str) -> None:
+    """Remove all versions of a pyramid, the descriptor first."""
+    place.delete(f"{name}.json")
+    roots = [name]
+    if place.stat(f"{name}.versions.json") is not None:
+        roots += read_roots(place, name)
+        for version in read_versions(place, name):
+            roots.append(version.root)
+            for end in DOCUMENTS:
+                place.delete(f"{name}_{version.number}{end}")
+        place.delete(f"{name}.versions.json")
+    for root in dict.fromkeys(roots):
+        place.delete_all(f"{root}/")

@@ -37,13 +37,18 @@ def add_parser(subparsers: _SubParsersAction[ArgumentParser]) -> None:
         nargs="*",
         default=[],
         metavar="SOURCE",
-        help="file, folder, glob, list of files (.txt), or anything that GDAL opens; later sources "
-        "are drawn over earlier ones",
+        help="file, folder, glob, list of files (.txt), STAC items, pyramid descriptor, or "
+        "anything that GDAL opens; later sources are drawn over earlier ones",
     )
     add(
         "--config", metavar="FILE", help="configuration in JSON or YAML, instead of or with options"
     )
-    add("--output", metavar="DIRECTORY", help="directory of the pyramid (default: pyramids)")
+    add(
+        "--output",
+        metavar="PLACE",
+        help="directory of the pyramid (default: pyramids), s3://bucket/prefix, "
+        "swift://container/prefix or ceph://pool/prefix",
+    )
     add("--name", help="name of the pyramid and the layer (default: from the first source)")
     add("--tms", dest="tile_matrix_set", metavar="SET", help="tile matrix set (default: PM)")
     add(
@@ -71,10 +76,28 @@ def add_parser(subparsers: _SubParsersAction[ArgumentParser]) -> None:
     add("--bottom", metavar="LEVEL", help="finest level (default: by the resolution)")
     add("--top", metavar="LEVEL", help="coarsest level (default: the coarsest of the set)")
     add("--interpolation", help="nn, linear, bicubic (default), lanczos_2, lanczos_3 or lanczos_4")
+    add(
+        "--decimation",
+        help="how pixels become one of the next level: average (default), nn, mode, min or max",
+    )
+    add(
+        "--style", metavar="FILE", help="style file of the server; the pyramid contains its colours"
+    )
     add("--masks", action="store_true", help="also write mask slabs")
     add("--encoder", help="zlib (the bytes of the ROK4 tools), libdeflate or isal")
     add("--title", help="title of the layer")
     add("--work", metavar="DIRECTORY", help="directory of intermediate files")
+    add(
+        "--keep-work",
+        action="store_true",
+        help="keep the intermediate images, so that updates of JPEG pyramids are exact",
+    )
+    add(
+        "--server",
+        metavar="DIRECTORY",
+        help="directory of the installation that serves the layer (default: server in the output "
+        "directory, or here)",
+    )
     add(
         "--scan-attributes",
         action="store_true",
@@ -88,7 +111,9 @@ def add_parser(subparsers: _SubParsersAction[ArgumentParser]) -> None:
         "scheduler, as dask:tcp://host:8786",
     )
     group = parser.add_argument_group("sources")
-    group.add_argument("--order", help="order of the files of a folder: name, given or resolution")
+    group.add_argument(
+        "--order", help="order of several files: name, given, resolution or datetime"
+    )
     group.add_argument(
         "--nodata",
         dest="source_nodata",
@@ -97,6 +122,21 @@ def add_parser(subparsers: _SubParsersAction[ArgumentParser]) -> None:
         help="value of pixels without data in the sources, instead of that in the files",
     )
     group.add_argument("--tolerance", type=float, help="largest difference from nodata")
+    group.add_argument(
+        "--nodata-range",
+        dest="nodata_ranges",
+        type=_numbers,
+        action="append",
+        metavar="LOW,HIGH",
+        help="pixels whose bands are all in this range have no data; may be repeated",
+    )
+    group.add_argument(
+        "--touching-edges",
+        action="store_true",
+        help="only regions without data that touch the border of a file have no data",
+    )
+    group.add_argument("--asset", help="key of the asset of STAC items")
+    group.add_argument("--level", help="level of a pyramid (default: the finest)")
     group.add_argument("--bands", type=_numbers, metavar="BAND,...", help="bands to use, from 1")
     group.add_argument(
         "--scale", type=_numbers, metavar="MIN,MAX", help="values that become 0 and 255"
@@ -122,6 +162,22 @@ def add_parser(subparsers: _SubParsersAction[ArgumentParser]) -> None:
         action="store_true",
         default=False,
         help="replace a published pyramid of the same name; it is not available meanwhile",
+    )
+    actions.add_argument(
+        "--update",
+        dest="update",
+        action="store_const",
+        const="new",
+        default=None,
+        help="build only what has changed, and publish a further version that links to the rest",
+    )
+    actions.add_argument(
+        "--inject",
+        dest="update",
+        action="store_const",
+        const="inject",
+        default=None,
+        help="build only what has changed, and replace these slabs of the published version",
     )
     actions.add_argument(
         "--schema",
@@ -171,20 +227,21 @@ def run(arguments: argparse.Namespace) -> int:
 def _run(arguments: argparse.Namespace, reports: Any) -> int:
     from mastaba_build.build import build
     from mastaba_build.configuration import build_schema, configuration_of, read_configuration
-    from mastaba_build.estimate import estimate
+    from mastaba_build.estimate import estimate, samples_of
     from mastaba_build.plans import plan_of
-    from mastaba_build.publication import write_server
+    from mastaba_build.server import write_server
     from mastaba_build.verification import verify
 
     if arguments.schema:
         sys.stdout.write(json.dumps(build_schema(), indent=2) + "\n")
         return 0
     overrides = _overrides(arguments)
+    drivers = arguments.plugins.storages
     if hasattr(arguments, "config"):
-        configuration = read_configuration(arguments.config, overrides)
+        configuration = read_configuration(arguments.config, overrides, drivers)
     else:
         document = _defaults(overrides, arguments) | overrides
-        configuration = configuration_of(document, "mastaba build")
+        configuration = configuration_of(document, "mastaba build", drivers)
     if arguments.verify:
         count = verify(configuration.output, configuration.name, full=arguments.verify == "full")
         reports.verified(configuration.name, count)
@@ -198,7 +255,10 @@ def _run(arguments: argparse.Namespace, reports: Any) -> int:
     if arguments.dry_run:
         reports.estimated(estimate(plan))
         return 0
-    if not build(plan, reports, replace=arguments.replace):
+    samples = samples_of(plan)
+    if samples and not arguments.update:
+        reports.estimated(estimate(plan, samples))
+    if not build(plan, reports, replace=arguments.replace, update=arguments.update):
         return 1
     server_json = write_server(plan, f"http://{arguments.http}")
     reports.done(plan, server_json)
@@ -218,10 +278,14 @@ def _free(require_free: Any, address: str) -> None:
 _SOURCE_KEYS = {
     "order": "order",
     "source_nodata": "nodata",
+    "nodata_ranges": "nodata_ranges",
     "tolerance": "tolerance",
+    "touching_edges": "touching_edges",
     "bands": "bands",
     "scale": "scale",
     "crs": "crs",
+    "asset": "asset",
+    "level": "level",
 }
 _KEYS = (
     "output",
@@ -235,10 +299,14 @@ _KEYS = (
     "bottom",
     "top",
     "interpolation",
+    "decimation",
+    "style",
     "masks",
     "encoder",
     "title",
     "work",
+    "keep_work",
+    "server",
     "scan_attributes",
     "workers",
     "engine",

@@ -7,14 +7,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from jsonschema_rs import Draft202012Validator
 
 from mastaba.api.documents import Faults, parse_document, read_local_text, unreadable
+from mastaba.api.storages import Storage
+from mastaba_build.destination import Destination
 from mastaba_build.errors import PlanError
 
 AUTO = "auto"
+NO_DRIVERS: Mapping[str, type[Storage]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,22 +26,33 @@ class SourceOptions:
     """One entry of ``sources``.
 
     Attributes:
-        path: file, folder, glob, list of files (``.txt``), or anything else that GDAL opens.
-        order: ``name`` (bytewise), ``given`` or ``resolution`` (the finest on top).
+        path: file, folder, glob, list of files (``.txt``), STAC item or item collection, pyramid
+            descriptor, or anything else that GDAL opens.
+        order: ``name`` (bytewise), ``given``, ``resolution`` (the finest on top) or ``datetime``
+            (of STAC items, the latest on top).
         nodata: one value per band, or one for all; None: the value in the file, if any.
+        nodata_ranges: lowest and highest values; a pixel whose bands are all in one range has no
+            data.
         tolerance: largest difference from nodata, in each band.
+        touching_edges: only regions of such pixels that touch the border of the file have no data.
         bands: bands for the channels, counted from 1; None: all colour bands.
         scale: lowest and highest value, which become 0 and 255.
         crs: CRS of files without one.
+        asset: key of the asset of STAC items; None: the one with the role ``data``.
+        level: level of a pyramid; None: the finest.
     """
 
     path: str
     order: str = "name"
     nodata: tuple[float, ...] | None = None
+    nodata_ranges: tuple[tuple[float, float], ...] = ()
     tolerance: float = 0.0
+    touching_edges: bool = False
     bands: tuple[int, ...] | None = None
     scale: tuple[float, float] | None = None
     crs: str | None = None
+    asset: str | None = None
+    level: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +60,7 @@ class Configuration:
     """A build; see ``schemas/build.json`` for the meaning of each value."""
 
     name: str
-    output: Path
+    output: Destination
     sources: tuple[SourceOptions, ...]
     tile_matrix_set: str = "PM"
     tile_matrix_sets: Path | None = None
@@ -57,18 +72,22 @@ class Configuration:
     bottom: str = AUTO
     top: str = AUTO
     interpolation: str = "bicubic"
+    decimation: str = "average"
+    style: Path | None = None
     masks: bool = False
     encoder: str = AUTO
     title: str | None = None
     work: Path | None = None
     scan_attributes: bool = False
     workers: int | None = None
+    keep_work: bool = False
+    server: Path | None = None
     engine: str = "local"
 
     @property
     def work_directory(self) -> Path:
         """The directory of the journal and the quarter images."""
-        return self.work or self.output / f".{self.name}.work"
+        return self.work or self.output.directory / f".{self.name}.work"
 
 
 def build_schema() -> dict[str, Any]:
@@ -78,8 +97,13 @@ def build_schema() -> dict[str, Any]:
     return document
 
 
-def read_configuration(file: str, overrides: Mapping[str, Any]) -> Configuration:
+def read_configuration(
+    file: str, overrides: Mapping[str, Any], drivers: Mapping[str, type[Storage]] = NO_DRIVERS
+) -> Configuration:
     """Read a configuration file, JSON or YAML; ``overrides`` come from the command line.
+
+    Args:
+        drivers: storage drivers by name, for outputs that are not directories.
 
     Raises:
         PlanError: the file cannot be read or is invalid; the message names all problems.
@@ -94,14 +118,17 @@ def read_configuration(file: str, overrides: Mapping[str, Any]) -> Configuration
         raise PlanError("\n".join(str(fault) for fault in faults.errors))
     if isinstance(document, dict):
         document |= overrides
-    return configuration_of(document, file)
+    return configuration_of(document, file, drivers)
 
 
-def configuration_of(document: Any, origin: str) -> Configuration:
+def configuration_of(
+    document: Any, origin: str, drivers: Mapping[str, type[Storage]] = NO_DRIVERS
+) -> Configuration:
     """Return the configuration in a document.
 
     Args:
         origin: file or command, for messages.
+        drivers: storage drivers by name, for outputs that are not directories.
 
     Raises:
         PlanError: the document is invalid; the message names all problems.
@@ -119,14 +146,12 @@ def configuration_of(document: Any, origin: str) -> Configuration:
         else SourceOptions(entry)
         for entry in document["sources"]
     )
-    for key in ("output", "work", "tile_matrix_sets"):
+    for key in ("work", "server", "tile_matrix_sets", "style"):
         if key in values:
             values[key] = Path(values[key])
-    values["output"] = values["output"].absolute()
-    if str(values["output"]).split() != [str(values["output"])]:
-        raise PlanError(f"{origin}: output: the slab list cannot name a directory with white space")
+    values["output"] = Destination.parse(values["output"], drivers)
     return Configuration(**values)
 
 
 def _value(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
+    return tuple(map(_value, value)) if isinstance(value, list) else value

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from typing import Any, Protocol
 
 from mastaba_build.errors import BuildError
-from mastaba_build.plan import Plan, slab_directory
-from mastaba_build.storage import FileWriter
+from mastaba_build.plan import Plan
+from mastaba_build.storage import Place
 from mastaba_build.worker import Job, probe
 
 
@@ -89,14 +89,15 @@ def probing(plan: Plan, job: Job) -> Iterator[str]:
         BuildError: what the workers wrote is not visible here.
     """
     name = f".probe.{secrets.token_hex(4)}.tmp"  # such names are also removed after a kill
-    work, target = FileWriter(job.work), FileWriter(slab_directory(plan))
+    output = plan.configuration.output
+    work, target = Place.of_directory(job.work), output.open().below(plan.root)
     work.write(name, b"probe")
     try:
         yield name
-        if target.size(name) is None:
-            raise BuildError(
-                f"workers write to another {slab_directory(plan)}; the output must be shared"
-            )
+        if target.stat(name) is None:
+            raise BuildError(f"workers write to another {output}; the output must be shared")
     finally:
         work.delete(name)
         target.delete(name)
+        target.remove_empty("")
+        target.close()

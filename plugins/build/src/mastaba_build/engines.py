@@ -2,12 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from mastaba_build.configuration import Configuration
 from mastaba_build.engine import Engine
 from mastaba_build.errors import PlanError
 from mastaba_build.local_engine import LocalEngine
 
 _DASK = "dask:"
+
+
+@contextmanager
+def opened(engine: Engine | None, configuration: Configuration) -> Iterator[Engine]:
+    """Yield a given engine, which stays open, or else that of a configuration.
+
+    Raises:
+        PlanError: as in `engine_of`.
+    """
+    if engine is not None:
+        yield engine
+        return
+    engine = engine_of(configuration)
+    try:
+        yield engine
+    finally:
+        engine.close()
 
 
 def engine_of(configuration: Configuration) -> Engine:

@@ -31,3 +31,7 @@ class VerificationError(BuildError):
 
 class SourceError(BuildError):
     """A source cannot be read, or has changed; the slab fails."""
+
+
+class OutputError(BuildError):
+    """The output cannot be written or read; the build stops, and the same command resumes it."""

@@ -12,6 +12,7 @@ from mastaba_build.plan import Plan
 from mastaba_build.worker import GDAL_OPTIONS, builder_of
 
 _UPPER = {"JPG": 1.10, "JPG90": 1.10}
+_PER_SAMPLE = 50
 _UPPER_OTHER = 1.30
 """Cost of the levels above, relative to the slabs made from sources (generation.md 5.3)."""
 
@@ -31,6 +32,15 @@ class Estimate:
     bytes: int
     cpu_seconds: float
     seconds: float
+
+
+def samples_of(plan: Plan) -> int:
+    """Return how many slabs to sample before a build: 2 % of the finest level, at most 8.
+
+    A small build does not take longer than its estimate would.
+    """
+    bottom = sum(1 for _ in plan.slabs(0))
+    return min(8, bottom // _PER_SAMPLE)
 
 
 def estimate(plan: Plan, samples: int = 8) -> Estimate:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import pyproj
 
 from mastaba.api.catalogue import CRS, BoundingBox, TileMatrixSet
 from mastaba_build.errors import PlanError
+from mastaba_build.sets import proj_crs
 from mastaba_build.sources import Source
 
 _PHASE = 1e-3
@@ -25,7 +27,7 @@ class Member:
     row: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Group:
     """Consecutive sources with equal CRS, pixel size and phase (within 1/1000 pixel).
 
@@ -94,19 +96,20 @@ def _group(run: list[Source]) -> Group:
     )
 
 
+@lru_cache(maxsize=64)
 def transformer(source: str | pyproj.CRS, target: str | pyproj.CRS) -> pyproj.Transformer:
     """Return the transformation of PROJ between two CRSs, x before y on both sides."""
     return pyproj.Transformer.from_crs(source, target, always_xy=True)
 
 
-def proj_crs(crs: CRS) -> pyproj.CRS:
-    """Return the CRS of a tile matrix set as PROJ knows it."""
-    return pyproj.CRS.from_user_input("OGC:CRS84" if crs.code == "CRS:84" else crs.code)
-
-
 def is_same_crs(group: Group, crs: CRS) -> bool:
     """Return whether no transformation is needed."""
-    own = pyproj.CRS.from_wkt(group.crs)
+    return _is_same(group.crs, crs)
+
+
+@lru_cache(maxsize=256)
+def _is_same(wkt: str, crs: CRS) -> bool:
+    own = pyproj.CRS.from_wkt(wkt)
     other = proj_crs(crs)
     return bool(own.equals(other, ignore_axis_order=True)) or (
         own.to_epsg(min_confidence=90) is not None

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from mastaba.api.catalogue import TileLimits
@@ -15,12 +16,28 @@ _TABLES = """
 CREATE TABLE IF NOT EXISTS build (plan TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS slabs (
     level INTEGER, slab_column INTEGER, slab_row INTEGER,
-    size INTEGER, md5 TEXT, tiles INTEGER,
+    size INTEGER, md5 TEXT, version TEXT, tiles INTEGER,
     min_row INTEGER, max_row INTEGER, min_col INTEGER, max_col INTEGER,
-    seconds REAL, error TEXT,
+    seconds REAL, quarter TEXT, fingerprint TEXT, holder TEXT, error TEXT,
     PRIMARY KEY (level, slab_column, slab_row)
 ) WITHOUT ROWID;
 """
+_COLUMNS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A slab that is done.
+
+    Attributes:
+        result: what its task returned, in this build or in an earlier one.
+        fingerprint: as in `Fingerprints`.
+        holder: root of the pyramid that contains the slab, if it was not built but is linked.
+    """
+
+    result: SlabResult
+    fingerprint: str
+    holder: str | None = None
 
 
 class Journal:
@@ -54,32 +71,43 @@ class Journal:
         self._execute("DELETE FROM build")
         self._execute("INSERT INTO build VALUES (?)", plan)
 
-    def record(self, result: SlabResult) -> None:
-        """Record a slab that is done."""
-        limits = result.limits
-        edges = (
-            (limits.min_row, limits.max_row, limits.min_col, limits.max_col)
-            if limits
-            else [None] * 4
-        )
-        self._execute(
-            "INSERT OR REPLACE INTO slabs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, NULL)",
-            *(*result.slab, result.size, result.md5, result.tiles, *edges, result.seconds),
-        )
+    def record(self, rows: Iterable[Row]) -> None:
+        """Record slabs that are done, all or none of them."""
+        self._execute("BEGIN")
+        for row in rows:
+            result, limits = row.result, row.result.limits
+            edges = (
+                (limits.min_row, limits.max_row, limits.min_col, limits.max_col)
+                if limits
+                else [None] * 4
+            )
+            self._execute(
+                f"INSERT OR REPLACE INTO slabs VALUES ({', '.join('?' * _COLUMNS)})",  # noqa: S608
+                *(*result.slab, result.size, result.md5, result.version, result.tiles, *edges),
+                *(result.seconds, result.quarter, row.fingerprint, row.holder, None),
+            )
+        self._execute("COMMIT")
 
     def record_failure(self, slab: SlabKey, error: str) -> None:
         """Record that a slab has failed."""
-        values = (*slab, *[None] * 8, error)
-        self._execute(f"INSERT OR REPLACE INTO slabs VALUES ({', '.join('?' * 12)})", *values)  # noqa: S608
+        values = (*slab, *[None] * (_COLUMNS - 4), error)
+        self._execute(
+            f"INSERT OR REPLACE INTO slabs VALUES ({', '.join('?' * _COLUMNS)})",  # noqa: S608
+            *values,
+        )
 
-    def results(self) -> Iterator[SlabResult]:
+    def rows(self) -> Iterator[Row]:
         """Yield the slabs that are done, by level, row and column."""
         rows = self._execute(
             "SELECT * FROM slabs WHERE error IS NULL ORDER BY level DESC, slab_row, slab_column"
         )
-        for level, column, row, size, md5, tiles, *edges, seconds, _ in rows:
-            limits = None if edges[0] is None else TileLimits(*edges)
-            yield SlabResult(SlabKey(level, column, row), size, md5, tiles, limits, seconds)
+        for level, column, row, *values in rows:
+            size, md5, version, tiles = values[:4]
+            limits = None if values[4] is None else TileLimits(*values[4:8])
+            seconds, quarter, fingerprint, holder = values[8:12]
+            slab = SlabKey(level, column, row)
+            result = SlabResult(slab, size, md5, version, tiles, limits, seconds, quarter)
+            yield Row(result, fingerprint, holder)
 
     def _execute(self, statement: str, *values: object) -> sqlite3.Cursor:
         try:

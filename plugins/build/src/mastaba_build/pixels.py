@@ -57,8 +57,9 @@ class PixelType:
         """Return samples as they are stored, with the nodata value where there is no data."""
         if raster.valid.all():
             return raster.samples
-        nodata = np.array(self.nodata, self.dtype)
-        return np.where(raster.valid[:, :, np.newaxis], raster.samples, nodata)
+        samples = raster.samples.copy()
+        samples[~raster.valid] = self.nodata
+        return samples
 
 
 def as_samples(values: npt.NDArray[np.floating[Any]], dtype: np.dtype[Any]) -> Samples:
@@ -66,6 +67,14 @@ def as_samples(values: npt.NDArray[np.floating[Any]], dtype: np.dtype[Any]) -> S
     if dtype == np.uint8:
         return np.clip(np.floor(values + values.dtype.type(0.5)), 0, 255).astype(np.uint8)
     return values.astype(dtype, copy=False)
+
+
+def flattened(samples: Samples, alpha: Samples, ground: tuple[float, ...]) -> Samples:
+    """Return pixels with alpha, shape (rows, columns), on a background colour."""
+    if (alpha == 255).all():
+        return samples
+    part = alpha[:, :, np.newaxis] / 255.0
+    return as_samples(samples * part + np.array(ground) * (1 - part), samples.dtype)
 
 
 def paste(lower: Raster, upper: Raster, top: int, left: int, *, has_alpha: bool) -> None:
@@ -90,6 +99,23 @@ def paste(lower: Raster, upper: Raster, top: int, left: int, *, has_alpha: bool)
     else:
         np.copyto(below, upper.samples, where=upper.valid[:, :, np.newaxis])
     valid |= upper.valid
+
+
+def fill(upper: Raster, lower: Raster, top: int, left: int) -> None:
+    """Put a raster under part of another one, in place: only pixels that are not valid change.
+
+    The result is that of `paste` in the other order, without alpha.
+    """
+    rows, columns = lower.valid.shape
+    part = np.s_[top : top + rows, left : left + columns]
+    above, valid = upper.samples[part], upper.valid[part]
+    if not valid.any() and lower.valid.all():
+        above[...] = lower.samples
+        valid[...] = True
+        return
+    missing = lower.valid & ~valid
+    above[missing] = lower.samples[missing]
+    valid |= missing
 
 
 def _over(upper: Samples, lower: Samples) -> Samples:

@@ -6,11 +6,11 @@ the slab or the worker. So a pixel has one value in every layout of slabs.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import ceil, floor
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -27,7 +27,8 @@ from mastaba.api.resampling import (
     radius_of,
 )
 from mastaba_build.errors import SourceError
-from mastaba_build.groups import Group, is_same_crs, proj_crs, transformer
+from mastaba_build.groups import Group, is_same_crs, transformer
+from mastaba_build.sets import proj_crs
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 Rectangle: TypeAlias = tuple[int, int, int, int]
@@ -55,18 +56,52 @@ class Placement:
 
     part: Rectangle
     positions: Positions
+    kernel: str
     factor: int
     window: Rectangle
 
 
-class Placer:
-    """Places tiles of one matrix in the pixels of one group."""
+class _Cells(NamedTuple):
+    """The cells of a grid of output pixels.
 
-    def __init__(self, group: Group, matrix: TileMatrix, crs: CRS, kernel: str) -> None:
+    Attributes:
+        fields: shape (2, rows + 1, columns + 1), source columns and rows at the corners.
+        is_curved: shape (rows, columns), whether positions are not linear in a cell.
+        ratios: size of an output pixel in source columns and rows, each (rows, columns).
+        near: shape (rows, columns), which cells may need pixels of the group.
+    """
+
+    fields: Floats
+    is_curved: npt.NDArray[np.bool_]
+    ratios: tuple[Floats, Floats]
+    near: npt.NDArray[np.bool_]
+
+    def columns(self, part: slice) -> _Cells:
+        """Return some columns of cells."""
+        return _Cells(
+            self.fields[:, :, part.start : part.stop + 1],
+            self.is_curved[:, part],
+            (self.ratios[0][:, part], self.ratios[1][:, part]),
+            self.near[:, part],
+        )
+
+
+class Placer:
+    """Places tiles of one matrix in the pixels of one group.
+
+    Args:
+        kernel: for pixels less than two source pixels wide, and for the means of wider ones.
+        decimation: how the source pixels of wider ones become one; see `decimate`.
+    """
+
+    def __init__(
+        self, group: Group, matrix: TileMatrix, crs: CRS, kernel: str, decimation: str
+    ) -> None:
         self._group = group
         self._matrix = matrix
         self._crs = crs
         self._kernel = kernel
+        self._is_mean = decimation == "average"
         a, b, c, d, e, f = group.transform
         self._same = is_same_crs(group, crs)
         self._straight = self._same and b == d == 0
@@ -96,18 +131,54 @@ class Placer:
         phases = (c - self._matrix.origin_x) / cell, (self._matrix.origin_y - f) / cell
         return drift < _ALIGNED and all(abs(p - round(p)) < _ALIGNED for p in phases)
 
-    def place(self, tile_row: int, tile_col: int) -> Iterator[Placement]:
-        """Yield the parts of a tile that the group covers.
+    def place(self, tile_row: int, columns: Sequence[int]) -> Iterator[tuple[int, Placement]]:
+        """Yield the parts of tiles of a row that the group covers, with their column.
+
+        Args:
+            columns: ascending.
 
         Raises:
             SourceError: the transformation is too irregular here.
         """
         width, height = self._matrix.tile_width, self._matrix.tile_height
-        yield from self._block(tile_row * height, tile_col * width, (0, height, 0, width))
+        top = tile_row * height
+        whole = 0, height, 0, width
+        if self._straight or width % _STEP or height % _STEP:
+            for column in columns:
+                for placement in self._block(top, column * width, whole, None):
+                    yield column, placement
+            return
+        # One transformation for all tiles: a call of PROJ costs more than a few hundred points.
+        left, right = columns[0] * width, (columns[-1] + 1) * width
+        rows = np.arange(top, top + height + 1, _STEP, dtype=np.float64)
+        across = np.arange(left, right + 1, _STEP, dtype=np.float64)
+        nodes = self._located(rows, across)
+        centres = self._located(rows[:-1] + _STEP // 2, across[:-1] + _STEP // 2)
+        strip = None if self._wrap else self._cells(nodes, centres, _STEP)
+        count = width // _STEP
+        for column in columns:
+            part = slice((column - columns[0]) * count, (column - columns[0] + 1) * count)
+            if strip is not None:
+                cells = strip.columns(part)
+            else:
+                points = nodes[:, :, part.start : part.stop + 1]
+                cells = self._cells(points, centres[:, :, part], _STEP)
+            for placement in self._block(top, column * width, whole, cells):
+                yield column, placement
 
-    def _block(self, top: int, left: int, block: Rectangle) -> Iterator[Placement]:
-        locate = self._straightly if self._straight else self._by_grid
-        found: Placement | bool | None = locate(top, left, block)
+    def _block(
+        self, top: int, left: int, block: Rectangle, known: _Cells | None
+    ) -> Iterator[Placement]:
+        """Yield the placements of a block.
+
+        Args:
+            known: the cells of the coarsest grid.
+        """
+        found: Placement | bool | None = (
+            self._straightly(top, left, block)
+            if self._straight
+            else self._by_grid(top, left, block, known)
+        )
         if isinstance(found, Placement):
             rows, columns = found.window[1] - found.window[0], found.window[3] - found.window[2]
             if rows * columns <= _LARGEST_WINDOW:
@@ -126,7 +197,7 @@ class Placer:
         for rows_of in ((low, middle), (middle, high)):
             for columns_of in ((first, centre), (centre, last)):
                 if rows_of[1] > rows_of[0] and columns_of[1] > columns_of[0]:
-                    yield from self._block(top, left, (*rows_of, *columns_of))
+                    yield from self._block(top, left, (*rows_of, *columns_of), None)
 
     def _straightly(self, top: int, left: int, block: Rectangle) -> Placement | None:
         a, _, c, _, e, f = self._group.transform
@@ -136,41 +207,51 @@ class Placer:
         x = self._matrix.origin_x + (left + np.arange(block[2], block[3]) + 0.5) * cell
         y = self._matrix.origin_y - (top + np.arange(block[0], block[1]) + 0.5) * cell
         aligned = self._is_aligned
-        across = self._axis((x - c) / a, ratios[0], factor, self._group.width)
-        down = self._axis((y - f) / e, ratios[1], factor, self._group.height)
+        kernel = self._kernel_for(factor)
+        across = self._axis((x - c) / a, ratios[0], factor, self._group.width, kernel)
+        down = self._axis((y - f) / e, ratios[1], factor, self._group.height, kernel)
         if across is None or down is None:
             return None
         positions = StraightPositions(across[0], down[0], aligned)
         rows = len(down[0].positions)
-        window = positions.window(self._kernel, slice(0, rows))
+        window = positions.window(kernel, slice(0, rows))
         assert window is not None
         part = (
             *(block[0] + down[1], block[0] + down[1] + rows),
             *(block[2] + across[1], block[2] + across[1] + len(across[0].positions)),
         )
-        return Placement(part, positions, factor, window)
+        return Placement(part, positions, kernel, factor, window)
 
+    @staticmethod
     def _axis(
-        self, places: npt.NDArray[np.floating[Any]], ratio: float, factor: int, size: int
+        places: npt.NDArray[np.floating[Any]], ratio: float, factor: int, size: int, kernel: str
     ) -> tuple[Axis, int] | None:
         """Return the positions within reach of the group, and the index of the first one."""
         positions, ratio = places / factor - 0.5, ratio / factor
-        reach = radius_of(self._kernel, ratio) + 1
+        reach = radius_of(kernel, ratio) + 1
         near = np.flatnonzero((positions > -reach) & (positions < size / factor + reach))
         if not len(near):
             return None
         return Axis(positions[near[0] : near[-1] + 1], ratio), int(near[0])
 
-    def _by_grid(self, top: int, left: int, block: Rectangle) -> Placement | bool:
+    def _by_grid(
+        self, top: int, left: int, block: Rectangle, known: _Cells | None
+    ) -> Placement | bool:
         """Return a placement, False if the group is elsewhere, or True to split the block."""
         step = _STEP
         while True:
-            down, across, fields = self._nodes(top, left, block, step)
-            if step == 1 or self._is_linear(top, left, down, across, fields):
+            down = np.arange(block[0], block[1] + step, step).astype(np.float64)
+            across = np.arange(block[2], block[3] + step, step).astype(np.float64)
+            if known is None:
+                nodes = self._located(top + down, left + across)
+                half = step / 2
+                centres = self._located(top + down[:-1] + half, left + across[:-1] + half)
+                known = self._cells(nodes, centres, step)
+            fields, is_curved, ratios, near = known
+            if step == 1 or not is_curved.any():
                 break
             step //= 2
-        ratios = _ratios(fields, step)
-        near = self._near(fields, ratios)
+            known = None
         if not near.any():
             return False
         rows, columns = np.flatnonzero(near.any(axis=1)), np.flatnonzero(near.any(axis=0))
@@ -200,21 +281,21 @@ class Placer:
             wrap=self._wrap / factor,
             centre=(self._group.width / factor - 1) / 2 if self._wrap else 0.0,
         )
-        window = positions.window(self._kernel, slice(0, part[1] - part[0]))
-        return Placement(part, positions, factor, window) if window else False
+        kernel = self._kernel_for(factor)
+        window = positions.window(kernel, slice(0, part[1] - part[0]))
+        return Placement(part, positions, kernel, factor, window) if window else False
 
     def _factor(self, ratio_x: float, ratio_y: float) -> int:
-        return 1 if self._kernel == NEAREST else max(1, floor(min(ratio_x, ratio_y) + 1e-9))
+        if self._kernel == NEAREST and self._is_mean:
+            return 1
+        return max(1, floor(min(ratio_x, ratio_y) + 1e-9))
 
-    def _nodes(
-        self, top: int, left: int, block: Rectangle, step: int
-    ) -> tuple[Floats, Floats, Floats]:
-        down = np.arange(block[0], block[1] + step, step).astype(np.float64)
-        across = np.arange(block[2], block[3] + step, step).astype(np.float64)
-        return down, across, self._fields(top + down, left + across)
+    def _kernel_for(self, factor: int) -> str:
+        """Return the kernel for cells: only means of pixels may be mixed with each other."""
+        return self._kernel if factor == 1 or self._is_mean else NEAREST
 
-    def _fields(self, rows: Floats, columns: Floats) -> Floats:
-        """Return source columns and rows of output pixels, shape (2, rows, columns)."""
+    def _located(self, rows: Floats, columns: Floats) -> Floats:
+        """Return source columns and rows of output pixels, each column in any turn."""
         cell = self._matrix.cell_size
         x = np.broadcast_to(
             self._matrix.origin_x + (columns + 0.5) * cell, (len(rows), len(columns))
@@ -229,17 +310,22 @@ class Placer:
         with np.errstate(invalid="ignore"):
             fields = np.stack([ix * x + jx * y - 0.5, iy * x + jy * y - 0.5])
         fields[:, ~np.isfinite(fields).all(axis=0)] = np.nan
-        if self._wrap:
-            centre = (self._group.width - 1) / 2
-            fields[0] -= self._wrap * np.round((fields[0] - centre) / self._wrap)
-            if np.isfinite(fields).all() and np.ptp(fields[0]) > self._wrap / 2:
-                fields[0] = _unwrapped(fields[0], self._wrap)
         return fields
 
-    def _is_linear(self, top: int, left: int, down: Floats, across: Floats, fields: Floats) -> bool:
-        """Return whether positions are linear between the nodes, at the centres of the cells."""
-        half = (down[1] - down[0]) / 2
-        exact = self._fields(top + down[:-1] + half, left + across[:-1] + half)
+    def _in_one_turn(self, fields: Floats) -> Floats:
+        """Return fields of a block whose columns do not jump where they begin to repeat."""
+        if not self._wrap:
+            return fields
+        fields = fields.copy()
+        centre = (self._group.width - 1) / 2
+        fields[0] -= self._wrap * np.round((fields[0] - centre) / self._wrap)
+        if np.isfinite(fields).all() and np.ptp(fields[0]) > self._wrap / 2:
+            fields[0] = _unwrapped(fields[0], self._wrap)
+        return fields
+
+    def _cells(self, nodes: Floats, centres: Floats, step: int) -> _Cells:
+        """Return the cells of a grid, given positions at its points and at the cell centres."""
+        fields, exact = self._in_one_turn(nodes), self._in_one_turn(centres)
         corners = (
             fields[:, :-1, :-1] + fields[:, 1:, :-1] + fields[:, :-1, 1:] + fields[:, 1:, 1:]
         ) / 4
@@ -247,8 +333,10 @@ class Placer:
         if self._wrap:
             error[0] = np.minimum(error[0], np.abs(error[0] - self._wrap))
         # A cell with a corner but not all of them needs a finer look.
-        missing = np.isnan(corners[0]) & ~np.isnan(exact[0])
-        return not missing.any() and not (np.nan_to_num(error) > _LINEAR).any()
+        is_curved = np.isnan(corners[0]) & ~np.isnan(exact[0])
+        is_curved |= (np.nan_to_num(error) > _LINEAR).any(axis=0)
+        ratios = _ratios(fields, step)
+        return _Cells(fields, is_curved, ratios, self._near(fields, ratios))
 
     def _near(self, fields: Floats, ratios: tuple[Floats, Floats]) -> npt.NDArray[np.bool_]:
         """Return which cells of the grid may need pixels of the group."""

@@ -9,7 +9,6 @@ import struct
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,19 +17,37 @@ import pyproj
 from mastaba.api.catalogue import CRS, BoundingBox, TileLimits, TileMatrix, TileMatrixSet
 from mastaba_build.configuration import AUTO, Configuration
 from mastaba_build.errors import PlanError
-from mastaba_build.groups import Group, footprint, groups_of, proj_crs, transformer
+from mastaba_build.groups import Group, footprint, groups_of, transformer
 from mastaba_build.pixels import PixelType
-from mastaba_build.sets import is_halved, load_set
+from mastaba_build.sets import box_factor, load_set, proj_crs
+from mastaba_build.software import RASTER, installed
 from mastaba_build.sources import Source, inventory
-from mastaba_build.versions import RASTER, versions
+from mastaba_build.styling import Styling, load_styling
 from mastaba_writer.deflate import default_encoder, deflater, encoder_version
 from mastaba_writer.descriptor import nodata_values
 from mastaba_writer.tile_encoder import TILE_FORMATS
 
 _LARGEST_SLAB = (1 << 32) - 1
+_MOST_SLABS = 10_000_000
 _FORMATS = {
     name.lower(): f"TIFF_{name}" for name in ("RAW", "ZIP", "LZW", "PKB", "PNG", "JPG", "JPG90")
 }
+
+
+_NOT_PIXELS = frozenset(
+    [
+        "workers",
+        "engine",
+        "work",
+        "output",
+        "tile_matrix_sets",
+        "title",
+        "style",
+        "keep_work",
+        "server",
+    ]
+)
+"""Options on which no pixel depends."""
 
 
 class SlabKey(NamedTuple):
@@ -48,12 +65,18 @@ class Level:
     Attributes:
         matrix: of the tile matrix set.
         limits: tiles that sources may touch.
-        from_sources: whether its pixels come from the sources, and not from the next finer level.
+        factor: pixels of the next finer level on a side of a pixel; 0 if the pixels come from the
+            sources.
     """
 
     matrix: TileMatrix
     limits: TileLimits
-    from_sources: bool
+    factor: int
+
+    @property
+    def from_sources(self) -> bool:
+        """Whether the pixels come from the sources, and not from the next finer level."""
+        return self.factor == 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -62,22 +85,28 @@ class Plan:
 
     Attributes:
         crs: CRS of the tile matrix set.
+        pixel_type: stored pixels.
+        source_type: pixels before the style; the stored ones without a style.
         levels: from the finest to the coarsest.
         groups: images, the lowest first; `boxes` are their extents in the CRS of the set.
         software: versions of the libraries that the bytes depend on.
         identity: SHA-256 of the configuration, the sources and the versions of the software.
+        root: directory or prefix of the slabs below the output.
     """
 
     configuration: Configuration
     crs: CRS
     set_document: dict[str, Any]
     pixel_type: PixelType
+    source_type: PixelType
+    styling: Styling | None
     encoder: str
     levels: tuple[Level, ...]
     groups: tuple[Group, ...]
     boxes: tuple[BoundingBox, ...]
     software: Mapping[str, str]
     identity: str
+    root: str
 
     @property
     def sources(self) -> list[Source]:
@@ -104,9 +133,12 @@ class Plan:
 
     def slabs(self, level: int) -> Iterator[SlabKey]:
         """Yield the slabs of a level that may contain data."""
-        if not self.levels[level].from_sources:
+        factor = self.levels[level].factor
+        if factor:
             below = self.slabs(level - 1)
-            yield from sorted({SlabKey(level, key.column // 2, key.row // 2) for key in below})
+            yield from sorted(
+                {SlabKey(level, key.column // factor, key.row // factor) for key in below}
+            )
             return
         found: set[SlabKey] = set()
         matrix = self.levels[level].matrix
@@ -131,16 +163,16 @@ class Plan:
         above = key.level + 1
         if above == len(self.levels) or self.levels[above].from_sources:
             return None
-        return SlabKey(above, key.column // 2, key.row // 2)
+        factor = self.levels[above].factor
+        return SlabKey(above, key.column // factor, key.row // factor)
 
     def children(self, key: SlabKey) -> list[SlabKey]:
         """Return the slabs whose quarter images make this one; none for a bottom slab."""
-        if self.levels[key.level].from_sources:
-            return []
+        factor = self.levels[key.level].factor
         return [
-            SlabKey(key.level - 1, 2 * key.column + right, 2 * key.row + down)
-            for down in (0, 1)
-            for right in (0, 1)
+            SlabKey(key.level - 1, factor * key.column + right, factor * key.row + down)
+            for down in range(factor)
+            for right in range(factor)
         ]
 
 
@@ -150,11 +182,16 @@ def make_plan(configuration: Configuration) -> Plan:
     Raises:
         PlanError: a source, the tile matrix set or an option does not fit.
     """
-    sources = [source for options in configuration.sources for source in inventory(options)]
+    sources = [
+        source
+        for options in configuration.sources
+        for source in inventory(options, configuration.tile_matrix_sets)
+    ]
     tile_matrix_set, document = load_set(
         configuration.tile_matrix_set, configuration.tile_matrix_sets
     )
-    pixel_type = _pixel_type(configuration, sources)
+    styling = _styling(configuration, sources)
+    pixel_type = _pixel_type(configuration, sources, styling)
     groups = groups_of(sources)
     boxes = [footprint(group, tile_matrix_set) for group in groups]
     levels = _levels(configuration, tile_matrix_set, groups, boxes)
@@ -163,14 +200,17 @@ def make_plan(configuration: Configuration) -> Plan:
         deflater(encoder)
     except ValueError as error:
         raise PlanError(str(error)) from None
-    _check_slab_size(configuration, pixel_type, levels)
-    software = versions((*RASTER, encoder))
+    if _largest_slab(configuration, pixel_type, levels) > _LARGEST_SLAB:
+        width, height = configuration.slab
+        raise PlanError(f"slabs of {width} x {height} tiles can exceed 4 GiB; use smaller slabs")
+    software = installed((*RASTER, encoder))
+    _check_slab_count(configuration, levels[0].matrix, boxes)
     described = {
         "version": 1,
         "configuration": _pixel_relevant(configuration),
         "tile_matrix_set": document,
         "pixel_type": asdict(pixel_type),
-        "levels": [(level.matrix.id, asdict(level.limits), level.from_sources) for level in levels],
+        "levels": [(level.matrix.id, asdict(level.limits), level.factor) for level in levels],
         "sources": [asdict(source) for source in sources],
         "encoder": (encoder, encoder_version(encoder)),
         "software": software,
@@ -181,44 +221,84 @@ def make_plan(configuration: Configuration) -> Plan:
         tile_matrix_set.crs,
         document,
         pixel_type,
+        pixel_type if styling is None else styling.source,
+        styling,
         encoder,
         tuple(levels),
         tuple(groups),
         tuple(boxes),
         software,
         hashlib.sha256(text.encode()).hexdigest(),
+        configuration.name,
     )
 
 
 def _pixel_relevant(configuration: Configuration) -> dict[str, Any]:
     values = asdict(configuration)
-    for key in ("workers", "engine", "work", "output", "tile_matrix_sets", "title"):
+    for key in _NOT_PIXELS:
+        del values[key]
+    if configuration.style is not None:  # which `load_styling` has read
+        values["style"] = configuration.style.read_text("utf-8")
+    return values
+
+
+def slab_options(configuration: Configuration) -> dict[str, Any]:
+    """Return the options on which the pixels of every slab depend, besides the sources."""
+    values = _pixel_relevant(configuration)
+    for key in ("name", "sources", "bottom", "top"):
         del values[key]
     return values
 
 
-def _pixel_type(configuration: Configuration, sources: Sequence[Source]) -> PixelType:
-    is_float = any(
-        source.dtype != "uint8" and source.scale is None and not source.palette
-        for source in sources
-    )
+def _is_float(source: Source) -> bool:
+    return source.dtype != "uint8" and source.scale is None and not source.palette
+
+
+def _styling(configuration: Configuration, sources: Sequence[Source]) -> Styling | None:
+    if configuration.style is None:
+        return None
+    styling = load_styling(configuration.style, is_float=any(map(_is_float, sources)))
+    if styling.source.channels == 1:
+        for source in sources:
+            if source.colours > 1:
+                raise PlanError(f"{source.path}: the style needs one band; choose it with --bands")
+    if styling.encodes_numbers and configuration.decimation == "average":
+        raise PlanError(
+            f"{configuration.style}: its colours encode numbers, which have no mean; "
+            "use --decimation nn"
+        )
+    return styling
+
+
+def _pixel_type(
+    configuration: Configuration, sources: Sequence[Source], styling: Styling | None
+) -> PixelType:
+    if styling is None:
+        is_float = any(map(_is_float, sources))
+        has_alpha = any(source.alpha for source in sources)
+    else:
+        is_float, has_alpha = styling.is_float, styling.channels in (2, 4)
     name = configuration.format
     if name == AUTO:
-        name = "zip" if is_float else "png" if any(one.alpha for one in sources) else "jpg"
+        name = "zip" if is_float else "png" if has_alpha else "jpg"
     if name in _FORMATS:
         suffix = "FLOAT32" if is_float and name not in ("png", "jpg", "jpg90") else "UINT8"
         name = f"{_FORMATS[name]}_{suffix}"
     properties = TILE_FORMATS.get(name)
     if properties is None or properties.dtype is None:
         raise PlanError(f"unknown format {name!r}; use {', '.join(_FORMATS)} or a full name")
-    if properties.dtype == np.uint8:
+    if properties.dtype == np.uint8 and styling is None:
         for source in sources:
-            if source.dtype != "uint8" and source.scale is None and not source.palette:
+            if _is_float(source):
                 raise PlanError(
                     f"{source.path}: samples of type {source.dtype} do not fit into {name}; state "
                     "the values that become 0 and 255 with --scale MIN,MAX, or use --format zip"
                 )
-    channels = configuration.channels or _channels(sources, properties.channels)
+    channels = configuration.channels or (
+        _channels(sources, properties.channels)
+        if styling is None
+        else _nearest(styling.channels, properties.channels)
+    )
     if channels not in properties.channels:
         allowed = ", ".join(map(str, sorted(properties.channels)))
         raise PlanError(f"{name} cannot store {channels} channels; use {allowed}")
@@ -237,7 +317,11 @@ def _channels(sources: Sequence[Source], allowed: frozenset[int]) -> int:
     colours = max(source.colours for source in sources)
     alpha = any(source.alpha for source in sources)
     wanted = colours + 1 if alpha and colours + 1 in allowed else colours
-    return wanted if wanted in allowed else min(allowed, key=lambda one: abs(one - wanted))
+    return _nearest(wanted, allowed)
+
+
+def _nearest(wanted: int, allowed: frozenset[int]) -> int:
+    return min(allowed, key=lambda one: abs(one - wanted))
 
 
 def _levels(
@@ -262,9 +346,9 @@ def _levels(
     chosen = tile_matrix_set.between(top, bottom)[::-1]
     if not chosen:
         raise PlanError(f"top level {top} is finer than bottom level {bottom}; exchange them")
-    halved = [False, *(is_halved(fine, coarse) for fine, coarse in pairwise(chosen))]
+    factors = [0, *(box_factor(fine, coarse) for fine, coarse in pairwise(chosen))]
     levels = []
-    for matrix, is_half in zip(chosen, halved, strict=True):
+    for matrix, factor in zip(chosen, factors, strict=True):
         touched = [limits for box in boxes if (limits := matrix.limits_of(box))]
         if not touched:
             raise PlanError(f"no source is inside level {matrix.id} of {tile_matrix_set.id}")
@@ -274,7 +358,7 @@ def _levels(
             min(one.min_col for one in touched),
             max(one.max_col for one in touched),
         )
-        levels.append(Level(matrix, limits, from_sources=not is_half))
+        levels.append(Level(matrix, limits, factor))
     return levels
 
 
@@ -290,20 +374,33 @@ def _resolution(group: Group, box: BoundingBox, tile_matrix_set: TileMatrixSet) 
     return math.sqrt(group.members[0].source.pixel_area / area) * step
 
 
-def _check_slab_size(
+def largest_slab(plan: Plan) -> int:
+    """Return the bytes that a slab of a plan may have at most."""
+    return _largest_slab(plan.configuration, plan.pixel_type, plan.levels)
+
+
+def _largest_slab(
     configuration: Configuration, pixel_type: PixelType, levels: Sequence[Level]
-) -> None:
+) -> int:
     width, height = configuration.slab
     matrix = levels[0].matrix
     tile = matrix.tile_width * matrix.tile_height * pixel_type.channels * pixel_type.dtype.itemsize
     # No compression makes a tile more than a quarter larger.
-    if 2048 + width * height * (8 + tile + tile // 4 + 4096) > _LARGEST_SLAB:
-        raise PlanError(f"slabs of {width} x {height} tiles can exceed 4 GiB; use smaller slabs")
+    return 2048 + width * height * (8 + tile + tile // 4 + 4096)
 
 
-def slab_directory(plan: Plan) -> Path:
-    """Return the directory of the slabs of a pyramid."""
-    return plan.configuration.output / plan.configuration.name
+def _check_slab_count(
+    configuration: Configuration, matrix: TileMatrix, boxes: Sequence[BoundingBox]
+) -> None:
+    width, height = configuration.slab
+    count = 0
+    for limits in filter(None, (matrix.limits_of(box) for box in boxes)):
+        rows = limits.max_row // height - limits.min_row // height + 1
+        count += rows * (limits.max_col // width - limits.min_col // width + 1)
+    if count > _MOST_SLABS:
+        raise PlanError(
+            f"level {matrix.id} would need {count} slabs; use larger slabs or a coarser --bottom"
+        )
 
 
 def morton(column: int, row: int) -> bytes:

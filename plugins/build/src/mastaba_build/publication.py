@@ -2,148 +2,150 @@
 
 from __future__ import annotations
 
+import datetime
+import itertools
 import json
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
-
-import pyproj
 
 from mastaba.api.catalogue import TileLimits
 from mastaba_build.errors import BuildError
-from mastaba_build.plan import Plan, slab_directory
-from mastaba_build.storage import FileWriter
-from mastaba_build.task import MASK_FORMAT, SlabResult, slab_key
+from mastaba_build.journal import Row
+from mastaba_build.names import MASK_FORMAT, kinds, level_storage, slab_key
+from mastaba_build.plan import Plan
+from mastaba_build.records import Record, RecordedSlab
+from mastaba_build.storage import Place
 from mastaba_writer.descriptor import LevelPlan, pyramid_descriptor, slab_list
-from mastaba_writer.installation import installed_services, layer_document, write_installation
-
-SERVER = "server"
-"""Directory of the installation that serves the pyramids of an output directory."""
+from mastaba_writer.installation import layer_of
 
 
-def publish(plan: Plan, results: Sequence[SlabResult]) -> Path:
-    """Write the list, the build record, the descriptor and the layer; return the descriptor.
+def write_documents(
+    plan: Plan, place: Place, rows: Sequence[Row], name: str, inexact: int = 0
+) -> None:
+    """Write the list, the build record and the descriptor of a pyramid, in this order.
 
     Args:
-        results: all slabs, from the coarsest level to the finest.
+        rows: all slabs, from the coarsest level to the finest.
+        name: start of the names of the documents.
+        inexact: slabs made from pixels that differ from those that were encoded.
 
     Raises:
         BuildError: no source has data.
-        OSError: a document cannot be written.
+        OutputError: a document cannot be written.
     """
-    configuration = plan.configuration
-    stored = [result for result in results if result.size]
+    stored = [row for row in rows if row.result.size]
     if not stored:
         raise BuildError("no source pixel has data; check nodata, tolerance and the levels")
-    name, output = configuration.name, FileWriter(configuration.output)
-    limits: dict[int, TileLimits] = {}
-    for result in stored:
-        assert result.limits is not None
-        known = limits.get(result.slab.level, result.limits)
-        limits[result.slab.level] = TileLimits(
-            min(known.min_row, result.limits.min_row),
-            max(known.max_row, result.limits.max_row),
-            min(known.min_col, result.limits.min_col),
-            max(known.max_col, result.limits.max_col),
-        )
-    levels = [
-        LevelPlan(
-            plan.levels[level].matrix.id,
-            limits[level].min_row,
-            limits[level].max_row,
-            limits[level].min_col,
-            limits[level].max_col,
-        )
-        for level in sorted(limits, reverse=True)
+    texts = {
+        ".list": _slab_list(plan, stored),
+        ".build.json": _record(plan, rows, inexact).text(),
+        ".json": _text(_descriptor(plan, stored)),
+    }
+    for end, text in texts.items():
+        place.write(name + end, text)
+
+
+def write_layer(plan: Plan, place: Place) -> None:
+    """Write the layer descriptor, which names the published pyramid descriptor.
+
+    Raises:
+        OutputError: it cannot be written.
+    """
+    configuration = plan.configuration
+    name = configuration.name
+    layer = layer_of(
+        configuration.output.path(f"{name}.json"),
+        json.loads(place.read(f"{name}.json")),
+        tile_matrix_sets={configuration.tile_matrix_set: plan.set_document},
+        title=configuration.title or name,
+        **plan.layer_fields(),
+    )
+    place.write(f"{name}.layer.json", _text(layer))
+
+
+def _slab_list(plan: Plan, stored: Sequence[Row]) -> bytes:
+    names = {row.holder or plan.root for row in stored} - {plan.root}
+    roots = {root: number for number, root in enumerate([plan.root, *sorted(names)])}
+    output = plan.configuration.output.root
+    lines = [
+        (roots[row.holder or plan.root], slab_key(plan, row.result.slab, kind))
+        for kind in kinds(plan)
+        for row in stored
     ]
-    kinds = ("DATA", "MASK") if configuration.masks else ("DATA",)
-    keys = [slab_key(plan, result.slab, kind) for kind in kinds for result in stored]
+    return slab_list([f"{output}/{root}" for root in roots], lines).encode()
 
-    def storage(level: str) -> dict[str, Any]:
-        place: dict[str, Any] = {
-            "type": "FILE",
-            "image_directory": f"{name}/DATA/{level}",
-            "path_depth": configuration.path_depth,
-        }
-        if configuration.masks:
-            place["mask_directory"] = f"{name}/MASK/{level}"
-        return place
 
-    descriptor = pyramid_descriptor(
+def _record(plan: Plan, rows: Sequence[Row], inexact: int) -> Record:
+    linked = sum(row.holder not in (None, plan.root) for row in rows)
+    facts = {
+        "root": plan.root,
+        "time": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "plan": plan.identity,
+        "software": dict(plan.software),
+        "format": plan.pixel_type.format,
+        "encoder": plan.encoder,
+        "tile_size": [plan.levels[0].matrix.tile_width, plan.levels[0].matrix.tile_height],
+        "sources": [{"path": source.path, "identity": source.identity} for source in plan.sources],
+        "tiles": sum(row.result.tiles for row in rows),
+        "bytes": sum(row.result.size for row in rows),
+        "linked": linked,
+        "inexact": inexact,
+    }
+    slabs = []
+    for row in rows:
+        result = row.result
+        slabs.append(
+            RecordedSlab(
+                plan.levels[result.slab.level].matrix.id,
+                result.slab.column,
+                result.slab.row,
+                result.size,
+                result.md5,
+                result.tiles,
+                result.limits,
+                row.fingerprint,
+                result.quarter,
+                None if row.holder == plan.root else row.holder,
+            )
+        )
+    return Record(facts, tuple(slabs))
+
+
+def _descriptor(plan: Plan, stored: Sequence[Row]) -> Mapping[str, Any]:
+    configuration = plan.configuration
+    levels = []
+    for level, rows in itertools.groupby(stored, key=lambda row: row.result.slab.level):
+        limits = _union([row.result.limits for row in rows if row.result.limits])
+        levels.append(
+            LevelPlan(
+                plan.levels[level].matrix.id,
+                limits.min_row,
+                limits.max_row,
+                limits.min_col,
+                limits.max_col,
+            )
+        )
+    return pyramid_descriptor(
         configuration.tile_matrix_set,
         plan.pixel_type.format,
         levels,
         slab_size=configuration.slab,
-        storage=storage,
+        storage=lambda level: level_storage(plan, level),
         channels=plan.pixel_type.channels,
         nodata=plan.pixel_type.nodata,
         interpolation=configuration.interpolation.split("_")[0],
         mask_format=MASK_FORMAT if configuration.masks else None,
         tables=plan.tables,
     )
-    record = {
-        "plan": plan.identity,
-        "format": plan.pixel_type.format,
-        "encoder": plan.encoder,
-        "tile_size": [plan.levels[0].matrix.tile_width, plan.levels[0].matrix.tile_height],
-        "sources": [{"path": source.path, "identity": source.identity} for source in plan.sources],
-        "tiles": sum(result.tiles for result in stored),
-        "bytes": sum(result.size for result in stored),
-        "slabs": {slab_key(plan, one.slab): [one.size, one.md5] for one in stored},
-    }
-    output.write(f"{name}.list", slab_list(str(slab_directory(plan)), keys).encode())
-    output.write(f"{name}.build.json", _text(record))
-    output.write(f"{name}.json", _text(descriptor))
-    path = configuration.output / f"{name}.json"
-    layer = layer_document(
-        path,
-        tile_matrix_sets={configuration.tile_matrix_set: plan.set_document},
-        title=configuration.title or name,
-        **plan.layer_fields(),
+
+
+def _union(found: Sequence[TileLimits]) -> TileLimits:
+    return TileLimits(
+        min(one.min_row for one in found),
+        max(one.max_row for one in found),
+        min(one.min_col for one in found),
+        max(one.max_col for one in found),
     )
-    output.write(f"{name}.layer.json", _text(layer))
-    return path
-
-
-def write_server(plan: Plan, public_url: str) -> Path:
-    """Write an installation that serves all layers in the output directory.
-
-    Returns:
-        the path of its server.json.
-
-    Raises:
-        OSError: a file cannot be written, or a layer cannot be read.
-    """
-    output = plan.configuration.output
-    layers = {
-        path.name.removesuffix(".layer.json"): json.loads(path.read_text("utf-8"))
-        for path in sorted(output.glob("*.layer.json"))
-    }
-    sets = {plan.configuration.tile_matrix_set: plan.set_document}
-    for path in (output / SERVER / "tilematrixsets").glob("*.json"):
-        sets.setdefault(path.stem, json.loads(path.read_text("utf-8")))
-    return write_installation(
-        output / SERVER,
-        layers=layers,
-        tile_matrix_sets=sets,
-        services=installed_services(),
-        public_url=public_url,
-        services_overrides={"global": {"cors": True, "map": {"crs": _offered_crs(plan)}}},
-    )
-
-
-def _offered_crs(plan: Plan) -> list[str]:
-    """Return the codes for maps: the usual ones, those of earlier builds, those of the sources."""
-    codes = ["CRS:84", "EPSG:4326", "EPSG:3857"]
-    earlier = plan.configuration.output / SERVER / "services.json"
-    if earlier.exists():
-        document = json.loads(earlier.read_text("utf-8"))
-        codes += document.get("global", {}).get("map", {}).get("crs", [])
-    for group in plan.groups:
-        authority = pyproj.CRS.from_wkt(group.crs).to_authority()
-        if authority is not None:
-            codes.append(":".join(authority))
-    return list(dict.fromkeys(codes))
 
 
 def _text(document: Mapping[str, Any]) -> bytes:

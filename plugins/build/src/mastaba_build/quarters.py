@@ -1,18 +1,29 @@
-"""Quarter images: halved, unencoded pixels of a slab, from which its parent is made."""
+"""Quarter images: decimated, unencoded pixels of a slab, from which its parent is made."""
 
 from __future__ import annotations
 
+import hashlib
 import struct
+from typing import NamedTuple
 
 import numpy as np
-from isal import igzip_lib, isal_zlib
+from isal import isal_zlib
 
 from mastaba_build.errors import BuildError
 from mastaba_build.pixels import PixelType, Raster
 from mastaba_build.plan import SlabKey
-from mastaba_build.storage import WritableStorage
+from mastaba_build.storage import Place
 
-_HEADER = struct.Struct("<II")
+_HEADER = struct.Struct("<5I")
+"""First row and column, number of rows and columns, checksum of what follows."""
+
+
+class Quarter(NamedTuple):
+    """The part with data of a quarter image, and its first row and column."""
+
+    raster: Raster
+    row: int
+    column: int
 
 
 def quarter_key(slab: SlabKey) -> str:
@@ -20,35 +31,69 @@ def quarter_key(slab: SlabKey) -> str:
     return f"quarters/{slab.level}/{slab.column}_{slab.row}"
 
 
-def write_quarter(storage: WritableStorage, slab: SlabKey, raster: Raster) -> None:
-    """Store the quarter image of a slab.
+def write_quarter(storage: Place, slab: SlabKey, raster: Raster) -> str:
+    """Store the quarter image of a slab, which contains data, and return its hash.
+
+    It lives until its parent is built, so compression would cost more than it saves.
+
+    Args:
+        raster: samples may have any value where they are not valid.
 
     Raises:
-        OSError: it cannot be written.
+        OutputError: it cannot be written.
     """
-    rows, columns = raster.valid.shape
-    body = np.packbits(raster.valid).tobytes() + raster.samples.tobytes()
-    packed = bytes(isal_zlib.compress(body, 1))
-    storage.write(quarter_key(slab), _HEADER.pack(rows, columns) + packed)
+    data = _pack(raster)
+    storage.write_temporary(quarter_key(slab), data)
+    return _hash(data)
 
 
-def read_quarter(storage: WritableStorage, slab: SlabKey, pixel_type: PixelType) -> Raster:
+def _pack(raster: Raster) -> bytes:
+    down, across = (np.flatnonzero(raster.valid.any(axis=axis)) for axis in (1, 0))
+    top, left = int(down[0]), int(across[0])
+    part = np.s_[top : int(down[-1]) + 1, left : int(across[-1]) + 1]
+    valid = raster.valid[part]
+    samples = np.ascontiguousarray(raster.samples[part])
+    if not valid.all():
+        samples = np.where(valid[:, :, np.newaxis], samples, samples.dtype.type(0))
+    bits = np.packbits(valid)
+    body = b"".join([bits.data, bytes(-len(bits) % 4), samples.data])
+    header = _HEADER.pack(top, left, *valid.shape, isal_zlib.crc32(body))
+    return header + body
+
+
+def read_quarter(storage: Place, slab: SlabKey, pixel_type: PixelType) -> Quarter:
     """Return the quarter image of a slab.
 
     Raises:
-        BuildError: it is damaged.
-        OSError: it cannot be read.
+        BuildError: it is missing or damaged. It is deleted, so that the next run builds it again.
+        OutputError: it cannot be read.
     """
-    data = storage.read(quarter_key(slab))
     try:
-        rows, columns = _HEADER.unpack_from(data)
-        body = bytes(isal_zlib.decompress(data[_HEADER.size :]))
-        bitmap = (rows * columns + 7) // 8
-        bits = np.frombuffer(body, np.uint8, bitmap)
-        valid = np.unpackbits(bits, count=rows * columns).astype(bool).reshape(rows, columns)
-        samples = np.frombuffer(body, pixel_type.dtype, offset=bitmap)
-        return Raster(samples.reshape(rows, columns, pixel_type.channels), valid)
-    except (struct.error, ValueError, igzip_lib.IsalError) as error:  # type: ignore[misc]
+        data = storage.read(quarter_key(slab))
+        top, left, rows, columns, checksum = _HEADER.unpack_from(data)
+        if isal_zlib.crc32(memoryview(data)[_HEADER.size :]) != checksum:
+            raise ValueError
+        count = rows * columns
+        bitmap = (count + 7) // 8
+        bits = np.frombuffer(data, np.uint8, bitmap, _HEADER.size)
+        valid = np.unpackbits(bits, count=count).view(bool).reshape(rows, columns)
+        offset = _HEADER.size + bitmap + -bitmap % 4
+        samples = np.frombuffer(data, pixel_type.dtype, offset=offset)
+        raster = Raster(samples.reshape(rows, columns, pixel_type.channels), valid)
+    except (struct.error, ValueError, FileNotFoundError):
+        storage.delete(quarter_key(slab))
         raise BuildError(
-            f"the intermediate image {quarter_key(slab)} is damaged: {error}"
+            f"the intermediate image {quarter_key(slab)} is damaged or missing; "
+            "run the same command again"
         ) from None
+    return Quarter(raster, top, left)
+
+
+def has_quarter(storage: Place, slab: SlabKey, expected: str) -> bool:
+    """Return whether the quarter image of a slab is there and has this hash."""
+    data = storage.read_if_exists(quarter_key(slab))
+    return data is not None and _hash(data) == expected
+
+
+def _hash(data: bytes) -> str:
+    return hashlib.blake2b(data, digest_size=8).hexdigest()

@@ -3,33 +3,42 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from rasterio.errors import RasterioError
 from rasterio.windows import Window
 
+from mastaba.api.resampling import decimate
+from mastaba_build.conversion import converted, nodata_mask, palette_of
+from mastaba_build.edges import Outside, outside
 from mastaba_build.errors import SourceError
 from mastaba_build.groups import Group, Member
-from mastaba_build.pixels import PixelType, Raster, as_samples, paste
+from mastaba_build.pixels import PixelType, Raster, fill, paste
 from mastaba_build.placement import Rectangle
-from mastaba_build.sources import Source, identity_of, open_dataset
+from mastaba_build.sources import Source, identity_of, open_source
 
 _OPEN_DATASETS = 32
 _STRIP = 1 << 22
 """Source pixels that are averaged at a time."""
-_EXACT = 1 << 24
-"""Integers up to this value are exact in float32."""
 
 
 class Reader:
-    """Reads pixels of groups. Datasets stay open: at most 32, the least recently used is closed."""
+    """Reads pixels of groups. Datasets stay open: at most 32, the least recently used is closed.
 
-    def __init__(self, pixel_type: PixelType) -> None:
+    Args:
+        decimation: how several pixels become a cell, a method of `decimate`.
+    """
+
+    def __init__(self, pixel_type: PixelType, decimation: str) -> None:
         self._type = pixel_type
+        self._decimation = decimation
         self._open: OrderedDict[str, Any] = OrderedDict()
         self._palettes: dict[str, np.ndarray[Any, Any]] = {}
         self._used: dict[str, Source] = {}
+        self._outsides: OrderedDict[str, Outside] = OrderedDict()
+        self._extents: dict[Group, np.ndarray[Any, Any]] = {}
 
     def close(self) -> None:
         for dataset in self._open.values():
@@ -58,45 +67,110 @@ class Reader:
         for start in range(first_row, last_row, rows):
             end = min(start + rows, last_row)
             native = (start * factor, end * factor, first * factor, last * factor)
-            cells = _averaged(self._read(group, native), factor, has_alpha=self._type.has_alpha)
             part = np.s_[start - top : end - top, first - left : last - left]
-            result.samples[part], result.valid[part] = cells
+            decimate(
+                *self._read(group, native),
+                factor,
+                self._decimation,
+                has_alpha=self._type.has_alpha,
+                alpha_of_all=False,
+                enough=(factor * factor + 1) // 2,
+                into=(result.samples[part], result.valid[part]),
+            )
         return result
 
     def _read(self, group: Group, window: Rectangle) -> Raster:
         top, bottom, left, right = window
         canvas = self._type.blank(bottom - top, right - left)
-        for member in group.members:
+        members = self._members(group, window)
+        for member in members if self._type.has_alpha else reversed(members):
             source = member.source
             rows = max(top, member.row), min(bottom, member.row + source.height)
             columns = max(left, member.column), min(right, member.column + source.width)
-            if rows[0] >= rows[1] or columns[0] >= columns[1]:
+            part = np.s_[rows[0] - top : rows[1] - top, columns[0] - left : columns[1] - left]
+            place = Raster(canvas.samples[part], canvas.valid[part])
+            if not self._type.has_alpha and place.valid.all():
                 continue
-            raster = self._member(member, (*rows, *columns))
-            paste(canvas, raster, rows[0] - top, columns[0] - left, has_alpha=self._type.has_alpha)
+            area = Window(
+                columns[0] - member.column,
+                rows[0] - member.row,
+                columns[1] - columns[0],
+                rows[1] - rows[0],
+            )
+            if self._is_plain(source) and not place.valid.any():
+                bands = [*source.bands, *([source.alpha] if source.alpha else [])]
+                self._bands(source, bands, area, out=np.moveaxis(place.samples, -1, 0))
+                place.valid[...] = True
+                continue
+            raster = self._converted(source, area)
+            if self._type.has_alpha:
+                paste(place, raster, 0, 0, has_alpha=True)
+            else:
+                fill(place, raster, 0, 0)
         return canvas
 
-    def _member(self, member: Member, rectangle: Rectangle) -> Raster:
-        source = member.source
-        top, bottom, left, right = rectangle
-        window = Window(left - member.column, top - member.row, right - left, bottom - top)
+    def _members(self, group: Group, window: Rectangle) -> list[Member]:
+        """Return the members that meet a window, the lowest first."""
+        if group not in self._extents:
+            self._extents[group] = np.array(
+                [
+                    (
+                        one.row,
+                        one.row + one.source.height,
+                        one.column,
+                        one.column + one.source.width,
+                    )
+                    for one in group.members
+                ]
+            )
+        extents = self._extents[group]
+        top, bottom, left, right = window
+        near = (extents[:, 0] < bottom) & (extents[:, 1] > top)
+        near &= (extents[:, 2] < right) & (extents[:, 3] > left)
+        return [group.members[index] for index in np.flatnonzero(near)]
+
+    def _is_plain(self, source: Source) -> bool:
+        """Return whether the bands of a source are the channels, all valid and as they are."""
+        return (
+            source.dtype == self._type.dtype.name == "uint8"
+            and len(source.bands) + (source.alpha is not None) == self._type.channels
+            and (source.alpha is not None) == self._type.has_alpha
+            and source.nodata is None
+            and not source.nodata_ranges
+            and source.scale is None
+            and not source.palette
+            and not source.has_mask
+        )
+
+    def _bands(
+        self,
+        source: Source,
+        bands: Sequence[int],
+        area: Window,
+        *,
+        masks: bool = False,
+        out: Any | None = None,
+    ) -> Any:
+        """Return bands or their masks, shape (bands, rows, columns).
+
+        Args:
+            out: array of that shape to read into.
+        """
         dataset = self._dataset(source)
         self._used[source.path] = source
         try:
-            bands = dataset.read(list(source.bands), window=window)
-            alpha = dataset.read(source.alpha, window=window) if source.alpha else None
-            mask = dataset.read_masks(source.bands[0], window=window) if source.has_mask else None
+            read = dataset.read_masks if masks else dataset.read
+            return read(list(bands), window=area, out=out)
         except (RasterioError, OSError, MemoryError) as error:
             raise SourceError(
-                f"{source.path}: cannot be read at row {window.row_off}, column {window.col_off}: "
+                f"{source.path}: cannot be read at row {area.row_off}, column {area.col_off}: "
                 f"{error.__cause__ or error}"
             ) from None
-        return self._converted(source, dataset, bands, alpha, mask)
 
     def _dataset(self, source: Source) -> Any:
         dataset = self._open.pop(source.path, None)
         if dataset is None:
-            dataset = open_dataset(source.path)
+            dataset = open_source(source)
             if len(self._open) >= _OPEN_DATASETS:
                 self._open.popitem(last=False)[1].close()
         self._open[source.path] = dataset
@@ -116,94 +190,37 @@ class Reader:
             if identity_of(source.path, self._dataset(source).files) != source.identity:
                 raise SourceError(f"{source.path}: has changed since the start; build again")
 
-    def _converted(self, source: Source, dataset: Any, bands: Any, alpha: Any, mask: Any) -> Raster:
-        """Return samples of the pyramid from bands, shape (bands, rows, columns)."""
-        valid = np.ones(bands.shape[1:], bool)
-        if source.nodata is not None:
-            is_nodata = np.ones_like(valid)
-            for band, value in zip(bands, source.nodata, strict=True):
-                if np.isnan(value):
-                    is_nodata &= np.isnan(band)
-                elif source.tolerance:
-                    is_nodata &= np.abs(band.astype(np.float64) - value) <= source.tolerance
-                else:
-                    is_nodata &= band == value
-            valid &= ~is_nodata
-        if mask is not None:
-            valid &= mask >= 128
-        if bands.dtype.kind == "f":
-            valid &= np.isfinite(bands).all(axis=0)
-            bands = np.where(valid, bands, 0)
-        if source.palette:
-            colours = self._palette(source, dataset)[bands[0]]
-            bands, alpha = np.moveaxis(colours[:, :, :3], -1, 0), colours[:, :, 3]
-        samples = self._samples(source, np.moveaxis(bands, 0, -1))
-        samples = _with_colours(samples, 3 if self._type.channels >= 3 else 1)
-        if alpha is not None:
-            alpha = (
-                alpha if alpha.dtype == np.uint8 else np.where(alpha > 0, 255, 0).astype(np.uint8)
+    def _converted(self, source: Source, area: Window) -> Raster:
+        """Return part of a source as samples of the pyramid."""
+        bands = self._bands(source, source.bands, area)
+        alpha = self._bands(source, [source.alpha], area)[0] if source.alpha else None
+        mask = (
+            self._bands(source, source.bands[:1], area, masks=True)[0] if source.has_mask else None
+        )
+        palette = self._palette(source) if source.palette else None
+        missing = nodata_mask(source, bands)
+        if missing is not None and source.touching_edges and missing.any():
+            top, left = int(area.row_off), int(area.col_off)
+            rectangle = top, top + int(area.height), left, left + int(area.width)
+            missing = self._outside(source).mask(*rectangle)
+        return converted(source, self._type, bands, alpha, mask, palette, missing)
+
+    def _outside(self, source: Source) -> Outside:
+        """Return the pixels without data that touch the border of a source."""
+        if source.path not in self._outsides:
+            if len(self._outsides) >= _OPEN_DATASETS:
+                self._outsides.popitem(last=False)
+            rows = max(1, _STRIP // (source.width * len(source.bands)))
+            areas = (
+                Window(0, top, source.width, min(rows, source.height - top))
+                for top in range(0, source.height, rows)
             )
-            if not self._type.has_alpha:
-                valid &= alpha > 0
-                samples = self._flattened(samples, alpha)
-        if self._type.has_alpha:
-            opaque = np.full(valid.shape, 255, np.uint8) if alpha is None else alpha
-            samples = np.concatenate([samples, opaque[:, :, np.newaxis]], axis=2)
-        if not valid.all():
-            samples = np.where(valid[:, :, np.newaxis], samples, samples.dtype.type(0))
-        return Raster(np.ascontiguousarray(samples), valid)
+            strips = (nodata_mask(source, self._bands(source, source.bands, one)) for one in areas)
+            self._outsides[source.path] = outside(strip for strip in strips if strip is not None)
+        return self._outsides[source.path]
 
-    def _samples(self, source: Source, bands: Any) -> Any:
-        if source.scale is not None:
-            low, high = source.scale
-            values = (bands.astype(np.float64) - low) * (255 / (high - low))
-            return as_samples(values, np.dtype(np.uint8)).astype(self._type.dtype, copy=False)
-        is_wide = bands.dtype.kind in "iu" and bands.dtype.itemsize > 2
-        if is_wide and np.abs(bands.astype(np.int64)).max(initial=0) > _EXACT:
-            raise SourceError(f"{source.path}: contains integers too large for FLOAT32")
-        return bands.astype(self._type.dtype, copy=False)
-
-    def _palette(self, source: Source, dataset: Any) -> Any:
+    def _palette(self, source: Source) -> Any:
         if source.path not in self._palettes:
-            colours = np.zeros((1 << 16 if source.dtype == "uint16" else 256, 4), np.uint8)
-            for index, colour in dataset.colormap(source.bands[0]).items():
-                colours[index] = colour
-            self._palettes[source.path] = colours
+            colours = self._dataset(source).colormap(source.bands[0])
+            self._palettes[source.path] = palette_of(colours, source.dtype)
         return self._palettes[source.path]
-
-    def _flattened(self, samples: Any, alpha: Any) -> Any:
-        """Return translucent pixels on the nodata colour."""
-        if (alpha == 255).all():
-            return samples
-        part = alpha[:, :, np.newaxis] / 255.0
-        return as_samples(samples * part + np.array(self._type.nodata) * (1 - part), samples.dtype)
-
-
-def _with_colours(samples: Any, colours: int) -> Any:
-    if samples.shape[2] == colours:
-        return samples
-    if samples.shape[2] == 1:
-        return np.repeat(samples, 3, axis=2)
-    weights = np.array([0.2125, 0.7154, 0.0721])
-    return np.trunc(samples @ weights).astype(samples.dtype)[:, :, np.newaxis]
-
-
-def _averaged(raster: Raster, factor: int, *, has_alpha: bool) -> Raster:
-    """Return the means of the valid pixels in cells of ``factor`` x ``factor``."""
-    rows, columns = (size // factor for size in raster.valid.shape)
-    shape = rows, factor, columns, factor
-
-    def total(values: Any) -> Any:
-        return values.reshape(shape).sum(axis=(1, 3), dtype=np.float64)
-
-    count = total(raster.valid)
-    samples = raster.samples
-    if has_alpha:
-        alpha = samples[:, :, -1].astype(np.float64)
-        weights = total(alpha)
-        sums = [total(samples[:, :, k] * alpha) for k in range(samples.shape[2] - 1)]
-        means = [one / np.where(weights > 0, weights, 1) for one in sums]
-        means.append(weights / np.maximum(count, 1))
-    else:
-        means = [total(samples[:, :, k]) / np.maximum(count, 1) for k in range(samples.shape[2])]
-    return Raster(as_samples(np.stack(means, axis=-1), samples.dtype), count * 2 >= factor * factor)

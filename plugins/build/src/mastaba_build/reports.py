@@ -108,6 +108,8 @@ class Reports:
                 "built",
                 built=outcome.built,
                 kept=outcome.kept,
+                unchanged=outcome.unchanged,
+                inexact=outcome.inexact,
                 failed=len(outcome.failures),
                 tiles=self._tiles,
                 bytes=self._bytes,
@@ -115,9 +117,15 @@ class Reports:
             )
         else:
             kept = f", {outcome.kept} from the run before" if outcome.kept else ""
+            kept += f", {outcome.unchanged} unchanged" if outcome.unchanged else ""
             self._line(
                 f"{outcome.built} slabs{kept}: {self._tiles} tiles, {_size(self._bytes)} in "
                 f"{seconds:.1f} s ({self._tiles / max(seconds, 1e-9):.0f} tiles/s)"
+            )
+        if outcome.inexact:
+            self.warned(
+                f"{outcome.inexact} unchanged slabs were decoded to compute the levels above, and "
+                "their pixels are not exactly those of a full build; --keep-work avoids that"
             )
         for slab, error in list(outcome.failures.items())[:_MOST_FAILURES]:
             self.failed(f"slab {slab.column}, {slab.row} of level {slab.level}: {error}")
@@ -143,9 +151,9 @@ class Reports:
 
     def done(self, plan: Plan, server_json: Path) -> None:
         """Say how the layer is served."""
-        path = plan.configuration.output / f"{plan.configuration.name}.json"
+        path = plan.configuration.output.path(f"{plan.configuration.name}.json")
         if self._json:
-            self._event("done", descriptor=str(path), server=str(server_json))
+            self._event("done", descriptor=path, server=str(server_json))
         else:
             self._line(f"Published {path}")
             self._line(f"Serve it:  mastaba -f {server_json} --http 127.0.0.1:8080")
@@ -156,6 +164,12 @@ class Reports:
             self._event("serving", address=address)
         else:
             self._line(f"Open http://{address}/viewer in a browser. Press Ctrl+C to stop.")
+
+    def warned(self, message: str) -> None:
+        """Report something that does not prevent the build."""
+        if self._json:
+            self._event("warning", message=message)
+        self._err.write(f"mastaba build: {message}\n")
 
     def failed(self, message: str) -> None:
         """Report an error."""

@@ -6,9 +6,10 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pyproj
 from jsonschema_rs import Draft202012Validator
 
-from mastaba.api.catalogue import TileMatrix, TileMatrixSet
+from mastaba.api.catalogue import CRS, TileMatrix, TileMatrixSet
 from mastaba.api.documents import Faults, make_tile_matrix_set, schema
 from mastaba.api.tools import Plugins
 from mastaba_build.errors import PlanError
@@ -51,11 +52,23 @@ def _document(name: str, directory: Path | None) -> Any:
     return PUBLISHED[name]()
 
 
-def is_halved(fine: TileMatrix, coarse: TileMatrix) -> bool:
-    """Return whether a pixel of the coarse matrix covers exactly 2 x 2 of the fine one."""
-    return (
-        abs(coarse.cell_size - 2 * fine.cell_size) < 0.0001 * fine.cell_size
+def proj_crs(crs: CRS) -> pyproj.CRS:
+    """Return the CRS of a tile matrix set as PROJ knows it."""
+    return pyproj.CRS.from_user_input("OGC:CRS84" if crs.code == "CRS:84" else crs.code)
+
+
+def box_factor(fine: TileMatrix, coarse: TileMatrix) -> int:
+    """Return how many pixels of a matrix are on a side of a pixel of a coarser one.
+
+    Returns:
+        0 if a tile of the fine matrix is not a whole number of pixels of the coarse one.
+    """
+    factor = round(coarse.cell_size / fine.cell_size)
+    fits = (
+        factor >= 2
+        and abs(coarse.cell_size - factor * fine.cell_size) < 0.0001 * fine.cell_size
         and (coarse.origin_x, coarse.origin_y) == (fine.origin_x, fine.origin_y)
         and (coarse.tile_width, coarse.tile_height) == (fine.tile_width, fine.tile_height)
-        and fine.tile_width % 2 == fine.tile_height % 2 == 0
+        and fine.tile_width % factor == fine.tile_height % factor == 0
     )
+    return factor if fits else 0

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import glob
 import hashlib
 import math
 import os
 import warnings
-from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyproj
 import rasterio
 from rasterio.enums import ColorInterp, MaskFlags
@@ -18,28 +18,12 @@ from rasterio.errors import NotGeoreferencedWarning, RasterioError
 
 from mastaba_build.configuration import SourceOptions
 from mastaba_build.errors import PlanError, SourceError
+from mastaba_build.listing import listed, read_json
+from mastaba_build.pyramid_source import PyramidDataset, PyramidLevel, pyramid_level
+from mastaba_build.sets import proj_crs
 
-_EXTENSIONS = frozenset(
-    [
-        ".asc",
-        ".bil",
-        ".dt0",
-        ".dt1",
-        ".dt2",
-        ".gtx",
-        ".hgt",
-        ".img",
-        ".jp2",
-        ".jpeg",
-        ".jpg",
-        ".nc",
-        ".png",
-        ".tif",
-        ".tiff",
-        ".vrt",
-        ".webp",
-    ]
-)
+_LARGEST_BLOCK = 1 << 27
+"""Bytes that GDAL may have to decode for one pixel."""
 _INTEGERS = frozenset({"uint8", "int8", "uint16", "int16", "int32", "uint32"})
 
 
@@ -59,7 +43,8 @@ class Source:
         palette: whether the one band is an index of colours.
         has_mask: whether the file contains a mask.
         nodata: value of each band in pixels without data; None without any.
-        tolerance, scale: as in `SourceOptions`.
+        nodata_ranges, tolerance, touching_edges, scale: as in `SourceOptions`.
+        pyramid: if the source is a level of a pyramid.
     """
 
     path: str
@@ -74,8 +59,11 @@ class Source:
     palette: bool
     has_mask: bool
     nodata: tuple[float, ...] | None
+    nodata_ranges: tuple[tuple[float, float], ...]
     tolerance: float
+    touching_edges: bool
     scale: tuple[float, float] | None
+    pyramid: PyramidLevel | None = None
 
     @property
     def pixel_area(self) -> float:
@@ -89,21 +77,16 @@ class Source:
         return 3 if self.palette or len(self.bands) >= 3 else 1
 
 
-def inventory(options: SourceOptions) -> list[Source]:
+def inventory(options: SourceOptions, sets: Path | None = None) -> list[Source]:
     """Return the files of one entry of ``sources``, the lowest first.
+
+    Args:
+        sets: directory of tile matrix sets, for pyramids.
 
     Raises:
         PlanError: a file cannot be opened or used, or there is none.
     """
-    # Absolute, because workers on other machines have other working directories.
-    paths = [
-        os.path.abspath(path) if os.path.exists(path) else path for path in _paths(options.path)
-    ]
-    if not paths:
-        raise PlanError(f"{options.path}: no raster file; name a file, a folder or a glob")
-    if options.order != "given":
-        paths.sort(key=os.fsencode)
-    found = [_opened(path, options) for path in paths]
+    found = [_opened(_absolute(one.path), options, sets) for one in listed(options)]
     if options.order == "resolution":
         found.sort(key=lambda source: -source.pixel_area)
     return found
@@ -121,21 +104,6 @@ def identity_of(path: str, files: list[str]) -> str:
     return hashlib.sha256(repr(known).encode()).hexdigest()
 
 
-def _paths(path: str) -> Iterator[str]:
-    if os.path.isdir(path):
-        for folder, _, names in os.walk(path):
-            for name in names:
-                if os.path.splitext(name)[1].lower() in _EXTENSIONS:
-                    yield os.path.join(folder, name)
-    elif path.lower().endswith((".txt", ".list")) and os.path.isfile(path):
-        with open(path, encoding="utf-8") as lines:
-            yield from (line.strip() for line in lines if line.strip())
-    elif not os.path.exists(path) and glob.has_magic(path):
-        yield from (name for name in glob.glob(path, recursive=True) if os.path.isfile(name))
-    else:
-        yield path
-
-
 def open_dataset(path: str) -> Any:
     """Open a dataset of rasterio.
 
@@ -150,7 +118,26 @@ def open_dataset(path: str) -> Any:
         raise SourceError(f"{path}: cannot be opened: {error}") from None
 
 
-def _opened(path: str, options: SourceOptions) -> Source:
+def open_source(source: Source) -> Any:
+    """Open the file of a source.
+
+    Raises:
+        SourceError: it cannot be opened.
+    """
+    if source.pyramid is not None:
+        return PyramidDataset(source.pyramid)
+    return open_dataset(source.path)
+
+
+def _absolute(path: str) -> str:
+    """Return the path of a file for workers on other machines, with other working directories."""
+    return os.path.abspath(path) if os.path.exists(path) else path
+
+
+def _opened(path: str, options: SourceOptions, sets: Path | None) -> Source:
+    document = read_json(path)
+    if document is not None and "levels" in document and "tile_matrix_set" in document:
+        return _pyramid(path, document, options, sets)
     try:
         dataset = open_dataset(path)
     except SourceError as error:
@@ -171,6 +158,7 @@ def _opened(path: str, options: SourceOptions) -> Source:
         (dtype,) = dtypes
         if dtype not in _INTEGERS | {"float32", "float64"}:
             raise PlanError(f"{path}: samples of type {dtype} are not supported")
+        _check_blocks(dataset, path)
         flags = dataset.mask_flag_enums[bands[0] - 1]
         return Source(
             path=path,
@@ -185,8 +173,53 @@ def _opened(path: str, options: SourceOptions) -> Source:
             palette=palette,
             has_mask=MaskFlags.per_dataset in flags and MaskFlags.alpha not in flags,
             nodata=_nodata(dataset, path, bands, options),
+            nodata_ranges=options.nodata_ranges,
             tolerance=options.tolerance,
+            touching_edges=options.touching_edges,
             scale=options.scale,
+        )
+
+
+def _pyramid(
+    path: str, document: dict[str, Any], options: SourceOptions, sets: Path | None
+) -> Source:
+    found, crs = pyramid_level(path, document, options.level, sets)
+    colours = 3 if found.channels >= 3 else 1
+    nodata = options.nodata
+    if nodata is None and found.dtype == "float32":
+        nodata = found.nodata
+    elif nodata is not None:
+        nodata = nodata * (colours // len(nodata))
+    return Source(
+        path=path,
+        identity=identity_of(path, PyramidDataset(found).files),
+        crs=str(proj_crs(crs).to_wkt()),
+        transform=found.transform,
+        width=found.width,
+        height=found.height,
+        dtype=found.dtype,
+        bands=tuple(range(1, colours + 1)),
+        alpha=found.channels if found.channels in (2, 4) else None,
+        palette=False,
+        has_mask=True,
+        nodata=nodata,
+        nodata_ranges=options.nodata_ranges,
+        tolerance=options.tolerance,
+        touching_edges=options.touching_edges,
+        scale=options.scale,
+        pyramid=found,
+    )
+
+
+def _check_blocks(dataset: Any, path: str) -> None:
+    """Refuse a file of which GDAL can only read large parts at once."""
+    rows, columns = dataset.block_shapes[0]
+    samples = sum(np.dtype(dtype).itemsize for dtype in dataset.dtypes)
+    size = min(rows, dataset.height) * min(columns, dataset.width) * samples
+    if dataset.compression and size > _LARGEST_BLOCK:
+        raise PlanError(
+            f"{path}: has blocks of {size >> 20} MiB; write it with tiles: "
+            "gdal_translate -co TILED=YES -co COMPRESS=DEFLATE"
         )
 
 

@@ -4,29 +4,25 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TypeAlias
 
 import numpy as np
 
 from mastaba.api.catalogue import TileLimits
-from mastaba_build.decimation import halved
-from mastaba_build.groups import Group
-from mastaba_build.pixels import Raster, paste
-from mastaba_build.placement import Placement, Placer, Rectangle
-from mastaba_build.plan import Plan, SlabKey, slab_directory
-from mastaba_build.quarters import read_quarter, write_quarter
-from mastaba_build.reading import Reader
-from mastaba_build.resampling import resampled
-from mastaba_build.storage import FileWriter, WritableStorage
+from mastaba.api.resampling import decimate
+from mastaba_build.drawing import Drawer
+from mastaba_build.errors import BuildError
+from mastaba_build.names import MASK_FORMAT, slab_key
+from mastaba_build.pixels import Raster
+from mastaba_build.plan import Plan, SlabKey
+from mastaba_build.quarters import Quarter, has_quarter, read_quarter, write_quarter
+from mastaba_build.storage import Place, Written
+from mastaba_build.stored import stored_tiles
 from mastaba_writer.deflate import deflater
-from mastaba_writer.slab_names import slab_path
-from mastaba_writer.slab_writer import build_slab
+from mastaba_writer.slab_writer import SlabAssembler
 from mastaba_writer.tile_encoder import encode_tile
-
-MASK_FORMAT = "TIFF_ZIP_UINT8"
-_STRIP = 1 << 22
-"""Source cells that are read at once for a row of tiles."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,31 +31,21 @@ class SlabResult:
 
     Attributes:
         size, md5: of the stored slab; 0 and empty if it has no data and is not stored.
+        version: of the stored slab; None if the storage has no versions.
         tiles: tiles with data.
         limits: tiles with data, in the matrix; None without any.
         seconds: time of the task.
+        quarter: hash of the quarter image; empty if there is none.
     """
 
     slab: SlabKey
     size: int
     md5: str
+    version: str | None
     tiles: int
     limits: TileLimits | None
     seconds: float
-
-
-def slab_key(plan: Plan, slab: SlabKey, kind: str = "DATA") -> str:
-    """Return the name of a slab below the directory of the pyramid."""
-    level = plan.levels[slab.level].matrix.id
-    return f"{kind}/{level}/{slab_path(slab.column, slab.row, plan.configuration.path_depth)}"
-
-
-class _Job(NamedTuple):
-    """A tile and a group in it."""
-
-    tile: int
-    group: Group
-    placement: Placement
+    quarter: str
 
 
 class SlabBuilder:
@@ -71,23 +57,26 @@ class SlabBuilder:
         work: where quarter images are.
     """
 
-    def __init__(
-        self, plan: Plan, target: WritableStorage | None = None, work: WritableStorage | None = None
-    ) -> None:
+    def __init__(self, plan: Plan, target: Place | None = None, work: Place | None = None) -> None:
         self._plan = plan
         self._type = plan.pixel_type
         self._deflate = deflater(plan.encoder)
-        self._reader = Reader(plan.pixel_type)
+        self._drawer = Drawer(plan)
         self._target = target
         self._work = work
-        self._placers: dict[tuple[int, int], Placer] = {}
         self._blank: dict[tuple[int, int], bytes] = {}
+        self._quarter: Raster | None = None
 
     @classmethod
-    def for_files(cls, plan: Plan) -> SlabBuilder:
-        """Return a builder that writes to the directories of the plan."""
-        target = FileWriter(slab_directory(plan))
-        return cls(plan, target, FileWriter(plan.configuration.work_directory))
+    def for_output(cls, plan: Plan) -> SlabBuilder:
+        """Return a builder that writes to the output and the work directory of the plan.
+
+        Raises:
+            OutputError: the output cannot be opened.
+        """
+        configuration = plan.configuration
+        target = configuration.output.open().below(plan.root)
+        return cls(plan, target, Place.of_directory(configuration.work_directory))
 
     def build(self, slab: SlabKey, children: Sequence[SlabKey] = ()) -> SlabResult:
         """Compute a slab, write its quarter image, then the slab.
@@ -97,73 +86,87 @@ class SlabBuilder:
 
         Raises:
             BuildError: a source or an intermediate image cannot be used.
-            OSError: something cannot be written.
+            OutputError: something cannot be written.
         """
         started = time.monotonic()
         matrix = self._plan.levels[slab.level].matrix
         width, height = self._plan.configuration.slab
-        payloads: list[bytes] = []
-        masks: list[bytes] = []
-        halves: list[Raster] = []
+        shape = matrix.tile_height, matrix.tile_width
+        data = self._assembler(self._type.format, self._type.channels, shape)
+        masks = self._assembler(MASK_FORMAT, 1, shape) if self._plan.configuration.masks else None
+        quarter = self._blank_quarter(slab, shape)
         found: list[tuple[int, int]] = []
-        has_parent = self._plan.parent(slab) is not None and self._work is not None
-        with_masks = self._plan.configuration.masks
-        for strip, raster in enumerate(self._strips(slab, children)):
-            tile_row = slab.row * height + strip
-            for place in range(width):
-                columns = slice(place * matrix.tile_width, (place + 1) * matrix.tile_width)
-                tile = Raster(raster.samples[:, columns], raster.valid[:, columns])
-                if tile.valid.any():
-                    found.append((tile_row, slab.column * width + place))
-                    pixels = self._type.stored(tile)
-                    payloads.append(encode_tile(self._type.format, pixels, self._deflate))
-                else:
-                    payloads.append(self._nodata_tile(*tile.valid.shape))
-                if with_masks:
-                    mask = np.where(tile.valid, np.uint8(255), np.uint8(0))
-                    masks.append(encode_tile(MASK_FORMAT, mask, self._deflate))
-            if has_parent:
-                halves.append(self._halved(raster))
-        size, md5 = 0, ""
+        for number, tile in enumerate(self._tiles(slab, children)):
+            row, column = divmod(number, width)
+            if tile is None or not tile.valid.any():
+                data.add(self._nodata_tile(*shape))
+                if masks is not None:
+                    masks.add(encode_tile(MASK_FORMAT, np.zeros(shape, np.uint8), self._deflate))
+                continue
+            found.append((slab.row * height + row, slab.column * width + column))
+            data.add(encode_tile(self._type.format, self._type.stored(tile), self._deflate))
+            if masks is not None:
+                mask = np.where(tile.valid, np.uint8(255), np.uint8(0))
+                masks.add(encode_tile(MASK_FORMAT, mask, self._deflate))
+            if quarter is not None:
+                self._decimate(slab, tile, quarter, row, column)
+        size, written, quarter_hash = 0, Written("", None), ""
         if found:
-            shape = matrix.tile_width, matrix.tile_height
-            data = self._slab(payloads, self._type.format, self._type.channels, shape)
-            size = len(data)
-            if has_parent and self._work is not None:
-                quarter = Raster(
-                    np.concatenate([half.samples for half in halves]),
-                    np.concatenate([half.valid for half in halves]),
-                )
-                write_quarter(self._work, slab, quarter)
+            if quarter is not None and self._work is not None:
+                quarter_hash = write_quarter(self._work, slab, quarter)
+            stored = data.finish()
+            size = len(stored)
             if self._target is not None:
-                if with_masks:
-                    mask_slab = self._slab(masks, MASK_FORMAT, 1, shape)
-                    self._target.write(slab_key(self._plan, slab, "MASK"), mask_slab)
-                md5 = self._target.write(slab_key(self._plan, slab), data)
-        return SlabResult(slab, size, md5, len(found), _limits(found), time.monotonic() - started)
+                if masks is not None:
+                    self._target.write(slab_key(self._plan, slab, "MASK"), masks.finish())
+                written = self._target.write(slab_key(self._plan, slab), stored)
+        return SlabResult(
+            slab,
+            size,
+            *written,
+            len(found),
+            _limits(found),
+            time.monotonic() - started,
+            quarter_hash,
+        )
 
-    def _halved(self, raster: Raster) -> Raster:
-        """Return a strip of half the size; columns without data are not computed."""
-        rows, columns = raster.valid.shape
-        result = self._type.blank(rows // 2, columns // 2)
-        found = np.flatnonzero(raster.valid.any(axis=0))
-        if len(found):
-            first, last = int(found[0]) // 2, int(found[-1]) // 2 + 1
-            part = np.s_[:, 2 * first : 2 * last]
-            half = halved(
-                Raster(raster.samples[part], raster.valid[part]), has_alpha=self._type.has_alpha
-            )
-            result.samples[:, first:last], result.valid[:, first:last] = half
-        return result
+    def restore(self, slab: SlabKey, holder: str, expected: str) -> bool:
+        """Make sure that the quarter image of an unchanged slab is in the work directory.
 
-    def _slab(self, tiles: list[bytes], format: str, channels: int, tile: tuple[int, int]) -> bytes:
+        If it was not kept, it is made from the stored slab.
+
+        Args:
+            holder: root of the pyramid that contains the slab.
+            expected: hash of the quarter image when the slab was built.
+
+        Returns:
+            Whether the pixels are those from which the slab was encoded.
+
+        Raises:
+            BuildError: the slab cannot be read.
+        """
+        assert self._work is not None
+        if has_quarter(self._work, slab, expected):
+            return True
+        matrix = self._plan.levels[slab.level].matrix
+        quarter = self._blank_quarter(slab, (matrix.tile_height, matrix.tile_width))
+        assert quarter is not None
+        with closing(self._plan.configuration.output.open()) as place:
+            for number, tile in enumerate(stored_tiles(self._plan, place.below(holder), slab)):
+                if tile.valid.any():
+                    row, column = divmod(number, self._plan.configuration.slab[0])
+                    self._decimate(slab, tile, quarter, row, column)
+        if not quarter.valid.any():
+            raise BuildError(f"{slab_key(self._plan, slab)}: contains no data; use --replace")
+        return write_quarter(self._work, slab, quarter) == expected
+
+    def _assembler(self, format: str, channels: int, tile: tuple[int, int]) -> SlabAssembler:
         width, height = self._plan.configuration.slab
-        return build_slab(
-            tiles,
+        return SlabAssembler(
             format=format,
             channels=channels,
-            tile_width=tile[0],
-            tile_height=tile[1],
+            tile_width=tile[1],
+            tile_height=tile[0],
             tiles_per_width=width,
             tiles_per_height=height,
         )
@@ -175,109 +178,90 @@ class SlabBuilder:
             self._blank[shape] = encode_tile(self._type.format, pixels, self._deflate)
         return self._blank[shape]
 
-    def _strips(self, slab: SlabKey, children: Sequence[SlabKey]) -> Iterator[Raster]:
+    def _blank_quarter(self, slab: SlabKey, tile: tuple[int, int]) -> Raster | None:
+        """Return an image without data, the same memory for each slab; None without a parent."""
+        if self._plan.parent(slab) is None or self._work is None:
+            return None
+        width, height = self._plan.configuration.slab
+        factor = self._plan.levels[slab.level + 1].factor
+        rows, columns = height * tile[0] // factor, width * tile[1] // factor
+        if self._quarter is None or self._quarter.valid.shape != (rows, columns):
+            self._quarter = self._type.blank(rows, columns)
+        self._quarter.valid[...] = False
+        return self._quarter
+
+    def _decimate(
+        self, slab: SlabKey, tile: Raster, quarter: Raster, row: int, column: int
+    ) -> None:
+        """Put a decimated tile of a slab into its quarter image."""
+        factor = self._plan.levels[slab.level + 1].factor
+        rows, columns = (size // factor for size in tile.valid.shape)
+        part = np.s_[row * rows : (row + 1) * rows, column * columns : (column + 1) * columns]
+        decimate(
+            *tile,
+            factor,
+            self._plan.configuration.decimation,
+            has_alpha=self._type.has_alpha,
+            into=(quarter.samples[part], quarter.valid[part]),
+        )
+
+    def _tiles(self, slab: SlabKey, children: Sequence[SlabKey]) -> Iterator[Raster | None]:
         if self._plan.levels[slab.level].from_sources:
-            return self._from_sources(slab)
+            return self._drawer.tiles(slab)
         return self._from_quarters(slab, children)
 
-    def _from_quarters(self, slab: SlabKey, children: Sequence[SlabKey]) -> Iterator[Raster]:
-        """Yield the rows of tiles of a slab from the quarter images of its children."""
+    def _from_quarters(self, slab: SlabKey, children: Sequence[SlabKey]) -> Iterator[Raster | None]:
+        """Yield the tiles of a slab from the quarter images of its children."""
         assert self._work is not None
-        matrix = self._plan.levels[slab.level].matrix
+        level = self._plan.levels[slab.level]
+        matrix, factor = level.matrix, level.factor
         width, height = self._plan.configuration.slab
-        half_height, half_width = height * matrix.tile_height // 2, width * matrix.tile_width // 2
-        quarters = [(child, read_quarter(self._work, child, self._type)) for child in children]
+        quarter_height = height * matrix.tile_height // factor
+        quarter_width = width * matrix.tile_width // factor
+        quarters: dict[SlabKey, Quarter] = {}
         for top in range(0, height * matrix.tile_height, matrix.tile_height):
-            strip = self._type.blank(matrix.tile_height, width * matrix.tile_width)
-            for child, quarter in quarters:
-                # Rows of the quarter image that are in this row of tiles.
-                shift = (child.row % 2) * half_height - top
-                first, last = max(0, -shift), min(half_height, matrix.tile_height - shift)
-                if first >= last:
-                    continue
-                part = Raster(quarter.samples[first:last], quarter.valid[first:last])
-                if part.valid.any():
-                    left = (child.column % 2) * half_width
-                    paste(strip, part, first + shift, left, has_alpha=False)
-            yield strip
+            bottom = top + matrix.tile_height
+            # Quarter images that these tiles need; the others are not kept in memory.
+            rows = range(top // quarter_height, (bottom - 1) // quarter_height + 1)
+            near = [child for child in children if child.row % factor in rows]
+            quarters = {
+                child: quarters.get(child) or read_quarter(self._work, child, self._type)
+                for child in near
+            }
+            for left in range(0, width * matrix.tile_width, matrix.tile_width):
+                tile: Raster | None = None
+                for child, (raster, row, column) in quarters.items():
+                    down = child.row % factor * quarter_height + row - top
+                    across = child.column % factor * quarter_width + column - left
+                    shape = matrix.tile_height, matrix.tile_width
+                    source, target = _overlap((down, across), raster.valid.shape, shape)
+                    if source is None or not raster.valid[source].any():
+                        continue
+                    tile = tile or self._type.blank(*shape)
+                    tile.samples[target] = raster.samples[source]
+                    tile.valid[target] = raster.valid[source]
+                yield tile
 
-    def _from_sources(self, slab: SlabKey) -> Iterator[Raster]:
-        """Yield the rows of tiles of a slab from the sources."""
-        level = self._plan.levels[slab.level]
-        matrix, (width, height) = level.matrix, self._plan.configuration.slab
-        self._reader.start()
-        for tile_row in range(slab.row * height, (slab.row + 1) * height):
-            strip = self._type.blank(matrix.tile_height, width * matrix.tile_width)
-            jobs = self._jobs(slab, tile_row)
-            for group in {id(job.group): job.group for job in jobs}.values():
-                own = [job for job in jobs if job.group is group]
-                self._draw(strip, own, matrix.tile_width)
-            yield strip
-        self._reader.check_sources()
 
-    def _jobs(self, slab: SlabKey, tile_row: int) -> list[_Job]:
-        """Return the work in a row of tiles, the lowest group first."""
-        level = self._plan.levels[slab.level]
-        matrix, width = level.matrix, self._plan.configuration.slab[0]
-        first = slab.column * width
-        jobs: list[_Job] = []
-        if tile_row >= matrix.matrix_height:
-            return jobs
-        for index, (group, box) in enumerate(zip(self._plan.groups, self._plan.boxes, strict=True)):
-            limits = matrix.limits_of(self._plan.widened(box, matrix))
-            if limits is None or not limits.min_row <= tile_row <= limits.max_row:
-                continue
-            placer = self._placer(slab.level, index)
-            for column in range(
-                max(first, limits.min_col), min(first + width - 1, limits.max_col) + 1
-            ):
-                jobs += [_Job(column - first, group, one) for one in placer.place(tile_row, column)]
-        return jobs
+_Slices: TypeAlias = tuple[slice, slice]
 
-    def _placer(self, level: int, group: int) -> Placer:
-        key = level, group
-        if key not in self._placers:
-            plan = self._plan
-            self._placers[key] = Placer(
-                plan.groups[group],
-                plan.levels[level].matrix,
-                plan.crs,
-                plan.configuration.interpolation,
-            )
-        return self._placers[key]
 
-    def _draw(self, strip: Raster, jobs: list[_Job], tile_width: int) -> None:
-        """Draw one group over a row of tiles; its window is read at once if it is small."""
-        kernel = self._plan.configuration.interpolation
-        has_alpha = self._type.has_alpha
-        whole = _union([job.placement.window for job in jobs])
-        at_once = (
-            len({job.placement.factor for job in jobs}) == 1
-            and (whole[1] - whole[0]) * (whole[3] - whole[2]) <= _STRIP
+def _overlap(
+    place: tuple[int, int], part: tuple[int, ...], whole: tuple[int, int]
+) -> tuple[_Slices, _Slices] | tuple[None, None]:
+    """Return where an image at a place of another one is inside it: in itself, and in the other."""
+    starts = [max(0, start) for start in place]
+    ends = [min(start + size, all) for start, size, all in zip(place, part, whole, strict=True)]
+    if any(start >= end for start, end in zip(starts, ends, strict=True)):
+        return None, None
+    own, other = (
+        tuple(
+            slice(start - shift, end - shift)
+            for start, end, shift in zip(starts, ends, shifts, strict=True)
         )
-        group = jobs[0].group
-        large = self._reader.read(group, whole, jobs[0].placement.factor) if at_once else None
-        for job in jobs:
-            top, bottom, left, right = job.placement.window
-            if large is None:
-                window = self._reader.read(group, job.placement.window, job.placement.factor)
-            else:
-                part = np.s_[top - whole[0] : bottom - whole[0], left - whole[2] : right - whole[2]]
-                window = Raster(large.samples[part], large.valid[part])
-            if not window.valid.any():
-                continue
-            drawn = resampled(window, job.placement, kernel, has_alpha=has_alpha)
-            row, _, column, _ = job.placement.part
-            paste(strip, drawn, row, job.tile * tile_width + column, has_alpha=has_alpha)
-
-
-def _union(windows: list[Rectangle]) -> Rectangle:
-    return (
-        min(window[0] for window in windows),
-        max(window[1] for window in windows),
-        min(window[2] for window in windows),
-        max(window[3] for window in windows),
+        for shifts in (place, (0, 0))
     )
+    return (own[0], own[1]), (other[0], other[1])
 
 
 def _limits(tiles: list[tuple[int, int]]) -> TileLimits | None:

@@ -4,81 +4,119 @@ from __future__ import annotations
 
 import hashlib
 import json
-import struct
 from collections.abc import Callable
-from pathlib import Path
+from contextlib import closing
 from typing import Any, TypeAlias
 
 from mastaba.api.catalogue import TILE_FORMATS
 from mastaba.api.slabs import TileDecoder
 from mastaba.errors import MastabaError
+from mastaba_build.destination import Destination
 from mastaba_build.errors import VerificationError
-from mastaba_build.storage import FileWriter
+from mastaba_build.names import recorded_key
+from mastaba_build.pyramid_versions import read_record
+from mastaba_build.records import Record, RecordedSlab
+from mastaba_build.storage import Place
+from mastaba_build.stored import HEADER, slab_index
 from mastaba_build.vector.payload import layers
 from mastaba_build.vector.plan import FORMAT
 
 Decode: TypeAlias = Callable[[bytes], object]
 """Decodes a tile; raises an error if it is damaged."""
-_HEADER = 2048
+
 _ALIGNMENT = 16
 _MOST_REPORTED = 20
 
 
-def verify(output: Path, name: str, *, full: bool = False) -> int:
+def verify(output: Destination, name: str, *, full: bool = False) -> int:
     """Check a published pyramid and return the number of its slabs.
 
     Compares sizes and MD5 sums with the build record, the list with the objects, and checks the
-    index of every slab.
+    index of every slab. Links must lead to slabs.
 
     Args:
         full: also decode every tile.
 
     Raises:
         VerificationError: something differs; the message names the slabs.
+        OutputError: the output cannot be read.
     """
-    record, descriptor = (_document(output / f"{name}{end}.json") for end in (".build", ""))
-    storage = FileWriter(output / name)
-    slab_size = {
+    with closing(output.open()) as place:
+        return _verify(output, place, name, full=full)
+
+
+def _verify(output: Destination, place: Place, name: str, *, full: bool) -> int:
+    record = read_record(place, name)
+    if record is None:
+        raise VerificationError(f"{output.path(f'{name}.build.json')} does not exist")
+    try:
+        descriptor = json.loads(place.read(f"{name}.json"))
+        lines = place.read(f"{name}.list").decode().splitlines()
+    except FileNotFoundError as error:
+        raise VerificationError(f"{error.filename or error} does not exist") from None
+    except ValueError as error:
+        raise VerificationError(f"{output.path(f'{name}.json')} cannot be read: {error}") from None
+    tiles = {
         level["id"]: level["tiles_per_width"] * level["tiles_per_height"]
         for level in descriptor["levels"]
     }
-    decode = _decode(descriptor, record["tile_size"]) if full else None
+    decode = _decode(descriptor, record.tile_size) if full else None
     problems: list[str] = []
-    for key, (size, md5) in record["slabs"].items():
-        try:
-            data = storage.read(key)
-        except OSError as error:
-            problems.append(f"{key}: {error.strerror}")
-            continue
-        if len(data) != size or hashlib.md5(data, usedforsecurity=False).hexdigest() != md5:
-            problems.append(f"{key}: differs from the build record")
-            continue
-        problem = slab_problem(data, slab_size[key.split("/")[1]], decode)
+    listed = set(lines)
+    roots = _roots(lines, output)
+    expected: set[str] = set()
+    for slab in record.stored():
+        key, holder = recorded_key(descriptor, slab), slab.holder or record.root
+        expected.add(key)
+        problem = _slab_problem(place, record, slab, key, tiles[slab.level], decode)
+        if problem is None and f"{roots.get(holder)}/{key}" not in listed:
+            problem = "is missing from the list"
         if problem:
             problems.append(f"{key}: {problem}")
-    stored = {key for key in storage.list("") if not key.startswith("MASK/")}
-    problems += [
-        f"{key}: is not in the build record" for key in sorted(stored - set(record["slabs"]))
-    ]
-    lines = (output / f"{name}.list").read_text("utf-8").splitlines()
-    listed = {line.removeprefix("0/") for line in lines if line.startswith("0/DATA/")}
-    problems += [
-        f"{key}: is missing from the list" for key in sorted(set(record["slabs"]) - listed)
-    ]
+    stored = {key.removeprefix(f"{record.root}/") for key in place.list(f"{record.root}/DATA")}
+    problems += [f"{key}: is not in the build record" for key in sorted(stored - expected)]
     if problems:
         more = len(problems) - _MOST_REPORTED
         shown = problems[:_MOST_REPORTED] + ([f"and {more} more"] if more > 0 else [])
         raise VerificationError("\n".join(shown))
-    return len(record["slabs"])
+    return len(expected)
+
+
+def _roots(lines: list[str], output: Destination) -> dict[str, str]:
+    """Return the number of each root in a list, by its name below the output."""
+    head = lines[: lines.index("#")] if "#" in lines else []
+    pairs = [line.partition("=") for line in head]
+    return {path.removeprefix(f"{output.root}/"): number for number, _, path in pairs}
+
+
+def _slab_problem(
+    place: Place,
+    record: Record,
+    slab: RecordedSlab,
+    key: str,
+    tiles: int,
+    decode: Decode | None,
+) -> str | None:
+    try:
+        data = place.read(f"{slab.holder or record.root}/{key}")
+        link = None if slab.holder is None else place.read(f"{record.root}/{key}")
+    except FileNotFoundError:
+        return "does not exist"
+    if len(data) != slab.size or hashlib.md5(data, usedforsecurity=False).hexdigest() != slab.md5:
+        return "differs from the build record"
+    if link is not None and link != data and not link.endswith(f"/{slab.holder}/{key}".encode()):
+        return f"does not lead to the slab of {slab.holder}"
+    return slab_problem(data, tiles, decode)
 
 
 def slab_problem(data: bytes, tiles: int, decode: Decode | None) -> str | None:
     """Return what is wrong with the bytes of a slab of some tiles, or None."""
-    if data[:4] != b"II*\0" or len(data) < _HEADER + 8 * tiles:
-        return "its header is damaged"
-    index = struct.unpack_from(f"<{2 * tiles}I", data, _HEADER)
-    end = _HEADER + 8 * tiles
-    for number, (offset, size) in enumerate(zip(index[:tiles], index[tiles:], strict=True)):
+    try:
+        index = slab_index(data, tiles)
+    except ValueError as error:
+        return str(error)
+    end = HEADER + 8 * tiles
+    for number, (offset, size) in enumerate(index):
         if not size:
             continue  # an absent vector tile
         if offset < end or offset + size > len(data) or (number and offset % _ALIGNMENT):
@@ -97,11 +135,3 @@ def _decode(descriptor: dict[str, Any], tile_size: tuple[int, int]) -> Decode:
         return lambda tile: list(layers(tile))
     channels = descriptor["raster_specifications"]["channels"]
     return TileDecoder(TILE_FORMATS[descriptor["format"]], channels, *tile_size).decode
-
-
-def _document(path: Path) -> dict[str, Any]:
-    try:
-        document: dict[str, Any] = json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError) as error:
-        raise VerificationError(f"{path} cannot be read: {error}") from None
-    return document

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import gc
 import pickle
 import threading
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
 import rasterio
 
+from mastaba.api.tools import keep_freed_memory
 from mastaba_build.errors import BuildError, SourceError
-from mastaba_build.plan import Plan, SlabKey, slab_directory
-from mastaba_build.sources import Source, identity_of, open_dataset
-from mastaba_build.storage import FileWriter
+from mastaba_build.plan import Plan, SlabKey
+from mastaba_build.software import installed
+from mastaba_build.sources import Source, identity_of, open_source
+from mastaba_build.storage import Place
 from mastaba_build.task import SlabBuilder, SlabResult
 from mastaba_build.vector.formats import open_archive
 from mastaba_build.vector.plan import VectorPlan
 from mastaba_build.vector.task import VectorSlabBuilder
-from mastaba_build.versions import versions
 
 GDAL_OPTIONS = {"GDAL_NUM_THREADS": "1", "GDAL_CACHEMAX": 64, "GDAL_PAM_ENABLED": "NO"}
 _PLAN = "plan.pickle"
@@ -31,7 +34,7 @@ class Job:
 
     Attributes:
         work: work directory, which contains the plan. Every worker must see it.
-        identity: of the plan.
+        identity: of the plan and its root.
     """
 
     work: Path
@@ -49,22 +52,31 @@ class _Thread(threading.local):
 _thread = _Thread()
 
 
+def start() -> None:
+    """Prepare this thread for builders."""
+    if not _thread.has_options:
+        keep_freed_memory()
+        gc.freeze()  # what has been imported stays
+        rasterio.env.Env(**GDAL_OPTIONS).__enter__()
+        _thread.has_options = True
+
+
 def save_plan(plan: Plan) -> Job:
     """Write the plan where the workers read it.
 
     Raises:
-        OSError: it cannot be written.
+        OutputError: it cannot be written.
     """
     work = plan.configuration.work_directory.absolute()
-    FileWriter(work).write(_PLAN, pickle.dumps(plan))
-    return Job(work, plan.identity)
+    Place.of_directory(work).write(_PLAN, pickle.dumps(plan))
+    return Job(work, f"{plan.identity} {plan.root}")
 
 
 def run(job: Job, slab: SlabKey, children: Sequence[SlabKey]) -> SlabResult:
     """Build a slab.
 
     Raises:
-        BuildError, OSError: as in `SlabBuilder.build`; or this worker does not fit the build.
+        BuildError: as in `SlabBuilder.build`; or this worker does not fit the build.
     """
     try:
         return _builder(job).build(slab, children)
@@ -72,6 +84,17 @@ def run(job: Job, slab: SlabKey, children: Sequence[SlabKey]) -> SlabResult:
         raise BuildError(
             "not enough memory for a slab; use smaller slabs or fewer workers"
         ) from None
+
+
+def restore(job: Job, slab: SlabKey, holder: str, expected: str) -> bool:
+    """Make the quarter image of an unchanged slab; see `SlabBuilder.restore`.
+
+    Raises:
+        BuildError: the slab cannot be read, or this worker does not fit the build.
+    """
+    builder = _builder(job)
+    assert isinstance(builder, SlabBuilder)
+    return builder.restore(slab, holder, expected)
 
 
 def probe(job: Job, name: str) -> None:
@@ -85,31 +108,28 @@ def probe(job: Job, name: str) -> None:
     """
     _builder(job)
     plan = _load(job)
-    try:
-        FileWriter(job.work).read(name)
-    except OSError as error:
+    if Place.of_directory(job.work).read_if_exists(name) is None:
         raise BuildError(
-            f"cannot read {job.work / name} ({error.strerror}); the work directory must be shared "
-            "by all workers: choose it with --work"
-        ) from None
+            f"cannot read {job.work / name}; the work directory must be shared by all workers: "
+            "choose it with --work"
+        )
     if isinstance(plan, VectorPlan):
         open_archive(plan.archive).close()
     else:
         _check_sources(plan.sources)
-    try:
-        FileWriter(slab_directory(plan)).write(name, b"probe")
-    except OSError as error:
-        raise BuildError(f"cannot write to {slab_directory(plan)}: {error.strerror}") from None
+    with closing(plan.configuration.output.open()) as place:
+        place.below(plan.root).write(name, b"probe")
 
 
 def _check_sources(sources: Sequence[Source]) -> None:
     step = max(1, -(-len(sources) // _PROBED_SOURCES))
     for source in sources[::step]:
         try:
-            with open_dataset(source.path) as dataset:
-                files = dataset.files
+            dataset = open_source(source)
         except SourceError as error:
             raise BuildError(f"source {error}") from None
+        files = dataset.files
+        dataset.close()
         if identity_of(source.path, files) != source.identity:
             raise BuildError(f"source {source.path}: is not the file that the plan describes")
 
@@ -117,16 +137,14 @@ def _check_sources(sources: Sequence[Source]) -> None:
 def builder_of(plan: Plan, *, stored: bool = True) -> SlabBuilder | VectorSlabBuilder:
     """Return the builder of a plan; unless ``stored``, it computes only."""
     if isinstance(plan, VectorPlan):
-        return VectorSlabBuilder.for_files(plan) if stored else VectorSlabBuilder(plan)
-    return SlabBuilder.for_files(plan) if stored else SlabBuilder(plan)
+        return VectorSlabBuilder.for_output(plan) if stored else VectorSlabBuilder(plan)
+    return SlabBuilder.for_output(plan) if stored else SlabBuilder(plan)
 
 
 def _builder(job: Job) -> SlabBuilder | VectorSlabBuilder:
     """Return the builder of this thread."""
     if _thread.builder is None or _thread.job != job:
-        if not _thread.has_options:
-            rasterio.env.Env(**GDAL_OPTIONS).__enter__()
-            _thread.has_options = True
+        start()
         plan = _load(job)
         _check_software(plan)
         _thread.job, _thread.builder = job, builder_of(plan)
@@ -135,7 +153,7 @@ def _builder(job: Job) -> SlabBuilder | VectorSlabBuilder:
 
 def _load(job: Job) -> Plan:
     try:
-        plan = pickle.loads(FileWriter(job.work).read(_PLAN))  # noqa: S301 - written by the builder
+        plan = pickle.loads((job.work / _PLAN).read_bytes())  # noqa: S301 - written by the builder
     except OSError as error:
         raise BuildError(
             f"cannot read {job.work / _PLAN} ({error.strerror}); the work directory must be shared "
@@ -143,7 +161,7 @@ def _load(job: Job) -> Plan:
         ) from None
     except Exception as error:  # noqa: BLE001 - pickle raises anything
         raise BuildError(f"{job.work / _PLAN} is damaged: {error}") from None
-    if not isinstance(plan, Plan) or plan.identity != job.identity:
+    if not isinstance(plan, Plan) or f"{plan.identity} {plan.root}" != job.identity:
         raise BuildError(f"{job.work / _PLAN} belongs to another build")
     return plan
 
@@ -151,7 +169,7 @@ def _load(job: Job) -> Plan:
 def _check_software(plan: Plan) -> None:
     wrong = [
         f"{name} {found or '(missing)'} instead of {plan.software[name]}"
-        for name, found in versions(plan.software).items()
+        for name, found in installed(plan.software).items()
         if found != plan.software[name]
     ]
     if wrong:

@@ -8,8 +8,10 @@ request, so only `stat` returns it.
 
 from __future__ import annotations
 
+import atexit
 import threading
 import time
+import weakref
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
 from mastaba.api.storages import ByteRange, ObjectRead, ObjectStat, PerProcess, Storage
@@ -29,6 +31,16 @@ _PIECE: Final = 32 * 1024 * 1024
 """Bytes per read: librados allocates the requested size, even if the object is smaller."""
 
 
+_storages: weakref.WeakSet[CephStorage] = weakref.WeakSet()
+
+
+@atexit.register
+def _close_all() -> None:
+    # librados crashes if a context outlives its cluster, as at the end of the interpreter.
+    for storage in list(_storages):
+        storage.close()
+
+
 class CephStorage(Storage):
     """Objects of one pool.
 
@@ -39,12 +51,14 @@ class CephStorage(Storage):
 
     name = "ceph"
     container_field: ClassVar[str | None] = "pool_name"
+    writer: ClassVar[str | None] = "mastaba_storage_ceph.writer:CephWriter"
 
     def __init__(self, pool: str, cluster: PerProcess[Any]) -> None:
         super().__init__(pool)
         self._rados = load_rados()
         self._cluster = cluster
         self._contexts = PerProcess(threading.local)
+        _storages.add(self)
 
     @classmethod
     def open(cls, container: str, environment: Environment) -> Self:
@@ -85,12 +99,18 @@ class CephStorage(Storage):
     def close(self) -> None:
         self._contexts.drop()
 
-    def _call(self, operation: str, key: str, *arguments: int) -> tuple[Any, str]:
-        """Return the result of an operation and the version of the object."""
+    def _call(self, operation: str, *arguments: Any, named: str = "") -> tuple[Any, str]:
+        """Return the result of an operation and the version of the object.
+
+        Args:
+            arguments: those of librados, by default with the key first.
+            named: key, if it is not the first argument.
+        """
         rados = self._rados
         context = self._context()
+        key = named or arguments[0]
         try:
-            result = getattr(context, operation)(key, *arguments)
+            result = getattr(context, operation)(*arguments)
             return result, str(context.get_last_version())
         except rados.ObjectNotFound as error:
             raise self._error(ObjectNotFoundError, key, "the object does not exist") from error

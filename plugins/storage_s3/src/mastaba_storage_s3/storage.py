@@ -36,6 +36,7 @@ class S3Storage(HTTPStorage):
 
     name = "s3"
     container_field: ClassVar[str | None] = "bucket_name"
+    writer: ClassVar[str | None] = "mastaba_storage_s3.writer:S3Writer"
 
     def __init__(self, bucket: str, cluster: Cluster, environment: Environment) -> None:
         from mastaba.api.http_storages import HTTPClient

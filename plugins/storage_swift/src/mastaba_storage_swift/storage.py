@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from contextlib import closing
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 from urllib.parse import quote
 
 from mastaba.api.http_storages import HTTPStorage, quoted_key
@@ -32,6 +32,7 @@ class SwiftStorage(HTTPStorage):
 
     name = "swift"
     container_field: ClassVar[str | None] = "container_name"
+    writer: ClassVar[str | None] = "mastaba_storage_swift.writer:SwiftWriter"
 
     def __init__(self, container: str, account: Account, environment: Environment) -> None:
         from mastaba.api.http_storages import HTTPClient
@@ -78,23 +79,13 @@ class SwiftStorage(HTTPStorage):
     def _send_with_swiftclient(
         self, method: str, key: str, headers: dict[str, str], token: str, limit: int | None
     ) -> HTTPAnswer:
-        from swiftclient.client import ClientException, Connection
+        from swiftclient.client import ClientException
         from urllib3 import HTTPHeaderDict
         from urllib3.exceptions import HTTPError
 
         from mastaba.api.http_storages import HTTPAnswer, failure_reason
 
-        own = self._connections.get()  # of this thread
-        if not hasattr(own, "connection"):
-            verify = self._account.verify
-            own.connection = Connection(
-                retries=0,  # the storage pool repeats failed reads of every driver
-                insecure=not verify,
-                cacert=verify if isinstance(verify, str) else None,
-                timeout=self._account.timeout,
-            )
-        connection = own.connection
-        connection.url, connection.token = self._url, token
+        connection = self._connection(token)
         try:
             if method == "HEAD":
                 found = connection.head_object(self.container, key, headers)
@@ -114,3 +105,19 @@ class SwiftStorage(HTTPStorage):
         except (OSError, HTTPError) as error:
             reason = failure_reason(error)
             raise NoResponseError(f"{self._url} does not answer: {reason}") from error
+
+    def _connection(self, token: str) -> Any:
+        """Return the connection of swiftclient of this thread."""
+        from swiftclient.client import Connection
+
+        own = self._connections.get()
+        if not hasattr(own, "connection"):
+            verify = self._account.verify
+            own.connection = Connection(
+                retries=0,  # the storage pool repeats failed reads of every driver
+                insecure=not verify,
+                cacert=verify if isinstance(verify, str) else None,
+                timeout=self._account.timeout,
+            )
+        own.connection.url, own.connection.token = self._url, token
+        return own.connection

@@ -114,16 +114,20 @@ def nodata_values(
     return nodata
 
 
-def slab_list(root: str, slabs: Iterable[str]) -> str:
-    """Return the text of the list of a pyramid that holds all its slabs itself.
+def slab_list(roots: Sequence[str], slabs: Iterable[tuple[int, str]]) -> str:
+    """Return the text of the list of a pyramid.
 
     Args:
-        root: absolute directory of the slabs, or ``<container>/<name>`` in an object store.
-        slabs: names below the root, in the order of the list.
+        roots: absolute directories of slabs, or ``<container>/<name>`` in an object store: that of
+            the pyramid itself, then those of pyramids to whose slabs it has links.
+        slabs: number of the root that contains the slab, and name below it, in the order of the
+            list.
 
     Raises:
-        ValueError: the root contains white space, which existing readers would remove.
+        ValueError: a root contains white space, which existing readers would remove.
     """
-    if root.split() != [root]:
-        raise ValueError(f"a slab list cannot name {root!r}: it contains white space")
-    return f"0={root}\n#\n" + "".join(f"0/{slab}\n" for slab in slabs)
+    for root in roots:
+        if root.split() != [root]:
+            raise ValueError(f"a slab list cannot name {root!r}: it contains white space")
+    head = "".join(f"{number}={root}\n" for number, root in enumerate(roots))
+    return f"{head}#\n" + "".join(f"{number}/{slab}\n" for number, slab in slabs)

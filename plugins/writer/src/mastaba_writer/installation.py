@@ -113,10 +113,32 @@ def layer_document(
     tile_matrix_sets: Mapping[str, Mapping[str, Any]] = _NOTHING,
     **fields: Any,
 ) -> Document:
-    """Return a layer document that publishes all levels of one pyramid.
+    """Return a layer document that publishes all levels of a pyramid in files.
 
     Args:
         descriptor: path of the pyramid descriptor, which must exist.
+        tile_matrix_sets, fields: as in `layer_of`.
+
+    Raises:
+        ValueError: as in `layer_of`.
+    """
+    pyramid = json.loads(descriptor.read_text(encoding="utf-8"))
+    path = str(descriptor.resolve())
+    return layer_of(path, pyramid, tile_matrix_sets=tile_matrix_sets, **fields)
+
+
+def layer_of(
+    path: str,
+    pyramid: Mapping[str, Any],
+    *,
+    tile_matrix_sets: Mapping[str, Mapping[str, Any]] = _NOTHING,
+    **fields: Any,
+) -> Document:
+    """Return a layer document that publishes all levels of one pyramid.
+
+    Args:
+        path: path of the pyramid descriptor, as in layers: a file, or ``s3://bucket/name.json``.
+        pyramid: the pyramid descriptor.
         tile_matrix_sets: documents by identifier, if the pyramid uses neither PM nor 4326.
         fields: further fields of the layer document, such as `styles`; they override the defaults
             (title: name of the pyramid; abstract: empty).
@@ -124,7 +146,6 @@ def layer_document(
     Raises:
         ValueError: the tile matrix set, or one of the levels, is unknown.
     """
-    pyramid = json.loads(descriptor.read_text(encoding="utf-8"))
     sets = {"PM": web_mercator(), "4326": geographic(), **tile_matrix_sets}
     if pyramid["tile_matrix_set"] not in sets:
         raise ValueError(f"unknown tile matrix set {pyramid['tile_matrix_set']!r}")
@@ -135,11 +156,11 @@ def layer_document(
     if unknown:
         raise ValueError(f"levels {unknown} are not in {pyramid['tile_matrix_set']}")
     return {
-        "title": descriptor.stem,
+        "title": path.rpartition("/")[2].removesuffix(".json"),
         "abstract": "",
         "pyramids": [
             {
-                "path": str(descriptor.resolve()),
+                "path": path,
                 "bottom_level": min(levels, key=lambda level: cell_sizes[level]),
                 "top_level": max(levels, key=lambda level: cell_sizes[level]),
             }

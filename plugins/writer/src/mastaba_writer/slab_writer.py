@@ -10,7 +10,14 @@ import numpy as np
 
 from mastaba_writer.tile_encoder import TILE_FORMATS, encode_tile, tile_format
 
-__all__ = ["HEADER_SIZE", "TILE_FORMATS", "build_slab", "encode_tile", "write_slab"]
+__all__ = [
+    "HEADER_SIZE",
+    "TILE_FORMATS",
+    "SlabAssembler",
+    "build_slab",
+    "encode_tile",
+    "write_slab",
+]
 
 HEADER_SIZE = 2048
 """Bytes of the header of a slab, before its index."""
@@ -47,20 +54,71 @@ def build_slab(
     count = tiles_per_width * tiles_per_height
     if len(tiles) != count:
         raise ValueError(f"{len(tiles)} tiles given for a slab of {count}")
-    payloads = [tile or b"" for tile in tiles]
-    offsets, body = _lay_out(payloads, HEADER_SIZE + 8 * count)
-    sizes = [len(payload) for payload in payloads]
-    if tile_format(format).is_vector:
-        header = _vector_header(sizes)
-    else:
-        header = _raster_header(
-            format,
-            channels,
-            (tile_width, tile_height),
-            (tile_width * tiles_per_width, tile_height * tiles_per_height),
-            sizes,
-        )
-    return header + struct.pack(f"<{2 * count}I", *offsets, *sizes) + body
+    slab = SlabAssembler(
+        format=format,
+        channels=channels,
+        tile_width=tile_width,
+        tile_height=tile_height,
+        tiles_per_width=tiles_per_width,
+        tiles_per_height=tiles_per_height,
+    )
+    for tile in tiles:
+        slab.add(tile)
+    return bytes(slab.finish())
+
+
+class SlabAssembler:
+    """One slab, tile by tile, in row-major order; arguments as in `build_slab`.
+
+    It keeps the bytes once, so it needs no more memory than the slab.
+    """
+
+    def __init__(
+        self,
+        *,
+        format: str,
+        channels: int = 3,
+        tile_width: int = 256,
+        tile_height: int = 256,
+        tiles_per_width: int = 2,
+        tiles_per_height: int = 2,
+    ) -> None:
+        if not tile_format(format).is_vector and channels not in tile_format(format).channels:
+            raise ValueError(f"{format} cannot store {channels} channels")
+        self._format = format
+        self._channels = channels
+        self._tile_size = tile_width, tile_height
+        self._slab_size = tile_width * tiles_per_width, tile_height * tiles_per_height
+        self._count = tiles_per_width * tiles_per_height
+        self._offsets: list[int] = []
+        self._sizes: list[int] = []
+        self._data = bytearray(HEADER_SIZE + 8 * self._count)
+        self._position = len(self._data)
+
+    def add(self, tile: bytes | None) -> None:
+        """Append a tile; None, or empty bytes, for an absent one."""
+        payload = tile or b""
+        self._offsets.append(self._position)
+        self._sizes.append(len(payload))
+        if payload:  # absent tiles get no padding, so there is none after the last payload
+            self._data += bytes(self._position - len(self._data))
+            self._data += payload
+        self._position = -(-(self._position + len(payload)) // _ALIGNMENT) * _ALIGNMENT
+
+    def finish(self) -> bytearray:
+        """Return the bytes of the slab; tiles that were not added are absent."""
+        for _ in range(self._count - len(self._sizes)):
+            self.add(None)
+        sizes = self._sizes
+        if tile_format(self._format).is_vector:
+            header = _vector_header(sizes)
+        else:
+            header = _raster_header(
+                self._format, self._channels, self._tile_size, self._slab_size, sizes
+            )
+        index = struct.pack(f"<{2 * self._count}I", *self._offsets, *sizes)
+        self._data[: len(header) + len(index)] = header + index
+        return self._data
 
 
 def write_slab(
@@ -88,19 +146,6 @@ def write_slab(
     path.write_bytes(slab)
 
 
-def _lay_out(payloads: Sequence[bytes], start: int) -> tuple[list[int], bytes]:
-    """Arrange the payloads from the absolute position `start`; all but the first are aligned."""
-    offsets: list[int] = []
-    body = bytearray()
-    position = start
-    for payload in payloads:
-        offsets.append(position)
-        if payload:  # absent tiles get no padding, so there is none after the last payload
-            body += bytes(position - start - len(body)) + payload
-        position = -(-(position + len(payload)) // _ALIGNMENT) * _ALIGNMENT
-    return offsets, bytes(body)
-
-
 def _raster_header(
     format: str,
     channels: int,
@@ -109,8 +154,6 @@ def _raster_header(
     sizes: Sequence[int],
 ) -> bytes:
     properties = tile_format(format)
-    if channels not in properties.channels:
-        raise ValueError(f"{format} cannot store {channels} channels")
     is_float = properties.dtype == np.float32
     bits = 32 if is_float else 8
     # Up to two 16-bit values fit into the entry; more are stored at byte 8.

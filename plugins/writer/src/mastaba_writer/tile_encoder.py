@@ -128,18 +128,20 @@ def _jpeg(image: Pixels, quality: int) -> bytes:
 def _png(image: Pixels, deflate: Deflate) -> bytes:
     rows, columns, channels = image.shape
     colour_type = {1: 0, 2: 4, 3: 2, 4: 6}[channels]
-    filtered = np.zeros((rows, 1 + columns * channels), np.uint8)  # column 0: filter "none"
+    filtered = np.empty((rows, 1 + columns * channels), np.uint8)
+    filtered[:, 0] = 0  # filter "none"
     filtered[:, 1:] = image.reshape(rows, columns * channels)
     return (
         b"\x89PNG\r\n\x1a\n"
         + _png_chunk(b"IHDR", struct.pack(">IIBBBBB", columns, rows, 8, colour_type, 0, 0, 0))
-        + _png_chunk(b"IDAT", deflate(filtered.tobytes(), 5))
+        + _png_chunk(b"IDAT", deflate(filtered.data, 5))
         + _png_chunk(b"IEND", b"")
     )
 
 
 def _png_chunk(kind: bytes, data: bytes) -> bytes:
-    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+    checksum = zlib.crc32(data, zlib.crc32(kind))
+    return b"".join([struct.pack(">I", len(data)), kind, data, struct.pack(">I", checksum)])
 
 
 def _packbits(image: Pixels) -> bytes:
@@ -233,7 +235,7 @@ class _BitWriter:
 
 _ENCODERS: Mapping[str, Callable[[Pixels, Deflate], bytes]] = {
     "RAW": lambda image, _: image.tobytes(),
-    "ZIP": lambda image, deflate: deflate(image.tobytes(), 6),
+    "ZIP": lambda image, deflate: deflate(image.data, 6),
     "LZW": lambda image, _: _lzw(image),
     "PKB": lambda image, _: _packbits(image),
     "PNG": _png,

@@ -259,6 +259,77 @@ def _warped(
     return result
 
 
+DECIMATIONS: Final = ("average", "nn", "mode", "min", "max")
+"""Methods of `decimate`, in the order of the enumeration in C."""
+
+
+def decimate(
+    pixels: Pixels,
+    valid: Mask,
+    factor: int,
+    method: str = "average",
+    *,
+    has_alpha: bool = False,
+    alpha_of_all: bool = True,
+    enough: int = 1,
+    into: tuple[Pixels, Mask] | None = None,
+) -> tuple[Pixels, Mask]:
+    """Return an image of 1/factor of the width and height (generation.md 4.4).
+
+    A pixel is made from a box of factor x factor pixels, of which only valid ones count.
+
+    Args:
+        pixels: uint8 or float32, shape (height, width, 1 to 4 channels); rows may be apart. Float
+            images have one channel. Height and width are multiples of the factor.
+        valid: shape (height, width); pixels that are not valid are 0.
+        method: ``average``: the mean, bytes rounded half to even. ``nn``: the middle pixel, of two
+            the upper left one. ``mode``: the most frequent pixel, of several the smallest.
+            ``min``, ``max``: the extremes of each channel.
+        has_alpha: the last channel is alpha. It weights the mean of the colours, and pixels with
+            alpha 0 do not count as extremes.
+        alpha_of_all: alpha is the mean of the box rather than of its valid pixels.
+        enough: valid pixels of a box that make the result valid, at least 1; not for ``nn``.
+        into: arrays for the result; rows may be apart.
+
+    Returns:
+        pixels and which of them are valid; the others are 0.
+
+    Raises:
+        ValueError: the shapes do not fit.
+    """
+    height, width, channels = pixels.shape
+    rows, columns = height // factor, width // factor
+    if into is None:
+        into = np.empty((rows, columns, channels), pixels.dtype), np.empty((rows, columns), bool)
+    result, result_valid = into
+    if (
+        (rows * factor, columns * factor) != (height, width)
+        or valid.shape != (height, width)
+        or result.shape != (rows, columns, channels)
+        or result_valid.shape != (rows, columns)
+        or result.dtype != pixels.dtype
+        or not 1 <= channels <= 4
+    ):
+        raise ValueError("the shapes of a decimation do not fit")
+    sizes = [_row_size(array) for array in (pixels, valid, result, result_valid)]
+    _call(
+        f"decimate_{pixels.dtype.name}",
+        *(pixels, sizes[0], None if valid.all() else valid, sizes[1]),
+        *(rows, columns, channels, factor, DECIMATIONS.index(method)),
+        *(has_alpha, alpha_of_all, enough if method != "nn" else 1),
+        *(result, sizes[2], result_valid, sizes[3]),
+    )
+    return into
+
+
+def _row_size(array: npt.NDArray[Any]) -> int:
+    """Return the distance of two rows in samples; the samples of a row follow each other."""
+    row = array[:1]
+    if not row.flags.c_contiguous or array.strides[0] % array.itemsize:
+        raise ValueError("the pixels of a row must follow each other")
+    return array.strides[0] // array.itemsize
+
+
 def colours(
     values: npt.NDArray[np.float32], steps: Floats, entries: Floats, *, rgb: bool, alpha: bool
 ) -> Bytes:

@@ -247,18 +247,84 @@ static void weigh(const double *table, int64_t table_size, double position, doub
         weights[tap] = (float)(weights[tap] / total);
 }
 
+/* Alpha of an opaque pixel; only bytes have alpha. */
+#define OPAQUE 255
+
+/* Methods of decimation: see mastaba.render.native.DECIMATIONS. */
+enum { MEAN, CENTRE, MOST_FREQUENT, LOWEST, HIGHEST };
+
+/* A mean: bytes are rounded half to even, so that no level is brighter than the one below. */
+INLINE uint8_t mean_uint8(uint64_t sum, uint64_t count)
+{
+    const uint64_t whole = sum / count, twice = 2 * (sum - whole * count);
+    return (uint8_t)(whole + (twice > count || (twice == count && (whole & 1))));
+}
+
+INLINE float mean_float32(double sum, double count)
+{
+    return (float)(sum / count);
+}
+
+/* Pixels as keys that sort like them, channel by channel. */
+INLINE uint32_t key_uint8(const uint8_t *pixel, int64_t channels)
+{
+    uint32_t key = 0;
+    for (int64_t c = 0; c < channels; c++)
+        key = key << 8 | pixel[c];
+    return key;
+}
+
+INLINE void pixel_of_uint8(uint32_t key, int64_t channels, uint8_t *pixel)
+{
+    for (int64_t c = channels - 1; c >= 0; c--, key >>= 8)
+        pixel[c] = (uint8_t)key;
+}
+
+static int compare_uint8(const void *a, const void *b)
+{
+    const uint32_t left = *(const uint32_t *)a, right = *(const uint32_t *)b;
+    return (left > right) - (left < right);
+}
+
+/* Float images have one channel. */
+INLINE float key_float32(const float *pixel, int64_t channels)
+{
+    (void)channels;
+    return *pixel;
+}
+
+INLINE void pixel_of_float32(float key, int64_t channels, float *pixel)
+{
+    (void)channels;
+    *pixel = key;
+}
+
+static int compare_float32(const void *a, const void *b)
+{
+    const float left = *(const float *)a, right = *(const float *)b;
+    return (left > right) - (left < right);
+}
+
 #define JOIN_(a, b) a##_##b
 #define JOIN(a, b) JOIN_(a, b)
 
 #define SAMPLE uint8_t
 #define TYPED(name) JOIN(name, uint8)
+#define SUM uint64_t
+#define KEY uint32_t
 #include "sampling.h"
+#include "decimation.h"
 #undef SAMPLE
 #undef TYPED
+#undef SUM
+#undef KEY
 
 #define SAMPLE float
 #define TYPED(name) JOIN(name, float32)
+#define SUM double
+#define KEY float
 #include "sampling.h"
+#include "decimation.h"
 
 /* Colours of values by a palette: mastaba.render.styles.apply_palette.
 

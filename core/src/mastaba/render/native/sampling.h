@@ -53,9 +53,9 @@ EXPORT int TYPED(resample)(const SAMPLE *pixels, int64_t height, int64_t width, 
     return 0;
 }
 
-INLINE void TYPED(warp_pixel)(const SAMPLE *samples, int64_t row_size, int64_t channels,
-                              const float *row_weights, int64_t row_taps,
-                              const float *column_weights, int64_t column_taps, float *pixel)
+INLINE void TYPED(warp_taps)(const SAMPLE *samples, int64_t row_size, int64_t channels,
+                             const float *row_weights, int64_t row_taps,
+                             const float *column_weights, int64_t column_taps, float *pixel)
 {
     float4 total = {0};
     for (int64_t y = 0; y < row_taps; y++, samples += row_size) {
@@ -66,6 +66,18 @@ INLINE void TYPED(warp_pixel)(const SAMPLE *samples, int64_t row_size, int64_t c
         total += row_weights[y] * across;
     }
     memcpy(pixel, &total, sizeof total);
+}
+
+INLINE void TYPED(warp_pixel)(const SAMPLE *samples, int64_t row_size, int64_t channels,
+                              const float *row_weights, int64_t row_taps,
+                              const float *column_weights, int64_t column_taps, float *pixel)
+{
+    /* Four taps, the usual number, are faster if the compiler knows it. */
+    if (row_taps == 4 && column_taps == 4)
+        TYPED(warp_taps)(samples, row_size, channels, row_weights, 4, column_weights, 4, pixel);
+    else
+        TYPED(warp_taps)(samples, row_size, channels, row_weights, row_taps, column_weights,
+                         column_taps, pixel);
 }
 
 /* The same at the end of an image, where four samples would reach behind it. */

@@ -5,12 +5,15 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from mastaba_build.configuration import AUTO, Configuration
 from mastaba_build.errors import PlanError
@@ -45,7 +48,7 @@ def plan_of_features(configuration: Configuration) -> VectorPlan:
             raise PlanError(f"{file}: does not exist")
         if not is_features(str(file)):
             raise PlanError(f"{file}: is not a file of features; build it separately")
-    origins = [Origin(str(file), identity_of(str(file), [])) for file in files]
+    origins = [Origin(str(file), _identity(file)) for file in files]
     version = _run([program, "--version"]).stderr.strip()
     options = _options(configuration)
     origins.append(Origin("tippecanoe", f"{version} {' '.join(options)}"))
@@ -139,13 +142,22 @@ def _as_geojson(file: Path, folder: Path) -> Iterator[tuple[str, Path]]:
 
 
 def _is_raster(path: str) -> bool:
-    """Return whether a GeoPackage contains images only."""
-    if not path.lower().endswith(".gpkg") or not Path(path).is_file():
+    """Return whether a GeoPackage contains no features, so that GDAL reads its images."""
+    if not path.lower().endswith(".gpkg"):
         return False
+    query = "SELECT count(*) FROM gpkg_contents WHERE data_type = 'features'"
     try:
-        return len(_pyogrio().list_layers(path)) == 0
-    except (PlanError, RuntimeError, ValueError):
-        return True  # as before there were features: GDAL says what it is
+        with closing(sqlite3.connect(f"file:{quote(path)}?mode=ro", uri=True)) as database:
+            return bool(database.execute(query).fetchone() == (0,))
+    except sqlite3.Error:
+        return False  # it is reported when it is read
+
+
+def _identity(file: Path) -> str:
+    """Return a text that changes with a file, or with one of the same name beside a Shapefile."""
+    beside = [other for other in file.parent.iterdir() if other.stem == file.stem]
+    is_shapefile = file.suffix.lower() == ".shp"
+    return identity_of(str(file), [str(other) for other in beside] if is_shapefile else [])
 
 
 def _pyogrio() -> Any:

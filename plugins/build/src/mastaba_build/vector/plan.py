@@ -19,11 +19,11 @@ from mastaba_build.errors import PlanError, SourceError
 from mastaba_build.pixels import PixelType
 from mastaba_build.plan import Level, Plan, SlabKey
 from mastaba_build.sets import load_set
+from mastaba_build.software import VECTOR, installed
 from mastaba_build.sources import identity_of
 from mastaba_build.vector.archives import Block, Metadata
 from mastaba_build.vector.formats import open_archive
 from mastaba_build.vector.tables import needs_survey, survey, tables_of
-from mastaba_build.versions import VECTOR, versions
 
 FORMAT = "TIFF_PBF_MVT"
 _WORLD = 40075016.685578488
@@ -152,7 +152,7 @@ def plan_of_archive(
             max(block.columns[1] for block in inside),
         )
         blocks |= {SlabKey(len(levels), block.column, block.row): block for block in inside}
-        levels.append(Level(matrix, limits, from_sources=True))
+        levels.append(Level(matrix, limits, factor=0))
     level_tables = {
         level.matrix.id: [
             table.document
@@ -161,7 +161,7 @@ def plan_of_archive(
         ]
         for level in levels
     }
-    software = versions(VECTOR)
+    software = installed(VECTOR)
     described = {
         "version": 1,
         "name": configuration.name,
@@ -179,12 +179,15 @@ def plan_of_archive(
         tile_matrix_set.crs,
         document,
         PixelType(FORMAT, 0, ()),
+        PixelType(FORMAT, 0, ()),
+        None,
         "none",
         tuple(levels),
         (),
         (),
         software,
         hashlib.sha256(text.encode()).hexdigest(),
+        configuration.name,
         archive=path,
         origins=origins,
         blocks=blocks,

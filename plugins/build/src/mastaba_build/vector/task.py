@@ -8,9 +8,10 @@ from collections.abc import Sequence
 
 from mastaba.api.catalogue import TileLimits
 from mastaba_build.errors import SourceError
-from mastaba_build.plan import SlabKey, slab_directory
-from mastaba_build.storage import FileWriter, WritableStorage
-from mastaba_build.task import SlabResult, slab_key
+from mastaba_build.names import slab_key
+from mastaba_build.plan import SlabKey
+from mastaba_build.storage import Place, Written
+from mastaba_build.task import SlabResult
 from mastaba_build.vector.archives import Archive
 from mastaba_build.vector.formats import open_archive
 from mastaba_build.vector.payload import vector_tile
@@ -24,22 +25,26 @@ _LARGEST_SLAB = (1 << 32) - 1
 class VectorSlabBuilder:
     """Imports slabs of one plan, in one process; see `SlabBuilder`."""
 
-    def __init__(self, plan: VectorPlan, target: WritableStorage | None = None) -> None:
+    def __init__(self, plan: VectorPlan, target: Place | None = None) -> None:
         self._plan = plan
         self._target = target
         self._archive: Archive | None = None
 
     @classmethod
-    def for_files(cls, plan: VectorPlan) -> VectorSlabBuilder:
-        """Return a builder that writes to the directory of the plan."""
-        return cls(plan, FileWriter(slab_directory(plan)))
+    def for_output(cls, plan: VectorPlan) -> VectorSlabBuilder:
+        """Return a builder that writes to the output of the plan.
+
+        Raises:
+            OutputError: the output cannot be opened.
+        """
+        return cls(plan, plan.configuration.output.open().below(plan.root))
 
     def build(self, slab: SlabKey, children: Sequence[SlabKey] = ()) -> SlabResult:
         """Read the tiles of a slab and write it; without a tile that is not empty, nothing.
 
         Raises:
             BuildError: the archive or a tile cannot be used.
-            OSError: the slab cannot be written.
+            OutputError: the slab cannot be written.
         """
         started = time.monotonic()
         self._archive = self._archive or open_archive(self._plan.archive)
@@ -54,7 +59,7 @@ class VectorSlabBuilder:
             if data:
                 tiles[tile.row % height * width + tile.column % width] = data
                 found.append((tile.row, tile.column))
-        size, md5 = 0, ""
+        size, written = 0, Written("", None)
         if found:
             if 2048 + sum(len(tile or b"") + 24 for tile in tiles) > _LARGEST_SLAB:
                 raise SourceError(f"slab {slab}: exceeds 4 GiB; use smaller slabs")
@@ -64,8 +69,9 @@ class VectorSlabBuilder:
             size = len(slab_bytes)
             self._check_source()
             if self._target is not None:
-                md5 = self._target.write(slab_key(self._plan, slab), slab_bytes)
-        return SlabResult(slab, size, md5, len(found), _limits(found), time.monotonic() - started)
+                written = self._target.write(slab_key(self._plan, slab), slab_bytes)
+        seconds = time.monotonic() - started
+        return SlabResult(slab, size, *written, len(found), _limits(found), seconds, "")
 
     def _check_source(self) -> None:
         path = self._plan.archive

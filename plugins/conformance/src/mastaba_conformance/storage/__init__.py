@@ -53,7 +53,8 @@ class StorageTests(
     Subclasses must override the fixtures ``storage`` and ``writer``. They may override ``prefix``.
 
     What a driver can do is declared by the class attributes and by the fixtures ``open_refused``,
-    ``open_unreachable``, ``open_silent`` and ``outage``. What is not declared is not tested.
+    ``open_unreachable``, ``open_silent``, ``outage`` and ``writable``. What is not declared is not
+    tested.
 
     Attributes:
         knows_versions: whether the storage can detect that an object was replaced.
@@ -65,7 +66,8 @@ class StorageTests(
         forks_while_reading: whether child processes may be created while other threads read. The
             server does not do that, and libraries with locks of their own, such as SQLite, cannot
             stand it.
-        can_write: whether the driver itself has the methods of `ObjectWriter`.
+        creates_exclusively: whether the store can refuse to replace an object. Some gateways ignore
+            the condition.
         time_limit: seconds after which a test fails because the driver hangs.
         patience: seconds after which released connections must be closed.
         kit: kind of plugin, for the report.

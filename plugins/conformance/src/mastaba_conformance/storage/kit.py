@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Final, NoReturn, Protocol
 import pytest
 
 from mastaba.api.storages import ByteRange, ObjectRead, ObjectStat, Storage
+from mastaba.api.writable_storages import WritableStorage
 from mastaba_conformance.deadline import eventually, within
 from mastaba_conformance.descriptors import open_descriptors
 
@@ -59,7 +60,7 @@ class StorageKit:
     shares_connections: ClassVar[bool] = False
     holds_large_objects: ClassVar[bool] = True
     forks_while_reading: ClassVar[bool] = False
-    can_write: ClassVar[bool] = False
+    creates_exclusively: ClassVar[bool] = True
 
     # Inner limits are shorter, because their messages say more.
 
@@ -82,6 +83,11 @@ class StorageKit:
     def writer(self) -> ObjectWriter:
         """A writer for the container of `storage`."""
         raise NotImplementedError("override the fixture writer")
+
+    @pytest.fixture
+    def writable(self) -> WritableStorage:
+        """The container of `storage`, opened by the class that the driver names as its writer."""
+        not_declared("the fixture writable: a WritableStorage for the container of storage")
 
     @pytest.fixture
     def prefix(self) -> str:

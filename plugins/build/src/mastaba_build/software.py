@@ -15,7 +15,7 @@ VECTOR = ("mastaba-build",)
 RASTER = ("mastaba-build", "kernels", "numpy", "gdal", "proj", "pillow")
 
 
-def versions(names: Iterable[str]) -> dict[str, str]:
+def installed(names: Iterable[str]) -> dict[str, str]:
     """Return what is installed here, by name: names of `RASTER`, of encoders, or of packages.
 
     The version of a missing package is empty.

@@ -1,0 +1,51 @@
+"""Base class of storages that are also written, by tools that build pyramids.
+
+A serving process never imports a subclass: a driver only names its own in `Storage.writer`.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator
+
+from mastaba.storage.base import Storage
+
+
+class WritableStorage(Storage):
+    """An open container whose objects can also be written, deleted and listed.
+
+    All methods must be thread-safe and must still work in a child process after a fork. No method
+    repeats a failed request: the caller does.
+    """
+
+    @property
+    def largest_object(self) -> int | None:
+        """Bytes of the largest object that can be written; None if there is no such limit."""
+        return None
+
+    @abstractmethod
+    def write(self, key: str, data: bytes, *, only_if_absent: bool = False) -> str | None:
+        """Write a whole object; readers see the old or the new one.
+
+        Args:
+            key: name of the object.
+            data: its bytes.
+            only_if_absent: do not replace an existing object, and decide this atomically.
+
+        Returns:
+            The version of the new object, as in `ObjectStat`.
+
+        Raises:
+            FileExistsError: the object exists, and ``only_if_absent`` is true.
+            AccessDeniedError: the storage denies access.
+            StorageUnavailableError: the response is missing, or the bytes did not arrive intact.
+            StorageError: the object cannot be written.
+        """
+
+    @abstractmethod
+    def delete(self, key: str) -> None:
+        """Delete an object, if it exists. Raises the errors of `write`."""
+
+    @abstractmethod
+    def list(self, prefix: str) -> Iterator[str]:
+        """Yield the keys of all objects that begin with a prefix. Raises the errors of `write`."""

@@ -1,0 +1,98 @@
+"""Fingerprints of slabs: equal ones mean equal pixels, so an update keeps the slab."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable
+from dataclasses import asdict
+from functools import cached_property
+from typing import Any
+
+from mastaba.api.catalogue import BoundingBox, TileMatrixSet
+from mastaba.api.resampling import BASE_RADIUS
+from mastaba_build.groups import Group, Member, footprint
+from mastaba_build.plan import Plan, SlabKey, slab_options
+from mastaba_build.sets import load_set
+
+_SIZE = 8
+
+
+class Fingerprints:
+    """Fingerprints of the slabs of one plan."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        styling = plan.styling
+        self._margin = 0 if styling is None else styling.margin
+        self._common = json.dumps(
+            [slab_options(plan.configuration), asdict(plan.pixel_type), plan.encoder],
+            sort_keys=True,
+        )
+        self._origins = [asdict(source) for source in plan.sources] if plan.is_vector else []
+        self._sources = [
+            [json.dumps(asdict(member.source), sort_keys=True) for member in group.members]
+            for group in plan.groups
+        ]
+
+    def of(self, slab: SlabKey, quarters: Iterable[tuple[SlabKey, str]] = ()) -> str:
+        """Return the fingerprint of a slab.
+
+        Args:
+            quarters: its children with data, and the hashes of their quarter images.
+        """
+        level = self._plan.levels[slab.level]
+        parts: list[Any] = [self._common, level.matrix.id, slab.column, slab.row, self._origins]
+        if level.from_sources:
+            for group, members in self._near.get(slab, {}).items():
+                one = self._plan.groups[group]
+                parts += [one.crs, one.transform, one.width, one.height]
+                parts += [self._sources[group][member] for member in members]
+        else:
+            parts += sorted((child.column, child.row, hash_) for child, hash_ in quarters)
+        text = json.dumps(parts)
+        return hashlib.blake2b(text.encode(), digest_size=_SIZE).hexdigest()
+
+    @cached_property
+    def _near(self) -> dict[SlabKey, dict[int, list[int]]]:
+        """Sources that a kernel may reach from each slab: members by group, in their order."""
+        plan = self._plan
+        width, height = plan.configuration.slab
+        found: dict[SlabKey, dict[int, list[int]]] = {}
+        levels = [number for number, level in enumerate(plan.levels) if level.from_sources]
+        for index, group in enumerate(plan.groups):
+            for number, member in enumerate(group.members):
+                box = plan.boxes[index] if len(group.members) == 1 else self._box(group, member)
+                for level in levels:
+                    matrix = plan.levels[level].matrix
+                    limits = matrix.limits_of(self._widened(box, member, matrix.cell_size))
+                    if limits is None:
+                        continue
+                    for row in range(limits.min_row // height, limits.max_row // height + 1):
+                        for column in range(limits.min_col // width, limits.max_col // width + 1):
+                            slab = SlabKey(level, column, row)
+                            found.setdefault(slab, {}).setdefault(index, []).append(number)
+        return found
+
+    @cached_property
+    def _set(self) -> TileMatrixSet:
+        configuration = self._plan.configuration
+        return load_set(configuration.tile_matrix_set, configuration.tile_matrix_sets)[0]
+
+    def _box(self, group: Group, member: Member) -> BoundingBox:
+        a, b, c, d, e, f = group.transform
+        x = c + a * member.column + b * member.row
+        y = f + d * member.column + e * member.row
+        source = member.source
+        transform = (a, b, x, d, e, y)
+        alone = Group(group.crs, transform, source.width, source.height, (Member(source, 0, 0),))
+        return footprint(alone, self._set)
+
+    def _widened(self, box: BoundingBox, member: Member, cell: float) -> BoundingBox:
+        pixel = max(
+            (box.xmax - box.xmin) / member.source.width,
+            (box.ymax - box.ymin) / member.source.height,
+        )
+        radius = BASE_RADIUS[self._plan.configuration.interpolation] + 1
+        reach = radius * max(cell, pixel) + self._margin * cell
+        return BoundingBox(box.xmin - reach, box.ymin - reach, box.xmax + reach, box.ymax + reach)

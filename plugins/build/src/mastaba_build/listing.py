@@ -1,0 +1,141 @@
+"""The files that one entry of ``sources`` names: folders, globs, lists and STAC items."""
+
+from __future__ import annotations
+
+import glob
+import json
+import os
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+from urllib.parse import urljoin
+
+from mastaba_build.configuration import SourceOptions
+from mastaba_build.errors import PlanError
+
+_EXTENSIONS = frozenset(
+    [
+        ".asc",
+        ".bil",
+        ".dt0",
+        ".dt1",
+        ".dt2",
+        ".gtx",
+        ".hgt",
+        ".img",
+        ".jp2",
+        ".jpeg",
+        ".jpg",
+        ".nc",
+        ".png",
+        ".tif",
+        ".tiff",
+        ".vrt",
+        ".webp",
+    ]
+)
+"""Files of a folder that are rasters."""
+
+
+class Listed(NamedTuple):
+    """A file as GDAL opens it, and when it was taken (RFC 3339); empty if unknown."""
+
+    path: str
+    datetime: str = ""
+
+
+def listed(options: SourceOptions) -> list[Listed]:
+    """Return the files of an entry, in its order, except for the order of resolution.
+
+    Raises:
+        PlanError: there is none, or a list cannot be read.
+    """
+    # Absolute, because workers on other machines have other working directories.
+    found = [
+        Listed(os.path.abspath(one.path) if os.path.exists(one.path) else one.path, one.datetime)
+        for one in _files(options)
+    ]
+    if not found:
+        raise PlanError(f"{options.path}: no raster file; name a file, a folder or a glob")
+    if options.order != "given":
+        found.sort(key=lambda one: os.fsencode(one.path))
+    if options.order == "datetime":
+        for one in found:
+            if not one.datetime:
+                raise PlanError(f"{one.path}: has no date; only STAC items can be ordered by it")
+        found.sort(key=lambda one: one.datetime)
+    return found
+
+
+def read_json(path: str) -> dict[str, Any] | None:
+    """Return the object in a JSON file, or None if the path is not one.
+
+    Raises:
+        PlanError: the file cannot be read.
+    """
+    if not path.lower().endswith((".json", ".geojson")) or not os.path.isfile(path):
+        return None
+    try:
+        with open(path, encoding="utf-8") as stream:
+            document = json.load(stream)
+    except (OSError, ValueError) as error:
+        raise PlanError(f"{path}: cannot be read: {error}") from None
+    return document if isinstance(document, dict) else None
+
+
+def _files(options: SourceOptions) -> Iterator[Listed]:
+    path = options.path
+    document = read_json(path)
+    if document is not None and _is_stac(document):
+        yield from _assets(document, options)
+    elif os.path.isdir(path):
+        for folder, _, names in os.walk(path):
+            for name in names:
+                if os.path.splitext(name)[1].lower() in _EXTENSIONS:
+                    yield Listed(os.path.join(folder, name))
+    elif path.lower().endswith((".txt", ".list")) and os.path.isfile(path):
+        try:
+            with open(path, encoding="utf-8") as lines:
+                yield from (Listed(line.strip()) for line in lines if line.strip())
+        except (OSError, ValueError) as error:
+            raise PlanError(f"{path}: the list cannot be read: {error}") from None
+    elif not os.path.exists(path) and glob.has_magic(path):
+        yield from (Listed(one) for one in glob.glob(path, recursive=True) if os.path.isfile(one))
+    else:
+        yield Listed(path)
+
+
+def _is_stac(document: dict[str, Any]) -> bool:
+    features = document.get("features")
+    first = features[0] if isinstance(features, list) and features else document
+    return isinstance(first, dict) and "stac_version" in first and "assets" in first
+
+
+def _assets(document: dict[str, Any], options: SourceOptions) -> Iterator[Listed]:
+    """Yield one asset of each item of a STAC item or item collection (STAC 1.0)."""
+    for item in document.get("features", [document]):
+        name = f"{options.path}: item {item.get('id', '')}"
+        assets = item.get("assets")
+        if not isinstance(assets, dict):
+            raise PlanError(f"{name}: has no assets")
+        keys = [options.asset] if options.asset else _data_assets(assets)
+        if len(keys) != 1 or keys[0] not in assets:
+            choice = ", ".join(assets) or "none"
+            raise PlanError(f"{name}: state one asset with --asset; it has {choice}")
+        href = str(assets[keys[0]].get("href", ""))
+        base = next((link["href"] for link in item.get("links", []) if link["rel"] == "self"), "")
+        properties = item.get("properties", {})
+        date = properties.get("datetime") or properties.get("start_datetime") or ""
+        yield Listed(_resolved(href, base, options.path), str(date))
+
+
+def _data_assets(assets: dict[str, Any]) -> list[str]:
+    return [key for key, asset in assets.items() if "data" in asset.get("roles", [])]
+
+
+def _resolved(href: str, base: str, document: str) -> str:
+    """Return the address of an asset, relative to its item or to the document."""
+    if "://" in href or os.path.isabs(href):
+        return href
+    if "://" in base:
+        return urljoin(base, href)
+    return os.path.normpath(os.path.join(os.path.dirname(document), href))

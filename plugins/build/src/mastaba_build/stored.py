@@ -1,0 +1,101 @@
+"""Pixels of stored slabs."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+
+import numpy as np
+
+from mastaba.api.catalogue import TILE_FORMATS, Codec
+from mastaba.api.slabs import TileDecoder
+from mastaba.errors import MastabaError
+from mastaba_build.errors import BuildError
+from mastaba_build.names import MASK_FORMAT, slab_key
+from mastaba_build.pixels import Mask, PixelType, Raster, Samples
+from mastaba_build.plan import Plan, SlabKey
+from mastaba_build.storage import Place
+
+_LOSS = 8
+"""Distance from nodata that compression may cause."""
+
+HEADER = 2048
+"""Bytes before the index of a slab."""
+
+
+def slab_index(data: bytes, tiles: int) -> list[tuple[int, int]]:
+    """Return offset and size of each tile of a slab.
+
+    Raises:
+        ValueError: its header is damaged.
+    """
+    if data[:4] != b"II*\0" or len(data) < HEADER + 8 * tiles:
+        raise ValueError("its header is damaged")
+    index = struct.unpack_from(f"<{2 * tiles}I", data, HEADER)
+    return list(zip(index[:tiles], index[tiles:], strict=True))
+
+
+def stored_tiles(plan: Plan, place: Place, slab: SlabKey) -> Iterator[Raster]:
+    """Yield the tiles of a stored slab, row by row.
+
+    Whether a pixel is valid is in its alpha or in the mask slab, if there is one. Otherwise a pixel
+    is valid if it differs from nodata.
+
+    Args:
+        place: root of the pyramid that contains the slab.
+
+    Raises:
+        BuildError: the slab cannot be read or is damaged.
+    """
+    type_ = plan.pixel_type
+    width, height = plan.configuration.slab
+    colours = _Tiles(plan, place, slab_key(plan, slab), type_.format, type_.channels, slab)
+    masks = None
+    if plan.configuration.masks and not type_.has_alpha:
+        masks = _Tiles(plan, place, slab_key(plan, slab, "MASK"), MASK_FORMAT, 1, slab)
+    for number in range(width * height):
+        samples = colours.tile(number)
+        valid = _valid(samples, type_) if masks is None else masks.tile(number)[:, :, 0] >= 128
+        yield Raster(np.where(valid[:, :, np.newaxis], samples, samples.dtype.type(0)), valid)
+
+
+def _valid(samples: Samples, type_: PixelType) -> Mask:
+    if type_.has_alpha:
+        valid: Mask = samples[:, :, -1] > 0
+        return valid
+    nodata = np.array(type_.nodata, samples.dtype)
+    if TILE_FORMATS[type_.format].codec is not Codec.JPEG:
+        different: Mask = np.any(samples != nodata, axis=2)
+        return different
+    distance = np.abs(samples.astype(np.int16) - nodata.astype(np.int16))
+    far: Mask = np.any(distance > _LOSS, axis=2)
+    return far
+
+
+class _Tiles:
+    """The tiles of one stored slab."""
+
+    def __init__(
+        self, plan: Plan, place: Place, key: str, format: str, channels: int, slab: SlabKey
+    ) -> None:
+        matrix = plan.levels[slab.level].matrix
+        width, height = plan.configuration.slab
+        self._name = key
+        try:
+            self._data = place.read(key)
+            self._index = slab_index(self._data, width * height)
+        except FileNotFoundError:
+            raise BuildError(f"{key}: does not exist; build without --update") from None
+        except ValueError as error:
+            raise BuildError(f"{key}: {error}") from None
+        self._decoder = TileDecoder(
+            TILE_FORMATS[format], channels, matrix.tile_width, matrix.tile_height
+        )
+
+    def tile(self, number: int) -> Samples:
+        """Return a tile, shape (rows, columns, channels)."""
+        offset, size = self._index[number]
+        try:
+            return self._decoder.decode(self._data[offset : offset + size])
+        except MastabaError as error:
+            raise BuildError(f"{self._name}: a tile cannot be decoded: {error}") from None

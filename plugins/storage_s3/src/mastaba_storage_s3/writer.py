@@ -1,0 +1,116 @@
+"""Writing of objects in S3, for tools that build pyramids; see storage.md section 5."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any, Final, TypeVar
+
+from botocore.exceptions import BotoCoreError, ClientError, ConnectionError, HTTPClientError
+from botocore.parsers import ResponseParserError
+
+from mastaba.api.http_storages import failure_reason
+from mastaba.api.writable_storages import WritableStorage
+from mastaba.errors import AccessDeniedError, StorageError, StorageUnavailableError
+from mastaba_storage_s3.storage import S3Storage
+
+T = TypeVar("T")
+
+_PART: Final = 64 * 1024 * 1024
+"""Bytes of an upload in one request; larger objects are uploaded in parts of this size."""
+
+_TEMPORARY: Final = frozenset((408, 429))
+_EXISTS: Final = frozenset((409, 412))
+
+
+class S3Writer(S3Storage, WritableStorage):
+    """Objects of one bucket, read and written. The server checks the MD5 of what it receives."""
+
+    def write(self, key: str, data: bytes, *, only_if_absent: bool = False) -> str | None:
+        condition = {"IfNoneMatch": "*"} if only_if_absent else {}
+        if len(data) > _PART:
+            return self._write_in_parts(key, data, condition)
+        answer = self._call(
+            "put_object",
+            key,
+            Body=data,
+            ContentMD5=_md5(data),
+            ContentLength=len(data),
+            **condition,
+        )
+        return str(answer["ETag"]).strip('"')
+
+    def delete(self, key: str) -> None:
+        self._call("delete_object", key)
+
+    def list(self, prefix: str) -> Iterator[str]:
+        page: dict[str, Any] = {"IsTruncated": True}
+        while page["IsTruncated"]:
+            start = page.get("NextContinuationToken")
+            page = self._asked(prefix, partial(self._page, prefix, start))
+            for found in page.get("Contents", ()):
+                yield found["Key"]
+
+    def _page(self, prefix: str, start: str | None, client: Any) -> Any:
+        token = {} if start is None else {"ContinuationToken": start}
+        return client.list_objects_v2(Bucket=self._bucket, Prefix=prefix, **token)
+
+    def _write_in_parts(self, key: str, data: bytes, condition: dict[str, str]) -> str:
+        upload = {"UploadId": self._call("create_multipart_upload", key)["UploadId"]}
+        try:
+            parts = []
+            for number, start in enumerate(range(0, len(data), _PART), 1):
+                part = data[start : start + _PART]
+                answer = self._call(
+                    "upload_part",
+                    key,
+                    Body=part,
+                    ContentMD5=_md5(part),
+                    PartNumber=number,
+                    **upload,
+                )
+                parts.append({"ETag": answer["ETag"], "PartNumber": number})
+            answer = self._call(
+                "complete_multipart_upload",
+                key,
+                MultipartUpload={"Parts": parts},
+                **upload,
+                **condition,
+            )
+            return str(answer["ETag"]).strip('"')
+        except BaseException:
+            self._call("abort_multipart_upload", key, **upload)
+            raise
+
+    def _call(self, operation: str, key: str, **arguments: Any) -> Any:
+        return self._asked(
+            key,
+            lambda client: getattr(client, operation)(Bucket=self._bucket, Key=key, **arguments),
+        )
+
+    def _asked(self, key: str, question: Callable[[Any], T]) -> T:
+        """Return the answer to a question to the client of this cluster."""
+        try:
+            return question(self._cluster.client.get())
+        except ClientError as error:
+            status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+            reason = f"the response is {status} {error.response['Error'].get('Code') or ''}"
+            if status in _EXISTS:
+                raise FileExistsError(f"{self.full_name}/{key} exists") from error
+            kind: type[StorageError] = StorageError
+            if status in (401, 403):
+                kind = AccessDeniedError
+            elif status in _TEMPORARY or (status >= 500 and status != 501):
+                kind = StorageUnavailableError
+            raise self._error(kind, key, reason.rstrip()) from error
+        except (ConnectionError, HTTPClientError, ResponseParserError) as error:
+            reason = f"{self._cluster.url} does not answer: {failure_reason(error)}"
+            raise self._error(StorageUnavailableError, key, reason) from error
+        except BotoCoreError as error:
+            raise self._error(StorageError, key, f"boto3 cannot send it: {error}") from error
+
+
+def _md5(data: bytes) -> str:
+    return base64.b64encode(hashlib.md5(data, usedforsecurity=False).digest()).decode()

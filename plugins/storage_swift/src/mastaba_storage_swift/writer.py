@@ -1,0 +1,90 @@
+"""Writing of objects in Swift, for tools that build pyramids; see storage.md section 6."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any, Final, TypeVar
+
+from swiftclient.client import ClientException, Connection
+from urllib3.exceptions import HTTPError
+
+from mastaba.api.http_storages import failure_reason
+from mastaba.api.writable_storages import WritableStorage
+from mastaba.errors import AccessDeniedError, StorageError, StorageUnavailableError
+from mastaba_storage_swift.storage import SwiftStorage
+
+T = TypeVar("T")
+
+_TEMPORARY: Final = frozenset((408, 422, 429))
+"""With 422, the server reports that the MD5 of what it received is wrong."""
+
+
+class SwiftWriter(SwiftStorage, WritableStorage):
+    """Objects of one container, read and written. The server checks the MD5 of what it receives."""
+
+    def write(self, key: str, data: bytes, *, only_if_absent: bool = False) -> str | None:
+        headers = {"If-None-Match": "*"} if only_if_absent else {}
+        md5 = hashlib.md5(data, usedforsecurity=False).hexdigest()
+        etag: str = self._asked(
+            key,
+            lambda connection: connection.put_object(
+                self.container, key, data, content_length=len(data), etag=md5, headers=headers
+            ),
+        )
+        return etag.strip('"')
+
+    def delete(self, key: str) -> None:
+        def delete(connection: Connection) -> None:
+            try:
+                connection.delete_object(self.container, key)
+            except ClientException as error:
+                if error.http_status != 404:
+                    raise
+
+        self._asked(key, delete)
+
+    def list(self, prefix: str) -> Iterator[str]:
+        page = self._asked(prefix, partial(self._page, prefix, ""))
+        while page:
+            for found in page:
+                yield found["name"]
+            page = self._asked(prefix, partial(self._page, prefix, page[-1]["name"]))
+
+    def _page(self, prefix: str, marker: str, connection: Connection) -> Any:
+        return connection.get_container(self.container, prefix=prefix, marker=marker)[1]
+
+    def _asked(self, key: str, question: Callable[[Any], T]) -> T:
+        """Return the answer to a question; a refused token is renewed once."""
+        token = self._account.token()
+        for is_last in (False, True):
+            try:
+                return question(self._connection(token))
+            except ClientException as error:
+                status = error.http_status
+                if not is_last and (
+                    status == 401 or (status == 403 and not self._account.is_fresh(token))
+                ):
+                    token = self._account.renew(token)
+                    continue
+                raise self._translated(error, key) from error
+            except (OSError, HTTPError) as error:
+                reason = f"{self._url} does not answer: {failure_reason(error)}"
+                raise self._error(StorageUnavailableError, key, reason) from error
+        raise AssertionError("unreachable: the last attempt returns or raises")
+
+    def _translated(self, error: ClientException, key: str) -> Exception:
+        status = error.http_status
+        if status is None:
+            reason = f"{self._url} does not answer: {error}"
+            return self._error(StorageUnavailableError, key, reason)
+        if status == 412:
+            return FileExistsError(f"{self.full_name}/{key} exists")
+        kind: type[StorageError] = StorageError
+        if status in (401, 403):
+            kind = AccessDeniedError
+        elif status in _TEMPORARY or status >= 500:
+            kind = StorageUnavailableError
+        missing = "; does the container exist?" if status == 404 else ""
+        return self._error(kind, key, f"the response is {status}{missing}")

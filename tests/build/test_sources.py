@@ -1,0 +1,294 @@
+"""Sources of every kind, and which of their pixels have no data."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import rasterio
+from rasterio.enums import ColorInterp
+from tests.build.conftest import Build
+from tests.build.ground import grid, noise, read_tiles, write_raster
+from tests.build.test_pixels import aligned, cell
+
+from mastaba_build.edges import outside
+from mastaba_build.errors import PlanError
+from mastaba_build.plan import Plan
+
+PlanOf = Callable[..., Plan]
+LEVEL = 10
+TILE = (str(LEVEL), 300, 500)
+HERE = grid(*aligned(LEVEL, 300, 500), cell(LEVEL))
+OPTIONS = {"format": "zip", "top": str(LEVEL), "slab": [2, 2]}
+
+
+def one_tile(path: Path, pixels: np.ndarray, **profile: Any) -> Path:
+    """Write pixels of one tile of PM, in its grid."""
+    return write_raster(path, pixels, HERE, "EPSG:3857", **profile)
+
+
+def built(build_of: Build, *sources: Path | dict[str, Any], **options: Any) -> np.ndarray:
+    """Return the tile that sources in its grid give."""
+    return read_tiles(build_of(*sources, **{**OPTIONS, **options}))[TILE]
+
+
+def test_ranges_of_nodata(tmp_path: Path, build_of: Build) -> None:
+    pixels = np.broadcast_to(np.arange(256, dtype=np.uint8), (3, 256, 256)).copy()
+    pixels[2, :128] = 100
+    source = one_tile(tmp_path / "a.tif", pixels)
+    entry = {"path": str(source), "nodata_ranges": [[0, 5], [250, 255]]}
+    tile = built(build_of, entry, channels=4)
+    gone = [*range(6), *range(250, 256)]
+    assert (tile[128:, gone, 3] == 0).all()
+    assert (tile[128:, 6:250, 3] == 255).all()
+    assert (tile[:128, :, 3] == 255).all()  # the third band is in no range
+
+
+@pytest.mark.parametrize(
+    ("dtype", "nodata", "tolerance", "values", "missing"),
+    [
+        ("uint8", 0, 2, [0, 2, 3, 255], 2),
+        ("uint8", 255, 252.5, [0, 2, 3, 255], 2),
+        ("uint8", -9999, 0, [0, 2, 3, 255], 0),
+        ("int16", -9999, 0.5, [-9999, -9998, 0, 5], 1),
+        ("float32", 0.1, 0, [0.1, 0.2, 0.10001, 5], 1),
+        ("float32", float("nan"), 0, [np.nan, np.inf, 0, 1], 2),
+        ("float64", -1e300, 0, [-1e300, 0, 1, 2], 1),
+    ],
+)
+def test_values_without_data(
+    tmp_path: Path,
+    build_of: Build,
+    dtype: str,
+    nodata: float,
+    tolerance: float,
+    values: list[float],
+    missing: int,
+) -> None:
+    pixels = np.resize(np.array(values, dtype), (1, 256, 256))
+    source = one_tile(tmp_path / "a.tif", pixels)
+    entry: dict[str, Any] = {"path": str(source), "tolerance": tolerance}
+    if np.isnan(nodata):
+        with rasterio.open(source, "r+") as dataset:
+            dataset.nodata = nodata
+    else:
+        entry["nodata"] = [nodata]
+    descriptor = build_of(entry, **(OPTIONS | {"channels": 1, "nodata": [77]}))
+    tile = read_tiles(descriptor).get(TILE)
+    found = 256 * 256 if tile is None else (tile == 77).sum()
+    assert found == missing * 256 * 64
+
+
+def test_only_nodata_that_touches_the_border_is_none(tmp_path: Path, build_of: Build) -> None:
+    pixels = np.full((1, 256, 256), 90, np.uint8)
+    pixels[0, :40] = 1  # a collar, almost 0
+    pixels[0, 100:120, 100:120] = 0  # a lake
+    pixels[0, 30:60, 200] = 0  # a bay
+    source = one_tile(tmp_path / "a.tif", pixels)
+    entry = {"path": str(source), "nodata": [0], "tolerance": 1, "touching_edges": True}
+    tile = built(build_of, entry, channels=2)
+    missing = tile[:, :, 1] == 0
+    expected = np.zeros((256, 256), bool)
+    expected[:40] = True
+    expected[30:60, 200] = True
+    assert np.array_equal(missing, expected)
+
+
+def test_regions_that_touch_the_border_are_those_of_a_flood(tmp_path: Path) -> None:
+    generator = np.random.default_rng(4)
+    for share in (0.3, 0.55, 0.7):
+        image = generator.random((61, 83)) < share
+        flood = np.zeros((63, 85), bool)
+        flood[0] = flood[-1] = True
+        flood[:, 0] = flood[:, -1] = True
+        open_to = np.pad(image, 1, constant_values=True)
+        while True:
+            grown = flood.copy()
+            grown[1:] |= flood[:-1]
+            grown[:-1] |= flood[1:]
+            grown[:, 1:] |= flood[:, :-1]
+            grown[:, :-1] |= flood[:, 1:]
+            grown &= open_to
+            if (grown == flood).all():
+                break
+            flood = grown
+        for rows in (1, 7, 61):
+            found = outside(image[top : top + rows] for top in range(0, 61, rows))
+            assert np.array_equal(found.mask(0, 61, 0, 83), flood[1:-1, 1:-1])
+            assert np.array_equal(found.mask(5, 40, 10, 70), flood[6:41, 11:71])
+
+
+def test_palettes_masks_and_alpha(tmp_path: Path, build_of: Build) -> None:
+    index = np.broadcast_to(np.arange(256, dtype=np.uint8) % 3, (1, 256, 256)).copy()
+    palette = tmp_path / "palette.tif"
+    one_tile(palette, index, photometric="palette")
+    with rasterio.open(palette, "r+") as dataset:
+        dataset.write_colormap(1, {0: (9, 8, 7, 255), 1: (200, 100, 50, 255), 2: (0, 0, 255, 255)})
+    tile = built(build_of, palette, name="palette")
+    assert tile.shape == (256, 256, 3)
+    assert tile[0, :3].tolist() == [[9, 8, 7], [200, 100, 50], [0, 0, 255]]
+
+    masked = tmp_path / "masked.tif"
+    with rasterio.Env(GDAL_TIFF_INTERNAL_MASK=True):
+        one_tile(masked, noise(3, 256, 256))
+        mask = np.full((256, 256), 255, np.uint8)
+        mask[:, :100] = 0
+        with rasterio.open(masked, "r+") as dataset:
+            dataset.write_mask(mask)
+    assert not list(tmp_path.glob("*.msk"))
+    tile = built(build_of, masked, name="masked", channels=4)
+    assert np.array_equal(tile[:, :, 3], mask)
+    assert np.array_equal(tile[:, 100:, :3], np.moveaxis(noise(3, 256, 256), 0, -1)[:, 100:])
+
+    alpha = tmp_path / "alpha.tif"
+    pixels = np.concatenate([noise(3, 256, 256), np.full((1, 256, 256), 100, np.uint8)])
+    one_tile(alpha, pixels, photometric="rgb", alpha="yes")
+    tile = built(build_of, alpha, name="alpha")
+    assert np.array_equal(tile, np.moveaxis(pixels, 0, -1))
+    flat = built(build_of, alpha, name="flat", channels=3, nodata=[255, 0, 0])
+    part = pixels[:3].astype(float) * 100 / 255
+    part[0] += 155
+    assert np.abs(flat - np.moveaxis(part, 0, -1)).max() <= 0.51
+
+
+def test_sixteen_bits_become_eight_by_a_scale(tmp_path: Path, build_of: Build) -> None:
+    values = np.broadcast_to(np.arange(256, dtype=np.uint16) * 20, (3, 256, 256)).copy()
+    source = tmp_path / "a.tif"
+    pixels = np.concatenate([values, np.full((1, 256, 256), 32768, np.uint16)])
+    one_tile(source, pixels)
+    with rasterio.open(source, "r+") as dataset:
+        dataset.colorinterp = [
+            *(ColorInterp.red, ColorInterp.green, ColorInterp.blue),
+            ColorInterp.alpha,
+        ]
+    tile = built(build_of, {"path": str(source), "scale": [1000, 4000]})
+    expected = np.clip((np.arange(256) * 20 - 1000) * 255 / 3000, 0, 255)
+    assert np.abs(tile[7, :, 1] - expected).max() <= 0.51
+    assert (tile[:, :, 3] == 128).all()
+
+
+def stac_item(name: str, href: str, date: str, **asset: Any) -> dict[str, Any]:
+    return {
+        "type": "Feature",
+        "stac_version": "1.0.0",
+        "id": name,
+        "properties": {"datetime": date},
+        "geometry": None,
+        "links": [],
+        "assets": {
+            "thumbnail": {"href": "none.png", "roles": ["thumbnail"]},
+            "image": {"href": href, "roles": ["data"], **asset},
+        },
+    }
+
+
+def test_stac_items_in_the_order_of_their_dates(tmp_path: Path, build_of: Build) -> None:
+    (tmp_path / "data").mkdir()
+    for name, value in (("a", 10), ("b", 200)):
+        one_tile(tmp_path / f"data/{name}.tif", np.full((3, 256, 256), value, np.uint8))
+    items = [
+        stac_item("late", "./data/a.tif", "2024-05-01T00:00:00Z"),
+        stac_item("early", "data/b.tif", "2023-05-01T00:00:00Z"),
+    ]
+    collection = tmp_path / "items.json"
+    collection.write_text(json.dumps({"type": "FeatureCollection", "features": items}))
+    by_date = built(build_of, {"path": str(collection), "order": "datetime"}, name="date")
+    assert (by_date == 10).all()
+    assert (built(build_of, {"path": str(collection)}, name="name") == 200).all()
+    single = tmp_path / "item.json"
+    single.write_text(json.dumps(items[0]))
+    entry = {"path": str(single), "asset": "image"}
+    assert (built(build_of, entry, name="single") == 10).all()
+
+
+def test_stac_items_without_the_wanted_asset(tmp_path: Path, plan_of: PlanOf) -> None:
+    item = tmp_path / "item.json"
+    item.write_text(json.dumps(stac_item("x", "a.tif", "2024-05-01T00:00:00Z", roles=[])))
+    with pytest.raises(PlanError, match="item x: state one asset with --asset; it has thumbnail"):
+        plan_of(item)
+    with pytest.raises(PlanError, match="item x: state one asset"):
+        plan_of({"path": str(item), "asset": "nir"})
+    item.write_text('{"stac_version"')
+    with pytest.raises(PlanError, match=r"item\.json: cannot be read"):
+        plan_of(item)
+
+
+def test_lists_and_indices_of_tiles(tmp_path: Path, build_of: Build) -> None:
+    low, high = (np.full((3, 256, 256), value, np.uint8) for value in (10, 200))
+    first, second = one_tile(tmp_path / "a.tif", low), one_tile(tmp_path / "b.tif", high)
+    listing = tmp_path / "files.txt"
+    listing.write_text(f"{second}\n\n{first}\n")
+    entry = {"path": str(listing), "order": "given"}
+    assert (built(build_of, entry, name="given") == 10).all()
+    assert (built(build_of, listing, name="byname") == 200).all()
+    x, y = HERE.c, HERE.f
+    side = 256 * cell(LEVEL)
+    corners = [[x, y], [x + side, y], [x + side, y - side], [x, y - side], [x, y]]
+    index = {
+        "type": "FeatureCollection",
+        "crs": {"type": "name", "properties": {"name": "urn:ogc:def:crs:EPSG::3857"}},
+        "features": [
+            {
+                "type": "Feature",
+                "properties": {"location": str(first)},
+                "geometry": {"type": "Polygon", "coordinates": [corners]},
+            }
+        ],
+    }
+    (tmp_path / "index.geojson").write_text(json.dumps(index))
+    tiles = f"GTI:{tmp_path / 'index.geojson'}"
+    assert (built(build_of, {"path": tiles}, name="gti") == 10).all()
+
+
+@pytest.mark.parametrize("format", ["png", "jpg", "lzw"])
+def test_a_pyramid_is_a_source(tmp_path: Path, build_of: Build, format: str) -> None:
+    pixels = noise(3, 600, 700)
+    source = write_raster(tmp_path / "a.tif", pixels, HERE, "EPSG:3857")
+    first = build_of(source, name="first", format=format, top=str(LEVEL - 1), slab=[2, 2])
+    again = build_of(first, name="again", format="zip", top=str(LEVEL - 1), slab=[4, 4])
+    before, after = read_tiles(first), read_tiles(again)
+    bottom = {tile for tile in before if tile[0] == str(LEVEL)}
+    assert bottom
+    assert bottom == {tile for tile in after if tile[0] == str(LEVEL)}
+    for tile in bottom:
+        assert np.array_equal(before[tile], after[tile])
+    coarse = build_of({"path": str(first), "level": str(LEVEL - 1)}, name="coarse", format="zip")
+    found = read_tiles(coarse)
+    tile = next(tile for tile in before if tile[0] == str(LEVEL - 1))
+    assert np.array_equal(found[tile], before[tile])
+
+
+def test_a_pyramid_of_elevations_is_projected(tmp_path: Path, build_of: Build) -> None:
+    values = np.full((1, 300, 300), 431.5, np.float32)
+    values[0, :, :100] = -5
+    source = write_raster(tmp_path / "dem.tif", values, HERE, "EPSG:3857", nodata=-5)
+    first = build_of(source, name="first", top=str(LEVEL))
+    tiles = read_tiles(build_of(first, name="other", tile_matrix_set="4326"))
+    found = np.unique(np.concatenate([tile.ravel() for tile in tiles.values()]))
+    assert found[0] == -99999
+    assert np.allclose(found[1:], 431.5)
+
+
+def test_pyramids_that_cannot_be_sources(tmp_path: Path, build_of: Build, plan_of: PlanOf) -> None:
+    source = one_tile(tmp_path / "a.tif", noise(3, 256, 256))
+    descriptor = build_of(source, top=str(LEVEL))
+    document = json.loads(descriptor.read_text())
+
+    def fails(message: str, level: str | None = None, **changes: Any) -> None:
+        broken = tmp_path / "broken.json"
+        broken.write_text(json.dumps(document | changes))
+        entry = {"path": str(broken)} | ({"level": level} if level else {})
+        with pytest.raises(PlanError, match=message):
+            plan_of(entry, name="other")
+
+    fails("unknown tile matrix set 'NOPE'", tile_matrix_set="NOPE")
+    fails("has no level '3'", level="3")
+    fails("broken.json: format: ", format="TIFF_GIF_UINT8")
+    level = document["levels"][0]
+    fails("its levels are not those of PM", levels=[level | {"id": "99"}])
+    fails("only pyramids in files", levels=[level | {"storage": {"type": "S3"}}])
+    fails("has no tiles", levels=[level | {"tile_limits": dict.fromkeys(level["tile_limits"], -1)}])
