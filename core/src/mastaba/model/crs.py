@@ -172,12 +172,14 @@ def transform_points(source: CRS, target: CRS, x: Floats, y: Floats) -> tuple[Fl
     # Imported here: the process that opens a configuration and draws nothing needs no arrays.
     import numpy as np
 
+    # With some versions of NumPy, pyproj turns arrays of one element into numbers itself.
+    points = (x.item(), y.item()) if x.size == 1 else (x, y)
     try:
-        tx, ty = _transformer(source.code, target.code).transform(x, y)
+        tx, ty = _transformer(source.code, target.code).transform(*points)
     except ProjError:
         nowhere = np.full_like(x, np.nan)
         return nowhere, nowhere
-    return np.asarray(tx), np.asarray(ty)
+    return np.reshape(tx, x.shape), np.reshape(ty, x.shape)
 
 
 def _positions(

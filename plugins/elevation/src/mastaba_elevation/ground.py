@@ -105,16 +105,39 @@ def steps(crs: CRS, x: Floats, y: Floats, *, geodesic: bool) -> Floats:
     if not geodesic:
         return np.hypot(np.diff(x), np.diff(y))
     longitude, latitude = to_degrees(crs, x, y)
-    _, _, lengths = GEOD.inv(longitude[:-1], latitude[:-1], longitude[1:], latitude[1:])
-    return np.nan_to_num(np.asarray(lengths, np.float64), nan=0.0, posinf=0.0)
+    return np.nan_to_num(geodesics(longitude, latitude)[1], nan=0.0, posinf=0.0)
+
+
+# Both functions pass lists: with some versions of NumPy, pyproj turns arrays of one element into
+# numbers.
+
+
+def geodesics(longitude: Floats, latitude: Floats) -> tuple[Floats, Floats]:
+    """Return azimuths in degrees and lengths in metres between successive points.
+
+    Returns:
+        shape (n - 1,) each.
+    """
+    ends = longitude[:-1], latitude[:-1], longitude[1:], latitude[1:]
+    azimuths, _, lengths = GEOD.inv(*(values.tolist() for values in ends))
+    return np.asarray(azimuths, np.float64), np.asarray(lengths, np.float64)
+
+
+def destinations(
+    longitude: Floats, latitude: Floats, azimuth: Floats, length: Floats
+) -> tuple[Floats, Floats]:
+    """Return the places at an azimuth in degrees and a distance in metres, shape (n,) each."""
+    given = longitude, latitude, azimuth, length
+    x, y, _ = GEOD.fwd(*(values.tolist() for values in given))
+    return np.asarray(x, np.float64), np.asarray(y, np.float64)
 
 
 def circle(longitude: float, latitude: float, radius: float, count: int = 64) -> Floats:
     """Return a closed ring around a point, shape (count + 1, 2), degrees."""
     azimuths = np.linspace(0.0, TURN, count, endpoint=False)
-    x, y, _ = GEOD.fwd(
+    x, y = destinations(
         np.full(count, longitude), np.full(count, latitude), azimuths, np.full(count, radius)
     )
     # Across the antimeridian the ring goes on instead of jumping to the other side.
-    ring = np.column_stack([np.unwrap(np.asarray(x), period=TURN), np.asarray(y)])
+    ring = np.column_stack([np.unwrap(x, period=TURN), y])
     return np.concatenate([ring, ring[:1]])

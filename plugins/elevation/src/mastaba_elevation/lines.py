@@ -9,7 +9,15 @@ import numpy as np
 import numpy.typing as npt
 
 from mastaba.api.catalogue import CRS, WGS84, transform_points
-from mastaba_elevation.ground import GEOD, TURN, Floats, is_geodesic, steps, to_degrees
+from mastaba_elevation.ground import (
+    TURN,
+    Floats,
+    destinations,
+    geodesics,
+    is_geodesic,
+    steps,
+    to_degrees,
+)
 
 EVEN: Final = "even"
 FILL: Final = "fill"
@@ -107,13 +115,11 @@ class Line:
                 y[segments] + parts * (y[segments + 1] - y[segments]),
             )
         longitude, latitude = to_degrees(self.crs, x, y)
-        azimuth, _, length = GEOD.inv(longitude[:-1], latitude[:-1], longitude[1:], latitude[1:])
-        far_x, far_y, _ = GEOD.fwd(
+        azimuth, length = geodesics(longitude, latitude)
+        found = destinations(
             longitude[segments], latitude[segments], azimuth[segments], length[segments] * parts
         )
-        if self.crs.is_geographic:
-            return np.asarray(far_x), np.asarray(far_y)
-        return transform_points(WGS84, self.crs, np.asarray(far_x), np.asarray(far_y))
+        return found if self.crs.is_geographic else transform_points(WGS84, self.crs, *found)
 
     def distances(self, x: Floats, y: Floats) -> Floats:
         """Return the distance of points along the line from the first one, shape (n,)."""
