@@ -188,7 +188,7 @@ def _built(run: Any, place: Place, arguments: argparse.Namespace, *options: Any)
         "title": vars(arguments).get("title"),
     }
     given = {key: value for key, value in values.items() if value is not None}
-    configuration = configuration_of(given, "mastaba pyramid", arguments.plugins.storages)
+    configuration = configuration_of(given, "the options", arguments.plugins.storages)
     reports = Reports(sys.stdout, sys.stderr, as_json=arguments.json, command="mastaba pyramid")
     return 0 if run(configuration, place, reports, arguments.plugins, *options) else 1
 
