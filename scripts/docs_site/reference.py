@@ -25,6 +25,7 @@ _TYPES = {
     "boolean": "true or false",
     "array": "list",
     "object": "object",
+    "null": "null",
 }
 
 

@@ -112,3 +112,18 @@ def test_a_similar_key_is_proposed_for_an_unknown_one(
     faults = Faults()
     assert SchemaValidator("server", sample_plugins).validate(document, "f", faults) is not None
     assert [(fault.path, fault.remedy) for fault in faults.all] == [(f"$.{key}", remedy)]
+
+
+def test_a_plugin_may_allow_null(
+    installation: Any, sample_plugins: Plugins, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (service,) = {type for name, type in sample_plugins.services.items() if name == "wmts"}
+    monkeypatch.setattr(
+        service, "settings_schema", {"depth": {"type": ["integer", "null"], "description": "d"}}
+    )
+    document = installation.documents["services.json"]
+    document["wmts"] = {**document.get("wmts", {}), "depth": "x"}
+    faults = Faults()
+    assert SchemaValidator("services", sample_plugins).validate(document, "f", faults) is None
+    (fault,) = faults.errors
+    assert "must be null or an integer" in str(fault)

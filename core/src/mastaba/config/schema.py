@@ -26,6 +26,7 @@ _TYPE_NAMES: Final = {
     "boolean": "true or false",
     "array": "a list",
     "object": "an object",
+    "null": "null",
 }
 _SHOWN: Final = 60
 

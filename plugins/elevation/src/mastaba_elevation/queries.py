@@ -35,6 +35,8 @@ _PER_POINT: Final = 600
 _PER_PIXEL: Final = 80
 """Bytes of membership, values and weights of a pixel of an area."""
 _TAPS_PER_TILE: Final = 4
+_AT_A_TIME: Final = 1 << 14
+"""Holes of an area that are sampled at a time."""
 _FINER: Final = 4
 """Factor by which a profile that keeps peaks may have more points than an answer."""
 _PER_CHUNK: Final = 4
@@ -224,7 +226,11 @@ class Queries:
         start = found.number + 1
         rest = replace(dataset, layers=dataset.layers[start:], verticals=dataset.verticals[start:])
         wish = Wish(dataset.interpolation, found.cell, affordable=True)
-        return self._sample(rest, x, y, crs, wish, self._budget()).heights
+        heights = np.empty(len(x))
+        for start in range(0, len(x), _AT_A_TIME):
+            part = slice(start, start + _AT_A_TIME)
+            heights[part] = self._sample(rest, x[part], y[part], crs, wish, self._budget()).heights
+        return heights
 
     def _admitted(self, dataset: Dataset, count: int) -> AbstractContextManager[None]:
         """Return a context in which points are read; heavy queries wait for each other."""

@@ -21,6 +21,8 @@ PERCENTILES: Final = (5.0, 25.0, 50.0, 75.0, 95.0)
 
 _FEW: Final = 100
 """Pixel centres below which the covered part of each pixel is its weight."""
+_AT_A_TIME: Final = 1 << 14
+"""Pixels whose place is computed at a time."""
 _STRIP: Final = 4_000_000
 """Pixels read at a time."""
 
@@ -45,15 +47,15 @@ class Cells:
     """The pixels with a weight, shape (n,).
 
     Attributes:
-        heights: NaN without a value.
+        heights: single precision, as stored; NaN without a value.
         areas: on the ground, m², only the part inside.
-        x, y: positions of the centres, pixels.
+        rows, columns: in the window of the footprint.
     """
 
-    heights: Floats
+    heights: npt.NDArray[np.float32]
     areas: Floats
-    x: Floats
-    y: Floats
+    rows: npt.NDArray[np.int32]
+    columns: npt.NDArray[np.int32]
 
 
 def cells_of(
@@ -71,11 +73,14 @@ def cells_of(
     """
     top, bottom, left, right = footprint.window
     rings, level = footprint.rings, footprint.level
-    parts = inside(rings, top, bottom, left, right).astype(np.float64)
-    if parts.sum() < _FEW:
-        parts = coverage(rings, top, bottom, left, right)
-    rows, columns = np.nonzero(parts)
-    heights = np.full(len(rows), np.nan)
+    parts = inside(rings, top, bottom, left, right).astype(np.float32)
+    if np.count_nonzero(parts) < _FEW:
+        parts = coverage(rings, top, bottom, left, right).astype(np.float32)
+    whole = np.flatnonzero(parts)
+    rows, columns = (whole // (right - left)).astype(np.int32), whole.astype(np.int32)
+    columns %= right - left
+    del whole
+    heights = np.full(len(rows), np.nan, np.float32)
     height = max(1, _STRIP // (right - left))
     for start in range(0, bottom - top, height):
         part = (rows >= start) & (rows < start + height)
@@ -85,16 +90,17 @@ def cells_of(
         values = level.values(top + first, top + last, left, right)
         found = values[rows[part] - first, columns[part]]
         heights[part] = np.where(level.is_height(found, *valid_range), found, np.nan)
-    x = np.asarray(columns + (left + 0.5), np.float64)
-    y = np.asarray(rows + (top + 0.5), np.float64)
+    areas = parts[rows, columns].astype(np.float64)
     crs = footprint.layer.crs
-    px, py = level.places(x, y)
-    _, latitude = to_degrees(crs, px, py)
-    areas = parts[rows, columns] * area_of_square(crs, level.cell, latitude)
-    holes = np.isnan(heights)
-    if others is not None and holes.any():
-        heights[holes] = others(px[holes], py[holes], crs)
-    return Cells(heights, areas, x, y)
+    for start in range(0, len(rows), _AT_A_TIME):
+        some = slice(start, start + _AT_A_TIME)
+        px, py = _centres(footprint, rows[some], columns[some])
+        _, latitude = to_degrees(crs, px, py)
+        areas[some] *= area_of_square(crs, level.cell, latitude)
+        holes = np.isnan(heights[some])
+        if others is not None and holes.any():
+            heights[some][holes] = others(px[holes], py[holes], crs)
+    return Cells(heights, areas, rows, columns)
 
 
 def statistics(footprint: Footprint, cells: Cells, crs: CRS, wanted: Wanted) -> dict[str, Any]:
@@ -116,13 +122,18 @@ def statistics(footprint: Footprint, cells: Cells, crs: CRS, wanted: Wanted) -> 
     }
     if not len(heights):
         return result
-    known = Cells(heights, areas, cells.x[has], cells.y[has])
-    mean = float(np.average(heights, weights=areas))
+    total = float(areas.sum())
+    mean = float(np.dot(heights, areas)) / total
+    squares = heights.astype(np.float64)
+    squares -= mean
+    squares *= squares
+    variance = float(np.dot(squares, areas)) / total
+    del squares
     result |= {
-        "min": _extreme(footprint, known, int(heights.argmin()), crs),
-        "max": _extreme(footprint, known, int(heights.argmax()), crs),
+        "min": _extreme(footprint, cells, int(np.nanargmin(cells.heights)), crs),
+        "max": _extreme(footprint, cells, int(np.nanargmax(cells.heights)), crs),
         "mean": mean,
-        "std": float(np.sqrt(np.average((heights - mean) ** 2, weights=areas))),
+        "std": float(np.sqrt(variance)),
         "percentiles": {
             f"{share:g}": value
             for share, value in zip(
@@ -137,13 +148,15 @@ def statistics(footprint: Footprint, cells: Cells, crs: CRS, wanted: Wanted) -> 
         shares, edges = np.histogram(heights, bins, weights=areas)
         result["histogram"] = {"edges": edges.tolist(), "area": shares.tolist()}
     if wanted.plane is not None:
-        off = (heights - wanted.plane) * areas
+        off = (heights.astype(np.float64) - wanted.plane) * areas
         above, below = float(off[off > 0].sum()), float(-off[off < 0].sum())
         result["volume"] = {"plane": wanted.plane, "above": above, "below": below}
     return result
 
 
-def weighted_percentiles(values: Floats, weights: Floats, shares: Sequence[float]) -> list[float]:
+def weighted_percentiles(
+    values: npt.NDArray[np.floating[Any]], weights: Floats, shares: Sequence[float]
+) -> list[float]:
     """Return percentiles, linear between order statistics.
 
     With equal weights they are those of `numpy.percentile`.
@@ -153,14 +166,29 @@ def weighted_percentiles(values: Floats, weights: Floats, shares: Sequence[float
     """
     order: npt.NDArray[np.intp] = np.argsort(values, kind="stable")
     ordered, weight = values[order], weights[order]
-    middles = np.cumsum(weight) - weight / 2
+    del order
+    middles = np.cumsum(weight)
+    # In place: areas have millions of pixels.
+    weight *= 0.5
+    middles -= weight
+    del weight
     span = middles[-1] - middles[0]
     places = middles[0] + np.asarray(shares, np.float64) / 100.0 * span
     return [float(value) for value in np.interp(places, middles, ordered)]
 
 
+def _centres(
+    footprint: Footprint, rows: npt.NDArray[np.int32], columns: npt.NDArray[np.int32]
+) -> tuple[Floats, Floats]:
+    """Return the CRS coordinates of the centres of pixels."""
+    top, _, left, _ = footprint.window
+    x = np.asarray(columns + (left + 0.5), np.float64)
+    return footprint.level.places(x, np.asarray(rows + (top + 0.5), np.float64))
+
+
 def _extreme(footprint: Footprint, cells: Cells, index: int, crs: CRS) -> dict[str, float]:
-    x, y = footprint.level.places(cells.x[index : index + 1], cells.y[index : index + 1])
+    here = slice(index, index + 1)
+    x, y = _centres(footprint, cells.rows[here], cells.columns[here])
     if crs != footprint.layer.crs:
         x, y = transform_points(footprint.layer.crs, crs, x, y)
     return {"value": float(cells.heights[index]), "x": float(x[0]), "y": float(y[0])}

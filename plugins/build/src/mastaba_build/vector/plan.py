@@ -256,7 +256,7 @@ def _attribution(metadata: Metadata) -> dict[str, str] | None:
     """Return the attribution, which is HTML, if it contains a link."""
     text = str(metadata.get("attribution") or "")
     link = re.search(r"""href\s*=\s*["']?(https?://[^"'\s>]+)""", text)
-    title = html.unescape(re.sub(r"<[^>]*>", "", text)).strip()
+    title = html.unescape(re.sub(r"<[^<>]*>", "", text)).strip()
     return {"title": title, "url": html.unescape(link[1])} if link and title else None
 
 

@@ -23,6 +23,7 @@ OURS: Final = frozenset(
         "core",
         "demo",
         "doctor",
+        "elevation",
         "metrics",
         "ogcapi",
         "storage_ceph",

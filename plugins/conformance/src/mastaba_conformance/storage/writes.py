@@ -91,7 +91,9 @@ class WriteTests(StorageKit):
         assert storage.exists(key) is False
         writable.delete(key)
 
-    def test_objects_are_listed_by_prefix(self, writable: WritableStorage, prefix: str) -> None:
+    def test_objects_are_listed_by_prefix(
+        self, storage: Storage, writable: WritableStorage, prefix: str
+    ) -> None:
         names = [f"{prefix}list/a{number}" for number in range(3)] + [f"{prefix}list/deep/a"]
         for name in [*names, f"{prefix}lisp", f"{prefix}lists/a"]:
             writable.write(name, b"x")
