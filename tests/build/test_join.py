@@ -228,6 +228,25 @@ def test_alpha_is_blended_and_levels_may_be_missing(tmp_path: Path, build_of: Bu
     assert all(path.is_symlink() for path in above)
 
 
+@pytest.mark.parametrize("both", [True, False], ids=["both", "one"])
+def test_masks_say_which_pixels_have_data(tmp_path: Path, build_of: Build, both: bool) -> None:
+    low = np.full((3, 512, 512), 9, np.uint8)
+    high = np.zeros((3, 512, 256), np.uint8)  # data with the colour of nodata
+    sources = []
+    for name, pixels, masks in (("low", low, both), ("high", high, True)):
+        place = grid(*aligned(LEVEL, ROW, COLUMN), cell(LEVEL))
+        path = write_raster(tmp_path / f"{name}.tif", pixels, place, "EPSG:3857")
+        sources.append(build_of(path, name=name, **{**OPTIONS, "masks": masks, "top": "12"}))
+    whole = joined(tmp_path / "out", *sources)
+    payloads = read_payloads(whole)
+    tiles = {column: payloads["12", ROW, COLUMN + column] for column in range(2)}
+    left, right = (np.asarray(Image.open(io.BytesIO(tiles[column]))) for column in range(2))
+    assert (left == 0).all()
+    assert (right == 9).all()
+    assert any(key.startswith("MASK/") for key in slabs(whole)) == both
+    assert ("mask_format" in json.loads(whole.read_text())) == both
+
+
 def test_pyramids_of_other_tools_are_joined(pair: tuple[Path, Path], tmp_path: Path) -> None:
     """Without build records, and moved since the lists were written."""
     for path in pair:
@@ -394,6 +413,8 @@ def test_other_bad_input_is_refused(pair: tuple[Path, Path], tmp_path: Path) -> 
     shutil.copy(lists[first], tmp_path / "out/broken.list")
     shutil.copy(first, tmp_path / "out/listed.json")
     (tmp_path / "out/listed.list").write_text("0=/x\n#\n0/DATA/12/nonsense/!.tif\n")
+    shutil.copy(first, tmp_path / "out/empty.json")
+    (tmp_path / "out/empty.list").write_text("0=/x\n#\n")
     before = files(tmp_path)
     cases: list[tuple[list[Path | str], str]] = [
         ([first, first], "is the same pyramid as"),
@@ -403,6 +424,7 @@ def test_other_bad_input_is_refused(pair: tuple[Path, Path], tmp_path: Path) -> 
         ([first, tmp_path / "out/broken.json"], "is not JSON"),
         ([first, tmp_path / "out/listed.json"], "line 3 cannot be used"),
         ([first, vector], "vector tiles, whose features cannot be merged"),
+        ([tmp_path / "out/empty.json"], "name no slab"),
         ([first, tmp_path / "a.tif"], "is not the descriptor of a pyramid"),
         ([first, "s3://tiles/b.json"], "is not below the output"),
     ]

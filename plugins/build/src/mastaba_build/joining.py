@@ -77,7 +77,8 @@ def make_join_plan(configuration: Configuration, pyramids: Sequence[StoredPyrami
         pyramids: the lowest first.
 
     Raises:
-        PlanError: the pyramids differ, or one is given twice; or their set is unknown.
+        PlanError: the pyramids differ, one is given twice, or none has a slab; or their set is
+            unknown.
     """
     first = pyramids[0]
     _check_alike(pyramids)
@@ -107,6 +108,8 @@ def make_join_plan(configuration: Configuration, pyramids: Sequence[StoredPyrami
                 alone.pop(key, None)
             else:
                 alone[key] = slab
+    if not parts:
+        raise PlanError("the slab lists of the pyramids name no slab")
     encoder = encoder_of(configuration)
     software = installed((*RASTER, encoder))
     described = {
