@@ -63,7 +63,7 @@ class StoredPyramid:
         path_depth: of files; 0 for objects.
         interpolation: kernel of the finest level.
         limits: tile limits by level.
-        slabs: those in the slab list.
+        slabs: those in the slab list; without a list, all files.
     """
 
     path: str
@@ -97,22 +97,24 @@ def read_pyramid(place: Place, output: Destination, path: str, plugins: Plugins)
     key = _key_of(output, path)
     stem = key.removesuffix(".json")
     reader = _Reader(place, output)
-    texts = []
-    for name in (key, f"{stem}.list"):
-        try:
-            texts.append(reader.place.read(reader.key(name)))
-        except FileNotFoundError:
-            missing = f"{path.removesuffix('.json')}.list" if texts else path
-            raise PlanError(f"{missing}: does not exist") from None
-    document = _descriptor(path, texts[0], plugins)
+    try:
+        text = reader.place.read(reader.key(key))
+    except FileNotFoundError:
+        raise PlanError(f"{path}: does not exist") from None
+    document = _descriptor(path, text, plugins)
     root, path_depth = _root_of(path, key, document["levels"], output)
+    listed = reader.place.read_if_exists(reader.key(f"{stem}.list"))
+    if listed is None:
+        if not output.is_local:
+            raise PlanError(f"{path.removesuffix('.json')}.list: does not exist")
+        listed = reader.list(root)
     size = _slab_size(path, document["levels"])
     limits = {level["id"]: TileLimits(**level["tile_limits"]) for level in document["levels"]}
     record = read_record(reader.place, reader.key(stem))
     recorded: dict[SlabPlace, RecordedSlab] = {}
     if record is not None and posixpath.join(posixpath.dirname(stem), record.root) == root:
         recorded = {(one.level, one.column, one.row): one for one in record.stored()}
-    lines = _List(path, texts[1], root, output)
+    lines = _List(path, listed, root, output)
 
     def stored(line: tuple[SlabPlace, str, str]) -> tuple[SlabPlace, StoredSlab] | None:
         slab, holder, name = line
@@ -141,7 +143,7 @@ def read_pyramid(place: Place, output: Destination, path: str, plugins: Plugins)
     return StoredPyramid(
         path,
         key,
-        hashlib.sha256(b"\0".join(texts)).hexdigest(),
+        hashlib.sha256(text + b"\0" + listed).hexdigest(),
         document["tile_matrix_set"],
         PixelType(document["format"], specification["channels"], nodata),
         size,
@@ -163,6 +165,13 @@ class _Reader:
     def key(self, key: str) -> str:
         """Return the key in `place` of a key relative to the output."""
         return key if self._base is None else os.path.normpath(os.path.join(self._base, key))
+
+    def list(self, root: str) -> bytes:
+        """Return a slab list of all files below a root."""
+        start = f"{self.key(root)}/"
+        found = self.place.list(f"{start}DATA/")
+        names = sorted(name.removeprefix(start) for name in found if name.endswith(".tif"))
+        return "".join(["#\n", *(f"0/{name}\n" for name in names)]).encode()
 
 
 def _key_of(output: Destination, path: str) -> str:
