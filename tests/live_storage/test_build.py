@@ -17,6 +17,7 @@ from tests.live_storage.conftest import Store, s3_writer, swift_writer
 from werkzeug.test import Client
 
 from mastaba.wsgi import create_application
+from mastaba_writer.installation import installed_services, write_installation
 
 OPTIONS = ("--slab", "2x2", "--format", "jpg", "--name", "ortho", "--json")
 Place = tuple[str, Mapping[str, str]]
@@ -140,6 +141,39 @@ def test_an_update_links_to_unchanged_slabs(
     words = [*MASTABA, "pyramid", "rollback", "ortho", "--output", place]
     assert run(words).returncode == 0
     assert tiles(tmp_path / "server/server.json") == before
+
+
+def test_joined_pyramids_link_to_slabs_of_a_store(
+    place: str, ortho: Path, tmp_path: Path, command: Callable[..., list[str]]
+) -> None:
+    beside = write_raster(
+        tmp_path / "beside.tif", noise(3, 700, 900, 5), grid(903000, 6500000, 5), "EPSG:2154"
+    )
+    for number, output in enumerate((str(tmp_path / "files"), place)):
+        for name, source in (("one", ortho), ("two", beside)):
+            built = run(command(source, output, "--name", name, "--server", str(tmp_path / "s")))
+            assert built.returncode == 0, built.stderr
+        sources = [f"{output}/{name}.json" for name in ("one", "two")]
+        for words in (["join", *sources, "--name", "ortho"], ["head", "ortho", "--from", "13"]):
+            done = run([*MASTABA, "pyramid", *words, "--output", output, "--json"])
+            assert done.returncode == 0, done.stderr
+            (totals,) = [json.loads(line) for line in done.stdout.splitlines() if '"built"' in line]
+            assert totals["built"] > 0
+            assert totals["unchanged"] > 1
+        assert run(command(ortho, output, "--verify", "full")).returncode == 0
+        layer = json.loads((tmp_path / "files/ortho.layer.json").read_text())
+        for pyramid in layer["pyramids"]:
+            pyramid["path"] = f"{output}/ortho.json"
+        write_installation(
+            tmp_path / f"served{number}",
+            layers={"ortho": layer},
+            tile_matrix_sets={},
+            services=installed_services(),
+            public_url="http://localhost",
+        )
+    served = tiles(tmp_path / "served1/server.json")
+    assert len(served) > 30
+    assert served == tiles(tmp_path / "served0/server.json")
 
 
 def test_a_killed_build_resumes(

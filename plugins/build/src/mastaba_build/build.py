@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import replace as changed
 from typing import TYPE_CHECKING
 
 from mastaba_build.coordinator import Coordinator, Order
-from mastaba_build.engines import engine_of
+from mastaba_build.engines import opened
 from mastaba_build.errors import PlanError
-from mastaba_build.journal import Journal, Row
+from mastaba_build.journal import Journal, Row, recorded_rows
 from mastaba_build.lock import Lock, locked
 from mastaba_build.names import kinds, slab_key
 from mastaba_build.plan import Plan, SlabKey, largest_slab
@@ -34,9 +34,6 @@ from mastaba_build.task import SlabResult
 from mastaba_build.worker import save_plan
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from mastaba_build.configuration import Configuration
     from mastaba_build.engine import Engine
     from mastaba_build.reports import Reports
 
@@ -73,7 +70,7 @@ def build(
     with ExitStack() as stack:
         place = configuration.output.open()
         stack.callback(place.close)
-        _check_size(plan, place)
+        check_size(plan, place)
         lock = stack.enter_context(locked(place, f"{name}.lock"))
         exists = place.stat(f"{name}.json") is not None
         versions: list[Version] = []
@@ -93,7 +90,7 @@ def build(
         if record is None:
             if replace:
                 _remove(place, name)
-            return _make(plan, reports, place, lock, engine=engine, order=order)
+            return make_version(plan, reports, place, lock, engine=engine, order=order)
         if update == "inject":
             if place.stat(f"{name}.versions.json") is not None:
                 raise PlanError(
@@ -104,34 +101,53 @@ def build(
             for version in versions:
                 if version.plan == plan.identity:
                     publish_version(place, name, version.number)
-                    _clear(plan)
+                    clear(plan)
                     reports.complete(name)
                     return True
             plan = changed(plan, root=f"{name}_{versions[-1].number + 1}")
-        return _make(
+        return make_version(
             plan,
             reports,
             place,
             lock,
             record=record,
             versions=versions,
+            previous=_previous(plan, record),
             engine=engine,
             order=order,
         )
 
 
-def _make(
+def make_version(
     plan: Plan,
     reports: Reports,
     place: Place,
     lock: Lock,
     *,
     record: Record | None = None,
-    versions: list[Version] | None = None,
-    engine: Engine | None,
-    order: Order | None,
+    versions: Sequence[Version] = (),
+    previous: Mapping[SlabKey, Row] | None = None,
+    recorded: Callable[[list[Row]], list[Row]] = list,
+    engine: Engine | None = None,
+    order: Order | None = None,
 ) -> bool:
-    """Build the slabs of a version and publish it; see `build`."""
+    """Build the slabs of a version and publish it.
+
+    Args:
+        place: the output, opened.
+        lock: of the pyramid, taken.
+        record: of the published version, if there is one.
+        versions: all versions, if another one is made.
+        previous: stored slabs that are kept if they would not change.
+        recorded: returns what is published, from the slabs that were built or kept.
+        engine, order: as in `build`.
+
+    Returns:
+        whether it is published, as in `build`.
+
+    Raises:
+        BuildError: the build cannot start or go on.
+    """
     configuration = plan.configuration
     name, work = configuration.name, configuration.work_directory
     is_new_version = record is not None and plan.root != record.root
@@ -159,7 +175,7 @@ def _make(
             journal,
             place.below(plan.root),
             Place.of_directory(work),
-            {} if record is None else _previous(plan, record),
+            previous,
         )
 
         def observe(result: SlabResult, done: int, total: int) -> None:
@@ -168,17 +184,16 @@ def _make(
             reports.slab(result, done, total)
 
         job = save_plan(plan)
-        with _opened(engine, configuration) as workers:
+        with opened(engine, configuration) as workers:
             workers.check(plan, job)
             outcome = coordinator.run(observe, workers, job, order)
         reports.built(outcome)
         if outcome.failures:
             return False
-        rows = list(journal.rows())
+        rows = recorded(list(journal.rows()))
         lock.check()
+        _link(plan, place, rows)
         if is_new_version:
-            assert versions is not None
-            _link(plan, place, rows)
             number = int(plan.root.rpartition("_")[2])
             if place.stat(f"{name}.versions.json") is None:
                 keep_documents(place, name, versions[0].number)
@@ -193,23 +208,11 @@ def _make(
         write_layer(plan, place)
     finally:
         journal.close()
-    _clear(plan)
+    clear(plan)
     return True
 
 
-@contextmanager
-def _opened(engine: Engine | None, configuration: Configuration) -> Iterator[Engine]:
-    if engine is not None:
-        yield engine
-        return
-    engine = engine_of(configuration)
-    try:
-        yield engine
-    finally:
-        engine.close()
-
-
-def _clear(plan: Plan) -> None:
+def clear(plan: Plan) -> None:
     """Remove the work directory, or what is not kept of it."""
     work = plan.configuration.work_directory
     if not plan.configuration.keep_work:
@@ -218,7 +221,7 @@ def _clear(plan: Plan) -> None:
         path.unlink()
 
 
-def _check_size(plan: Plan, place: Place) -> None:
+def check_size(plan: Plan, place: Place) -> None:
     """Check that the output can hold the slabs of a plan."""
     largest, needed = place.largest_object, largest_slab(plan)
     if largest is not None and needed > largest:
@@ -230,26 +233,20 @@ def _check_size(plan: Plan, place: Place) -> None:
 
 def _previous(plan: Plan, record: Record) -> Mapping[SlabKey, Row]:
     """Return the slabs of a version as rows of a journal."""
-    numbers = {level.matrix.id: number for number, level in enumerate(plan.levels)}
-    rows = {}
-    for one in record.slabs:
-        if one.level not in numbers:
-            continue
-        slab = SlabKey(numbers[one.level], one.column, one.row)
-        result = SlabResult(slab, one.size, one.md5, None, one.tiles, one.limits, 0.0, one.quarter)
-        rows[slab] = Row(result, one.fingerprint, one.holder or record.root)
-    return rows
+    return recorded_rows(
+        record, {level.matrix.id: number for number, level in enumerate(plan.levels)}
+    )
 
 
 def _link(plan: Plan, place: Place, rows: list[Row]) -> None:
-    """Make the links to the slabs of other versions."""
+    """Make the links to the slabs of other versions and pyramids."""
 
     def link(row: Row) -> None:
         for kind in kinds(plan):
             key = slab_key(plan, row.result.slab, kind)
             place.link(f"{plan.root}/{key}", f"{row.holder}/{key}")
 
-    linked = [row for row in rows if row.holder is not None and row.result.size]
+    linked = [row for row in rows if row.holder not in (None, plan.root) and row.result.size]
     with ThreadPoolExecutor(_LINKS) as threads:
         for _ in threads.map(link, linked):
             pass

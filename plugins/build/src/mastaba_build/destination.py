@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -82,6 +83,11 @@ class Destination:
         if self.is_local:
             return self.prefix
         return "/".join(filter(None, (self.container.partition("@")[0], self.prefix)))
+
+    def listed(self, root: str) -> str:
+        """Return what a slab list calls the root of a pyramid, which is relative to the output."""
+        path = f"{self.root}/{root}"
+        return os.path.realpath(path) if self.is_local and root.startswith("../") else path
 
     def path(self, key: str) -> str:
         """Return the path of an object, as layers name it."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from mastaba.api.catalogue import TileLimits
 from mastaba_build.errors import BuildError
 from mastaba_build.plan import SlabKey
+from mastaba_build.records import Record
 from mastaba_build.task import SlabResult
 
 _TABLES = """
@@ -38,6 +39,23 @@ class Row:
     result: SlabResult
     fingerprint: str
     holder: str | None = None
+
+
+def recorded_rows(record: Record, levels: Mapping[str, int]) -> dict[SlabKey, Row]:
+    """Return slabs of a version as rows; their holders are the roots that contain them.
+
+    Args:
+        levels: positions of levels in a plan, by identifier; the slabs of others are left out.
+    """
+    rows = {}
+    for one in record.slabs:
+        if one.level in levels:
+            slab = SlabKey(levels[one.level], one.column, one.row)
+            result = SlabResult(
+                slab, one.size, one.md5, None, one.tiles, one.limits, 0.0, one.quarter
+            )
+            rows[slab] = Row(result, one.fingerprint, one.holder or record.root)
+    return rows
 
 
 class Journal:

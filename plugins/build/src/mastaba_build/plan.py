@@ -6,8 +6,8 @@ import hashlib
 import json
 import math
 import struct
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, astuple, dataclass
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -195,11 +195,7 @@ def make_plan(configuration: Configuration) -> Plan:
     groups = groups_of(sources)
     boxes = [footprint(group, tile_matrix_set) for group in groups]
     levels = _levels(configuration, tile_matrix_set, groups, boxes)
-    encoder = default_encoder() if configuration.encoder == AUTO else configuration.encoder
-    try:
-        deflater(encoder)
-    except ValueError as error:
-        raise PlanError(str(error)) from None
+    encoder = encoder_of(configuration)
     if _largest_slab(configuration, pixel_type, levels) > _LARGEST_SLAB:
         width, height = configuration.slab
         raise PlanError(f"slabs of {width} x {height} tiles can exceed 4 GiB; use smaller slabs")
@@ -231,6 +227,20 @@ def make_plan(configuration: Configuration) -> Plan:
         hashlib.sha256(text.encode()).hexdigest(),
         configuration.name,
     )
+
+
+def encoder_of(configuration: Configuration) -> str:
+    """Return the name of the encoder that a build uses.
+
+    Raises:
+        PlanError: it is unknown or not installed.
+    """
+    encoder = default_encoder() if configuration.encoder == AUTO else configuration.encoder
+    try:
+        deflater(encoder)
+    except ValueError as error:
+        raise PlanError(str(error)) from None
+    return encoder
 
 
 def _pixel_relevant(configuration: Configuration) -> dict[str, Any]:
@@ -352,14 +362,14 @@ def _levels(
         touched = [limits for box in boxes if (limits := matrix.limits_of(box))]
         if not touched:
             raise PlanError(f"no source is inside level {matrix.id} of {tile_matrix_set.id}")
-        limits = TileLimits(
-            min(one.min_row for one in touched),
-            max(one.max_row for one in touched),
-            min(one.min_col for one in touched),
-            max(one.max_col for one in touched),
-        )
-        levels.append(Level(matrix, limits, factor))
+        levels.append(Level(matrix, union(touched), factor))
     return levels
+
+
+def union(limits: Iterable[TileLimits]) -> TileLimits:
+    """Return the smallest limits that contain some, at least one."""
+    rows, last_rows, columns, last_columns = zip(*map(astuple, limits), strict=True)
+    return TileLimits(min(rows), max(last_rows), min(columns), max(last_columns))
 
 
 def _resolution(group: Group, box: BoundingBox, tile_matrix_set: TileMatrixSet) -> float:

@@ -8,11 +8,10 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from mastaba.api.catalogue import TileLimits
 from mastaba_build.errors import BuildError
 from mastaba_build.journal import Row
 from mastaba_build.names import MASK_FORMAT, kinds, level_storage, slab_key
-from mastaba_build.plan import Plan
+from mastaba_build.plan import Plan, union
 from mastaba_build.records import Record, RecordedSlab
 from mastaba_build.storage import Place
 from mastaba_writer.descriptor import LevelPlan, pyramid_descriptor, slab_list
@@ -66,13 +65,13 @@ def write_layer(plan: Plan, place: Place) -> None:
 def _slab_list(plan: Plan, stored: Sequence[Row]) -> bytes:
     names = {row.holder or plan.root for row in stored} - {plan.root}
     roots = {root: number for number, root in enumerate([plan.root, *sorted(names)])}
-    output = plan.configuration.output.root
+    output = plan.configuration.output
     lines = [
         (roots[row.holder or plan.root], slab_key(plan, row.result.slab, kind))
         for kind in kinds(plan)
         for row in stored
     ]
-    return slab_list([f"{output}/{root}" for root in roots], lines).encode()
+    return slab_list(list(map(output.listed, roots)), lines).encode()
 
 
 def _record(plan: Plan, rows: Sequence[Row], inexact: int) -> Record:
@@ -84,6 +83,7 @@ def _record(plan: Plan, rows: Sequence[Row], inexact: int) -> Record:
         "software": dict(plan.software),
         "format": plan.pixel_type.format,
         "encoder": plan.encoder,
+        **({} if plan.is_vector else {"decimation": plan.configuration.decimation}),
         "tile_size": [plan.levels[0].matrix.tile_width, plan.levels[0].matrix.tile_height],
         "sources": [{"path": source.path, "identity": source.identity} for source in plan.sources],
         "tiles": sum(row.result.tiles for row in rows),
@@ -115,7 +115,7 @@ def _descriptor(plan: Plan, stored: Sequence[Row]) -> Mapping[str, Any]:
     configuration = plan.configuration
     levels = []
     for level, rows in itertools.groupby(stored, key=lambda row: row.result.slab.level):
-        limits = _union([row.result.limits for row in rows if row.result.limits])
+        limits = union(row.result.limits for row in rows if row.result.limits)
         levels.append(
             LevelPlan(
                 plan.levels[level].matrix.id,
@@ -136,15 +136,6 @@ def _descriptor(plan: Plan, stored: Sequence[Row]) -> Mapping[str, Any]:
         interpolation=configuration.interpolation.split("_")[0],
         mask_format=MASK_FORMAT if configuration.masks else None,
         tables=plan.tables,
-    )
-
-
-def _union(found: Sequence[TileLimits]) -> TileLimits:
-    return TileLimits(
-        min(one.min_row for one in found),
-        max(one.max_row for one in found),
-        min(one.min_col for one in found),
-        max(one.max_col for one in found),
     )
 
 

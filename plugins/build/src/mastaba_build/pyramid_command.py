@@ -1,4 +1,4 @@
-"""The command ``mastaba pyramid``: versions of pyramids that ``mastaba build`` has made."""
+"""The command ``mastaba pyramid``: versions of pyramids, and pyramids from stored slabs."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import json
 import sys
 from contextlib import closing
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -14,17 +15,19 @@ if TYPE_CHECKING:
 
     from mastaba_build.storage import Place
 
-_DESCRIPTION = """Show, compare, publish and remove versions of a pyramid.
+_DESCRIPTION = """Join pyramids, compute the head of a pyramid, and manage versions.
 
-`mastaba build --update` makes a version. Exit status: 0 done, 1 the place cannot be used,
-2 no such pyramid or version, 3 locked by a build, 4 a document is damaged."""
+`mastaba build --update` and `mastaba pyramid head` make a version. Exit status: 0 done, 1 slabs
+failed or the place cannot be used, 2 no such pyramid or version, or pyramids that cannot be joined,
+3 locked by a build, 4 a document is damaged."""
+_INTERRUPTED = 130
 
 
 def add_parser(subparsers: _SubParsersAction[ArgumentParser]) -> None:
     """Add the parser of the command."""
     parser = subparsers.add_parser(
         "pyramid",
-        help="versions of a pyramid: log, diff, rollback, prune",
+        help="versions of a pyramid, joined pyramids: log, diff, rollback, prune, join, head",
         description=_DESCRIPTION,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -42,11 +45,47 @@ def add_parser(subparsers: _SubParsersAction[ArgumentParser]) -> None:
     )
     for one in (log, diff):
         one.add_argument("--json", action="store_true", help="print JSON")
+    join = _builder(actions, "join", _join, "make a pyramid that links to the slabs of others")
+    join.add_argument("--name", required=True, help="name of the new pyramid and its layer")
+    join.add_argument("--title", help="title of the layer (default: the name)")
+    join.add_argument(
+        "sources",
+        nargs="+",
+        metavar="DESCRIPTOR",
+        help="descriptor of a pyramid; later ones are drawn over earlier ones",
+    )
+    head = _builder(actions, "head", _head, "compute the levels above one level from its slabs")
+    head.add_argument("name", metavar="NAME", help="name of the pyramid")
+    head.add_argument("--from", dest="base", required=True, metavar="LEVEL", help="it stays")
+    head.add_argument(
+        "--top", metavar="LEVEL", help="coarsest level (default: the coarsest of the pyramid)"
+    )
+    head.add_argument(
+        "--decimation",
+        choices=("average", "nn", "mode", "min", "max"),
+        help="how pixels become one of the next level (default: as the pyramid was built)",
+    )
 
 
 def _action(actions: Any, name: str, run: Any, text: str) -> ArgumentParser:
-    parser: ArgumentParser = actions.add_parser(name, help=text, description=text)
+    parser = _with_output(actions, name, run, text)
     parser.add_argument("name", metavar="NAME", help="name of the pyramid")
+    return parser
+
+
+def _builder(actions: Any, name: str, run: Any, text: str) -> ArgumentParser:
+    parser = _with_output(actions, name, run, text)
+    parser.add_argument(
+        "--tms-directory", type=Path, metavar="DIRECTORY", help="further tile matrix sets"
+    )
+    parser.add_argument("--workers", type=_count, help="processes (default: one per processor)")
+    parser.add_argument("--encoder", default="auto", help="zlib, libdeflate or isal")
+    parser.add_argument("--json", action="store_true", help="report events as lines of JSON")
+    return parser
+
+
+def _with_output(actions: Any, name: str, run: Any, text: str) -> ArgumentParser:
+    parser: ArgumentParser = actions.add_parser(name, help=text, description=text)
     parser.add_argument(
         "--output",
         default="pyramids",
@@ -64,12 +103,15 @@ def _run(arguments: argparse.Namespace) -> int:
     try:
         destination = Destination.parse(arguments.output, arguments.plugins.storages)
         with closing(destination.open()) as place:
-            arguments.act(place, arguments)
+            status: int | None = arguments.act(place, arguments)
     except BuildError as error:
         for line in str(error).splitlines():
             sys.stderr.write(f"mastaba pyramid: {line}\n")
         return error.status
-    return 0
+    except KeyboardInterrupt:
+        sys.stderr.write("mastaba pyramid: interrupted; run the same command again\n")
+        return _INTERRUPTED
+    return status or 0
 
 
 def _log(place: Place, arguments: argparse.Namespace) -> None:
@@ -119,7 +161,45 @@ def _prune(place: Place, arguments: argparse.Namespace) -> None:
     sys.stdout.write(f"{versions} versions and {objects} slabs and links removed\n")
 
 
+def _join(place: Place, arguments: argparse.Namespace) -> int:
+    from mastaba_build.derived import join
+
+    return _built(join, place, arguments, arguments.sources)
+
+
+def _head(place: Place, arguments: argparse.Namespace) -> int:
+    from mastaba_build.derived import head
+
+    return _built(head, place, arguments, arguments.base, arguments.top, arguments.decimation)
+
+
+def _built(run: Any, place: Place, arguments: argparse.Namespace, *options: Any) -> int:
+    """Run `join` or `head`; return the exit status."""
+    from mastaba_build.configuration import configuration_of
+    from mastaba_build.reports import Reports
+
+    values = {
+        "name": arguments.name,
+        "output": arguments.output,
+        "sources": ["-"],  # they are pyramids
+        "encoder": arguments.encoder,
+        "workers": arguments.workers,
+        "tile_matrix_sets": arguments.tms_directory and str(arguments.tms_directory),
+        "title": vars(arguments).get("title"),
+    }
+    given = {key: value for key, value in values.items() if value is not None}
+    configuration = configuration_of(given, "the options", arguments.plugins.storages)
+    reports = Reports(sys.stdout, sys.stderr, as_json=arguments.json, command="mastaba pyramid")
+    return 0 if run(configuration, place, reports, arguments.plugins, *options) else 1
+
+
 def _positive(text: str) -> int:
     if not text.isdigit() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of versions from 1")
+    return int(text)
+
+
+def _count(text: str) -> int:
+    if not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of processes from 1")
     return int(text)

@@ -21,12 +21,16 @@ class Reports:
 
     Args:
         as_json: every event is a line of JSON on ``out``, with the key ``event``.
+        command: start of the lines on ``err``.
     """
 
-    def __init__(self, out: TextIO, err: TextIO, *, as_json: bool = False) -> None:
+    def __init__(
+        self, out: TextIO, err: TextIO, *, as_json: bool = False, command: str = "mastaba build"
+    ) -> None:
         self._out = out
         self._err = err
         self._json = as_json
+        self._command = command
         self._bar = ProgressBar("Building", err)
         self._started = time.monotonic()
         self._tiles = 0
@@ -149,13 +153,15 @@ class Reports:
         else:
             self._line(f"{name}: {slabs} slabs are correct")
 
-    def done(self, plan: Plan, server_json: Path) -> None:
-        """Say how the layer is served."""
+    def done(self, plan: Plan, server_json: Path | None = None) -> None:
+        """Say what is published and, if there is an installation, how the layer is served."""
         path = plan.configuration.output.path(f"{plan.configuration.name}.json")
+        server = {} if server_json is None else {"server": str(server_json)}
         if self._json:
-            self._event("done", descriptor=path, server=str(server_json))
-        else:
-            self._line(f"Published {path}")
+            self._event("done", descriptor=path, **server)
+            return
+        self._line(f"Published {path}")
+        if server:
             self._line(f"Serve it:  mastaba -f {server_json} --http 127.0.0.1:8080")
 
     def serving(self, address: str) -> None:
@@ -169,14 +175,14 @@ class Reports:
         """Report something that does not prevent the build."""
         if self._json:
             self._event("warning", message=message)
-        self._err.write(f"mastaba build: {message}\n")
+        self._err.write(f"{self._command}: {message}\n")
 
     def failed(self, message: str) -> None:
         """Report an error."""
         if self._json:
             self._event("error", message=message)
         for line in message.splitlines():
-            self._err.write(f"mastaba build: {line}\n")
+            self._err.write(f"{self._command}: {line}\n")
 
     def _event(self, event: str, **values: Any) -> None:
         self._line(json.dumps({"event": event, **values}))

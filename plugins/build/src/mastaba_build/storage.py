@@ -76,7 +76,9 @@ class FileWriter(FileStorage, WritableStorage):
         path = Path(key)
         _make_directory(path.parent)
         temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
-        temporary.symlink_to(os.path.relpath(target, path.parent))
+        # Without symbolic links: ".." in a link starts at the real directory.
+        real = os.path.realpath(target), os.path.realpath(path.parent)
+        temporary.symlink_to(os.path.relpath(*real))
         temporary.replace(path)
 
     def delete(self, key: str) -> None:

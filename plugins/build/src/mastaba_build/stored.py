@@ -35,7 +35,7 @@ def slab_index(data: bytes, tiles: int) -> list[tuple[int, int]]:
     return list(zip(index[:tiles], index[tiles:], strict=True))
 
 
-def stored_tiles(plan: Plan, place: Place, slab: SlabKey) -> Iterator[Raster]:
+def stored_tiles(plan: Plan, place: Place, slab: SlabKey, *, masks: bool) -> Iterator[Raster]:
     """Yield the tiles of a stored slab, row by row.
 
     Whether a pixel is valid is in its alpha or in the mask slab, if there is one. Otherwise a pixel
@@ -43,6 +43,7 @@ def stored_tiles(plan: Plan, place: Place, slab: SlabKey) -> Iterator[Raster]:
 
     Args:
         place: root of the pyramid that contains the slab.
+        masks: whether that pyramid has mask slabs.
 
     Raises:
         BuildError: the slab cannot be read or is damaged.
@@ -50,12 +51,17 @@ def stored_tiles(plan: Plan, place: Place, slab: SlabKey) -> Iterator[Raster]:
     type_ = plan.pixel_type
     width, height = plan.configuration.slab
     colours = _Tiles(plan, place, slab_key(plan, slab), type_.format, type_.channels, slab)
-    masks = None
-    if plan.configuration.masks and not type_.has_alpha:
-        masks = _Tiles(plan, place, slab_key(plan, slab, "MASK"), MASK_FORMAT, 1, slab)
+    mask = None
+    if masks and not type_.has_alpha:
+        mask = _Tiles(plan, place, slab_key(plan, slab, "MASK"), MASK_FORMAT, 1, slab)
     for number in range(width * height):
         samples = colours.tile(number)
-        valid = _valid(samples, type_) if masks is None else masks.tile(number)[:, :, 0] >= 128
+        if samples is None:
+            matrix = plan.levels[slab.level].matrix
+            yield type_.blank(matrix.tile_height, matrix.tile_width)
+            continue
+        known = None if mask is None else mask.tile(number)
+        valid = _valid(samples, type_) if known is None else known[:, :, 0] >= 128
         yield Raster(np.where(valid[:, :, np.newaxis], samples, samples.dtype.type(0)), valid)
 
 
@@ -85,16 +91,18 @@ class _Tiles:
             self._data = place.read(key)
             self._index = slab_index(self._data, width * height)
         except FileNotFoundError:
-            raise BuildError(f"{key}: does not exist; build without --update") from None
+            raise BuildError(f"{key}: does not exist; run mastaba build --verify") from None
         except ValueError as error:
             raise BuildError(f"{key}: {error}") from None
         self._decoder = TileDecoder(
             TILE_FORMATS[format], channels, matrix.tile_width, matrix.tile_height
         )
 
-    def tile(self, number: int) -> Samples:
-        """Return a tile, shape (rows, columns, channels)."""
+    def tile(self, number: int) -> Samples | None:
+        """Return a tile, shape (rows, columns, channels); None if it is absent."""
         offset, size = self._index[number]
+        if not size:
+            return None
         try:
             return self._decoder.decode(self._data[offset : offset + size])
         except MastabaError as error:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 import numpy as np
 
@@ -48,6 +48,17 @@ class SlabResult:
     quarter: str
 
 
+class TileDrawer(Protocol):
+    """Draws the tiles of slabs."""
+
+    def tiles(self, slab: SlabKey) -> Iterator[Raster | None]:
+        """Yield the tiles of a slab in row-major order; None for those without data.
+
+        Raises:
+            BuildError: a source cannot be used.
+        """
+
+
 class SlabBuilder:
     """Computes slabs of one plan, in one process.
 
@@ -55,20 +66,27 @@ class SlabBuilder:
         plan: the build.
         target: where slabs are written; None to compute only.
         work: where quarter images are.
+        drawer: of the slabs that are not computed from others; by default from the sources.
     """
 
-    def __init__(self, plan: Plan, target: Place | None = None, work: Place | None = None) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        target: Place | None = None,
+        work: Place | None = None,
+        drawer: TileDrawer | None = None,
+    ) -> None:
         self._plan = plan
         self._type = plan.pixel_type
         self._deflate = deflater(plan.encoder)
-        self._drawer = Drawer(plan)
+        self._drawer = drawer or Drawer(plan)
         self._target = target
         self._work = work
         self._blank: dict[tuple[int, int], bytes] = {}
         self._quarter: Raster | None = None
 
     @classmethod
-    def for_output(cls, plan: Plan) -> SlabBuilder:
+    def for_output(cls, plan: Plan, drawer: TileDrawer | None = None) -> SlabBuilder:
         """Return a builder that writes to the output and the work directory of the plan.
 
         Raises:
@@ -76,7 +94,7 @@ class SlabBuilder:
         """
         configuration = plan.configuration
         target = configuration.output.open().below(plan.root)
-        return cls(plan, target, Place.of_directory(configuration.work_directory))
+        return cls(plan, target, Place.of_directory(configuration.work_directory), drawer)
 
     def build(self, slab: SlabKey, children: Sequence[SlabKey] = ()) -> SlabResult:
         """Compute a slab, write its quarter image, then the slab.
@@ -137,7 +155,8 @@ class SlabBuilder:
 
         Args:
             holder: root of the pyramid that contains the slab.
-            expected: hash of the quarter image when the slab was built.
+            expected: hash of the quarter image when the slab was built; empty if the stored pixels
+                are wanted.
 
         Returns:
             Whether the pixels are those from which the slab was encoded.
@@ -152,13 +171,15 @@ class SlabBuilder:
         quarter = self._blank_quarter(slab, (matrix.tile_height, matrix.tile_width))
         assert quarter is not None
         with closing(self._plan.configuration.output.open()) as place:
-            for number, tile in enumerate(stored_tiles(self._plan, place.below(holder), slab)):
+            masks = self._plan.configuration.masks
+            tiles = stored_tiles(self._plan, place.below(holder), slab, masks=masks)
+            for number, tile in enumerate(tiles):
                 if tile.valid.any():
                     row, column = divmod(number, self._plan.configuration.slab[0])
                     self._decimate(slab, tile, quarter, row, column)
         if not quarter.valid.any():
             raise BuildError(f"{slab_key(self._plan, slab)}: contains no data; use --replace")
-        return write_quarter(self._work, slab, quarter) == expected
+        return write_quarter(self._work, slab, quarter) == expected or not expected
 
     def _assembler(self, format: str, channels: int, tile: tuple[int, int]) -> SlabAssembler:
         width, height = self._plan.configuration.slab

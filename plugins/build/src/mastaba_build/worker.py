@@ -14,6 +14,8 @@ import rasterio
 
 from mastaba.api.tools import keep_freed_memory
 from mastaba_build.errors import BuildError, SourceError
+from mastaba_build.heads import HeadPlan
+from mastaba_build.joining import JoinDrawer, JoinPlan
 from mastaba_build.plan import Plan, SlabKey
 from mastaba_build.software import installed
 from mastaba_build.sources import Source, identity_of, open_source
@@ -115,7 +117,7 @@ def probe(job: Job, name: str) -> None:
         )
     if isinstance(plan, VectorPlan):
         open_archive(plan.archive).close()
-    else:
+    elif not isinstance(plan, JoinPlan | HeadPlan):
         _check_sources(plan.sources)
     with closing(plan.configuration.output.open()) as place:
         place.below(plan.root).write(name, b"probe")
@@ -138,6 +140,8 @@ def builder_of(plan: Plan, *, stored: bool = True) -> SlabBuilder | VectorSlabBu
     """Return the builder of a plan; unless ``stored``, it computes only."""
     if isinstance(plan, VectorPlan):
         return VectorSlabBuilder.for_output(plan) if stored else VectorSlabBuilder(plan)
+    if isinstance(plan, JoinPlan):
+        return SlabBuilder.for_output(plan, JoinDrawer(plan))
     return SlabBuilder.for_output(plan) if stored else SlabBuilder(plan)
 
 
