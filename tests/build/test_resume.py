@@ -142,7 +142,7 @@ def test_a_quarter_that_is_damaged_meanwhile_is_built_by_the_next_run(
     assert not build(plan, reports)
     assert "is damaged or missing; run the same command again" in errors.getvalue()
     assert build(plan, Reports(StringIO(), StringIO()))
-    assert checksums(plan.configuration.output) == checksums(whole.parent)
+    assert checksums(plan.configuration.output.directory) == checksums(whole.parent)
 
 
 def test_a_second_builder_is_refused(
