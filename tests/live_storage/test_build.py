@@ -149,7 +149,7 @@ def test_joined_pyramids_link_to_slabs_of_a_store(
     beside = write_raster(
         tmp_path / "beside.tif", noise(3, 700, 900, 5), grid(903000, 6500000, 5), "EPSG:2154"
     )
-    for number, output in enumerate((str(tmp_path / "files"), place)):
+    for number, output in enumerate((str(tmp_path / "files"), f"{place}/joined")):
         for name, source in (("one", ortho), ("two", beside)):
             built = run(command(source, output, "--name", name, "--server", str(tmp_path / "s")))
             assert built.returncode == 0, built.stderr
