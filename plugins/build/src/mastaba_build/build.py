@@ -98,12 +98,8 @@ def build(
                 )
             plan = changed(plan, root=record.root)
         else:
-            for version in versions:
-                if version.plan == plan.identity:
-                    publish_version(place, name, version.number)
-                    clear(plan)
-                    reports.complete(name)
-                    return True
+            if publish_existing(plan, reports, place, versions):
+                return True
             plan = changed(plan, root=f"{name}_{versions[-1].number + 1}")
         return make_version(
             plan,
@@ -116,6 +112,19 @@ def build(
             engine=engine,
             order=order,
         )
+
+
+def publish_existing(
+    plan: Plan, reports: Reports, place: Place, versions: Sequence[Version]
+) -> bool:
+    """Publish the version that was built from the same plan; return whether there is one."""
+    for version in versions:
+        if version.plan == plan.identity:
+            publish_version(place, plan.configuration.name, version.number)
+            clear(plan)
+            reports.complete(plan.configuration.name)
+            return True
+    return False
 
 
 def make_version(

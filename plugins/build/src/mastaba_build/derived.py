@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from dataclasses import replace as changed
 from typing import TYPE_CHECKING
 
-from mastaba_build.build import check_size, clear, make_version
+from mastaba_build.build import check_size, make_version, publish_existing
 from mastaba_build.errors import PlanError
 from mastaba_build.heads import make_head_plan
 from mastaba_build.joining import make_join_plan
 from mastaba_build.lock import locked
-from mastaba_build.pyramid_versions import publish_version, published, read_record, read_versions
+from mastaba_build.pyramid_versions import published, read_record, read_versions
 from mastaba_build.stored_pyramid import read_pyramid
 
 if TYPE_CHECKING:
@@ -115,12 +115,8 @@ def head(
             top,
             decimation,
         )
-        for version in versions:
-            if version.plan == plan.identity:
-                publish_version(place, name, version.number)
-                clear(plan)
-                reports.complete(name)
-                return True
+        if publish_existing(plan, reports, place, versions):
+            return True
         plan = changed(plan, root=f"{name}_{versions[-1].number + 1}")
         reports.planned(plan)
 
