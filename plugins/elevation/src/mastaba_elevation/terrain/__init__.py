@@ -1,0 +1,1 @@
+"""Terrain for 3D globes and web maps."""
