@@ -1,1 +1,1 @@
-"""Terrain for 3D globes and web maps."""
+"""The service ``terrain``: tiles of heights for 3D and hillshade clients (elevation.md 4 to 6)."""

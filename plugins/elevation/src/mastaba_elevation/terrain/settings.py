@@ -1,0 +1,117 @@
+"""Settings of the service ``terrain`` in services.json (elevation.md 0 and 4)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from mastaba_elevation.settings import SETTINGS_SCHEMA as QUERIES_SCHEMA
+from mastaba_elevation.settings import limit
+
+PRECISIONS: Final = ("full", "auto")
+FILLS: Final = ("none", "edge")
+MISSING: Final = (200, 404)
+
+_SHARED: Final = ("datasets", "valid_range")
+"""Keys whose default is their value in the section ``elevation``."""
+
+SETTINGS_SCHEMA: Final[Mapping[str, Any]] = {
+    "datasets": {
+        **QUERIES_SCHEMA["datasets"],
+        "description": "Named stacks of layers. Every single layer is a dataset too. "
+        "The default are those of the section elevation.",
+    },
+    "valid_range": {
+        **QUERIES_SCHEMA["valid_range"],
+        "description": "Lowest and highest height. Values outside count as nodata. "
+        "The default is that of the section elevation.",
+    },
+    "precision": {
+        "enum": list(PRECISIONS),
+        "default": "full",
+        "description": "Steps of heights in tiles: those of the encoding, or (auto) coarser ones "
+        "at coarse zooms, which make smaller files.",
+    },
+    "fill": {
+        "enum": list(FILLS),
+        "default": "none",
+        "description": "Heights of holes: the nodata_height of the dataset, or (edge) the nearest "
+        "height within 64 pixels.",
+    },
+    "missing": {
+        "enum": list(MISSING),
+        "default": 200,
+        "description": "Status of tiles inside the limits without any height: 200 for a constant "
+        "tile, 404 for clients that then show a coarser tile.",
+    },
+    "overzoom": {
+        "type": "integer",
+        "minimum": 0,
+        "maximum": 6,
+        "default": 0,
+        "description": "Number of zooms beyond the finest level that are interpolated.",
+    },
+    "limits": {
+        "type": "object",
+        "default": {},
+        "description": "Limits of one answer, checked before anything is read.",
+        "additionalProperties": False,
+        "properties": {"tiles": limit(1024, "Stored tiles read for one answer.")},
+    },
+    "cors": QUERIES_SCHEMA["cors"],
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How heights become tiles.
+
+    Attributes:
+        precision: one of `PRECISIONS`.
+        fill: one of `FILLS`.
+        missing: one of `MISSING`.
+    """
+
+    precision: str = "full"
+    fill: str = "none"
+    missing: int = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The settings of the section that are not those of datasets.
+
+    Attributes:
+        options: of requests that set none.
+        overzoom: zooms beyond the finest level.
+        tiles: stored tiles read for one answer, at most.
+    """
+
+    options: Options
+    overzoom: int
+    tiles: int
+    cors: bool
+
+    @classmethod
+    def of(cls, own: Mapping[str, Any]) -> Settings:
+        """Return the settings of a section of services.json, which is validated."""
+        options = Options(
+            own.get("precision", "full"), own.get("fill", "none"), own.get("missing", 200)
+        )
+        tiles = own.get("limits", {}).get("tiles", 1024)
+        return cls(options, own.get("overzoom", 0), tiles, own.get("cors", True))
+
+
+def dataset_settings(
+    own: Mapping[str, Any], queries: Mapping[str, Any] | None
+) -> Mapping[str, Any]:
+    """Return the settings of datasets.
+
+    Args:
+        own: the section ``terrain``.
+        queries: the section ``elevation``; None without one.
+    """
+    return {
+        key: section[key] for section in (queries or {}, own) for key in _SHARED if key in section
+    }
