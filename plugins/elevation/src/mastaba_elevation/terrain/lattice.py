@@ -7,7 +7,8 @@ interpolated at once. Every other node is sampled as a point, with the same resu
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -15,6 +16,7 @@ import numpy.typing as npt
 
 from mastaba.api.catalogue import transform_points
 from mastaba_elevation.ground import Floats, metres_per_unit, on_earth
+from mastaba_elevation.levels import GROUP
 from mastaba_elevation.sampling import Budget, Wish, inside_layer, level_for, sample
 from mastaba_elevation.taps import Integers, split
 
@@ -28,6 +30,9 @@ _PLANES: Final = ("EPSG:4326", "EPSG:3857")
 """CRSs between which x depends on x only, and y on y only."""
 _PIXELS_PER_NODE: Final = 32
 """Pixels of a window, for each node of the lattice. Nodes that are further apart are points."""
+_PIXEL: Final = 4
+_PER_NODE: Final = 300
+"""Bytes of the taps and values of a node that is sampled as a point, and of pixels around it."""
 _FAR: Final = 1e9
 """Pixels; positions further away are on no level."""
 
@@ -59,6 +64,24 @@ def levels_for(dataset: Dataset, resolution: float) -> tuple[int, ...]:
         unit = float(metres_per_unit(layer.crs, (box.ymin + box.ymax) / 2))
         found.append(level_for(layer, unit, resolution))
     return tuple(found)
+
+
+def memory(dataset: Dataset, levels: tuple[int, ...], count: int, step: float) -> int:
+    """Return about how many bytes a square lattice needs at a time.
+
+    Args:
+        count: nodes on each side.
+        step: between nodes on the ground, metres.
+    """
+    most = 0
+    box = dataset.box
+    for layer, number in zip(dataset.layers, levels, strict=True):
+        level = layer.levels[number]
+        unit = float(metres_per_unit(layer.crs, (box.ymin + box.ymax) / 2))
+        tile = math.sqrt(level.tile_size / _PIXEL) * level.cell * unit
+        tiles = min((count * step / tile + 2) ** 2, GROUP)
+        most = max(most, math.ceil(tiles * level.tile_size))
+    return most + count * count * _PER_NODE
 
 
 def lattice(
@@ -165,10 +188,13 @@ def _window(
     budget: Budget,
     valid_range: tuple[float, float],
 ) -> Floats | None:
-    """Return the heights of nodes whose pixels are all valid, NaN for others; None if too far apart.
+    """Return the heights of nodes whose pixels are all valid; NaN for others.
 
     Args:
         x, y: in the CRS of the level; NaN for nodes that are not on it.
+
+    Returns:
+        None if the nodes are too far apart.
     """
     across, down = level.positions(x, y)
     columns, rows = _Axis.of(across, level.turn), _Axis.of(down, 0)

@@ -101,7 +101,7 @@ def horizon_point(points: Floats, centre: Floats) -> Floats:
     below = cos_alpha * cos_beta - sin_alpha * sin_beta
     # At a quarter of a turn and beyond, no point of the ray hides with these points.
     if (below <= 1.0 / _ALWAYS_VISIBLE).any():
-        return towards * _ALWAYS_VISIBLE
+        return np.asarray(towards * _ALWAYS_VISIBLE, np.float64)
     return np.asarray(towards / below.min(), np.float64)
 
 

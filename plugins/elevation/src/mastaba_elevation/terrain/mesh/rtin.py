@@ -20,7 +20,9 @@ from mastaba_elevation.ground import Floats
 
 Numbers = npt.NDArray[np.intp]
 
-_EIGHTH: Final = 1.0 / 8.0
+_SAGITTA: Final = 1.0 / 8.0
+_SHARE: Final = 0.5
+"""The sagitta halves with each level, so half of each adds up to the largest one."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -125,8 +127,7 @@ def errors(triangles: Hierarchy, heights: Floats, bend: tuple[float, float]) -> 
 
     Args:
         heights: metres, shape (size²,).
-        bend: metres by which the ground bends above the middle of a straight line of one sample,
-            east and north: the curvature of the Earth. It grows with the square of the length.
+        bend: from `bend_of`; it grows with the square of the length.
 
     Returns:
         metres, shape (size²,); 0 at the four corners, which are no midpoints.
@@ -175,14 +176,15 @@ def triangulate(triangles: Hierarchy, bounds: Floats, most: float) -> Numbers:
 
 
 def bend_of(size: int, width: float, height: float, radius: float) -> tuple[float, float]:
-    """Return how far the ground bends above a straight line of one sample, metres.
+    """Return what one sample of a hypotenuse adds to its error because the ground bends, metres.
 
     Args:
         width, height: of the whole grid on the ground, metres.
         radius: of the Earth, metres.
     """
     east, north = width / (size - 1), height / (size - 1)
-    return east * east * _EIGHTH / radius, north * north * _EIGHTH / radius
+    part = _SAGITTA * _SHARE / radius
+    return east * east * part, north * north * part
 
 
 def _flat(points: Numbers, size: int) -> Numbers:

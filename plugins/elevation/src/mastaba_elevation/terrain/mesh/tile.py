@@ -83,11 +83,9 @@ def mesh_tile(samples: Samples, precision: Precision, *, with_normals: bool) -> 
     h = np.floor((at - lowest) / step + 0.5).astype(np.intp)
     grid = np.floor(np.arange(size) * (HIGHEST / (size - 1)) + 0.5).astype(np.intp)
     place = Place(longitude[column], latitude[row])
-    points = place.positions(lowest + h * step)
+    points = place.positions(np.asarray(lowest + h * step, np.float64))
     centre, radius = sphere_around(points)
-    header = Header(
-        centre, radius, lowest, lowest + HIGHEST * step, horizon_point(points, centre)
-    )
+    header = Header(centre, radius, lowest, lowest + HIGHEST * step, horizon_point(points, centre))
     normals = None
     if with_normals:
         east, north = _slopes(samples)

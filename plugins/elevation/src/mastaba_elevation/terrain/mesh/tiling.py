@@ -47,22 +47,22 @@ class Zoom:
     def rows(self) -> int:
         return 1 << self.z
 
-    def longitudes(self, x: int) -> Floats:
-        """Return the longitudes of the samples of a column, and one more on each side.
+    def longitudes(self, x: int, border: int = 1) -> Floats:
+        """Return the longitudes of the samples of a column, and a border on each side.
 
         Computed from whole numbers, so both tiles of an edge have the same ones, also at ±180.
         """
         total = self.columns * (self.size - 1)
-        numbers = (x * (self.size - 1) + np.arange(-1, self.size + 1)) % total
+        numbers = (x * (self.size - 1) + np.arange(-border, self.size + border)) % total
         return numbers * 360.0 / total - 180.0
 
-    def latitudes(self, y: int) -> Floats:
-        """Return the latitudes of the samples of a row of tiles, and one more on each side.
+    def latitudes(self, y: int, border: int = 1) -> Floats:
+        """Return the latitudes of the samples of a row of tiles, and a border on each side.
 
         Beyond a pole there is none, so the pole itself is repeated.
         """
         total = self.rows * (self.size - 1)
-        numbers = y * (self.size - 1) + np.arange(-1, self.size + 1)
+        numbers = y * (self.size - 1) + np.arange(-border, self.size + border)
         return np.clip(numbers, 0, total) * 180.0 / total - 90.0
 
     def limits(self, box: BoundingBox) -> tuple[int, int, int, int]:
@@ -96,7 +96,7 @@ class Tiling:
             * float(metres_per_unit(layer.crs, (self._box.ymin + self._box.ymax) / 2))
             for layer in dataset.layers
         ]
-        step = self._step(0)
+        step = self.step(0)
         needed = math.ceil(math.log2(step / min(cells)) - _NOISE)
         self.last = min(max(needed, 0), _DEEPEST)
 
@@ -126,10 +126,10 @@ class Tiling:
         west, east, south, north = self.limits(z)
         return west <= x <= east and south <= y <= north
 
+    def step(self, z: int) -> float:
+        """Return the distance of samples, metres."""
+        return math.ldexp(math.pi * MAJOR / (self._size - 1), -z)
+
     @cached_property
     def _levels(self) -> list[tuple[int, ...]]:
-        return [levels_for(self._dataset, self._step(z)) for z in range(self.last + 1)]
-
-    def _step(self, z: int) -> float:
-        """Return the distance of samples, metres."""
-        return math.radians(180.0) * MAJOR / (2**z * (self._size - 1))
+        return [levels_for(self._dataset, self.step(z)) for z in range(self.last + 1)]
