@@ -10,6 +10,7 @@ import numpy.typing as npt
 from mastaba.api.maps import Mask
 
 Floats = npt.NDArray[np.float64]
+Values = npt.NDArray[np.float32] | npt.NDArray[np.float64]
 
 REACH: Final = 64
 """Pixels at which a nearest height is looked for."""
@@ -17,7 +18,7 @@ REACH: Final = 64
 _FAR: Final = 1 << 14
 
 
-def with_constant(values: npt.NDArray[np.float32], valid: Mask | None, height: float) -> Floats:
+def with_constant(values: Values, valid: Mask | None, height: float) -> Floats:
     """Return heights with a constant in their holes.
 
     Args:
@@ -29,7 +30,7 @@ def with_constant(values: npt.NDArray[np.float32], valid: Mask | None, height: f
     return np.where(valid, values.astype(np.float64), height)
 
 
-def with_nearest(values: npt.NDArray[np.float32], valid: Mask, height: float) -> Floats:
+def with_nearest(values: Values, valid: Mask, height: float) -> Floats:
     """Return the heights of a window without its border of `REACH` pixels, and without holes.
 
     A hole takes the height of the nearest pixel, or a constant if that is too far. Of pixels at

@@ -23,6 +23,7 @@ _ROUTES: Final[Mapping[str, str]] = {
     "mapbox.json": "tilejson:TileJson",
     "terrarium.json": "tilejson:TileJson",
     "style.json": "style:MapStyle",
+    "mesh": "mesh.resource:Mesh",
 }
 """Module and class of the resource, by the first path segment below a dataset."""
 
@@ -37,7 +38,7 @@ class TerrainService(Service):
     title = "Terrain service"
     draws_maps = True
     is_raster_only = True
-    operations: ClassVar[tuple[str, ...]] = ("tile", "tilejson", "style")
+    operations: ClassVar[tuple[str, ...]] = ("tile", "tilejson", "style", "mesh")
     settings_schema: ClassVar[Mapping[str, Any]] = SETTINGS_SCHEMA
     layer_schema: ClassVar[Mapping[str, Any]] = LAYER_SCHEMA
 

@@ -12,6 +12,7 @@ from mastaba_elevation.settings import SETTINGS_SCHEMA as QUERIES_SCHEMA
 PRECISIONS: Final = ("full", "auto")
 FILLS: Final = ("none", "edge")
 MISSING: Final = (200, 404)
+SIZES: Final = (33, 65, 129)
 
 _SHARED: Final = ("datasets", "valid_range")
 """Keys whose default is their value in the section ``elevation``."""
@@ -52,6 +53,33 @@ SETTINGS_SCHEMA: Final[Mapping[str, Any]] = {
         "default": 0,
         "description": "Number of zooms beyond the finest level that are interpolated.",
     },
+    "mesh": {
+        "type": "object",
+        "default": {},
+        "description": "Tiles of triangles for globes.",
+        "additionalProperties": False,
+        "properties": {
+            "size": {
+                "enum": list(SIZES),
+                "default": 65,
+                "description": "Samples on each side of a tile.",
+            },
+            "error_factor": {
+                "type": "number",
+                "minimum": 0.01,
+                "maximum": 1,
+                "default": 0.25,
+                "description": "Largest error of heights, as a part of the error that Cesium "
+                "assumes at each zoom. Smaller numbers make more triangles.",
+            },
+            "grids": {
+                "type": "string",
+                "minLength": 1,
+                "description": "Directory with grid files of PROJ, for to_ellipsoid in layer "
+                "descriptors.",
+            },
+        },
+    },
     "limits": {
         "type": "object",
         "default": {},
@@ -79,6 +107,21 @@ class Options:
 
 
 @dataclass(frozen=True, slots=True)
+class MeshSettings:
+    """How heights become triangles.
+
+    Attributes:
+        size: samples on each side of a tile.
+        error_factor: largest error, as a part of the one that Cesium assumes.
+        grids: directory with grid files of PROJ; empty for none.
+    """
+
+    size: int = 65
+    error_factor: float = 0.25
+    grids: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """The settings of the section that are not those of datasets.
 
@@ -86,12 +129,14 @@ class Settings:
         options: of requests that set none.
         overzoom: zooms beyond the finest level.
         tiles: stored tiles read for one answer, at most.
+        mesh: of tiles of triangles.
     """
 
     options: Options
     overzoom: int
     tiles: int
     cors: bool
+    mesh: MeshSettings
 
     @classmethod
     def of(cls, own: Mapping[str, Any]) -> Settings:
@@ -100,7 +145,8 @@ class Settings:
             own.get("precision", "full"), own.get("fill", "none"), own.get("missing", 200)
         )
         tiles = own.get("limits", {}).get("tiles", 1024)
-        return cls(options, own.get("overzoom", 0), tiles, own.get("cors", True))
+        mesh = MeshSettings(**own.get("mesh", {}))
+        return cls(options, own.get("overzoom", 0), tiles, own.get("cors", True), mesh)
 
 
 def dataset_settings(
