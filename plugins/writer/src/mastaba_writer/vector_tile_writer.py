@@ -1,15 +1,19 @@
-"""Encoder of Mapbox Vector Tiles (version 2) that only uses the standard library."""
+"""Encoder of Mapbox Vector Tiles (version 2)."""
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
 
 __all__ = [
     "Feature",
     "GeometryType",
+    "Part",
     "Point",
     "Value",
     "encode_vector_tile",
@@ -19,6 +23,8 @@ Value: TypeAlias = str | bool | int | float
 """Value of an attribute of a feature."""
 Point: TypeAlias = tuple[int, int]
 """Position in a tile, x to the right and y downward from its upper left corner."""
+Part: TypeAlias = Sequence[Point] | npt.NDArray[np.signedinteger[Any]]
+"""Positions, also as an array of shape (n, 2)."""
 GeometryType: TypeAlias = Literal["POINT", "LINESTRING", "POLYGON"]
 """Type of the geometry of a feature."""
 
@@ -40,7 +46,7 @@ class Feature:
     """
 
     geometry: GeometryType
-    parts: Sequence[Sequence[Point]]
+    parts: Sequence[Part]
     attributes: Mapping[str, Value] = field(default_factory=dict)
     identifier: int | None = None
 
@@ -86,24 +92,54 @@ def _feature(feature: Feature, tags: Sequence[int]) -> bytes:
     if tags:
         message += _bytes_field(2, b"".join(map(_varint, tags)))
     message += _varint_field(3, _GEOMETRY_CODES[feature.geometry])
-    return message + _bytes_field(4, b"".join(map(_varint, _commands(feature))))
+    return message + _bytes_field(4, _packed(_commands(feature)))
 
 
-def _commands(feature: Feature) -> list[int]:
-    commands: list[int] = []
-    x = y = 0
-    for part in feature.parts:
-        first = len(part) if feature.geometry == "POINT" else 1
-        for index, (next_x, next_y) in enumerate(part):
-            if index == 0:
-                commands.append(_MOVE_TO | first << 3)
-            elif index == first:
-                commands.append(_LINE_TO | (len(part) - 1) << 3)
-            commands += (_zigzag(next_x - x), _zigzag(next_y - y))
-            x, y = next_x, next_y
-        if feature.geometry == "POLYGON":
-            commands.append(_CLOSE_PATH | 1 << 3)
+def _commands(feature: Feature) -> npt.NDArray[np.int64]:
+    """Return the commands of a geometry and their parameters."""
+    arrays = [np.asarray(part, np.int64).reshape(-1, 2) for part in feature.parts if len(part)]
+    if not arrays:
+        return np.zeros(0, np.int64)
+    counts = np.array([len(part) for part in arrays])
+    points = np.concatenate(arrays)
+    steps = np.diff(points, axis=0, prepend=np.zeros((1, 2), np.int64))
+    is_point = feature.geometry == "POINT"
+    is_closed = feature.geometry == "POLYGON"
+    # Commands before the points of each part: MoveTo, LineTo and ClosePath of the parts before.
+    each = 1 if is_point else 2 + is_closed
+    parts = np.repeat(np.arange(len(counts)), counts)
+    starts = np.cumsum(counts) - counts
+    before = parts * each + 1
+    if not is_point:
+        before[np.arange(len(points)) != starts[parts]] += 1
+    places = 2 * np.arange(len(points)) + before
+    commands = np.empty(2 * len(points) + each * len(counts), np.int64)
+    parameters = (steps << 1) ^ (steps >> 63)
+    commands[places], commands[places + 1] = parameters[:, 0], parameters[:, 1]
+    firsts = 2 * starts + np.arange(len(counts)) * each
+    if is_point:
+        commands[firsts] = _MOVE_TO | counts << 3
+    else:
+        commands[firsts] = _MOVE_TO | 1 << 3
+        commands[firsts + 3] = _LINE_TO | (counts - 1) << 3
+        if is_closed:
+            commands[firsts + 2 * counts + 2] = _CLOSE_PATH | 1 << 3
     return commands
+
+
+def _packed(numbers: npt.NDArray[np.int64]) -> bytes:
+    """Return numbers of up to 32 bits as varints."""
+    found = numbers.astype(np.uint32)
+    width = max(1, -(-int(found.max(initial=0)).bit_length() // 7))
+    if width == 1:
+        return found.astype(np.uint8).tobytes()
+    groups = np.empty((len(found), width), np.uint8)
+    is_used = np.empty((len(found), width), np.bool_)
+    for column in range(width):
+        rest = found >> (7 * column)
+        groups[:, column] = rest & 0x7F | np.where(rest > 0x7F, 0x80, 0)
+        is_used[:, column] = (rest > 0) | (column == 0)
+    return groups[is_used].tobytes()
 
 
 def _value(value: Value) -> bytes:

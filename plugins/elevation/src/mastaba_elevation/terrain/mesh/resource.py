@@ -13,7 +13,6 @@ from mastaba.api.tiles import tile_index
 from mastaba.api.web import accepts_coding, content_disposition
 from mastaba.errors import ConfigurationError, TileOutOfRangeError
 from mastaba_elevation.facade import unknown_path
-from mastaba_elevation.sampling import Budget
 from mastaba_elevation.terrain.mesh.datum import Shift, shift_of
 from mastaba_elevation.terrain.mesh.document import NORMALS, layer_json
 from mastaba_elevation.terrain.mesh.source import MeshSource
@@ -103,10 +102,9 @@ class Mesh(Resource):
             raise TileOutOfRangeError("there is no such tile in this dataset", ["z", "x", "y"])
         with_normals = NORMALS in _requested_extensions(request)
         is_compressed = accepts_coding(request, "gzip")
-        most, tile_size = self.context.settings.tiles, source.tile_size(z)
+        budget = source.budget(z, self.context.settings.tiles)
 
         def encode() -> bytes:
-            budget = Budget(most, most * tile_size)
             tile = source.tile(z, x, y, budget, fill, with_normals=with_normals)
             if not is_compressed:
                 return tile
