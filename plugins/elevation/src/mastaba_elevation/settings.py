@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from mastaba_elevation.taps import METHODS
 
-_RANGE: Final[Mapping[str, Any]] = {
+HEIGHT_RANGE: Final[Mapping[str, Any]] = {
     "type": "array",
     "items": {"type": "number"},
     "minItems": 2,
@@ -69,7 +69,7 @@ SETTINGS_SCHEMA: Final[Mapping[str, Any]] = {
                     "description": "Height of holes in formats that know no nodata. "
                     "Queries never return it.",
                 },
-                "valid_range": _RANGE,
+                "valid_range": HEIGHT_RANGE,
             },
         },
     },
@@ -140,7 +140,7 @@ SETTINGS_SCHEMA: Final[Mapping[str, Any]] = {
         "description": "Decimal places of heights where the protocol sets none; "
         "-1 for as many as the stored number has.",
     },
-    "valid_range": {**_RANGE, "default": [-12000, 9000]},
+    "valid_range": {**HEIGHT_RANGE, "default": [-12000, 9000]},
     "cors": {
         "type": "boolean",
         "default": True,

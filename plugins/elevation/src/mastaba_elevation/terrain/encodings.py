@@ -49,15 +49,11 @@ class Encoding:
             shape (rows, columns, 3).
         """
         numbers = heights - self.base
-        numbers *= self.steps
+        numbers *= self.steps / (1 << shift)
         numbers += 0.5
-        np.clip(numbers, 0.0, _MOST, out=numbers)
+        np.clip(numbers, 0.0, _MOST >> shift, out=numbers)
         # Conversion drops the fraction, which is the floor of what is not negative.
-        found = numbers.astype(np.uint32)
-        if shift:
-            found = np.minimum(
-                (found + (1 << (shift - 1))) >> shift << shift, _MOST >> shift << shift
-            )
+        found = numbers.astype(np.uint32) << shift
         return np.asarray(found, ">u4").view(np.uint8).reshape(*heights.shape, 4)[:, :, 1:]
 
 

@@ -33,8 +33,9 @@ Values = npt.NDArray[np.float32]
 
 _ATTEMPTS: Final = 4
 """Maximum reads of a window whose slabs are replaced repeatedly."""
-_SOURCE_TILES: Final = 6
-"""In each direction, for a drawn tile; where more are needed, the layer has no heights."""
+_SOURCE: Final = 4
+"""Pixels of a layer for each pixel of a drawn tile, in each direction. If no level is as coarse as
+that, the layer has no heights in the tile."""
 _PER_PIXEL: Final = 24
 """Bytes of the values and masks of a pixel."""
 _KERNEL: Final = "linear"
@@ -183,14 +184,17 @@ class _Drawn:
         self._site, self._crs, self._matrix = site, crs, matrix
         self._layer = replace(member.layer.layer, resampling=_KERNEL)
         self._tiles, self._window = tiles, window
+        stored = member.layer.layer.pyramid.coarsest.matrix
+        across = _SOURCE * matrix.tile_width // stored.tile_width + 2
+        down = _SOURCE * matrix.tile_height // stored.tile_height + 2
         self._limits = replace(
             site.catalogue.settings.map,
             max_layers=1,
             max_width=matrix.tile_width,
             max_height=matrix.tile_height,
             max_pixels=matrix.tile_width * matrix.tile_height,
-            max_tiles_x=_SOURCE_TILES,
-            max_tiles_y=_SOURCE_TILES,
+            max_tiles_x=across,
+            max_tiles_y=down,
             overviews=False,
         )
         self._maps = dict(self._prepared())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from urllib.parse import urlencode
+from dataclasses import fields
 
 from mastaba.api.web import printable
 from mastaba.errors import InvalidParameterError
@@ -24,14 +24,13 @@ def requested_options(query: Mapping[str, str], default: Options) -> Options:
     )
 
 
-def query_of(options: Options, default: Options) -> str:
-    """Return the query that requests options: empty, or with a question mark."""
-    given = {
-        name: getattr(options, name)
-        for name in ("precision", "fill", "missing")
-        if getattr(options, name) != getattr(default, name)
+def options_of(options: Options, default: Options) -> dict[str, str]:
+    """Return the parameters that request options."""
+    return {
+        item.name: str(getattr(options, item.name))
+        for item in fields(Options)
+        if getattr(options, item.name) != getattr(default, item.name)
     }
-    return f"?{urlencode(given)}" if given else ""
 
 
 def choice(query: Mapping[str, str], name: str, allowed: Sequence[str], default: str) -> str:

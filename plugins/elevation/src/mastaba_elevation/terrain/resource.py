@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 from urllib.parse import quote
 
+from mastaba.api.web import anchor
 from mastaba_elevation.terrain.coverage import Coverage, coverage_of
 
 if TYPE_CHECKING:
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
 
 Headers = list[tuple[str, str]]
 
+FORMATS: Final = {"png": "image/png", "webp": "image/webp"}
+"""Media types by file name extension."""
+
 
 class Context:
     """What every resource needs.
@@ -26,7 +30,11 @@ class Context:
         service: settings of the service that all services have.
         settings: those of this service.
         datasets: by identifier.
+        formats: file name extensions of the formats that are installed.
+        resources: all resources; set when they are made.
     """
+
+    resources: Sequence[Resource] = ()
 
     def __init__(
         self, site: Site, service: ServiceSettings, settings: Settings, datasets: Datasets
@@ -35,6 +43,7 @@ class Context:
         self.service = service
         self.settings = settings
         self.datasets = datasets
+        self.formats = [name for name, kind in FORMATS.items() if kind in site.encoders]
         self._coverages: dict[tuple[str, str], Coverage] = {}
 
     def uri(self, dataset: Dataset) -> str:
@@ -89,6 +98,10 @@ class Resource(ABC):
         """Return the links of a dataset to this resource, for the list of datasets."""
         return []
 
+    def style(self, dataset: Dataset) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+        """Return the sources and layers that this resource adds to the style of a dataset."""
+        return {}, []
+
 
 def caching(dataset: Dataset) -> Headers:
     """Return Cache-Control of tiles: the value on which the layers agree; none by default."""
@@ -99,8 +112,6 @@ def caching(dataset: Dataset) -> Headers:
 
 def attribution(dataset: Dataset) -> str:
     """Return the sources of a dataset as HTML; may be empty."""
-    from mastaba.api.web import anchor
-
     return ", ".join(anchor(url, title) for title, url in dataset.attributions)
 
 

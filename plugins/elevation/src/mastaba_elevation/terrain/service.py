@@ -57,9 +57,8 @@ class TerrainService(Service):
         context = Context(site, settings, own, self._datasets)
         kinds = dict.fromkeys(_ROUTES.values())
         made = {place: _load(place)(context) for place in kinds}
-        self._resources: list[Resource] = list(made.values())
+        self._resources = context.resources = tuple(made.values())
         self._routes: dict[str, Resource] = {name: made[place] for name, place in _ROUTES.items()}
-        self._context = context
         # The setting for all services adds its headers to every answer.
         self._cors = CrossOrigin(own.cors and not site.catalogue.settings.cors)
 

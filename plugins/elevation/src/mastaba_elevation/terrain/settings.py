@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from mastaba_elevation.settings import HEIGHT_RANGE, limit
 from mastaba_elevation.settings import SETTINGS_SCHEMA as QUERIES_SCHEMA
-from mastaba_elevation.settings import limit
 
 PRECISIONS: Final = ("full", "auto")
 FILLS: Final = ("none", "edge")
@@ -24,7 +24,7 @@ SETTINGS_SCHEMA: Final[Mapping[str, Any]] = {
         "The default are those of the section elevation.",
     },
     "valid_range": {
-        **QUERIES_SCHEMA["valid_range"],
+        **HEIGHT_RANGE,
         "description": "Lowest and highest height. Values outside count as nodata. "
         "The default is that of the section elevation.",
     },

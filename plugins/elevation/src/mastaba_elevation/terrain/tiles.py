@@ -21,7 +21,7 @@ from mastaba_elevation.terrain.encodings import ENCODINGS, Bytes, Encoding
 from mastaba_elevation.terrain.filling import REACH, with_constant, with_nearest
 from mastaba_elevation.terrain.heights import Heights
 from mastaba_elevation.terrain.options import requested_options
-from mastaba_elevation.terrain.resource import Resource, caching
+from mastaba_elevation.terrain.resource import FORMATS, Resource, caching
 
 if TYPE_CHECKING:
     from mastaba.api.catalogue import CRS
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from mastaba_elevation.terrain.coverage import Zoom
     from mastaba_elevation.terrain.settings import Options
 
-FORMATS: Final = {"png": "image/png", "webp": "image/webp"}
 DOUBLE: Final = "@2x"
 _LOSSLESS: Final = {"lossless": "true"}
 _PER_PIXEL: Final = 32
@@ -87,11 +86,8 @@ class Tiles(Resource):
             raise unknown_path()
         *above, z, column, file_name = path[1:]
         row, _, extension = file_name.rpartition(".")
-        media_type = FORMATS.get(extension)
-        if media_type is None or media_type not in self.context.site.encoders:
-            offered = ", ".join(
-                name for name, kind in FORMATS.items() if kind in self.context.site.encoders
-            )
+        if extension not in self.context.formats:
+            offered = ", ".join(self.context.formats)
             raise UnsupportedFormatError(f"the extension is not one of {offered}", "extension")
         doubled = row.endswith(DOUBLE)
         row = row.removesuffix(DOUBLE)
@@ -101,7 +97,7 @@ class Tiles(Resource):
             tile_index(row, "row"),
             tile_index(column, "column"),
             doubled,
-            media_type,
+            FORMATS[extension],
         )
 
 
