@@ -67,9 +67,7 @@ def levels_for(dataset: Dataset, step: float, crs: CRS) -> tuple[int, ...]:
     return tuple(found)
 
 
-def memory(
-    dataset: Dataset, levels: tuple[int, ...], count: int, step: float, crs: CRS
-) -> int:
+def memory(dataset: Dataset, levels: tuple[int, ...], count: int, step: float, crs: CRS) -> int:
     """Return about how many bytes a square lattice needs at a time.
 
     Args:
@@ -89,8 +87,7 @@ def memory(
 def largest_tile(dataset: Dataset, levels: tuple[int, ...]) -> int:
     """Return the bytes of a decoded tile; the largest of the levels."""
     return max(
-        layer.levels[level].tile_size
-        for layer, level in zip(dataset.layers, levels, strict=True)
+        layer.levels[level].tile_size for layer, level in zip(dataset.layers, levels, strict=True)
     )
 
 

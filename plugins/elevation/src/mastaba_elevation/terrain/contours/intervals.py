@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-DEFAULT: Final[Mapping[int, tuple[float, ...]]] = {
-    9: (500, 1000),
-    10: (200, 1000),
-    12: (100, 500),
-    13: (50, 200),
-    14: (20, 100),
-    15: (10, 50),
-    16: (5, 25),
-}
-"""By zoom, up to the next one in the table: the distance between lines, then of those among them
-that are drawn more strongly."""
+Table = Sequence[tuple[int, Sequence[float]]]
+"""Zooms, ascending. From each of them up to the next one: the distance between lines, then of those
+among them that are drawn more strongly."""
+
+DEFAULT: Final[tuple[tuple[int, tuple[float, ...]], ...]] = (
+    (9, (500, 1000)),
+    (10, (200, 1000)),
+    (12, (100, 500)),
+    (13, (50, 200)),
+    (14, (20, 100)),
+    (15, (10, 50)),
+    (16, (5, 25)),
+)
 
 UNITS: Final = {"m": 1.0, "ft": 3.28084}
 """Units per metre."""
@@ -45,7 +47,6 @@ class Intervals:
     """Which contour lines there are.
 
     Args:
-        table: as `DEFAULT`.
         unit: one of `UNITS`.
         accuracy: of the data in metres, one standard deviation; None if it is not known. Lines
             are not closer than twice that.
@@ -53,13 +54,13 @@ class Intervals:
 
     def __init__(
         self,
-        table: Mapping[int, Sequence[float]] = DEFAULT,
+        table: Table = DEFAULT,
         unit: str = "m",
         accuracy: float | None = None,
     ) -> None:
         self.scale = UNITS[unit]
-        self._zooms = sorted(table)
-        self._rows = [tuple(table[zoom]) for zoom in self._zooms]
+        self._zooms = [zoom for zoom, _ in table]
+        self._rows = [tuple(row) for _, row in table]
         self._closest = 2.0 * (accuracy or 0.0) * self.scale
 
     @property

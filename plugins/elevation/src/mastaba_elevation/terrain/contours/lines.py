@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final
 
 import contourpy
@@ -60,7 +61,7 @@ class Lines:
         """Return the lines of a height."""
         first, last = np.searchsorted(self.heights, [height, height + 1])
         starts = self.starts[first : last + 1].tolist()
-        return [self.points[a:b] for a, b in zip(starts, starts[1:], strict=False)]
+        return [self.points[a:b] for a, b in pairwise(starts)]
 
 
 def traced(grid: Floats, heights: Sequence[float], border: int, intervals: int) -> Lines:
@@ -83,11 +84,12 @@ def traced(grid: Floats, heights: Sequence[float], border: int, intervals: int) 
     )
     points, counts, numbers = [], [], []
     for number, height in enumerate(heights):
-        (found,), (offsets,) = generator.lines(height + _TIE)
-        if found is not None:
-            points.append(found)
-            counts.append(np.diff(offsets.astype(np.int64)))
-            numbers.append(np.full(len(offsets) - 1, number))
+        # There is one chunk, the whole grid.
+        for found, offsets in zip(*generator.lines(height + _TIE), strict=True):
+            if found is not None and offsets is not None:
+                points.append(found)
+                counts.append(np.diff(np.asarray(offsets, np.int64)))
+                numbers.append(np.full(len(offsets) - 1, number))
     if not points:
         empty = np.zeros(0, np.int64)
         return Lines(empty.reshape(0, 2), np.zeros(1, np.int64), empty)

@@ -101,12 +101,10 @@ class ContourSource:
         columns = (x * INTERVALS + np.arange(-border, INTERVALS + border + 1)) % total
         rows = y * INTERVALS + np.arange(-border, INTERVALS + border + 1)
         # From whole numbers, so that two tiles have the same nodes.
-        east = columns * (2.0 * _HALF / total) - _HALF
-        north = _HALF - rows * (2.0 * _HALF / total)
+        east = columns.astype(np.float64) * (2.0 * _HALF / total) - _HALF
+        north = _HALF - rows.astype(np.float64) * (2.0 * _HALF / total)
         levels = self._levels(z)
-        found = lattice(
-            self._dataset, east, north, self._crs, levels, budget, self._equivalences
-        )
+        found = lattice(self._dataset, east, north, self._crs, levels, budget, self._equivalences)
         sigma = self._sigma(z)
         return smoothed(found.heights, sigma, border - BORDER) if sigma else found.heights
 

@@ -46,6 +46,11 @@ class MeshSource:
         self._shifts = shifts
         self._equivalences = equivalences
 
+    @property
+    def identity(self) -> object:
+        """What affects the tiles besides the data, with a stable ``repr``."""
+        return tuple(vertical.to_ellipsoid for vertical in self._dataset.verticals)
+
     def budget(self, z: int, tiles: int) -> Budget:
         """Return the budget of a tile that may read some stored tiles."""
         return Budget(tiles, tiles * largest_tile(self._dataset, self.tiling.levels(z)))
