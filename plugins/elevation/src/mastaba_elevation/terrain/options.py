@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
+from urllib.parse import urlencode
 
 from mastaba.api.web import printable
 from mastaba.errors import InvalidParameterError
@@ -31,6 +32,12 @@ def options_of(options: Options, default: Options) -> dict[str, str]:
         for item in fields(Options)
         if getattr(options, item.name) != getattr(default, item.name)
     }
+
+
+def query_of(options: Options, default: Options) -> str:
+    """Return the query that requests options: empty, or with a question mark."""
+    given = options_of(options, default)
+    return f"?{urlencode(given)}" if given else ""
 
 
 def choice(query: Mapping[str, str], name: str, allowed: Sequence[str], default: str) -> str:

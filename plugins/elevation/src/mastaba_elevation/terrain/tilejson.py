@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar, Final
-from urllib.parse import urlencode
 
 from mastaba.errors import InvalidParameterError
 from mastaba_elevation.facade import unknown_path
 from mastaba_elevation.numbers import json_document
 from mastaba_elevation.terrain.encodings import ENCODINGS
-from mastaba_elevation.terrain.options import choice, options_of, requested_options
+from mastaba_elevation.terrain.options import choice, query_of, requested_options
 from mastaba_elevation.terrain.resource import Resource, attribution, bounds, described
 from mastaba_elevation.terrain.tiles import DOUBLE
 
@@ -33,7 +32,6 @@ class TileJson(Resource):
         extension = choice(request.query, "format", formats, formats[0])
         default = self.context.settings.options
         options = requested_options(request.query, default)
-        given = options_of(options, default)
         encoding = path[0].removesuffix(".json")
         suffix = DOUBLE if size == int(SIZES[1]) else ""
         uri = self.context.uri(dataset)
@@ -44,7 +42,7 @@ class TileJson(Resource):
             "tilejson": "3.0.0",
             "name": dataset.title,
             "description": dataset.description,
-            "tiles": [f"{address}?{urlencode(given)}" if given else address],
+            "tiles": [address + query_of(options, default)],
             "scheme": "xyz",
             "format": extension,
             "encoding": encoding,
