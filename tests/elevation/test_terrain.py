@@ -5,47 +5,23 @@ from __future__ import annotations
 import io
 import math
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pytest
 from PIL import Image
-from tests.elevation.conftest import PUBLIC_URL, SETS, OpenClient, read
+from tests.elevation.conftest import PUBLIC_URL, read
 from tests.elevation.world import ALPS, MERC, NODATA, TILE, Ground
 from werkzeug.test import Client
 
 from mastaba_elevation.terrain.encodings import ENCODINGS
-from mastaba_writer.installation import layer_document, write_installation
 
 Bytes = npt.NDArray[np.uint8]
 Floats = npt.NDArray[np.float64]
 
 STEPS = {"mapbox": 0.1, "terrarium": 1 / 256}
 STACK = {"id": "stack", "layers": ["alps", "merc", "world"], "nodata_height": -32.5}
-
-
-@pytest.fixture(scope="session")
-def terrain(pyramids: dict[str, Path], tmp_path_factory: Any, open_client: OpenClient) -> Any:
-    """Return a function that opens the service with settings."""
-
-    def it(services: dict[str, Any], names: tuple[str, ...] = ("terrain",), **layers: Any) -> Any:
-        documents = {
-            name: layer_document(path, tile_matrix_sets=SETS, **layers.get(name, {}))
-            for name, path in pyramids.items()
-        }
-        server_json = write_installation(
-            tmp_path_factory.mktemp("terrain"),
-            layers=documents,
-            tile_matrix_sets=SETS,
-            services=list(names),
-            public_url=PUBLIC_URL,
-            services_overrides=services,
-        )
-        return open_client(server_json)
-
-    return it
 
 
 @pytest.fixture(scope="session")

@@ -50,38 +50,45 @@ class Lattice:
     layers: npt.NDArray[np.int32]
 
 
-def levels_for(dataset: Dataset, resolution: float) -> tuple[int, ...]:
+def levels_for(dataset: Dataset, step: float, crs: CRS) -> tuple[int, ...]:
     """Return for each layer the number of the level with which sampling begins.
 
-    It depends on nothing but the dataset and the resolution, so adjacent tiles use the same one.
+    It depends on nothing but the dataset and the step, so adjacent tiles use the same one.
 
     Args:
-        resolution: wanted size of a cell on the ground at the middle latitude, metres.
+        step: distance of nodes, units of ``crs``.
     """
     found = []
     for layer in dataset.layers:
         box = layer.layer.geographic_bbox
-        unit = float(metres_per_unit(layer.crs, (box.ymin + box.ymax) / 2))
-        found.append(level_for(layer, unit, resolution))
+        latitude = (box.ymin + box.ymax) / 2
+        resolution = step * float(metres_per_unit(crs, latitude))
+        found.append(level_for(layer, float(metres_per_unit(layer.crs, latitude)), resolution))
     return tuple(found)
 
 
-def memory(dataset: Dataset, levels: tuple[int, ...], count: int, step: float) -> int:
+def memory(dataset: Dataset, levels: tuple[int, ...], count: int, step: float, crs: CRS) -> int:
     """Return about how many bytes a square lattice needs at a time.
 
     Args:
         count: nodes on each side.
-        step: between nodes on the ground, metres.
+        step: distance of nodes, units of ``crs``.
     """
     most = 0
-    box = dataset.box
     for layer, number in zip(dataset.layers, levels, strict=True):
         level = layer.levels[number]
-        unit = float(metres_per_unit(layer.crs, (box.ymin + box.ymax) / 2))
-        tile = math.sqrt(level.tile_size / _PIXEL) * level.cell * unit
+        tile = math.sqrt(level.tile_size / _PIXEL) * level.cell
+        tile *= float(metres_per_unit(layer.crs, 0.0)) / float(metres_per_unit(crs, 0.0))
         tiles = min((count * step / tile + 2) ** 2, GROUP)
         most = max(most, math.ceil(tiles * level.tile_size))
     return most + count * count * _PER_NODE
+
+
+def largest_tile(dataset: Dataset, levels: tuple[int, ...]) -> int:
+    """Return the bytes of a decoded tile; the largest of the levels."""
+    return max(
+        layer.levels[level].tile_size for layer, level in zip(dataset.layers, levels, strict=True)
+    )
 
 
 def lattice(

@@ -24,6 +24,8 @@ _ROUTES: Final[Mapping[str, str]] = {
     "terrarium.json": "tilejson:TileJson",
     "style.json": "style:MapStyle",
     "mesh": "mesh.resource:Mesh",
+    "contours": "contours.resource:Contours",
+    "contours.json": "contours.resource:Contours",
 }
 """Module and class of the resource, by the first path segment below a dataset."""
 
@@ -38,7 +40,7 @@ class TerrainService(Service):
     title = "Terrain service"
     draws_maps = True
     is_raster_only = True
-    operations: ClassVar[tuple[str, ...]] = ("tile", "tilejson", "style", "mesh")
+    operations: ClassVar[tuple[str, ...]] = ("tile", "tilejson", "style", "mesh", "contours")
     settings_schema: ClassVar[Mapping[str, Any]] = SETTINGS_SCHEMA
     layer_schema: ClassVar[Mapping[str, Any]] = LAYER_SCHEMA
 

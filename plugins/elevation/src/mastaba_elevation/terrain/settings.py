@@ -8,11 +8,14 @@ from typing import Any, Final
 
 from mastaba_elevation.settings import HEIGHT_RANGE, limit
 from mastaba_elevation.settings import SETTINGS_SCHEMA as QUERIES_SCHEMA
+from mastaba_elevation.terrain.contours.intervals import DEFAULT, UNITS
 
 PRECISIONS: Final = ("full", "auto")
 FILLS: Final = ("none", "edge")
 MISSING: Final = (200, 404)
 SIZES: Final = (33, 65, 129)
+
+_NAME: Final[Mapping[str, Any]] = {"type": "string", "minLength": 1, "maxLength": 100}
 
 _SHARED: Final = ("datasets", "valid_range")
 """Keys whose default is their value in the section ``elevation``."""
@@ -80,6 +83,63 @@ SETTINGS_SCHEMA: Final[Mapping[str, Any]] = {
             },
         },
     },
+    "contours": {
+        "type": "object",
+        "default": {},
+        "description": "Contour lines as vector tiles.",
+        "additionalProperties": False,
+        "properties": {
+            "intervals": {
+                "type": "object",
+                "minProperties": 1,
+                "additionalProperties": False,
+                "patternProperties": {
+                    "^(1?[0-9]|2[0-4])$": {
+                        "type": "array",
+                        "items": {"type": "number", "minimum": 0.1},
+                        "minItems": 1,
+                        "maxItems": 8,
+                    }
+                },
+                "description": "Distances between lines, by the zoom from which they count: of all "
+                "lines, then of those drawn more strongly, each a multiple of the one before. "
+                "There are none before the first zoom.",
+            },
+            "unit": {
+                "enum": list(UNITS),
+                "default": "m",
+                "description": "Unit of the intervals and of the heights of lines.",
+            },
+            "smooth": {
+                "type": "number",
+                "minimum": 0,
+                "maximum": 4,
+                "default": 0,
+                "description": "Standard deviation in pixels by which heights are smoothed, from "
+                "one zoom before the finest level on.",
+            },
+            "simplify": {
+                "type": "number",
+                "minimum": 0,
+                "maximum": 16,
+                "default": 1,
+                "description": "Distance by which lines may be displaced before the finest level, "
+                "in units of 1/4096 of a tile.",
+            },
+            "layer": {**_NAME, "default": "contour", "description": "Name of the layer."},
+            "ele": {**_NAME, "default": "ele", "description": "Name of the height."},
+            "level": {
+                **_NAME,
+                "default": "level",
+                "description": "Name of the position in the intervals.",
+            },
+            "index": {
+                **_NAME,
+                "default": "index",
+                "description": "Name of the mark of the strongest lines.",
+            },
+        },
+    },
     "limits": {
         "type": "object",
         "default": {},
@@ -122,6 +182,37 @@ class MeshSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class ContourSettings:
+    """How heights become lines.
+
+    Attributes:
+        intervals: distances between lines by zoom, see `contours.intervals.DEFAULT`.
+        unit: of intervals and heights of lines.
+        smooth: standard deviation, pixels.
+        simplify: units of a tile.
+        layer: name of the layer in the tiles.
+        ele, level, index: names of the attributes.
+    """
+
+    intervals: tuple[tuple[int, tuple[float, ...]], ...] = DEFAULT
+    unit: str = "m"
+    smooth: float = 0.0
+    simplify: float = 1.0
+    layer: str = "contour"
+    ele: str = "ele"
+    level: str = "level"
+    index: str = "index"
+
+    @classmethod
+    def of(cls, own: Mapping[str, Any]) -> ContourSettings:
+        """Return the settings in the section of the service."""
+        if "intervals" not in own:
+            return cls(**own)
+        given = sorted((int(zoom), tuple(row)) for zoom, row in own["intervals"].items())
+        return cls(**{**own, "intervals": tuple(given)})
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """The settings of the section that are not those of datasets.
 
@@ -130,6 +221,7 @@ class Settings:
         overzoom: zooms beyond the finest level.
         tiles: stored tiles read for one answer, at most.
         mesh: of tiles of triangles.
+        contours: of tiles of lines.
     """
 
     options: Options
@@ -137,6 +229,7 @@ class Settings:
     tiles: int
     cors: bool
     mesh: MeshSettings
+    contours: ContourSettings
 
     @classmethod
     def of(cls, own: Mapping[str, Any]) -> Settings:
@@ -144,9 +237,14 @@ class Settings:
         options = Options(
             own.get("precision", "full"), own.get("fill", "none"), own.get("missing", 200)
         )
-        tiles = own.get("limits", {}).get("tiles", 1024)
-        mesh = MeshSettings(**own.get("mesh", {}))
-        return cls(options, own.get("overzoom", 0), tiles, own.get("cors", True), mesh)
+        return cls(
+            options=options,
+            overzoom=own.get("overzoom", 0),
+            tiles=own.get("limits", {}).get("tiles", 1024),
+            cors=own.get("cors", True),
+            mesh=MeshSettings(**own.get("mesh", {})),
+            contours=ContourSettings.of(own.get("contours", {})),
+        )
 
 
 def dataset_settings(

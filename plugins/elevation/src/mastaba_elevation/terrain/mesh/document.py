@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mastaba.api.maps import Sources
 from mastaba_elevation.numbers import json_document
-from mastaba_elevation.terrain.options import query_of
 from mastaba_elevation.terrain.resource import attribution, bounds, described
 
 if TYPE_CHECKING:
@@ -30,7 +29,8 @@ def layer_json(context: Context, dataset: Dataset, tiling: Tiling, options: Opti
     Raises:
         SlabFormatError, StorageError: an index of a slab cannot be read.
     """
-    query = query_of(options, context.settings.options).replace("?", "&")
+    default = context.settings.options
+    fill = "" if options.fill == default.fill else f"&fill={options.fill}"
     texts = [dataset.description]
     if any(vertical.to_ellipsoid is None for vertical in dataset.verticals):
         texts.append(_AS_STORED)
@@ -38,10 +38,10 @@ def layer_json(context: Context, dataset: Dataset, tiling: Tiling, options: Opti
         "tilejson": "2.1.0",
         "name": dataset.title,
         "description": " ".join(filter(None, texts)),
-        "version": _version(context, dataset),
+        "version": _version(context, dataset, options),
         "format": "quantized-mesh-1.0",
         "scheme": "tms",
-        "tiles": [f"{{z}}/{{x}}/{{y}}.terrain?v={{version}}{query}"],
+        "tiles": [f"{{z}}/{{x}}/{{y}}.terrain?v={{version}}{fill}"],
         "projection": "EPSG:4326",
         "bounds": bounds(dataset),
         "minzoom": 0,
@@ -60,7 +60,7 @@ def _available(tiling: Tiling, z: int) -> list[dict[str, int]]:
     return [{"startX": west, "startY": south, "endX": east, "endY": north}]
 
 
-def _version(context: Context, dataset: Dataset) -> str:
+def _version(context: Context, dataset: Dataset, options: Options) -> str:
     """Return a text that changes when the data change.
 
     Whatever changes a pyramid changes its coarsest level. Where a storage has no versions, the
@@ -77,5 +77,7 @@ def _version(context: Context, dataset: Dataset) -> str:
         )
         parts.append(Sources.of(pixels.locate(islice(places, _TILES))))
     version = Sources.joined(parts, ",").version or f"{context.site.started}"
-    settings = repr((context.settings.mesh, dataset.nodata_height, dataset.valid_range))
+    settings = repr(
+        (context.settings.mesh, options.fill, dataset.nodata_height, dataset.valid_range)
+    )
     return blake2b((version + settings).encode(), digest_size=6).hexdigest()

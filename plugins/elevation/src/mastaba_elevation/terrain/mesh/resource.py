@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import re
-import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from mastaba.api.documents import Fault, Severity
-from mastaba.api.maps import MapLayer, Sources, drawn_response, identity_of
 from mastaba.api.tiles import tile_index
-from mastaba.api.web import accepts_coding, content_disposition
 from mastaba.errors import ConfigurationError, TileOutOfRangeError
 from mastaba_elevation.facade import unknown_path
-from mastaba_elevation.sampling import Budget
+from mastaba_elevation.terrain.computed import ComputedTile
 from mastaba_elevation.terrain.mesh.datum import Shift, shift_of
 from mastaba_elevation.terrain.mesh.document import NORMALS, layer_json
 from mastaba_elevation.terrain.mesh.source import MeshSource
 from mastaba_elevation.terrain.mesh.tiling import Tiling
 from mastaba_elevation.terrain.options import requested_options
-from mastaba_elevation.terrain.resource import Context, Resource, caching
+from mastaba_elevation.terrain.resource import Context, Resource
 from mastaba_elevation.vertical import KEY
 
 if TYPE_CHECKING:
@@ -32,15 +29,6 @@ _EXTENSION: Final = ".terrain"
 _ACCEPTED: Final = re.compile(
     r"application/vnd\.quantized-mesh\s*;\s*extensions=([A-Za-z0-9-]{1,200})"
 )
-_GZIP: Final = 16 + zlib.MAX_WBITS
-_LEVEL: Final = 5
-
-
-class _Unversioned:
-    """Tiles that are computed before it is known what they are made of."""
-
-    def sources(self) -> Sources:
-        return Sources(None, None)
 
 
 class Mesh(Resource):
@@ -102,37 +90,16 @@ class Mesh(Resource):
         if not source.tiling.contains(z, x, y):
             raise TileOutOfRangeError("there is no such tile in this dataset", ["z", "x", "y"])
         with_normals = NORMALS in _requested_extensions(request)
-        is_compressed = accepts_coding(request, "gzip")
-        most, tile_size = self.context.settings.tiles, source.tile_size(z)
-
-        def encode() -> bytes:
-            budget = Budget(most, most * tile_size)
-            tile = source.tile(z, x, y, budget, fill, with_normals=with_normals)
-            if not is_compressed:
-                return tile
-            packer = zlib.compressobj(_LEVEL, zlib.DEFLATED, _GZIP)
-            return packer.compress(tile) + packer.flush()
-
-        content = [
-            ("Content-Type", MEDIA_TYPE),
-            ("Content-Disposition", content_disposition(MEDIA_TYPE)),
-        ]
-        if is_compressed:
-            content.append(("Content-Encoding", "gzip"))
-        return drawn_response(
-            request,
-            self.context.site.renderer.admission,
-            [_Unversioned()],
-            (
-                (dataset.id, dataset.valid_range, dataset.nodata_height, fill, z, x, y),
-                tuple(identity_of(MapLayer(item.layer, None)) for item in dataset.layers),
-                (own.size, own.error_factor, with_normals, is_compressed),
-            ),
+        budget = source.budget(z, self.context.settings.tiles)
+        tile = ComputedTile(
+            dataset,
+            (own, source.identity, fill, z, x, y, with_normals),
+            MEDIA_TYPE,
+            ("Accept",),
             source.memory(z, fill),
-            encode,
-            always=[*caching(dataset), ("Vary", "Accept, Accept-Encoding")],
-            content=content,
+            lambda: source.tile(z, x, y, budget, fill, with_normals=with_normals),
         )
+        return tile.respond(request, self.context)
 
 
 def _requested_extensions(request: Request) -> set[str]:

@@ -9,8 +9,9 @@ import numpy.typing as npt
 
 from mastaba.api.catalogue import WGS84
 from mastaba_elevation.ground import Floats
+from mastaba_elevation.sampling import Budget
 from mastaba_elevation.terrain.filling import REACH, with_nearest
-from mastaba_elevation.terrain.lattice import Lattice, lattice, memory
+from mastaba_elevation.terrain.lattice import Lattice, largest_tile, lattice, memory
 from mastaba_elevation.terrain.mesh.datum import NODES, Shift
 from mastaba_elevation.terrain.mesh.tile import Samples, mesh_tile
 from mastaba_elevation.terrain.mesh.tiling import Tiling, Zoom
@@ -18,7 +19,6 @@ from mastaba_elevation.terrain.mesh.tiling import Tiling, Zoom
 if TYPE_CHECKING:
     from mastaba.api.catalogue import Equivalences
     from mastaba_elevation.datasets import Dataset
-    from mastaba_elevation.sampling import Budget
 
 _FLAT: Final = 17
 """Samples on each side of a tile without any data. It is not flat in space: the Earth is round."""
@@ -46,18 +46,20 @@ class MeshSource:
         self._shifts = shifts
         self._equivalences = equivalences
 
-    def tile_size(self, z: int) -> int:
-        """Return the bytes of a decoded tile that a zoom is sampled from; the largest of them."""
-        levels = self.tiling.levels(z)
-        layers = self._dataset.layers
-        return max(
-            layer.levels[level].tile_size for layer, level in zip(layers, levels, strict=True)
-        )
+    @property
+    def identity(self) -> object:
+        """What affects the tiles besides the data, with a stable ``repr``."""
+        return tuple(vertical.to_ellipsoid for vertical in self._dataset.verticals)
+
+    def budget(self, z: int, tiles: int) -> Budget:
+        """Return the budget of a tile that may read some stored tiles."""
+        return Budget(tiles, tiles * largest_tile(self._dataset, self.tiling.levels(z)))
 
     def memory(self, z: int, fill: str) -> int:
         """Return about how many bytes a tile needs while it is made."""
         count = self.tiling.zoom(z).size + 2 * (_border(fill))
-        return memory(self._dataset, self.tiling.levels(z), count, self.tiling.step(z))
+        levels, step = self.tiling.levels(z), self.tiling.zoom(z).step
+        return memory(self._dataset, levels, count, step, WGS84)
 
     def tile(
         self, z: int, x: int, y: int, budget: Budget, fill: str, *, with_normals: bool

@@ -22,6 +22,7 @@ from mastaba_elevation.terrain.mesh.rtin import bend_of, errors, hierarchy, tria
 
 _FOR_TRIANGLES: Final = 0.9
 """Part of the error that triangles may take; the rest is for rounding."""
+_LEAST: Final = 0.1
 _FINEST: Final = 2.0**-10
 """Metres; heights of up to 8 km with this step are exact as float32."""
 
@@ -74,13 +75,14 @@ def mesh_tile(samples: Samples, precision: Precision, *, with_normals: bool) -> 
     heights = samples.heights[1:-1, 1:-1].ravel()
     heights[triangles.edge] = _rounded(heights[triangles.edge], precision.step)
     bounds = errors(triangles, heights, _bend(samples))
-    chosen = triangulate(triangles, bounds, precision.error * _FOR_TRIANGLES)
-    vertices = numbered(chosen, size)
+    lowest, step = _quanta(heights, precision.step)
+    # What rounding does not need, but a little where cliffs need all.
+    rest = max(precision.error - step / 2, precision.error * _LEAST)
+    most = min(rest, precision.error * _FOR_TRIANGLES)
+    vertices = numbered(triangulate(triangles, bounds, most), size)
 
     row, column = np.divmod(vertices.samples, size)
-    at = heights[vertices.samples]
-    lowest, step = _quanta(at, precision.step)
-    h = np.floor((at - lowest) / step + 0.5).astype(np.intp)
+    h = np.floor((heights[vertices.samples] - lowest) / step + 0.5).astype(np.intp)
     grid = np.floor(np.arange(size) * (HIGHEST / (size - 1)) + 0.5).astype(np.intp)
     place = Place(longitude[column], latitude[row])
     points = place.positions(np.asarray(lowest + h * step, np.float64))
@@ -100,8 +102,9 @@ def _rounded(heights: Floats, step: float) -> Floats:
 def _quanta(heights: Floats, step: float) -> tuple[float, float]:
     """Return the height of code 0 and the step between two codes.
 
-    The step is a power of two, so a height on an edge is the same in both tiles. It is larger than
-    that of edges only in a tile with cliffs of 32767 such steps.
+    The step is a power of two, so a height on an edge is the same in both tiles. Only in a tile
+    whose relief is more than 32767 steps of edges it is larger, and heights on edges differ by up
+    to half of it.
     """
     lowest = math.floor(float(heights.min()) / step) * step
     relief = float(heights.max()) - lowest

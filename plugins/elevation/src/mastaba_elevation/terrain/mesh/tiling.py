@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from mastaba.api.catalogue import WGS84
 from mastaba_elevation.ground import Floats, metres_per_unit
 from mastaba_elevation.terrain.lattice import levels_for
 from mastaba_elevation.terrain.mesh.globe import MAJOR
@@ -46,6 +47,11 @@ class Zoom:
     @property
     def rows(self) -> int:
         return 1 << self.z
+
+    @property
+    def step(self) -> float:
+        """Distance of samples, degrees."""
+        return 180.0 / (self.rows * (self.size - 1))
 
     def longitudes(self, x: int, border: int = 1) -> Floats:
         """Return the longitudes of the samples of a column, and a border on each side.
@@ -96,7 +102,7 @@ class Tiling:
             * float(metres_per_unit(layer.crs, (self._box.ymin + self._box.ymax) / 2))
             for layer in dataset.layers
         ]
-        step = self.step(0)
+        step = self.zoom(0).step * WGS84.metres_per_unit
         needed = math.ceil(math.log2(step / min(cells)) - _NOISE)
         self.last = min(max(needed, 0), _DEEPEST)
 
@@ -126,10 +132,6 @@ class Tiling:
         west, east, south, north = self.limits(z)
         return west <= x <= east and south <= y <= north
 
-    def step(self, z: int) -> float:
-        """Return the distance of samples, metres."""
-        return math.ldexp(math.pi * MAJOR / (self._size - 1), -z)
-
     @cached_property
     def _levels(self) -> list[tuple[int, ...]]:
-        return [levels_for(self._dataset, self.step(z)) for z in range(self.last + 1)]
+        return [levels_for(self._dataset, self.zoom(z).step, WGS84) for z in range(self.last + 1)]
