@@ -199,11 +199,15 @@ def _tiles(folder: Path, rounds: int) -> None:
         folder, layers={"mountains": layer_document(descriptor)}, services=["terrain"]
     )
     client = Client(create_application(str(server_json)))
-    limits = client.get("/terrain/mountains/mesh/layer.json").json["available"][-1][0]
-    z = len(client.get("/terrain/mountains/mesh/layer.json").json["available"]) - 1
+    available = json.loads(client.get("/terrain/mountains/mesh/layer.json").data)["available"]
+    z, limits = len(available) - 1, available[-1][0]
     x, y = (limits["startX"] + limits["endX"]) // 2, (limits["startY"] + limits["endY"]) // 2
     # One step of the zoom from the middle, so that a tile is inside the data.
     cases = {
+        "256 pixels, PNG": f"terrarium/14/{left + 1}/{top + 1}.png",
+        "256 pixels, lossless WebP": f"terrarium/14/{left + 1}/{top + 1}.webp",
+        "256 pixels, mapbox, PNG": f"mapbox/14/{left + 1}/{top + 1}.png",
+        "512 pixels, PNG": f"terrarium/13/{left // 2}/{top // 2}@2x.png",
         "mesh, 65 samples": f"mesh/{z}/{x}/{y}.terrain?extensions=octvertexnormals",
         "contours, 20 m": f"contours/14/{left + 1}/{top + 1}.pbf",
     }

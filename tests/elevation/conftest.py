@@ -30,6 +30,7 @@ VERTICAL = {
     "source": "survey",
     "date": "2020-01-02T00:00:00Z",
 }
+TERRAIN_STACK = {"id": "stack", "layers": ["alps", "merc", "world"], "nodata_height": -32.5}
 EVERYTHING = {
     "datasets": [{"id": "stack", "title": "All", "layers": ["alps", "merc", "world"]}],
     "facades": {
@@ -178,6 +179,13 @@ def terrain(
         return open_client(server_json)
 
     return it
+
+
+@pytest.fixture(scope="session")
+def tiles(terrain: Open) -> Client:
+    """Return a client of the service ``terrain`` with a stack."""
+    settings = {"datasets": [TERRAIN_STACK], "overzoom": 2, "limits": {"tiles": 8192}}
+    return terrain({"terrain": settings})
 
 
 def read(response: TestResponse, status: int = 200) -> Any:
