@@ -25,6 +25,10 @@ install: $(TOOLS) ## create .venv with the whole workspace and the developer too
 demo: $(RUNTIME) ## generate a world and serve it (DEMO_HTTP=127.0.0.1:8080)
 	$(BIN)/mastaba demo demo-data --http $(DEMO_HTTP)
 
+# Some machines do not store compiled modules. The tests start many interpreters, and each of them
+# would compile all sources.
+test live: export PYTHONDONTWRITEBYTECODE :=
+
 test: $(TOOLS) ## run the quick tests on all processors; they need no other server
 	$(BIN)/python -m pytest -m "not live" -n auto --dist worksteal $(ARGS)
 
