@@ -122,7 +122,7 @@ def test_a_source_that_disappears_during_the_build_is_named(
     first = write_raster(tmp_path / "a.tif", noise(3, 300, 300), LAMBERT, "EPSG:2154")
     away = grid(950000, 6400000, 5)
     second = write_raster(tmp_path / "b.tif", noise(3, 300, 300), away, "EPSG:2154")
-    plan = plan_of(first, second, slab=[1, 1])
+    plan = plan_of(first, second, slab=[4, 4])
     errors = StringIO()
     reports = Reports(StringIO(), errors)
     reports.slab = lambda *_: second.unlink(missing_ok=True)  # type: ignore[method-assign]
