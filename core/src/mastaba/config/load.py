@@ -40,18 +40,22 @@ def load_catalogue(
     Args:
         previous: catalogue published now, None at the start.
     """
-    pool = StoragePool(plugins.storages, environment, plugins.storages.settings(server.plugins))
-    reader = DocumentReader(pool, plugins, faults)
     services = load_services(
         ResourcePath("file", "", server.services),
         plugins,
-        reader,
+        DocumentReader(StoragePool(plugins.storages, environment), plugins, faults),
         f"configurations.services of {server.file}",
     )
     known = services or ServicesConfig(Settings(), {})
     is_traced = server.logger.access != "off"
-    if is_traced or any(plugins.services[name].wants_measurements for name in known.services):
-        pool.measure()
+    pool = StoragePool(
+        plugins.storages,
+        environment,
+        plugins.storages.settings(server.plugins),
+        measure=is_traced
+        or any(plugins.services[name].wants_measurements for name in known.services),
+    )
+    reader = DocumentReader(pool, plugins, faults)
     kind = MeasuredIndexCache if is_traced else IndexCache
     indices = kind(server.cache_size, server.cache_validity)
     loader = LayerLoader(server, plugins, known.settings, pool, indices, reader)
