@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from mastaba.catalogue import Catalogue, in_order
 from mastaba.config.documents import DocumentReader
-from mastaba.config.faults import Faults
+from mastaba.config.faults import Faults, UnusableError
 from mastaba.config.kept_layers import forget_layer, keep_layer
 from mastaba.config.layers import LayerLoader
 from mastaba.errors import ChangeRefusedError, MastabaError
@@ -126,11 +126,11 @@ class Publication:
             )
             # Loading may modify the document; other processes get it as sent.
             document = copy.deepcopy(change.document)
-            loaded = loader.load(change.layer, document, f"layer {change.layer}")
-            if loaded is None:
+            try:
+                layers[change.layer] = loader.load(change.layer, document, f"layer {change.layer}")
+            except UnusableError:
                 reasons = (f"{fault.file}: {fault.path}: {fault.reason}" for fault in faults.errors)
-                raise ChangeRefusedError("faulty", "; ".join(reasons))
-            layers[change.layer] = loaded
+                raise ChangeRefusedError("faulty", "; ".join(reasons)) from None
             sets, styles = loader.tile_matrix_sets.loaded, loader.styles.loaded
         return replace(
             old,
