@@ -1,17 +1,18 @@
 """Messages between the supervisor and its workers: readiness, and changes for all processes.
 
-Each worker has a socket to the supervisor, created before the fork. A worker submits a change to
-the supervisor, which makes changes one at a time: first in itself, so workers forked later have
-them, then in every live worker. It reports success only when every worker has the change.
+Each worker has a socket to the supervisor, created before the fork. A message is a JSON list on a
+line. A worker submits a change to the supervisor, which makes changes one at a time: first in
+itself, so workers forked later have them, then in every live worker. It reports success only when
+every worker has the change.
 """
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import logging
 import socket
-import struct
 import threading
 import time
 from collections import deque
@@ -34,7 +35,6 @@ _APPLIED: Final = "applied"
 _FAILED: Final = "failed"
 _RESULT: Final = "result"
 
-_LENGTH: Final = struct.Struct("!L")
 _RECEIVE_SIZE: Final = 1 << 16
 _STOPPING: Final = ("unavailable", "the server is about to stop")
 
@@ -86,20 +86,23 @@ class WorkerLink:
         threading.Thread(target=self._follow, args=(apply,), name="control", daemon=True).start()
 
     def _follow(self, apply: Callable[[Change], None]) -> None:
-        for kind, *rest in self._messages():
-            if kind == _APPLY:
-                try:
-                    apply(rest[0])
-                except Exception:
-                    logger.exception("a change cannot be applied in this worker")
-                    self._send(_FAILED)
-                else:
-                    self._send(_APPLIED)
-            elif kind == _RESULT:
-                number, refusal = rest
-                self._resolve(number, refusal)
+        with contextlib.suppress(OSError), self._sock.makefile("rb") as lines:
+            for line in lines:
+                self._receive(*json.loads(line), apply=apply)
         for number in list(self._results):
             self._resolve(number, _STOPPING)
+
+    def _receive(self, kind: str, *rest: Any, apply: Callable[[Change], None]) -> None:
+        if kind == _RESULT:
+            self._resolve(*rest)
+            return
+        try:
+            apply(*rest)
+        except Exception:
+            logger.exception("a change cannot be applied in this worker")
+            self._send(_FAILED)
+        else:
+            self._send(_APPLIED)
 
     def _resolve(self, number: int, refusal: list[str] | tuple[str, str] | None) -> None:
         result = self._results.pop(number, None)
@@ -110,25 +113,13 @@ class WorkerLink:
         else:
             result.set_exception(ChangeRefusedError(*refusal))
 
-    def _messages(self) -> Iterator[list[Any]]:
-        stream = _Unpacker()
-        while True:
-            try:
-                data = self._sock.recv(_RECEIVE_SIZE)
-            except OSError:
-                return
-            if not data:
-                return
-            yield from stream.feed(data)
-
     def _send(self, *message: Any) -> bool:
         """Send a message; return False if the supervisor is gone."""
-        data = _pack(message)
-        with self._lock:
-            try:
-                self._sock.sendall(data)
-            except OSError:
-                return False
+        try:
+            with self._lock:
+                self._sock.sendall(_line(message))
+        except OSError:
+            return False
         return True
 
 
@@ -140,7 +131,7 @@ class Channel:
         self.pid = pid
         self.broken = False
         self._sock = sock
-        self._input = _Unpacker()
+        self._input = b""
         self._output = b""
 
     def fileno(self) -> int:
@@ -152,7 +143,7 @@ class Channel:
 
     def send(self, *message: Any) -> None:
         """Send a message, now or once the socket has room for it."""
-        self._output += _pack(message)
+        self._output += _line(message)
         self.flush()
 
     def flush(self) -> None:
@@ -168,17 +159,16 @@ class Channel:
 
     def receive(self) -> Iterator[list[Any]]:
         """Yield the messages that have arrived."""
-        while True:
+        while not self.broken:
             try:
                 data = self._sock.recv(_RECEIVE_SIZE)
             except BlockingIOError:
                 return
             except OSError:
                 data = b""
-            if not data:
-                self.broken = True
-                return
-            yield from self._input.feed(data)
+            self.broken = not data
+            *lines, self._input = (self._input + data).split(b"\n")
+            yield from map(json.loads, lines)
 
     def close(self) -> None:
         self._sock.close()
@@ -332,24 +322,5 @@ class Coordinator:
             channel.send(_RESULT, number, refusal)
 
 
-class _Unpacker:
-    """Splits a stream of bytes into messages."""
-
-    def __init__(self) -> None:
-        self._data = bytearray()
-
-    def feed(self, data: bytes) -> Iterator[list[Any]]:
-        """Yield the messages that are complete with these bytes."""
-        self._data += data
-        while len(self._data) >= _LENGTH.size:
-            end = _LENGTH.size + _LENGTH.unpack_from(self._data)[0]
-            if len(self._data) < end:
-                return
-            message: list[Any] = json.loads(self._data[_LENGTH.size : end])
-            del self._data[:end]
-            yield message
-
-
-def _pack(message: tuple[Any, ...]) -> bytes:
-    data = json.dumps(message).encode()
-    return _LENGTH.pack(len(data)) + data
+def _line(message: tuple[Any, ...]) -> bytes:
+    return json.dumps(message).encode() + b"\n"

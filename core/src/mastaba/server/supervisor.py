@@ -14,11 +14,11 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Protocol
 
 from mastaba.errors import ChangeRefusedError, MastabaError
 from mastaba.server.control import Change, Channel, Coordinator, WorkerLink
 from mastaba.server.notify import Notifier
+from mastaba.services.scoreboard import Scoreboard
 
 logger = logging.getLogger(__name__)
 
@@ -37,16 +37,6 @@ _WATCH_PERIOD = 1.0
 _RETIRED_TIMEOUT = 5.0
 # Seconds added to the time that a worker gives its running requests.
 _RETIRED_GRACE = 5.0
-
-
-class Watch(Protocol):
-    """Signs of life from workers, by worker index."""
-
-    def ticks(self, index: int) -> int:
-        """Return a number that changes as long as the worker's interpreter runs."""
-
-    def silence(self, index: int) -> float:
-        """Return the seconds since a request in the worker made progress."""
 
 
 class Generation(ABC):
@@ -146,7 +136,7 @@ class Supervisor:
         stop_timeout: float = 30.0,
         start_timeout: float = 60.0,
         notifier: Notifier | None = None,
-        watch: Watch | None = None,
+        watch: Scoreboard | None = None,
         worker_timeout: float = 60.0,
         is_reload_due: Callable[[], bool] = bool,
     ) -> None:
