@@ -282,15 +282,7 @@ def _reloaded(
     running: ServerConfig,
     generation: int,
 ) -> Generation:
-    """Load the whole configuration again; layers with an error stay as they are.
-
-    Args:
-        served: generation served now.
-        running: server.json as it was at the start.
-
-    Raises:
-        MastabaError: an error concerns all services; the log has the details.
-    """
+    """Load the whole configuration again; layers with an error stay as they are."""
     faults = Faults()
     try:
         return _next_generation(arguments, plugins, served, running, generation, faults)
@@ -342,11 +334,7 @@ def _next_generation(
 
 
 def _fail(error: Exception, *, on_stderr: bool) -> int:
-    """Report why the server does not start; return the exit status.
-
-    Args:
-        on_stderr: whether to print the reasons, because the log is not on standard error.
-    """
+    """Report why the server does not start; return the exit status."""
     faults = error.faults if isinstance(error, ConfigurationError) else ()
     if on_stderr:
         for reason in faults or (error,):

@@ -47,14 +47,7 @@ class Book(Generic[T]):
         )
 
     def get(self, identifier: str, named_by: str) -> T:
-        """Return a resource.
-
-        Args:
-            named_by: key and file that name it.
-
-        Raises:
-            UnusableError: it cannot be used; the reason is recorded on the first call only.
-        """
+        """Return a resource. Why it is unusable is recorded on the first call only."""
         if identifier not in self._loaded:
             self._loaded[identifier] = None
             self._loaded[identifier] = self._load(identifier, named_by)

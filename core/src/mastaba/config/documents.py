@@ -126,11 +126,7 @@ class DocumentReader:
     def _refuse_tiff(
         self, path: ResourcePath, faults: FileFaults, named: str, start: bytes | None = None
     ) -> None:
-        """Refuse an image instead of a document.
-
-        Args:
-            start: its first bytes, if they have been read.
-        """
+        """Refuse an image instead of a document."""
         if start is None:
             try:
                 storage = self._pool.open(path.storage, path.container)
@@ -153,12 +149,7 @@ class DocumentReader:
         return document
 
     def validated(self, document: Any, kind: str, file: str) -> dict[str, Any]:
-        """Return a valid document.
-
-        Args:
-            document: a parsed document; it may be modified.
-            kind: name of its schema.
-        """
+        """Return a valid document."""
         if kind not in self._validators:
             self._validators[kind] = SchemaValidator(kind, self._plugins)
         valid = self._validators[kind].validate(document, file, self.faults)

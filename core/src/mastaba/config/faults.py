@@ -60,11 +60,7 @@ class FileFaults:
         self.all.warning(self.file, path, reason, remedy)
 
     def refuse(self, path: str, reason: str, remedy: str) -> NoReturn:
-        """Record a fault, and give up the item.
-
-        Raises:
-            UnusableError: always.
-        """
+        """Record a fault, and raise `UnusableError`."""
         self.error(path, reason, remedy)
         raise UnusableError
 
@@ -77,10 +73,6 @@ class FileFaults:
             self._is_unusable = True
 
     def require_usable(self) -> None:
-        """Give up the file if there was an error, or a failed attempt.
-
-        Raises:
-            UnusableError: so it is.
-        """
+        """Raise `UnusableError` if there was an error, or a failed attempt."""
         if self._is_unusable:
             raise UnusableError

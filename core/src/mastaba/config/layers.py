@@ -39,14 +39,7 @@ _MISSING_TILE_STATUS: Final = {"404": 404, "204": 204, "blank": 200}
 def read_layer_list(
     path: ResourcePath, reader: DocumentReader, named_by: str
 ) -> dict[str, tuple[ResourcePath, str]]:
-    """Return the path of each layer descriptor and the line that names it, by layer identifier.
-
-    Args:
-        named_by: key and file that name the list.
-
-    Raises:
-        UnusableError: the list cannot be read.
-    """
+    """Return the path of each layer descriptor and the line that names it, by layer identifier."""
     faults = FileFaults(reader.faults, str(path))
     paths: dict[str, tuple[ResourcePath, str]] = {}
     # An installation may start without layers and get them later.
@@ -65,13 +58,7 @@ def read_layer_list(
 
 
 class LayerLoader:
-    """Loader of layers from descriptors, and of the tile matrix sets and styles that they name.
-
-    Args:
-        server: location of styles and tile matrix sets.
-        settings: from services.json.
-        known: catalogue whose tile matrix sets and styles are not read again.
-    """
+    """Loader of layers from descriptors, and of the tile matrix sets and styles that they name."""
 
     def __init__(
         self,
@@ -106,14 +93,7 @@ class LayerLoader:
         self._reader = reader
 
     def load(self, identifier: str, document: Any, file: str) -> LoadedLayer:
-        """Return a layer and the readers of its levels.
-
-        Args:
-            document: parsed descriptor; it may be modified.
-
-        Raises:
-            UnusableError: it cannot be used; the reason is recorded.
-        """
+        """Return a layer and the readers of its levels; the document may be modified."""
         faults = FileFaults(self._reader.faults, file)
         hidden = self._switched_off(document)
         document = self._reader.validated(document, "layer", file)
@@ -288,11 +268,7 @@ def _extent(
 
 
 def _require_match(first: Pyramid, other: Pyramid) -> None:
-    """Check that two pyramids can form one layer.
-
-    Raises:
-        ValueError: they cannot.
-    """
+    """Check that two pyramids can form one layer."""
     pairs = [
         ("tile matrix set", first.tile_matrix_set.id, other.tile_matrix_set.id),
         ("format", first.format.name, other.format.name),
@@ -308,11 +284,7 @@ def _require_match(first: Pyramid, other: Pyramid) -> None:
 
 
 def _range(entry: dict[str, str], pyramid: Pyramid) -> list[Level]:
-    """Return the levels from bottom_level to top_level.
-
-    Raises:
-        ValueError: there are none.
-    """
+    """Return the levels from bottom_level to top_level."""
     for key in ("bottom_level", "top_level"):
         if entry[key] not in pyramid.levels:
             known = ", ".join(pyramid.levels)
@@ -329,14 +301,7 @@ def _range(entry: dict[str, str], pyramid: Pyramid) -> list[Level]:
 
 
 def _narrowed(pyramid: Pyramid, bbox: BoundingBox, named_by: str) -> Pyramid:
-    """Return the pyramid with only the tiles that meet a bbox in its native CRS.
-
-    Args:
-        named_by: file and key of the bbox.
-
-    Raises:
-        ValueError: a level has no tile that meets it.
-    """
+    """Return the pyramid with only the tiles that meet a bbox in its native CRS."""
     levels: dict[str, Level] = {}
     for identifier, level in pyramid.levels.items():
         limits = level.matrix.limits_of(bbox)

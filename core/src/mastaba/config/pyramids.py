@@ -55,14 +55,7 @@ class PyramidLoader:
         self._loaded: dict[ResourcePath, StoredPyramid | None] = {}
 
     def load(self, path: ResourcePath, named_by: str) -> StoredPyramid:
-        """Return a pyramid.
-
-        Args:
-            named_by: key and file that name it.
-
-        Raises:
-            UnusableError: it cannot be used; the reason is recorded on the first call only.
-        """
+        """Return a pyramid. Why it is unusable is recorded on the first call only."""
         if path not in self._loaded:
             self._loaded[path] = None
             self._loaded[path] = self._load(path, named_by)

@@ -38,14 +38,7 @@ class ServicesConfig:
 def load_services(
     path: ResourcePath, plugins: Plugins, reader: DocumentReader, named_by: str
 ) -> ServicesConfig:
-    """Read services.json.
-
-    Args:
-        named_by: key and file that name it.
-
-    Raises:
-        UnusableError: it cannot be used; the reason is recorded.
-    """
+    """Read services.json."""
     document, faults = reader.document(path, named_by), FileFaults(reader.faults, str(path))
     if is_generation6(document):
         document = _converted(document, faults)

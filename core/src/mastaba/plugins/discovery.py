@@ -60,11 +60,7 @@ def installed() -> Iterator[Source]:
 
 
 def in_directory(directory: str) -> Iterator[Source]:
-    """Yield the plugins that consist of one file, by name.
-
-    Raises:
-        OSError: the directory cannot be read.
-    """
+    """Yield the plugins that consist of one file, by name."""
     for path in sorted(Path(directory).iterdir()):
         if path.suffix == ".py" and not path.name.startswith(("_", ".")):
             yield Source(path.stem, str(path), "", str(path), _FileLoader(path))

@@ -293,9 +293,6 @@ class LayerMap:
         """Yield ranges of rows of the styled map.
 
         A row has the same pixels in every range that contains it.
-
-        Raises:
-            SlabFormatError, StorageError: the data cannot be read.
         """
         kept: DecodedTiles = {}
         for rows in self._with_margin(cuts):

@@ -40,12 +40,7 @@ _STOPPING: Final = ("unavailable", "the server is about to stop")
 
 
 class WorkerLink:
-    """A worker's end of its channel; every method may be called from any thread.
-
-    Args:
-        index: number of the worker, unique among the live workers.
-        sock: the worker's end of the socket pair.
-    """
+    """A worker's end of its channel; every method may be called from any thread."""
 
     def __init__(self, index: int, sock: socket.socket) -> None:
         self.index = index

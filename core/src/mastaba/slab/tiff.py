@@ -51,12 +51,7 @@ class Field:
 def image_fields(
     shape: Sequence[int], compression: str, rows_per_strip: int, *, is_float: bool
 ) -> list[Field]:
-    """Return the fields that describe an image.
-
-    Args:
-        shape: rows, columns, channels.
-        compression: one of `COMPRESSIONS`.
-    """
+    """Return the fields that describe an image."""
     rows, columns, channels = shape
     is_colour = channels in (3, 4)
     fields = [

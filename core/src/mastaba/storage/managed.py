@@ -37,11 +37,6 @@ class ManagedStorage(Storage):
     """Wrapper of an open storage. Only reads from remote storages are repeated.
 
     An absent object or denied access is a response, not a failure.
-
-    Args:
-        storage: the wrapped storage.
-        policy: number and timing of attempts.
-        counts: where reads are counted; None if they are not.
     """
 
     def __init__(
