@@ -284,11 +284,6 @@ class LayerMap:
             self._stored = {} if window is None else self._level.stored(window, self._around)
         return self._stored
 
-    def draw(self) -> MapImage:
-        """Return the pixels of the whole extent; see `strips`."""
-        (image,) = self.strips([slice(0, self._extent.height - 2 * self._margin)])
-        return image
-
     def strips(self, cuts: Sequence[slice]) -> Iterator[MapImage]:
         """Yield ranges of rows of the styled map.
 
