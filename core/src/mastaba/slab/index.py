@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from array import array
+from collections.abc import Iterable
 from typing import Final
 
 from mastaba.errors import SlabFormatError
@@ -103,6 +104,10 @@ class SlabIndex:
                 f"slab {self.name}: tile {number} has offset {offset} and size {size}"
             )
         return offset, size
+
+    def tiles(self, numbers: Iterable[int]) -> list[tuple[int, int] | None]:
+        """Return offset and size of some tiles. Raises the errors of `tile`."""
+        return [self.tile(number) for number in numbers]
 
 
 def full_name(storage: Storage, key: str) -> str:

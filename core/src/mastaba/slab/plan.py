@@ -49,20 +49,20 @@ def locate_tiles(reader: LevelReader, tiles: Sequence[tuple[int, int]]) -> list[
 
     Only indices that are not cached are read. Arguments and errors are those of `read_tiles`.
     """
-    places = [reader.place_of(row, col) for row, col in tiles]
-    indices = {slab: reader.known_index(slab) for slab in dict.fromkeys(slab for slab, _ in places)}
+    slabs = reader.slabs_of(tiles)
+    indices = {slab: reader.known_index(slab) for slab in slabs}
     unknown = [slab for slab, index in indices.items() if index is None]
     indices.update(
         zip(unknown, _each(reader.index, unknown, remote=reader.storage.is_remote), strict=True)
     )
-    found = [
-        None if (index := indices[slab]) is None else reader.stored_tile(slab, index, number)
-        for slab, number in places
-    ]
-    if any(tile is not None and tile.index is not indices[tile.slab] for tile in found):
+    found: dict[int, StoredTile | None] = {}
+    for slab, index in indices.items():
+        if index is not None:
+            found |= reader.stored_tiles(slab, index, slabs[slab])
+    if any(tile is not None and tile.index is not indices[tile.slab] for tile in found.values()):
         # A slab has been repaired meanwhile: take all tiles from the new index.
         return locate_tiles(reader, tiles)
-    return found
+    return [found.get(position) for position in range(len(tiles))]
 
 
 def read_located(tiles: Sequence[StoredTile | None]) -> list[bytes | None]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from itertools import count
 from typing import Final
 
@@ -251,6 +251,28 @@ class LevelReader:
             tile = StoredTile(self, slab, index, number, (0, 0))
             return tile if again([tile], error, 1) else None
         return None if place is None else StoredTile(self, slab, index, number, place)
+
+    def stored_tiles(
+        self, slab: SlabKey, index: SlabIndex, numbers: Mapping[int, int]
+    ) -> dict[int, StoredTile | None]:
+        """Return the tiles of a slab, with the keys of their numbers; see `stored_tile`."""
+        try:
+            places = index.tiles(numbers.values())
+        except SlabFormatError:
+            return {key: self.stored_tile(slab, index, number) for key, number in numbers.items()}
+        return {
+            key: StoredTile(self, slab, index, number, place)
+            for (key, number), place in zip(numbers.items(), places, strict=True)
+            if place is not None
+        }
+
+    def slabs_of(self, tiles: Iterable[tuple[int, int]]) -> dict[SlabKey, dict[int, int]]:
+        """Return the slabs of tiles (row, column), with the number of each tile by its position."""
+        slabs: dict[SlabKey, dict[int, int]] = {}
+        for position, (row, col) in enumerate(tiles):
+            slab, number = self.place_of(row, col)
+            slabs.setdefault(slab, {})[position] = number
+        return slabs
 
     def place_of(self, tile_row: int, tile_col: int) -> tuple[SlabKey, int]:
         """Return the slab that contains a tile, and the number of the tile in it."""
