@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -93,6 +93,35 @@ def _group(run: list[Source]) -> Group:
         max(member.column + member.source.width for member in members),
         max(member.row + member.source.height for member in members),
         members,
+    )
+
+
+def overview_of(group: Group, factor: int) -> Group:
+    """Return the image of the overviews whose pixels are ``factor`` pixels on a side.
+
+    All members have such an overview, and begin at a multiple of ``factor``.
+    """
+    a, b, c, d, e, f = group.transform
+    members = tuple(
+        Member(_overview_of(one.source, factor), one.column // factor, one.row // factor)
+        for one in group.members
+    )
+    return Group(
+        group.crs,
+        (a * factor, b * factor, c, d * factor, e * factor, f),
+        -(-group.width // factor),
+        -(-group.height // factor),
+        members,
+    )
+
+
+def _overview_of(source: Source, factor: int) -> Source:
+    return replace(
+        source,
+        width=-(-source.width // factor),
+        height=-(-source.height // factor),
+        overview=source.overviews.index(factor),
+        overviews=(),
     )
 
 

@@ -320,7 +320,14 @@ def _pixel_type(
         nodata = [0] * channels
     if properties.dtype == np.uint8 and not all(0 <= value <= 255 for value in nodata):
         raise PlanError(f"nodata: {name} stores values from 0 to 255")
-    return PixelType(name, channels, tuple(map(float, nodata)))
+    if configuration.protect_nodata and (
+        properties.dtype != np.uint8 or channels in (2, 4) or "JPG" in name
+    ):
+        raise PlanError(
+            "--protect-nodata is for PNG, ZIP and other lossless formats of 8 bits without alpha; "
+            f"{name} with {channels} channels is not one"
+        )
+    return PixelType(name, channels, tuple(map(float, nodata)), configuration.protect_nodata)
 
 
 def _channels(sources: Sequence[Source], allowed: frozenset[int]) -> int:

@@ -127,12 +127,11 @@ def _check_sources(sources: Sequence[Source]) -> None:
     step = max(1, -(-len(sources) // _PROBED_SOURCES))
     for source in sources[::step]:
         try:
-            dataset = open_source(source)
-        except SourceError as error:
+            with closing(open_source(source)) as dataset:
+                identity = identity_of(source.path, dataset)
+        except (SourceError, OSError) as error:
             raise BuildError(f"source {error}") from None
-        files = dataset.files
-        dataset.close()
-        if identity_of(source.path, files) != source.identity:
+        if identity != source.identity:
             raise BuildError(f"source {source.path}: is not the file that the plan describes")
 
 
