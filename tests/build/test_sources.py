@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +15,16 @@ import pytest
 import rasterio
 from rasterio.enums import ColorInterp, Resampling
 from tests.build.conftest import Build
-from tests.build.ground import grid, noise, read_tiles, write_raster
+from tests.build.ground import checksums, grid, noise, read_tiles, write_raster
 from tests.build.test_pixels import aligned, cell
 
+from mastaba_build import reading
+from mastaba_build.build import build
 from mastaba_build.edges import outside
+from mastaba_build.engine import ExecutorEngine
 from mastaba_build.errors import PlanError
 from mastaba_build.plan import Plan
+from mastaba_build.reports import Reports
 
 PlanOf = Callable[..., Plan]
 LEVEL = 10
@@ -96,6 +103,37 @@ def test_only_nodata_that_touches_the_border_is_none(tmp_path: Path, build_of: B
     expected[:40] = True
     expected[30:60, 200] = True
     assert np.array_equal(missing, expected)
+
+
+def test_regions_that_touch_the_border_are_found_once_for_all_workers(
+    tmp_path: Path, plan_of: PlanOf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = []
+    monkeypatch.setattr(reading, "outside", lambda strips: found.append(1) or outside(strips))
+    sources = []
+    for number in range(3):
+        pixels = noise(1, 700, 700, seed=number)
+        pixels[:, :300] = 0
+        place = grid(HERE.c + number * 900 * HERE.a, HERE.f, HERE.a)
+        path = write_raster(tmp_path / f"{number}.tif", pixels, place, "EPSG:3857")
+        sources.append({"path": str(path), "nodata": [0], "touching_edges": True})
+    options: dict[str, Any] = {"format": "png", "top": str(LEVEL), "slab": [1, 1]}
+    checked = []
+    for workers in (1, 3):
+        plan = plan_of(*sources, output=str(tmp_path / f"out{workers}"), **options)
+        with ThreadPoolExecutor(workers) as executor:
+            engine = ExecutorEngine(executor, workers)
+            assert build(plan, Reports(StringIO(), StringIO()), engine=engine)
+        assert len(found) == 3
+        found.clear()
+        checked.append(checksums(tmp_path / f"out{workers}"))
+    assert len(checked[0]) > 10
+    assert checked[0] == checked[1]
+    # An update looks only at the sources of the slabs that it builds.
+    os.utime(sources[2]["path"], (1, 1))
+    plan = plan_of(*sources, output=str(tmp_path / "out3"), **options)
+    assert build(plan, Reports(StringIO(), StringIO()), update="new")
+    assert len(found) == 1
 
 
 def test_regions_that_touch_the_border_are_those_of_a_flood(tmp_path: Path) -> None:

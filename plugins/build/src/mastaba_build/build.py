@@ -178,7 +178,7 @@ def make_version(
                 shutil.rmtree(work / "quarters", ignore_errors=True)
             journal.begin(identity)
         place.remove_leftovers(plan.root)
-        Place.of_directory(work).remove_leftovers("quarters")
+        Place.of_directory(work).remove_leftovers("")
         coordinator = Coordinator(
             plan,
             journal,

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from functools import cached_property
+from itertools import accumulate
 from typing import Any
 
 from mastaba.api.catalogue import BoundingBox, TileMatrixSet
@@ -52,6 +53,17 @@ class Fingerprints:
             parts += sorted((child.column, child.row, hash_) for child, hash_ in quarters)
         text = json.dumps(parts)
         return hashlib.blake2b(text.encode(), digest_size=_SIZE).hexdigest()
+
+    def sources_of(self, slab: SlabKey) -> Iterator[int]:
+        """Yield the numbers in the plan of the sources that a kernel may reach from a slab."""
+        for group, members in self._near.get(slab, {}).items():
+            for member in members:
+                yield self._starts[group] + member
+
+    @cached_property
+    def _starts(self) -> list[int]:
+        """Number of the first source of each group."""
+        return [0, *accumulate(len(group.members) for group in self._plan.groups)]
 
     @cached_property
     def _near(self) -> dict[SlabKey, dict[int, list[int]]]:

@@ -12,12 +12,13 @@ from rasterio.windows import Window
 
 from mastaba.api.resampling import decimate
 from mastaba_build.conversion import converted, nodata_mask, palette_of
-from mastaba_build.edges import Outside, outside
+from mastaba_build.edges import Outside, has_outside, outside, read_outside, write_outside
 from mastaba_build.errors import SourceError
 from mastaba_build.groups import Group, Member, overview_of
 from mastaba_build.pixels import PixelType, Raster, fill, paste
 from mastaba_build.placement import Rectangle
 from mastaba_build.sources import Source, identity_of, open_source
+from mastaba_build.storage import Place
 
 _OPEN_DATASETS = 32
 _STRIP = 1 << 22
@@ -32,10 +33,12 @@ class Reader:
 
     Args:
         decimation: how several pixels become a cell, a method of `decimate`.
+        work: work directory, which may contain what was found out about sources.
     """
 
-    def __init__(self, pixel_type: PixelType, decimation: str) -> None:
+    def __init__(self, pixel_type: PixelType, decimation: str, work: Place | None = None) -> None:
         self._type = pixel_type
+        self._work = work
         self._decimation = decimation
         self._open: OrderedDict[_Image, Any] = OrderedDict()
         self._palettes: dict[str, np.ndarray[Any, Any]] = {}
@@ -227,20 +230,38 @@ class Reader:
             missing = self._outside(source).mask(*rectangle)
         return converted(source, self._type, bands, alpha, mask, palette, missing)
 
+    def find_outside(self, source: Source) -> None:
+        """Store the regions without data that touch the border of a source, for all workers.
+
+        Raises:
+            SourceError: the source cannot be read or has changed.
+            OutputError: they cannot be stored.
+        """
+        assert self._work is not None
+        if not has_outside(self._work, source):
+            self.start()
+            found = self._computed_outside(source)
+            self.check_sources()
+            write_outside(self._work, source, found)
+
     def _outside(self, source: Source) -> Outside:
         """Return the pixels without data that touch the border of a source."""
         key = source.path, source.overview
         if key not in self._outsides:
             if len(self._outsides) >= _OPEN_DATASETS:
                 self._outsides.popitem(last=False)
-            rows = max(1, _STRIP // (source.width * len(source.bands)))
-            areas = (
-                Window(0, top, source.width, min(rows, source.height - top))
-                for top in range(0, source.height, rows)
-            )
-            strips = (nodata_mask(source, self._bands(source, source.bands, one)) for one in areas)
-            self._outsides[key] = outside(strip for strip in strips if strip is not None)
+            stored = None if self._work is None else read_outside(self._work, source)
+            self._outsides[key] = stored or self._computed_outside(source)
         return self._outsides[key]
+
+    def _computed_outside(self, source: Source) -> Outside:
+        rows = max(1, _STRIP // (source.width * len(source.bands)))
+        areas = (
+            Window(0, top, source.width, min(rows, source.height - top))
+            for top in range(0, source.height, rows)
+        )
+        strips = (nodata_mask(source, self._bands(source, source.bands, one)) for one in areas)
+        return outside(strip for strip in strips if strip is not None)
 
     def _palette(self, source: Source) -> Any:
         if source.path not in self._palettes:

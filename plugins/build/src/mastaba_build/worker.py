@@ -88,6 +88,17 @@ def run(job: Job, slab: SlabKey, children: Sequence[SlabKey]) -> SlabResult:
         ) from None
 
 
+def prepare(job: Job, source: int) -> None:
+    """Prepare a source; see `SlabBuilder.prepare`.
+
+    Raises:
+        BuildError: the source cannot be read, or this worker does not fit the build.
+    """
+    builder = _builder(job)
+    assert isinstance(builder, SlabBuilder)
+    builder.prepare(source)
+
+
 def restore(job: Job, slab: SlabKey, holder: str, expected: str) -> bool:
     """Make the quarter image of an unchanged slab; see `SlabBuilder.restore`.
 
