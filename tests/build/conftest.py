@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests import forked
 from tests.build.ground import MASTABA
 
 from mastaba_build.build import build
@@ -46,9 +47,11 @@ def build_of(plan_of: Callable[..., Plan]) -> Build:
 
 @pytest.fixture
 def command() -> Callable[..., subprocess.CompletedProcess[str]]:
-    """Return a function that runs ``mastaba build``."""
+    """Return a function that runs ``mastaba build``; with options of Popen, in a new process."""
 
     def run(*words: str | Path, **options: Any) -> subprocess.CompletedProcess[str]:
+        if not options:
+            return forked.run("build", *map(str, words))
         return subprocess.run(
             [*MASTABA, "build", *map(str, words)],
             capture_output=True,

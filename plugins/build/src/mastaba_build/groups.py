@@ -16,6 +16,7 @@ from mastaba_build.sources import Source
 
 _PHASE = 1e-3
 _POINTS = 129
+_POINTS_OF_MEMBERS = 33
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +153,37 @@ def footprint(group: Group, tile_matrix_set: TileMatrixSet) -> BoundingBox:
     Raises:
         PlanError: the group is outside the set, or cannot be transformed.
     """
-    columns, rows = np.linspace(0, group.width, _POINTS), np.linspace(0, group.height, _POINTS)
+    cut = _box(group, tile_matrix_set, _POINTS)
+    if cut is None:
+        raise PlanError(
+            f"{group.name}: is outside the tile matrix set {tile_matrix_set.id}; choose another set"
+        )
+    return cut
+
+
+def footprints(
+    group: Group, box: BoundingBox, tile_matrix_set: TileMatrixSet
+) -> tuple[BoundingBox | None, ...]:
+    """Return the box of each member of a group, as in `footprint`; None if it is outside the set.
+
+    Args:
+        box: of the group.
+    """
+    if len(group.members) == 1:
+        return (box,)
+    a, b, c, d, e, f = group.transform
+    found = []
+    for one in group.members:
+        x, y = c + a * one.column + b * one.row, f + d * one.column + e * one.row
+        transform = a, b, x, d, e, y
+        alone = Group(group.crs, transform, one.source.width, one.source.height, (one,))
+        found.append(_box(alone, tile_matrix_set, _POINTS_OF_MEMBERS))
+    return tuple(found)
+
+
+def _box(group: Group, tile_matrix_set: TileMatrixSet, points: int) -> BoundingBox | None:
+    """Return the box around points of a group; None if it is outside the set."""
+    columns, rows = np.linspace(0, group.width, points), np.linspace(0, group.height, points)
     column, row = (grid.ravel() for grid in np.meshgrid(columns, rows))
     a, b, c, d, e, f = group.transform
     x, y = a * column + b * row + c, d * column + e * row + f
@@ -163,7 +194,7 @@ def footprint(group: Group, tile_matrix_set: TileMatrixSet) -> BoundingBox:
     finest = list(tile_matrix_set.matrices.values())[-1]
     if finite.any():
         # Points between the samples, and the pole of a projection, may lie further out.
-        margin_x, margin_y = np.ptp(x[finite]) / (_POINTS - 1), np.ptp(y[finite]) / (_POINTS - 1)
+        margin_x, margin_y = np.ptp(x[finite]) / (points - 1), np.ptp(y[finite]) / (points - 1)
         same = is_same_crs(group, tile_matrix_set.crs)
         box = BoundingBox(
             float(x[finite].min() - (0 if same else margin_x)),
@@ -174,6 +205,4 @@ def footprint(group: Group, tile_matrix_set: TileMatrixSet) -> BoundingBox:
         cut = box.intersection(finest.bbox_of(finest.all_tiles))
         if cut is not None and cut.xmax > cut.xmin and cut.ymax > cut.ymin:
             return cut
-    raise PlanError(
-        f"{group.name}: is outside the tile matrix set {tile_matrix_set.id}; choose another set"
-    )
+    return None

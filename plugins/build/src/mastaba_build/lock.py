@@ -52,6 +52,8 @@ class Lock:
         except FileExistsError:
             self._take_over()
         self.check()
+        for key in (self._key, f"{self._key}.claim"):
+            self._place.remove_leftovers_of(key, age=_ABANDONED)
         self._thread.start()
 
     def _take_over(self) -> None:
