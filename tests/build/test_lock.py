@@ -84,6 +84,12 @@ def test_the_lock_of_a_dead_builder_is_taken_over(tmp_path: Path, changes: dict[
     place.write("a.lock", b"no JSON")
     with locked(place, "a.lock"):
         pass
+    # This builder was killed while it took over the lock of another one.
+    holder(place, **changes)
+    place.write("a.lock.claim", place.read("a.lock"))
+    with locked(place, "a.lock"):
+        assert json.loads(place.read("a.lock"))["process"] == os.getpid()
+    assert not place.has("a.lock")
 
 
 def test_a_lock_is_renewed_and_its_loss_is_noticed(
