@@ -165,9 +165,9 @@ def capsules(longitude: Floats, latitude: Floats, radius: float, count: int = 32
         np.repeat(np.column_stack([values[:-1], values[1:]]), count // 2, axis=1)
         for values in (longitude, latitude)
     ]
-    flat = [values.ravel() for values in (*places, azimuths)]
-    x, y = destinations(*flat, np.full(azimuths.size, radius))
+    centre = places[0].ravel()
+    x, y = destinations(centre, places[1].ravel(), azimuths.ravel(), np.full(azimuths.size, radius))
     # A ring goes on across the antimeridian instead of jumping to the other side.
-    x += np.round((flat[0] - x) / TURN) * TURN
+    x += np.round((centre - x) / TURN) * TURN
     rings = np.stack([x.reshape(azimuths.shape), y.reshape(azimuths.shape)], axis=2)
     return np.concatenate([rings, rings[:, :1]], axis=1)
