@@ -24,11 +24,11 @@ def locations_of(parameters: Parameters, name: str, most: int) -> tuple[Floats, 
     if not text:
         text = parameters.text(name)
     if "," in text and not text.startswith("enc:"):
-        pairs = [pair.split(",") for pair in text.split("|")]
+        pairs = text.split("|")
         try:
-            if any(len(pair) != 2 for pair in pairs):
+            if any(pair.count(",") != 1 for pair in pairs):
                 raise ValueError
-            points = np.array([[float(part) for part in pair] for pair in pairs])
+            points = np.array(list(map(float, ",".join(pairs).split(",")))).reshape(-1, 2)
         except ValueError:
             raise InvalidParameterError(
                 f"{name} is neither lat,lon|lat,lon nor a polyline", name
