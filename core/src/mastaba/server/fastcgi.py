@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import socket
 import struct
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from flup.server.fcgi_base import (
@@ -205,6 +206,12 @@ class FastCGIExchange(Exchange):
         self.pairs_size = 0
         self.complete = False
         self.params: dict[str, Any] = {}
+
+    def address(self) -> tuple[str, str, Mapping[str, Any]] | None:
+        params = self.params
+        if params["REQUEST_METHOD"] != "GET":
+            return None
+        return params["SCRIPT_NAME"] + params["PATH_INFO"], params["QUERY_STRING"], params
 
     def environ(self) -> dict[str, Any]:
         environ = self.params

@@ -67,7 +67,8 @@ class Server:
 
     Args:
         application: any WSGI application. It runs in up to ``threads`` threads at a time, and
-            sees a request only when its body is complete; ``wsgi.input`` ends with the body.
+            sees a request only when its body is complete; ``wsgi.input`` ends with the body. If
+            it has a method ``stored_tile`` (see `Application`), this answers first.
         sock: the listening socket, which may be shared with other processes. It stays open.
         protocol: `FastCGIConnection` or `HTTPConnection`.
         threads: number of requests served at a time, not counting those that stepped aside
@@ -97,6 +98,8 @@ class Server:
         limits: Limits | None = None,
     ) -> None:
         self.application = application
+        # Wrappers of the application must see every request, and do not have this method.
+        self.stored_tile = getattr(application, "stored_tile", None)
         self.limits = limits or Limits()
         self.environ: dict[str, Any] = {
             **protocol.environ(sock),
