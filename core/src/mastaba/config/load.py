@@ -62,22 +62,21 @@ def load_catalogue(
     loader = LayerLoader(server, plugins, known.settings, pool, indices, reader)
     with suppress(UnusableError):
         listed = _layer_paths(server, reader)
-    kept = _kept_layers(known.services, plugins, faults)
-    layers: dict[str, LoadedLayer | None] = {}
-    for identifier, (path, named_by) in {**(listed or {}), **kept}.items():
-        layers[identifier] = None
+    named = {**(listed or {}), **_kept_layers(known.services, plugins, faults)}
+    loaded: dict[str, LoadedLayer] = {}
+    for identifier, (path, named_by) in named.items():
         with suppress(UnusableError):
             document = reader.document(path, named_by)
-            layers[identifier] = loader.load(identifier, document, str(path))
+            loaded[identifier] = loader.load(identifier, document, str(path))
     if services is None or listed is None:
         pool.close()
         return None
-    faulty = frozenset(name for name, layer in layers.items() if layer is None)
-    loaded = {name: layer for name, layer in layers.items() if layer is not None}
-    outdated = {}
-    if previous is not None:
-        for name in faulty & previous.layers.keys():
-            outdated[name] = _as_it_was(previous, name, pool, indices)
+    faulty = frozenset(named.keys() - loaded.keys())
+    outdated = {
+        name: _as_it_was(previous, name, pool, indices)
+        for name in faulty
+        if previous is not None and name in previous.layers
+    }
     old_layers = [layer for layer, _ in outdated.values()]
     old_sets = {layer.pyramid.tile_matrix_set for layer in old_layers}
     old_styles = {style.id: style for layer in old_layers for style in layer.styles}

@@ -58,8 +58,7 @@ class Publication:
     def carry_out(self, change: Change) -> None:
         """Apply a change in this process, before all others, and save it if required."""
         with self._lock:
-            site = self._application.site
-            _check(change, site.catalogue)
+            _check(change, self._application.site.catalogue)
             self._make(change, keep=True)
 
     def follow(self, change: Change) -> None:
