@@ -13,14 +13,16 @@ PLUGINS := $(patsubst %/pyproject.toml,%,$(wildcard plugins/*/pyproject.toml))
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help install install-live demo test live mutate bench bench-storage bench-memory bench-start bench-build soak docs gallery check schemas surface clean
+.PHONY: help install tools install-live demo test live mutate bench bench-storage bench-memory bench-start bench-build soak docs gallery check schemas surface clean
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
 
-install: $(TOOLS) ## create .venv with the whole workspace and the developer tools
+install: $(RUNTIME) ## create .venv with the whole workspace
+
+tools: $(TOOLS) ## also install the developer tools; the targets that need them do it themselves
 
 demo: $(RUNTIME) ## generate a world and serve it (DEMO_HTTP=127.0.0.1:8080)
 	$(BIN)/mastaba demo demo-data --http $(DEMO_HTTP)

@@ -19,7 +19,6 @@ STATE = {
     "mastaba.server.app": "services by their paths",
     "mastaba.model.crs.Equivalences._equal": "what is declared in a configuration",
     "mastaba.services.base.Site.services": "services of the configuration",
-    "mastaba.storage.managed.StorageCounts.drivers": "counts for each kind of storage",
     "mastaba.trace.Trace.steps": "times of one request",
     "mastaba_demo.terrain._Evaluation.fields": "fields of one tile",
     "mastaba.plugins": "what plugins provide, and their problems",

@@ -55,7 +55,7 @@ def fork_server() -> Iterator[ForkServer]:
 
 @pytest.fixture
 def command(fork_server: ForkServer) -> Callable[..., subprocess.CompletedProcess[str]]:
-    """Return a function that runs ``mastaba build``, with options of `subprocess.run`."""
+    """Return a function that runs ``mastaba build``; with options of `run`, in a new process."""
 
     def run(*words: str | Path, **options: Any) -> subprocess.CompletedProcess[str]:
         if not options:

@@ -185,12 +185,13 @@ def test_a_source_that_changes_during_the_build_is_named(tmp_path: Path, plan_of
 
 
 def test_a_full_disk_stops_the_build_and_it_resumes(tmp_path: Path, command: Command) -> None:
-    source = write_raster(tmp_path / "a.tif", noise(3, 1500, 1500), LAMBERT, "EPSG:2154")
-    words = [source, "--output", tmp_path / "out", "--format", "raw", "--workers", "1"]
+    source = write_raster(tmp_path / "a.tif", noise(3, 600, 600), LAMBERT, "EPSG:2154")
+    words = [source, "--output", tmp_path / "out", "--format", "raw", "--slab", "2x2"]
 
     def limit() -> None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (2_000_000, 2_000_000))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (500_000, 500_000))
 
+    words += ["--workers", "1"]
     fails(command(*words, preexec_fn=limit), 1, "File too large")
     assert published(tmp_path / "out") == []
     assert not list((tmp_path / "out").rglob("*.tmp"))

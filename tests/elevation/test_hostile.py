@@ -25,6 +25,14 @@ def geometry(kind: str, coordinates: Any, **more: Any) -> dict[str, Any]:
     return {"dataset": "world", "geometry": {"type": kind, "coordinates": coordinates}, **more}
 
 
+def wkt_of(points: list[list[float]]) -> str:
+    return "LINESTRING(" + ",".join(f"{x} {y}" for x, y in points) + ")"
+
+
+def corridor(line: str, width: float) -> dict[str, Any]:
+    return {"coords": line, "corridor-width": width, "width-units": "km"}
+
+
 IGN = "/elevation/1.0/calcul/alti/rest"
 PROFILE = "/elevation/rest/services/profile.json?sr=2154"
 BODIES: list[tuple[str, Any]] = [
@@ -35,6 +43,12 @@ BODIES: list[tuple[str, Any]] = [
     (f"{BASE}/area", {"coords": "POLYGON((" + "1 2," * 200_000 + "1 2))"}),
     (f"{BASE}/area", {"coords": "POLYGON((" + "1e308 -1e308," * 50_000 + "1 2))"}),
     (f"{BASE}/area", {"coords": "POLYGON((" + "9" * 500_000 + " 1,2 2,3 3))"}),
+    (f"{BASE}/corridor", corridor("LINESTRING(" + "1 2," * 90_000 + "1 2)", 1)),
+    (f"{BASE}/corridor", corridor("LINESTRING(-180 0,180 0)", 10_000)),
+    (f"{BASE}/corridor", corridor(wkt_of(zigzag(5000)), 1)),
+    (f"{BASE}/corridor", corridor(wkt_of(zigzag(100)), 20_000)),
+    (f"{BASE}/corridor", corridor("LINESTRING(0 90,0 90)", 5)),
+    (f"{BASE}/corridor", corridor("LINESTRING(1 2,1e308 3)", 5)),
     (f"{BASE}/trajectory", {"coords": "LINESTRING(" + "1 2," * 100_000 + "1 2)"}),
     (f"{BASE}/trajectory", {"coords": "MULTILINESTRING(" + "(1 2,3 4)," * 40_000 + "(1 2,3 4))"}),
     (f"{BASE}/position", {"coords": "MULTIPOINT(" + "1 2," * 90_000 + "1 2)"}),

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from mastaba import __version__
-from mastaba.config.faults import Faults
+from mastaba.config.faults import Faults, FileFaults
 from mastaba.config.server import ServerConfig, missing_port
 from mastaba.errors import ConfigurationError, ListenError, MastabaError, PluginError
 from mastaba.plugins.manager import Plugins
@@ -285,7 +285,6 @@ def _reloaded(
     """Load the whole configuration again; layers with an error stay as they are.
 
     Args:
-        served: generation served now.
         running: server.json as it was at the start.
 
     Raises:
@@ -293,7 +292,21 @@ def _reloaded(
     """
     faults = Faults()
     try:
-        return _next_generation(arguments, plugins, served, running, generation, faults)
+        server = read_server_config(arguments.file, plugins, faults)
+        noted = FileFaults(faults, server.file)
+        if (server.port, server.backlog) != (running.port, running.backlog):
+            reason = "port and backlog are not changed by a reload"
+            noted.warning("$.port", reason, "restart the server to apply them")
+        if server.worker_count != running.worker_count:
+            reason = "the number of worker processes is not changed by a reload"
+            noted.warning("$.workers", reason, "restart the server to apply it")
+        old = served.site
+        site = open_site(
+            server, plugins, old.scoreboard, faults, generation=generation, previous=old.catalogue
+        )
+        configure_logging(server)
+        log_findings(site, faults)
+        return SiteGeneration(site, server, plugins, served.endpoint)
     except ConfigurationError as error:
         _log_all(faults, error)
         count = len(error.faults)
@@ -305,48 +318,8 @@ def _log_all(faults: Faults, error: ConfigurationError) -> None:
     log_faults((*noted, *(fault for fault in error.faults if fault not in noted)))
 
 
-def _next_generation(
-    arguments: argparse.Namespace,
-    plugins: Plugins,
-    served: SiteGeneration,
-    running: ServerConfig,
-    generation: int,
-    faults: Faults,
-) -> Generation:
-    server = read_server_config(arguments.file, plugins, faults)
-    if (server.port, server.backlog) != (running.port, running.backlog):
-        faults.warning(
-            server.file,
-            "$.port",
-            "port and backlog are not changed by a reload",
-            "restart the server to apply them",
-        )
-    if server.worker_count != running.worker_count:
-        faults.warning(
-            server.file,
-            "$.workers",
-            "the number of worker processes is not changed by a reload",
-            "restart the server to apply it",
-        )
-    site = open_site(
-        server,
-        plugins,
-        served.site.scoreboard,
-        faults,
-        generation=generation,
-        previous=served.site.catalogue,
-    )
-    configure_logging(server)
-    log_findings(site, faults)
-    return SiteGeneration(site, server, plugins, served.endpoint)
-
-
 def _fail(error: Exception, *, on_stderr: bool) -> int:
-    """Report why the server does not start; return the exit status.
-
-    Args:
-        on_stderr: whether to print the reasons, because the log is not on standard error.
-    """
+    """Report why the server does not start; return the exit status."""
     faults = error.faults if isinstance(error, ConfigurationError) else ()
     if on_stderr:
         for reason in faults or (error,):

@@ -41,11 +41,7 @@ def kept_layers(directory: str, faults: Faults) -> dict[str, ResourcePath]:
 
 
 def keep_layer(directory: str, identifier: str, document: Any) -> None:
-    """Write the descriptor of a layer atomically; create the directory if needed.
-
-    Raises:
-        OSError: it cannot be written.
-    """
+    """Write the descriptor of a layer atomically; create the directory if needed."""
     os.makedirs(directory, exist_ok=True)
     data = json.dumps(document, indent=2, ensure_ascii=False).encode() + b"\n"
     descriptor, temporary = tempfile.mkstemp(prefix=".", dir=directory)
@@ -63,11 +59,7 @@ def keep_layer(directory: str, identifier: str, document: Any) -> None:
 
 
 def forget_layer(directory: str, identifier: str) -> None:
-    """Remove the descriptor of a layer, if there is one.
-
-    Raises:
-        OSError: it cannot be removed.
-    """
+    """Remove the descriptor of a layer, if there is one."""
     with contextlib.suppress(FileNotFoundError):
         os.unlink(_path(directory, identifier))
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Mapping
+from contextlib import suppress
 from types import MappingProxyType
 
 from mastaba.catalogue import Catalogue, LoadedLayer, in_order
 from mastaba.config.documents import DocumentReader
-from mastaba.config.faults import Faults
+from mastaba.config.faults import Faults, UnusableError
 from mastaba.config.kept_layers import kept_layers
 from mastaba.config.layers import LayerLoader, read_layer_list
 from mastaba.config.server import ServerConfig
@@ -40,28 +40,37 @@ def load_catalogue(
     Args:
         previous: catalogue published now, None at the start.
     """
-    pool = StoragePool(plugins.storages, environment, plugins.storages.settings(server.plugins))
-    reader = DocumentReader(pool, plugins, faults)
-    services = load_services(
-        ResourcePath("file", "", server.services),
-        plugins,
-        reader,
-        f"configurations.services of {server.file}",
-    )
+    services, listed = None, None
+    with suppress(UnusableError):
+        services = load_services(
+            ResourcePath("file", "", server.services),
+            plugins,
+            DocumentReader(StoragePool(plugins.storages, environment), plugins, faults),
+            f"configurations.services of {server.file}",
+        )
     known = services or ServicesConfig(Settings(), {})
     is_traced = server.logger.access != "off"
-    if is_traced or any(plugins.services[name].wants_measurements for name in known.services):
-        pool.measure()
+    pool = StoragePool(
+        plugins.storages,
+        environment,
+        plugins.storages.settings(server.plugins),
+        measure=is_traced
+        or any(plugins.services[name].wants_measurements for name in known.services),
+    )
+    reader = DocumentReader(pool, plugins, faults)
     kind = MeasuredIndexCache if is_traced else IndexCache
     indices = kind(server.cache_size, server.cache_validity)
     loader = LayerLoader(server, plugins, known.settings, pool, indices, reader)
-    paths = _layer_paths(server, reader)
+    with suppress(UnusableError):
+        listed = _layer_paths(server, reader)
     kept = _kept_layers(known.services, plugins, faults)
     layers: dict[str, LoadedLayer | None] = {}
-    for identifier, (path, named_by) in {**(paths or {}), **kept}.items():
-        document = reader.document(path, named_by)
-        layers[identifier] = loader.load(identifier, document, str(path))
-    if services is None or paths is None:
+    for identifier, (path, named_by) in {**(listed or {}), **kept}.items():
+        layers[identifier] = None
+        with suppress(UnusableError):
+            document = reader.document(path, named_by)
+            layers[identifier] = loader.load(identifier, document, str(path))
+    if services is None or listed is None:
         pool.close()
         return None
     faulty = frozenset(name for name, layer in layers.items() if layer is None)
@@ -98,7 +107,7 @@ def _as_it_was(
     def reopened(reader: LevelReader) -> LevelReader:
         storage = reader.storage
         # If a new connection fails, the open one stays in use.
-        with contextlib.suppress(MastabaError):
+        with suppress(MastabaError):
             storage = pool.open(storage.name, storage.container)
         return reader.moved(storage, indices)
 
@@ -108,13 +117,11 @@ def _as_it_was(
 
 def _layer_paths(
     server: ServerConfig, reader: DocumentReader
-) -> dict[str, tuple[ResourcePath, str]] | None:
-    """Return the listed descriptors and what names them, by layer; None if that fails."""
+) -> dict[str, tuple[ResourcePath, str]]:
+    """Return the listed descriptors and what names them, by layer."""
     if server.layers is None:
         return {}
     path = reader.path(server.layers, server.file, "$.configurations.layers")
-    if path is None:
-        return None
     return read_layer_list(path, reader, f"configurations.layers of {server.file}")
 
 

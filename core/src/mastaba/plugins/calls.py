@@ -22,11 +22,7 @@ class WrongResultError(Exception):
 
 
 class Watch:
-    """Watches every hook implementation of the registered plugins.
-
-    Args:
-        on_slow: called with the plugin, the hook and the seconds of a call that takes long.
-    """
+    """Watches every hook implementation of the registered plugins."""
 
     def __init__(self, on_slow: Callable[[str, str, float], None]) -> None:
         self._on_slow = on_slow

@@ -294,11 +294,7 @@ class Plugins:
             self._leave_out(_UnusableError(source.name, reason))
 
     def _register(self, source: Source) -> None:
-        """Import, check and register one plugin.
-
-        Raises:
-            _UnusableError: it cannot be used.
-        """
+        """Import, check and register one plugin."""
         name = source.name
         if PLUGIN_NAME.fullmatch(name) is None:
             raise _UnusableError(name, "has an invalid name; use letters, digits and . _ -")
@@ -356,11 +352,7 @@ class Plugins:
     # ---------------------------------------------------------------- what hooks return
 
     def _checked(self, hook: str, plugin: str, result: Any) -> Any:
-        """Return the result of a hook that a plugin implements, checked.
-
-        Raises:
-            WrongResultError: it cannot be used.
-        """
+        """Return the result of a hook that a plugin implements, checked."""
         if hook == "register_commands":
             return self._check_commands(plugin, result)
         if hook == "wsgi_middleware":
@@ -372,11 +364,7 @@ class Plugins:
         return result
 
     def _call(self, hook: str, **arguments: Any) -> list[tuple[str, Any]]:
-        """Call a hook; return the plugin and the result of each implementation, in order.
-
-        Raises:
-            _UnusableError: a plugin fails.
-        """
+        """Call a hook; return the plugin and the result of each implementation, in order."""
         caller = getattr(self._manager.hook, hook)
         wrappers = [one for one in caller.get_hookimpls() if one.wrapper or one.hookwrapper]
         # What no plugin has offered comes from a wrapper.

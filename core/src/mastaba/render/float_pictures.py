@@ -36,14 +36,7 @@ class FloatPictures:
         self._ranges: dict[str, tuple[str, Range]] = {}
 
     def styled(self, entry: MapLayer, levels: Mapping[str, LevelPixels]) -> MapLayer:
-        """Return a layer in a style that a picture format can hold; 8-bit ones stay unchanged.
-
-        Args:
-            levels: levels of the layer by tile matrix identifier.
-
-        Raises:
-            SlabFormatError, StorageError: the values cannot be read.
-        """
+        """Return a layer in a style that a picture format can hold; 8-bit ones stay unchanged."""
         if is_bytes(entry.layer, entry.style):
             return entry
         style = entry.style or Style("", "", "")

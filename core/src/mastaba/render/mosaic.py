@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-import threading
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -19,9 +17,11 @@ from mastaba.render.tile_cache import TileCache
 from mastaba.slab.codecs import TileDecoder
 from mastaba.slab.plan import locate_tiles, read_located
 from mastaba.slab.reader import LevelReader, StoredTile
+from mastaba.storage.threads import ThreadPool
 
 # With fewer tiles, using other threads costs more than it saves.
 _PARALLEL_FROM: Final = 6
+_DECODING: Final = ThreadPool(len(os.sched_getaffinity(0)), "decode")
 
 DECODED_AT_A_TIME: Final = 16 * 1024**2
 """Bytes of decoded tiles held at a time while a window is assembled."""
@@ -380,20 +380,4 @@ def _decode_all(decoder: TileDecoder, payloads: Sequence[bytes | None]) -> list[
 
     if len(payloads) < _PARALLEL_FROM:
         return [decode(payload) for payload in payloads]
-    return list(_executor().map(decode, payloads))
-
-
-_executors: dict[int, ThreadPoolExecutor] = {}
-_executors_lock = threading.Lock()
-
-
-def _executor() -> ThreadPoolExecutor:
-    """Return the decoding threads of this process; threads do not survive a fork."""
-    pid = os.getpid()
-    with _executors_lock:
-        if pid not in _executors:
-            _executors.clear()
-            _executors[pid] = ThreadPoolExecutor(
-                max_workers=len(os.sched_getaffinity(0)), thread_name_prefix="decode"
-            )
-        return _executors[pid]
+    return _DECODING.map(decode, payloads)

@@ -184,12 +184,7 @@ class Installed(Protocol):
 
 
 class _Encoders(Mapping[str, "Encoder"]):
-    """Encoders by media type in lower case, created on first use: few servers need all.
-
-    Args:
-        classes: by media type.
-        settings: those of the plugin of each encoder, by media type.
-    """
+    """Encoders by media type in lower case, created on first use: few servers need all."""
 
     def __init__(
         self,

@@ -178,7 +178,10 @@ def make_version(
                 shutil.rmtree(work / "quarters", ignore_errors=True)
             journal.begin(identity)
         place.remove_leftovers(plan.root)
-        Place.of_directory(work).remove_leftovers("quarters")
+        for end in (*DOCUMENTS, ".layer.json", ".versions.json"):
+            for stem in {name, plan.root}:
+                place.remove_leftovers_of(f"{stem}{end}")
+        Place.of_directory(work).remove_leftovers("")
         coordinator = Coordinator(
             plan,
             journal,
