@@ -9,6 +9,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from io import StringIO
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from tests.build.conftest import Build
 from tests.build.ground import MASTABA, checksums, grid, noise, write_raster
 
 from mastaba_build.build import build
+from mastaba_build.engine import ExecutorEngine
 from mastaba_build.journal import Journal
 from mastaba_build.plan import Plan
 from mastaba_build.reports import Reports
@@ -37,13 +39,14 @@ def test_workers_and_order_do_not_change_a_byte(
     ortho: Path, tmp_path: Path, plan_of: Callable[..., Plan]
 ) -> None:
     found = []
-    for workers, seed in ((1, None), (2, None), (3, 7)):
-        output = tmp_path / f"out{workers}"
-        plan = plan_of(ortho, output=str(output), **{**OPTIONS, "workers": workers})
-        generator = random.Random(seed)
-        order = (lambda _, g=generator: g.randbytes(8)) if seed else None
-        assert build(plan, Reports(StringIO(), StringIO()), order=order)
-        found.append(checksums(output))
+    with ThreadPoolExecutor(5) as executor:
+        for workers, engine in ((1, None), (2, None), (5, ExecutorEngine(executor, 5))):
+            output = tmp_path / f"out{workers}"
+            plan = plan_of(ortho, output=str(output), **{**OPTIONS, "workers": workers})
+            generator = random.Random(7)
+            shuffled = (lambda _, g=generator: g.randbytes(8)) if engine else None
+            assert build(plan, Reports(StringIO(), StringIO()), engine=engine, order=shuffled)
+            found.append(checksums(output))
     assert len(found[0]) > 40
     assert found[0] == found[1] == found[2]
 
