@@ -173,25 +173,26 @@ class HeightLevel:
         is_stored = np.zeros(size, np.bool_)
         places = list(map(tuple, plan.places.tolist()))
         order = np.argsort(plan.tiles, kind="stable")
-        starts = np.searchsorted(plan.tiles[order], np.arange(len(places) + 1))
+        rows, columns = plan.rows[order], plan.columns[order]
+        starts = np.searchsorted(plan.tiles[order], np.arange(len(places) + 1)).tolist()
         numbers = {place: number for number, place in enumerate(places)}
 
-        def pixels_of(
-            stored: StoredTiles,
-        ) -> tuple[npt.NDArray[np.float32], Booleans]:
-            read = np.zeros(len(plan.taps), np.float32)
-            found = np.zeros(len(plan.taps), np.bool_)
+        def pixels_of(stored: StoredTiles) -> tuple[npt.NDArray[np.float32], Booleans]:
+            ordered = np.zeros(len(plan.taps), np.float32)
+            has = np.zeros(len(plan.taps), np.bool_)
             for group in self._pixels.groups(places, stored, GROUP):
                 for place, pixels in group.items():
                     if pixels is None:
                         continue
                     number = numbers[place]
-                    here = order[starts[number] : starts[number + 1]]
-                    read[here] = pixels[plan.rows[here], plan.columns[here], 0]
-                    found[here] = True
-            return read, found
+                    here = slice(starts[number], starts[number + 1])
+                    ordered[here] = pixels[rows[here], columns[here], 0]
+                    has[here] = True
+            return ordered, has
 
-        read, found = _of_one_version(lambda: self._pixels.locate(places), pixels_of)
+        ordered, has = _of_one_version(lambda: self._pixels.locate(places), pixels_of)
+        read, found = np.empty_like(ordered), np.empty_like(has)
+        read[order], found[order] = ordered, has
         is_stored[plan.taps] = found
         valid[plan.taps] = found & self.is_height(read, lowest, highest)
         values[plan.taps] = read
