@@ -9,21 +9,29 @@ BIN := $(VENV)/bin
 RUNTIME := $(VENV)/.stamp-runtime
 TOOLS := $(VENV)/.stamp-tools
 KERNELS := core/hatch_build.py $(wildcard core/src/mastaba/render/native/*.[ch])
+PAGES := plugins/viewer/hatch_build.py $(wildcard plugins/viewer/web/*.* plugins/viewer/web/src/*.* \
+	plugins/viewer/web/src/*/*.* plugins/viewer/src/mastaba_viewer/texts/*.json)
 PLUGINS := $(patsubst %/pyproject.toml,%,$(wildcard plugins/*/pyproject.toml))
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help install install-live demo test live mutate bench bench-storage bench-memory bench-start bench-build soak docs gallery check schemas surface clean
+.PHONY: help install tools install-live demo test live mutate bench bench-storage bench-memory bench-start bench-build soak docs gallery check schemas surface clean
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
 
-install: $(TOOLS) ## create .venv with the whole workspace and the developer tools
+install: $(RUNTIME) ## create .venv with the whole workspace
+
+tools: $(TOOLS) ## also install the developer tools; the targets that need them do it themselves
 
 demo: $(RUNTIME) ## generate a world and serve it (DEMO_HTTP=127.0.0.1:8080)
 	$(BIN)/mastaba demo demo-data --http $(DEMO_HTTP)
+
+# Some machines do not store compiled modules. The tests start many interpreters, and each of them
+# would compile all sources.
+test live: export PYTHONDONTWRITEBYTECODE :=
 
 test: $(TOOLS) ## run the quick tests on all processors; they need no other server
 	$(BIN)/python -m pytest -m "not live" -n auto --dist worksteal $(ARGS)
@@ -53,6 +61,7 @@ bench-start: $(TOOLS) ## measure the start and the first documents with many lay
 	$(BIN)/python -m benchmarks.start $(ARGS)
 
 bench-build: $(TOOLS) ## measure mastaba build, whole and by stage, beside tools of GDAL
+	@$(BIN)/python -m pip install -q "deflate>=0.7"
 	$(BIN)/python -m benchmarks.build $(ARGS)
 	$(BIN)/python -m benchmarks.build_stages $(ARGS)
 
@@ -85,16 +94,19 @@ surface: $(TOOLS) ## record the public interface in tests/core/api/surface.txt
 
 clean: ## remove everything that the other targets created, also .venv and the demo
 	rm -rf $(VENV) .run build dist demo-data .mypy_cache .ruff_cache .pytest_cache
+	rm -rf plugins/viewer/web/node_modules plugins/viewer/src/mastaba_viewer/bundle
 	find core plugins tests benchmarks -name __pycache__ -prune -exec rm -rf {} +
 
-# The core is built in an isolated environment that contains its compiler. The plugins share one
-# build backend, because separate environments would take most of the time.
-$(RUNTIME): core/pyproject.toml $(KERNELS) $(PLUGINS:%=%/pyproject.toml)
+# The core and the viewer are built in isolated environments that contain a compiler and Node. The
+# other plugins share one build backend, because separate environments would take most of the time.
+$(RUNTIME): core/pyproject.toml $(KERNELS) $(PAGES) $(PLUGINS:%=%/pyproject.toml)
 	@PYTHON="$(PYTHON)" scripts/make-venv $(VENV)
 	@echo "Installing the workspace into $(VENV)"
 	@$(BIN)/python -m pip install -q "hatchling>=1.25" editables
 	@$(BIN)/python -m pip install -q -e ./core
-	@$(BIN)/python -m pip install -q --no-build-isolation $(PLUGINS:%=-e ./%)
+	@$(BIN)/python -m pip install -q -e ./plugins/viewer
+	@$(BIN)/python -m pip install -q --no-build-isolation \
+		$(patsubst %,-e ./%,$(filter-out plugins/viewer,$(PLUGINS)))
 	@touch $@
 
 $(TOOLS): $(RUNTIME) pyproject.toml

@@ -41,10 +41,15 @@ CASES = {
 
 @dataclass(frozen=True)
 class Run:
-    """One finished program: tiles of the finest level, seconds, MiB at most."""
+    """One finished program: tiles of the finest level, seconds, MiB at most.
+
+    Attributes:
+        slabs: seconds from the first slab to the last one; 0 if unknown.
+    """
 
     tiles: int
     wall: float
+    slabs: float
     cpu: float
     memory: float
 
@@ -66,8 +71,16 @@ def main(argv: Sequence[str] | None = None) -> int:
             run = _mastaba(sources[kind], folder / "out", words)
             largest = max(largest, run.memory)
             _print(case, run, start)
-        two = _mastaba(sources["2154"], folder / "out", CASES[_PNG][1], workers=2)
+        one, two = (
+            _mastaba(
+                sources["2154"], folder / "out", [*CASES[_PNG][1], "--slab", "4x4"], workers=count
+            )
+            for count in (1, 2)
+        )
         _print(f"{_PNG}, 2 workers", two, start)
+        print(
+            f"two workers are {one.slabs / two.slabs:.2f} times as fast as one, without the start"
+        )
         for name, command in _peers(sources["2154"], folder).items():
             if shutil.which(command[0]):
                 _print(name, _peer(command, folder / "tiles"))
@@ -133,10 +146,12 @@ def _mastaba(source: Path, output: Path, words: list[str], workers: int = 1) -> 
     shutil.rmtree(output, ignore_errors=True)
     command = [sys.executable, "-m", "mastaba", "build", str(source), "--output", str(output)]
     command += ["--workers", str(workers), "--json", *words]
-    text, wall, cpu, memory = _timed(command)
-    events = [json.loads(line) for line in text.splitlines()]
-    tiles = next(event for event in events if event["event"] == "plan")["levels"][0]["tiles"]
-    return Run(tiles, wall, cpu, memory)
+    lines, wall, cpu, memory = _timed(command)
+    events = [(when, json.loads(line)) for when, line in lines]
+    plan = next(event for _, event in events if event["event"] == "plan")
+    times = [when for when, event in events if event["event"] == "slab"]
+    # Beginning with the first slab: every worker has imported its libraries.
+    return Run(plan["levels"][0]["tiles"], wall, times[-1] - times[0], cpu, memory)
 
 
 def _peers(source: Path, folder: Path) -> dict[str, list[str]]:
@@ -148,7 +163,8 @@ def _peers(source: Path, folder: Path) -> dict[str, list[str]]:
             *("-z", "0-15", str(source), tiles),
         ],
         "gdal raster tile PNG": [
-            *("gdal", "raster", "tile", "-q", "-r", "cubic", "--webviewer", "none", "-j", "1"),
+            *(sys.executable, "-m", "benchmarks.gdal_tile"),
+            *("-q", "-r", "cubic", "--webviewer", "none", "-j", "1"),
             *("--min-zoom", "0", "--max-zoom", "15", str(source), tiles),
         ],
     }
@@ -157,21 +173,21 @@ def _peers(source: Path, folder: Path) -> dict[str, list[str]]:
 def _peer(command: list[str], output: Path) -> Run:
     shutil.rmtree(output, ignore_errors=True)
     _, wall, cpu, memory = _timed(command)
-    return Run(sum(1 for _ in (output / "15").rglob("*.png")), wall, cpu, memory)
+    return Run(sum(1 for _ in (output / "15").rglob("*.png")), wall, 0.0, cpu, memory)
 
 
-def _timed(command: list[str]) -> tuple[str, float, float, float]:
-    """Return the output of a program, its wall and CPU seconds, and its peak of memory in MiB."""
+def _timed(command: list[str]) -> tuple[list[tuple[float, str]], float, float, float]:
+    """Run a program; return its lines with their times, wall and CPU seconds, and MiB at most."""
     started = time.monotonic()
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
-        text = process.stdout.read()
+        lines = [(time.monotonic(), line) for line in process.stdout]
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
         raise SystemExit(f"{command[0]} failed")
     cpu = usage.ru_utime + usage.ru_stime
-    return text, time.monotonic() - started, cpu, usage.ru_maxrss / 1024
+    return lines, time.monotonic() - started, cpu, usage.ru_maxrss / 1024
 
 
 if __name__ == "__main__":

@@ -33,7 +33,9 @@ class Mastaba(subprocess.Popen[str]):
         def run() -> None:
             status = 1
             try:
-                _become_new(variables or {})
+                # Also the pipe with which Popen waits for the start of the program.
+                os.closerange(3, os.sysconf("SC_OPEN_MAX"))
+                become_new(variables or {})
                 status = main(arguments)
             except SystemExit as error:
                 status = error.code if isinstance(error.code, int) else 1
@@ -61,12 +63,10 @@ def run(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
     return subprocess.CompletedProcess(arguments, process.returncode, output, errors)
 
 
-def _become_new(variables: Mapping[str, str]) -> None:
-    """Give up what belongs to the process of the tests."""
+def become_new(variables: Mapping[str, str]) -> None:
+    """Give up what a forked process has from the one that forked it."""
     # Collections would copy the memory that both processes share.
     gc.freeze()
-    # Also the pipe with which Popen waits for the start of the program.
-    os.closerange(3, os.sysconf("SC_OPEN_MAX"))
     sys.stdin, sys.stdout, sys.stderr = open(0), open(1, "w"), open(2, "w")  # noqa: SIM115
     sys.unraisablehook, threading.excepthook = sys.__unraisablehook__, threading.__excepthook__
     logging.root.handlers.clear()

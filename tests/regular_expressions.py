@@ -74,9 +74,13 @@ def _patterns(document: Any) -> Iterator[str]:
 
 
 def _of_module(file: Path, place: str, module: str | None) -> Iterator[Expression]:
-    tree = ast.parse(file.read_text("utf-8"))
+    source = file.read_text("utf-8")
+    if "import re\n" not in source and '"pattern"' not in source:
+        return
+    tree = ast.parse(source)
+    nodes = list(ast.walk(tree))
     methods: dict[str, set[str]] = {}
-    for node in ast.walk(tree):
+    for node in nodes:
         if (
             isinstance(node, ast.Attribute)
             and isinstance(node.value, ast.Name)
@@ -85,12 +89,12 @@ def _of_module(file: Path, place: str, module: str | None) -> Iterator[Expressio
             methods.setdefault(node.value.id, set()).add(node.attr)
     names = {
         id(node.value): target.id
-        for node in ast.walk(tree)
+        for node in nodes
         if isinstance(node, ast.Assign | ast.AnnAssign)
         for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
         if isinstance(target, ast.Name)
     }
-    for node in ast.walk(tree):
+    for node in nodes:
         at = f"{place}:{getattr(node, 'lineno', 0)}"
         if isinstance(node, ast.Dict):
             for key, value in zip(node.keys, node.values, strict=True):
@@ -160,6 +164,7 @@ class _Matcher:
         self._dot_is_all = bool(flags & re.DOTALL)
         self._is_multiline = bool(flags & re.MULTILINE)
         self._count = 0
+        self._held: dict[tuple[Any, ...], bool] = {}
 
     def steps(self, tree: Any, text: str, is_searched: bool) -> int:
         """Return the steps of a match that fails in the end, as the worst ones do."""
@@ -167,7 +172,7 @@ class _Matcher:
         try:
             for start in range(len(text) + 1) if is_searched else (0,):
                 end = -1
-                for end in self._sequence(list(tree), 0, text, start):
+                for end in self._sequence(tree.data, 0, text, start):
                     if is_searched or end == len(text):
                         break
                 else:
@@ -179,7 +184,14 @@ class _Matcher:
         return self._count
 
     def holds(self, operator: Any, argument: Any, character: str) -> bool:
-        """Tell whether a character is one that an element stands for."""
+        """Tell whether an element matches a character."""
+        # Lists belong to the tree, which lives as long as this matcher.
+        key = operator, id(argument) if operator is sre.IN else argument, character
+        if key not in self._held:
+            self._held[key] = self._holds(operator, argument, character)
+        return self._held[key]
+
+    def _holds(self, operator: Any, argument: Any, character: str) -> bool:
         if operator is sre.ANY:
             return self._dot_is_all or character != "\n"
         if operator is sre.IN:
@@ -214,20 +226,20 @@ class _Matcher:
     def _element(self, operator: Any, argument: Any, text: str, start: int) -> Iterator[int]:
         self._tick()
         if operator is sre.SUBPATTERN:
-            yield from self._sequence(list(argument[-1]), 0, text, start)
+            yield from self._sequence(argument[-1].data, 0, text, start)
         elif operator is sre.BRANCH:
             for branch in argument[1]:
-                yield from self._sequence(list(branch), 0, text, start)
+                yield from self._sequence(branch.data, 0, text, start)
         elif operator in (sre.MAX_REPEAT, sre.MIN_REPEAT):
             least, most, body = argument
             is_greedy = operator is sre.MAX_REPEAT
             if len(body) == 1 and body[0][0] in _CHARACTERS:
                 yield from self._run(body[0], int(least), int(most), text, start, is_greedy)
             else:
-                yield from self._repeat(list(body), int(least), int(most), text, start, is_greedy)
+                yield from self._repeat(body.data, int(least), int(most), text, start, is_greedy)
         elif operator in (sre.ASSERT, sre.ASSERT_NOT):
             assert argument[0] == 1, "only what follows can be looked at"
-            found = any(True for _ in self._sequence(list(argument[1]), 0, text, start))
+            found = any(True for _ in self._sequence(argument[1].data, 0, text, start))
             if found == (operator is sre.ASSERT):
                 yield start
         elif operator is sre.AT:
@@ -290,14 +302,14 @@ class _Generator:
         self._matcher = matcher
         self._tree = tree
         self._random = random.Random(1)
-        literals = {chr(code) for code in _literals(list(tree))}
+        literals = {chr(code) for code in _literals(tree.data)}
         # Few, so that characters that two elements share are met often.
         self._alphabet = sorted(literals | set("a0 \n;.")) if literals else list("a0 \n;.")
 
     def texts(self) -> Iterator[tuple[str, str, str]]:
         """Give prefix, part to repeat, and suffix, none of them twice."""
         seen = set()
-        for before, part in _parts(list(self._tree), []):
+        for before, part in _parts(self._tree.data, []):
             for _ in range(_SAMPLES):
                 prefix = self._sample(before) if before else ""
                 pump = self._sample(part)
@@ -321,13 +333,13 @@ class _Generator:
             ]
             return self._random.choice(fitting) if fitting else "\ud800"
         if operator is sre.SUBPATTERN:
-            return self._sample(list(argument[-1]))
+            return self._sample(argument[-1].data)
         if operator is sre.BRANCH:
-            return self._sample(list(self._random.choice(argument[1])))
+            return self._sample(self._random.choice(argument[1]).data)
         if operator in (sre.MAX_REPEAT, sre.MIN_REPEAT):
             least, most, body = argument
             count = self._random.randint(int(least), min(int(most), int(least) + _MORE))
-            return "".join(self._sample(list(body)) for _ in range(count))
+            return "".join(self._sample(body.data) for _ in range(count))
         return ""
 
 
@@ -345,11 +357,11 @@ def _parts(items: list[Any], before: list[Any]) -> Iterator[tuple[list[Any], lis
 
 def _bodies(operator: Any, argument: Any) -> Iterator[list[Any]]:
     if operator is sre.SUBPATTERN:
-        yield list(argument[-1])
+        yield argument[-1].data
     elif operator is sre.BRANCH:
-        yield from (list(branch) for branch in argument[1][:3])
+        yield from (branch.data for branch in argument[1][:3])
     elif operator in (sre.MAX_REPEAT, sre.MIN_REPEAT):
-        yield list(argument[2])
+        yield argument[2].data
 
 
 def _literals(items: list[Any]) -> Iterator[int]:

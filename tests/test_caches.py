@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,6 @@ STATE = {
     "mastaba.server.app": "services by their paths",
     "mastaba.model.crs.Equivalences._equal": "what is declared in a configuration",
     "mastaba.services.base.Site.services": "services of the configuration",
-    "mastaba.storage.managed.StorageCounts.drivers": "counts for each kind of storage",
     "mastaba.trace.Trace.steps": "times of one request",
     "mastaba_demo.terrain._Evaluation.fields": "fields of one tile",
     "mastaba.plugins": "what plugins provide, and their problems",
@@ -36,12 +36,15 @@ def is_served(module: str) -> bool:
     return not module.startswith(("mastaba_build", "mastaba_conformance", "mastaba_writer"))
 
 
-def modules() -> Iterator[tuple[str, ast.Module]]:
-    for source in SOURCES:
-        for path in sorted(source.rglob("*.py")):
-            name = ".".join(path.relative_to(source).with_suffix("").parts)
-            if is_served(name):
-                yield name.removesuffix(".__init__"), ast.parse(path.read_text("utf-8"))
+@cache
+def modules() -> dict[str, ast.Module]:
+    """Return the sources by the names of the modules."""
+    return {
+        name.removesuffix(".__init__"): ast.parse(path.read_text("utf-8"))
+        for source in SOURCES
+        for path in sorted(source.rglob("*.py"))
+        if is_served(name := ".".join(path.relative_to(source).with_suffix("").parts))
+    }
 
 
 def named(node: ast.expr) -> str:
@@ -144,14 +147,27 @@ def table() -> dict[str, str]:
     return found
 
 
-CACHES = dict(entry for module, tree in modules() for entry in decorated(module, tree))
-MAPS = [name for module, tree in modules() for name in growing(module, tree)]
-CLASSES = [
-    f"{module}.{node.name}"
-    for module, tree in modules()
-    for node in ast.walk(tree)
-    if isinstance(node, ast.ClassDef) and node.name.endswith("Cache")
-]
+@cache
+def caches() -> dict[str, bool]:
+    """Return all functions with a cache, and whether that has a bound."""
+    return dict(entry for module, tree in modules().items() for entry in decorated(module, tree))
+
+
+@cache
+def maps() -> list[str]:
+    """Return all mappings that grow."""
+    return [name for module, tree in modules().items() for name in growing(module, tree)]
+
+
+@cache
+def classes() -> list[str]:
+    """Return all classes that are caches."""
+    return [
+        f"{module}.{node.name}"
+        for module, tree in modules().items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef) and node.name.endswith("Cache")
+    ]
 
 
 def is_state(name: str) -> bool:
@@ -159,13 +175,16 @@ def is_state(name: str) -> bool:
 
 
 def test_the_walk_finds_caches_of_every_kind() -> None:
-    assert len(CACHES) > 20
-    assert {"mastaba.render.kernels.stencil", "mastaba.web.request._decode_short"} <= CACHES.keys()
-    assert "mastaba_wmts.getcapabilities.GetCapabilities._complete" in CACHES
-    assert "mastaba_tms.service.TileMapServer._documents" in MAPS
-    assert "mastaba_ogcapi.service.OGCAPIService._documents" in MAPS
-    assert "mastaba.render.layer_map.LayerMap._windows" in MAPS
-    assert "mastaba.slab.index_cache.IndexCache" in CLASSES
+    assert len(caches()) > 20
+    assert {
+        "mastaba.render.kernels.stencil",
+        "mastaba.web.request._decode_short",
+    } <= caches().keys()
+    assert "mastaba_wmts.getcapabilities.GetCapabilities._complete" in caches()
+    assert "mastaba_tms.service.TileMapServer._documents" in maps()
+    assert "mastaba_ogcapi.service.OGCAPIService._documents" in maps()
+    assert "mastaba.render.layer_map.LayerMap._windows" in maps()
+    assert "mastaba.slab.index_cache.IndexCache" in classes()
 
 
 @pytest.mark.parametrize("source", ["@cache\ndef f(x): ...", "@lru_cache(None)\ndef f(x): ...",
@@ -175,17 +194,17 @@ def test_caches_without_a_bound_are_seen(source: str) -> None:
 
 
 def test_every_cache_has_a_bound() -> None:
-    assert [name for name, bounded in CACHES.items() if not bounded] == []
+    assert [name for name, bounded in caches().items() if not bounded] == []
 
 
 def test_every_cache_is_in_the_table_and_nothing_else() -> None:
-    caches = {*CACHES, *CLASSES, *(name for name in MAPS if not is_state(name))}
-    caches -= {"mastaba.slab.index_cache.MeasuredIndexCache"}
-    assert caches == set(table())
+    found = {*caches(), *classes(), *(name for name in maps() if not is_state(name))}
+    found -= {"mastaba.slab.index_cache.MeasuredIndexCache"}
+    assert found == set(table())
     assert all(re.search(r"\d|one", bound) for bound in table().values())
 
 
 def test_what_is_called_state_exists() -> None:
-    known = {name for name, _ in modules()} | set(MAPS)
+    known = modules().keys() | set(maps())
     for entry in STATE:
         assert any(name == entry or name.startswith(f"{entry}.") for name in known), entry

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import os
 import re
-import subprocess
-import sys
+from contextlib import redirect_stdout, suppress
+
+from mastaba.commands.main import main
 
 _COMMAND = re.compile(r"^ {4}([a-z][a-z-]*)\s", re.M)
 
@@ -24,14 +26,12 @@ def commands_page() -> str:
 
 
 def _help(*arguments: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-m", "mastaba", *arguments, "--help"],
-        check=True,
-        capture_output=True,
-        text=True,
-        env={**os.environ, "COLUMNS": "88", "NO_COLOR": "1"},
-    )
-    return done.stdout.replace("__main__.py", "mastaba")
+    os.environ |= {"COLUMNS": "88", "NO_COLOR": "1"}
+    output = io.StringIO()
+    # Parsers exit after they have printed their help.
+    with redirect_stdout(output), suppress(SystemExit):
+        main([*arguments, "--help"])
+    return output.getvalue()
 
 
 def _block(text: str) -> str:

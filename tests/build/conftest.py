@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.build.fork_server import ForkServer
 from tests.build.ground import MASTABA
 
 from mastaba_build.build import build
@@ -44,11 +45,21 @@ def build_of(plan_of: Callable[..., Plan]) -> Build:
     return run
 
 
+@pytest.fixture(scope="session")
+def fork_server() -> Iterator[ForkServer]:
+    """Return a process that forks commands."""
+    server = ForkServer()
+    yield server
+    server.close()
+
+
 @pytest.fixture
-def command() -> Callable[..., subprocess.CompletedProcess[str]]:
-    """Return a function that runs ``mastaba build``."""
+def command(fork_server: ForkServer) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Return a function that runs ``mastaba build``; with options of `run`, in a new process."""
 
     def run(*words: str | Path, **options: Any) -> subprocess.CompletedProcess[str]:
+        if not options:
+            return fork_server.run("build", *map(str, words))
         return subprocess.run(
             [*MASTABA, "build", *map(str, words)],
             capture_output=True,

@@ -38,9 +38,10 @@ class Machine:
         ):
             _ip("-n", self.name, *words)
 
-    def disconnect(self) -> None:
-        """Cut the link; nobody is told."""
-        _ip("link", "set", self._link, "down")
+    @property
+    def disconnection(self) -> list[str]:
+        """The command that cuts the link without notice."""
+        return ["ip", "link", "set", self._link, "down"]
 
     def remove(self) -> None:
         _ip("netns", "delete", self.name)

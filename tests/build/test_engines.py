@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from tests.build.clusters import Cluster
-from tests.build.ground import MASTABA, checksums, grid, noise, write_raster
+from tests.build.ground import build_disturbed, checksums, grid, noise, write_raster
 
 from mastaba_build.build import build
 from mastaba_build.engine import ExecutorEngine
@@ -63,23 +63,13 @@ def test_a_killed_dask_worker_costs_nothing_but_time(
 ) -> None:
     cluster.add_worker()
     cluster.add_worker()
-    words = [str(ortho), "--output", str(tmp_path / "out"), *WORDS, "--json"]
+    words = [ortho, "--output", tmp_path / "out", *WORDS, "--json"]
     engine = f"dask:{cluster.scheduler_file}"
-    with subprocess.Popen(
-        [*MASTABA, "build", *words, "--engine", engine],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
-        assert process.stdout is not None
-        slabs = 0
-        for line in process.stdout:
-            slabs += '"event": "slab"' in line
-            if slabs == 4:
-                cluster.workers[0].kill()
-        _, errors = process.communicate()
-    assert process.returncode == 0, errors
+    kill = ["kill", "-9", cluster.workers[0].pid]
+    done = build_disturbed([*words, "--engine", engine], after=4, by=kill)
+    assert done.returncode == 0, done.stderr
     assert checksums(tmp_path / "out") == in_one_process
+    slabs = done.stdout.count('"event": "slab"')
     assert slabs == len(list((tmp_path / "out/map").rglob("*.tif")))
     assert not (tmp_path / "out/.map.work").exists()
 
@@ -92,25 +82,13 @@ def test_without_its_scheduler_a_build_stops_and_resumes_here(
     in_one_process: dict[str, bytes],
 ) -> None:
     cluster.add_worker()
-    words = [str(ortho), "--output", str(tmp_path / "out"), *WORDS, "--json"]
+    words = [ortho, "--output", tmp_path / "out", *WORDS, "--json"]
     engine = f"dask:{cluster.scheduler_file}"
-    with subprocess.Popen(
-        [*MASTABA, "build", *words, "--engine", engine],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
-        assert process.stdout is not None
-        slabs = 0
-        for line in process.stdout:
-            slabs += '"event": "slab"' in line
-            if slabs == 3:
-                cluster.scheduler.kill()
-                cluster.workers[0].kill()
-        _, errors = process.communicate()
-    assert process.returncode == 1
-    assert "the same command resumes the build" in errors
-    assert "Traceback" not in errors
+    kill = ["kill", "-9", cluster.scheduler.pid, cluster.workers[0].pid]
+    stopped = build_disturbed([*words, "--engine", engine], after=3, by=kill)
+    assert stopped.returncode == 1, stopped.stderr
+    assert "the same command resumes the build" in stopped.stderr
+    assert "Traceback" not in stopped.stderr
     assert not (tmp_path / "out/map.json").exists()
     resumed = command(*words, "--workers", "1")
     assert resumed.returncode == 0, resumed.stderr
@@ -136,9 +114,15 @@ def test_a_cluster_that_does_not_fit_is_refused_before_the_build(
 
 
 def test_a_scheduler_that_cannot_be_reached_is_named(
-    ortho: Path, tmp_path: Path, plan_of: PlanOf, command: Command
+    ortho: Path,
+    tmp_path: Path,
+    plan_of: PlanOf,
+    command: Command,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     pytest.importorskip("distributed")
+    timeouts = pytest.importorskip("dask.config").config["distributed"]["comm"]["timeouts"]
+    monkeypatch.setitem(timeouts, "connect", "1s")
     words = [ortho, "--output", tmp_path / "out", *WORDS]
     refused = command(*words, "--engine", "dask:tcp://127.0.0.1:1")
     assert refused.returncode == 2

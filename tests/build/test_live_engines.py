@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests.build.clusters import Cluster
-from tests.build.ground import MASTABA, checksums, grid, noise, write_raster
+from tests.build.ground import build_disturbed, checksums, grid, noise, write_raster
 from tests.build.machines import IS_POSSIBLE, Machine, linked
 
 from mastaba_build.build import build
@@ -57,22 +57,10 @@ def test_a_machine_that_disappears_costs_nothing_but_time(
     for machine in machines:
         address = f"tcp://{machine.here}:{cluster.port}"
         cluster.add_worker_in(machine.command, address, "--host", machine.there)
-    words = [str(ortho), "--output", str(tmp_path / "out"), *WORDS, "--json"]
+    words = [ortho, "--output", tmp_path / "out", *WORDS, "--json"]
     engine = f"dask:tcp://127.0.0.1:{cluster.port}"
-    with subprocess.Popen(
-        [*MASTABA, "build", *words, "--engine", engine],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
-        assert process.stdout is not None
-        slabs = 0
-        for line in process.stdout:
-            slabs += '"event": "slab"' in line
-            if slabs == 8:
-                machines[0].disconnect()
-        _, errors = process.communicate()
-    assert process.returncode == 0, errors
+    done = build_disturbed([*words, "--engine", engine], after=8, by=machines[0].disconnection)
+    assert done.returncode == 0, done.stderr
     assert checksums(tmp_path / "out") == checksums(tmp_path / "one")
 
 

@@ -45,6 +45,19 @@ def test_a_lock_names_its_process_and_is_removed(tmp_path: Path) -> None:
     assert place.stat("a.lock") is None
 
 
+def test_what_killed_builders_left_is_removed_later_on(tmp_path: Path) -> None:
+    old, young = (tmp_path / f".map.lock.{number * 8}.tmp" for number in "12")
+    other = tmp_path / ".map.lock.map.lock.33333333.tmp"
+    for path in (old, young, other):
+        path.write_text("")
+    for path in (old, other):
+        os.utime(path, (1, 1))
+    with locked(Place.of_directory(tmp_path), "map.lock"):
+        assert not old.exists()
+        assert young.exists()
+        assert other.exists()
+
+
 def test_a_living_builder_on_another_host_keeps_its_lock(tmp_path: Path) -> None:
     place = Place.of_directory(tmp_path)
     holder(place)
@@ -71,6 +84,12 @@ def test_the_lock_of_a_dead_builder_is_taken_over(tmp_path: Path, changes: dict[
     place.write("a.lock", b"no JSON")
     with locked(place, "a.lock"):
         pass
+    # This builder was killed while it took over the lock of another one.
+    holder(place, **changes)
+    place.write("a.lock.claim", place.read("a.lock"))
+    with locked(place, "a.lock"):
+        assert json.loads(place.read("a.lock"))["process"] == os.getpid()
+    assert not place.has("a.lock")
 
 
 def test_a_lock_is_renewed_and_its_loss_is_noticed(

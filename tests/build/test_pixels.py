@@ -179,6 +179,20 @@ def test_sheets_of_one_coverage_have_no_seam(tmp_path: Path, build_of: Build) ->
         assert np.array_equal(four[tile], expected), tile
 
 
+def test_sheets_far_from_each_other_need_no_slabs_between_them(
+    tmp_path: Path, plan_of: Callable[..., Plan]
+) -> None:
+    sheets = [
+        write_raster(tmp_path / f"{x}.tif", noise(3, 300, 300), grid(x, 6500000, 5), "EPSG:2154")
+        for x in (900000, 1100000)
+    ]
+    both = plan_of(*sheets, slab=[1, 1])
+    assert len(both.groups) == 1
+    apart = [set(plan_of(sheet, slab=[1, 1]).slabs(0)) for sheet in sheets]
+    assert apart[0] | apart[1] <= set(both.slabs(0))
+    assert len(list(both.slabs(0))) <= 2 * sum(map(len, apart))
+
+
 def test_later_sources_are_drawn_over_earlier_ones(tmp_path: Path, build_of: Build) -> None:
     x, y = aligned(10, 300, 500)
     low = np.full((3, 256, 256), 10, np.uint8)

@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import rasterio
-from rasterio.enums import ColorInterp
+from rasterio.enums import ColorInterp, Resampling
 from tests.build.conftest import Build
-from tests.build.ground import grid, noise, read_tiles, write_raster
+from tests.build.ground import checksums, grid, noise, read_tiles, write_raster
 from tests.build.test_pixels import aligned, cell
 
+from mastaba_build import reading
+from mastaba_build.build import build
 from mastaba_build.edges import outside
+from mastaba_build.engine import ExecutorEngine
 from mastaba_build.errors import PlanError
 from mastaba_build.plan import Plan
+from mastaba_build.reports import Reports
 
 PlanOf = Callable[..., Plan]
 LEVEL = 10
@@ -98,6 +105,37 @@ def test_only_nodata_that_touches_the_border_is_none(tmp_path: Path, build_of: B
     assert np.array_equal(missing, expected)
 
 
+def test_regions_that_touch_the_border_are_found_once_for_all_workers(
+    tmp_path: Path, plan_of: PlanOf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = []
+    monkeypatch.setattr(reading, "outside", lambda strips: found.append(1) or outside(strips))
+    sources = []
+    for number in range(3):
+        pixels = noise(1, 700, 700, seed=number)
+        pixels[:, :300] = 0
+        place = grid(HERE.c + number * 900 * HERE.a, HERE.f, HERE.a)
+        path = write_raster(tmp_path / f"{number}.tif", pixels, place, "EPSG:3857")
+        sources.append({"path": str(path), "nodata": [0], "touching_edges": True})
+    options: dict[str, Any] = {"format": "png", "top": str(LEVEL), "slab": [1, 1]}
+    checked = []
+    for workers in (1, 3):
+        plan = plan_of(*sources, output=str(tmp_path / f"out{workers}"), **options)
+        with ThreadPoolExecutor(workers) as executor:
+            engine = ExecutorEngine(executor, workers)
+            assert build(plan, Reports(StringIO(), StringIO()), engine=engine)
+        assert len(found) == 3
+        found.clear()
+        checked.append(checksums(tmp_path / f"out{workers}"))
+    assert len(checked[0]) > 10
+    assert checked[0] == checked[1]
+    # An update looks only at the sources of the slabs that it builds.
+    os.utime(sources[2]["path"], (1, 1))
+    plan = plan_of(*sources, output=str(tmp_path / "out3"), **options)
+    assert build(plan, Reports(StringIO(), StringIO()), update="new")
+    assert len(found) == 1
+
+
 def test_regions_that_touch_the_border_are_those_of_a_flood(tmp_path: Path) -> None:
     generator = np.random.default_rng(4)
     for share in (0.3, 0.55, 0.7):
@@ -169,6 +207,59 @@ def test_sixteen_bits_become_eight_by_a_scale(tmp_path: Path, build_of: Build) -
     expected = np.clip((np.arange(256) * 20 - 1000) * 255 / 3000, 0, 255)
     assert np.abs(tile[7, :, 1] - expected).max() <= 0.51
     assert (tile[:, :, 3] == 128).all()
+
+
+def test_each_band_may_have_a_scale(tmp_path: Path, build_of: Build, plan_of: PlanOf) -> None:
+    values = np.broadcast_to(np.arange(256, dtype=np.uint16) * 20, (3, 256, 256)).copy()
+    source = one_tile(tmp_path / "a.tif", values)
+    scales = [[0, 5100], [1000, 4000], [-100, 200]]
+    tile = built(build_of, {"path": str(source), "scale": scales})
+    for band, (low, high) in enumerate(scales):
+        expected = np.clip((np.arange(256) * 20 - low) * 255 / (high - low), 0, 255)
+        assert np.abs(tile[7, :, band] - expected).max() <= 0.51
+    with pytest.raises(PlanError, match="2 scales for 3 bands"):
+        plan_of({"path": str(source), "scale": scales[:2]})
+    with pytest.raises(PlanError, match="the first value must be less than the second"):
+        plan_of({"path": str(source), "scale": [7, 7]})
+
+
+def test_pixels_with_data_never_have_the_colour_of_nodata(
+    tmp_path: Path, build_of: Build, plan_of: PlanOf
+) -> None:
+    pixels = np.full((3, 256, 256), 255, np.uint8)
+    pixels[:, :50] = 0
+    pixels[:, 50:100] = 90
+    source = one_tile(tmp_path / "a.tif", pixels, nodata=90)
+    for nodata, last in ((255, 254), (0, 1)):
+        options: dict[str, Any] = {"protect_nodata": True, "nodata": [nodata] * 3}
+        tile = built(build_of, source, name=f"n{nodata}", **options)
+        expected = np.moveaxis(pixels, 0, -1).copy()
+        expected[(expected == nodata).all(axis=2), 2] = last
+        expected[50:100] = nodata
+        assert np.array_equal(tile, expected)
+    with pytest.raises(PlanError, match="--protect-nodata is for PNG, ZIP"):
+        plan_of(source, format="jpg", protect_nodata=True)
+
+
+def test_overviews_are_read_if_they_are_wanted(tmp_path: Path, build_of: Build) -> None:
+    corner = aligned(LEVEL, 300, 500)
+    # Two sheets of one coverage, whose pixels are an eighth of those of the level.
+    sheets = []
+    for number, left in enumerate((0, 1024)):
+        pixels = noise(1, 2048, 1024, seed=number)
+        place = grid(corner[0] + left * cell(LEVEL + 3), corner[1], cell(LEVEL + 3))
+        sheet = write_raster(tmp_path / f"{number}.tif", pixels, place, "EPSG:3857")
+        with rasterio.open(sheet, "r+") as dataset:
+            dataset.build_overviews([2, 4], Resampling.average)
+        with rasterio.open(sheet, "r+", overview_level=1) as coarse:
+            coarse.write(np.full((1, 512, 256), 50 + 100 * number, np.uint8))
+        sheets.append({"path": str(sheet), "use_overviews": True})
+    options = {"bottom": str(LEVEL), "channels": 1}
+    tile = built(build_of, *sheets, name="overviews", **options)[:, :, 0]
+    assert (tile[:, :126] == 50).all()
+    assert (tile[:, 130:] == 150).all()
+    plain = [{"path": one["path"]} for one in sheets]
+    assert np.unique(built(build_of, *plain, name="plain", **options)).size > 50
 
 
 def stac_item(name: str, href: str, date: str, **asset: Any) -> dict[str, Any]:
@@ -262,6 +353,22 @@ def test_a_pyramid_is_a_source(tmp_path: Path, build_of: Build, format: str) -> 
     assert np.array_equal(found[tile], before[tile])
 
 
+def test_the_masks_of_a_pyramid_say_which_pixels_have_data(tmp_path: Path, build_of: Build) -> None:
+    pixels = noise(3, 256, 256)
+    pixels[:, 100:130, 40:90] = 7
+    source = one_tile(tmp_path / "a.tif", pixels, nodata=7)
+    masked = build_of(source, **OPTIONS, name="masked", masks=True, nodata=[200, 100, 50])
+    expected = np.full((256, 256), 255)
+    expected[(pixels == 7).all(axis=0)] = 0
+    tile = built(build_of, masked, name="again", format="png", channels=4)
+    assert np.array_equal(tile[:, :, 3], expected)
+    assert np.array_equal(tile[expected > 0][:, :3], np.moveaxis(pixels, 0, -1)[expected > 0])
+    # Existing tools write no mask slab where every pixel has data.
+    for path in (masked.parent / "masked/MASK").rglob("*.tif"):
+        path.unlink()
+    assert (built(build_of, masked, name="whole", format="png", channels=4)[:, :, 3] == 255).all()
+
+
 def test_a_pyramid_of_elevations_is_projected(tmp_path: Path, build_of: Build) -> None:
     values = np.full((1, 300, 300), 431.5, np.float32)
     values[0, :, :100] = -5
@@ -290,5 +397,6 @@ def test_pyramids_that_cannot_be_sources(tmp_path: Path, build_of: Build, plan_o
     fails("broken.json: format: ", format="TIFF_GIF_UINT8")
     level = document["levels"][0]
     fails("its levels are not those of PM", levels=[level | {"id": "99"}])
-    fails("only pyramids in files", levels=[level | {"storage": {"type": "S3"}}])
+    fails("storage has no image_prefix", levels=[level | {"storage": {"type": "S3"}}])
+    fails("no storage driver 'tape'", levels=[level | {"storage": {"type": "TAPE"}}])
     fails("has no tiles", levels=[level | {"tile_limits": dict.fromkeys(level["tile_limits"], -1)}])

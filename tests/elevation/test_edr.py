@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import math
+from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 from urllib.parse import quote
 
@@ -15,6 +17,7 @@ import numpy as np
 import pytest
 import rasterio
 from openapi_spec_validator import validate
+from pyproj import Geod
 from tests.elevation.conftest import Open, post, read
 from tests.elevation.world import ALPS, MERC, WORLD, plain_sample
 from werkzeug.test import Client, TestResponse
@@ -88,7 +91,9 @@ def test_collection(client: Client) -> None:
     assert content["crs"][-2:] == ["EPSG:4326", "CRS84"]
     assert content["output_formats"] == ["CoverageJSON", "GeoJSON", "CSV", "GeoTIFF"]
     assert content["extent"]["temporal"]["interval"] == [["2020-01-02T00:00:00Z"] * 2]
-    assert set(content["data_queries"]) == {"position", "radius", "area", "cube", "trajectory"}
+    assert set(content["data_queries"]) == {
+        *("position", "radius", "area", "cube", "trajectory", "corridor")
+    }
     for name, query in content["data_queries"].items():
         link = query["link"]
         assert link["href"] == f"{PUBLIC}/collections/alps/{name}"
@@ -101,6 +106,9 @@ def test_collection(client: Client) -> None:
         assert all("CRS" in item["wkt"] for item in variables["crs_details"])
     radius = content["data_queries"]["radius"]["link"]["variables"]
     assert radius["within_units"] == radius["within-units"] == ["m", "km", "mi", "ft"]
+    corridor = content["data_queries"]["corridor"]["link"]["variables"]
+    for name in ("width_units", "width-units", "height_units", "height-units"):
+        assert corridor[name] == ["m", "km", "mi", "ft"]
     assert any(item["rel"] in ("data", "collection") and item["type"] for item in content["links"])
     elevation = content["parameter_names"]["elevation"]
     assert "NGF-IGN69" in elevation["description"]
@@ -129,7 +137,7 @@ def test_definition_is_valid_and_describes_every_query(client: Client) -> None:
     for path, item in content["paths"].items():
         parameters = {entry["name"]: entry for entry in item["get"]["parameters"]}
         end = path.rpartition("/")[2]
-        if end in ("position", "area", "trajectory", "radius"):
+        if end in ("position", "area", "trajectory", "radius", "corridor"):
             coords = parameters["coords"]
             assert (coords["required"], coords["explode"]) == (True, False)
             assert coords["schema"] == {"type": "string"}
@@ -314,6 +322,72 @@ def test_radius(client: Client) -> None:
         elif distance < 49.5:
             height, _ = plain_sample(ALPS, px, py)
             assert value == (None if height is None else pytest.approx(height, abs=0.0051))
+
+
+def to_segment(x: float, y: float, ax: float, ay: float, bx: float, by: float) -> float:
+    """Return the distance of a point to a segment."""
+    along = ((x - ax) * (bx - ax) + (y - ay) * (by - ay)) / math.hypot(bx - ax, by - ay) ** 2
+    along = min(max(along, 0.0), 1.0)
+    return math.hypot(x - ax - along * (bx - ax), y - ay - along * (by - ay))
+
+
+def cells(content: Any) -> Iterator[tuple[float, float, float | None]]:
+    """Yield x, y and height of each cell of a grid."""
+    axes, found = content["domain"]["axes"], content["ranges"]["elevation"]
+    xs = np.linspace(axes["x"]["start"], axes["x"]["stop"], axes["x"]["num"])
+    ys = np.linspace(axes["y"]["start"], axes["y"]["stop"], axes["y"]["num"])
+    assert found["shape"] == [len(ys), len(xs)]
+    places = np.tile(xs, len(ys)).tolist(), np.repeat(ys, len(xs)).tolist()
+    yield from zip(*places, found["values"], strict=True)
+
+
+# The second line crosses itself: what is inside of two pieces is inside.
+@pytest.mark.parametrize(
+    "line",
+    [
+        [(900400, 6599700), (900700, 6599500)],
+        [(900400, 6599700), (900600, 6599500), (900600, 6599700), (900400, 6599500)],
+    ],
+)
+def test_corridor(client: Client, line: list[tuple[int, int]]) -> None:
+    text = ",".join(f"{x} {y}" for x, y in line)
+    parameters = {"corridor_width": 100, "width_units": "m", "crs": "EPSG:2154"}
+    response = ask(client, "alps", "corridor", coords=f"LINESTRING({text})", **parameters)
+    inside = outside = 0
+    for x, y, value in cells(coverage(response)):
+        distance = min(to_segment(x, y, *a, *b) for a, b in pairwise(line))
+        if distance > 50.5:
+            outside += 1
+            assert value is None
+        elif distance < 49.5:
+            inside += 1
+            height, _ = plain_sample(ALPS, x, y)
+            assert value == (None if height is None else pytest.approx(height, abs=0.0051))
+    assert inside > 300
+    assert outside > 100
+
+
+def test_corridor_in_degrees_crosses_the_antimeridian(client: Client) -> None:
+    parameters = {"corridor_width": 800, "width_units": "km"}
+    response = ask(client, "world", "corridor", coords="LINESTRING(170 60,-170 60)", **parameters)
+    for x, y, value in cells(coverage(response)):
+        along = min(max(x, 170), 190)
+        distance = Geod(ellps="WGS84").inv(x, y, along, 60)[2]
+        if distance > 405_000:
+            assert value is None
+        elif distance < 395_000:
+            height, _ = plain_sample(WORLD, (x + 180) % 360 - 180, y)
+            assert value == (None if height is None else pytest.approx(height, abs=0.0051))
+
+
+def test_corridor_ignores_heights_and_is_an_image_too(client: Client) -> None:
+    parameters = {"coords": "LINESTRING(900400 6599700,900700 6599500)", "crs": "EPSG:2154"}
+    parameters |= {"corridor_width": 0.1, "width_units": "km"}
+    plain = ask(client, "alps", "corridor", **parameters)
+    high = ask(client, "alps", "corridor", corridor_height=5, height_units="m", **parameters)
+    assert plain.data == high.data
+    image = ask(client, "alps", "corridor", f="GeoTIFF", **parameters)
+    assert image.content_type == "image/tiff;application=geotiff"
 
 
 def test_cube(client: Client) -> None:
@@ -520,6 +594,15 @@ INVALID = [
     ("radius", "coords=POINT(1 2)&within=1&within-units=x"),
     ("radius", "coords=POINT(1 2)&within=0&within-units=m"),
     ("radius", "coords=POINT(1 2)&within=1e9&within-units=km"),
+    ("corridor", "coords=LINESTRING(1 2,3 4)&width-units=km"),
+    ("corridor", "coords=LINESTRING(1 2,3 4)&corridor-width=1"),
+    ("corridor", "coords=LINESTRING(1 2,3 4)&corridor-width=1&width-units=x"),
+    ("corridor", "coords=LINESTRING(1 2,3 4)&corridor-width=0&width-units=km"),
+    ("corridor", "coords=LINESTRING(1 2,3 4)&corridor-width=x&width-units=km"),
+    ("corridor", "coords=LINESTRING(1 2,3 91)&corridor-width=1&width-units=km"),
+    ("corridor", "coords=LINESTRING()&corridor-width=1&width-units=km"),
+    ("corridor", "coords=POINT(1 2)&corridor-width=1&width-units=km"),
+    ("corridor", "corridor-width=1&width-units=km"),
     ("cube", ""),
     ("cube", "bbox="),
     ("cube", "bbox=1,2,3"),
@@ -557,7 +640,6 @@ def test_invalid_requests_are_400(client: Client, query: str, parameters: str) -
         "/x",
         "/collections/world/items",
         "/collections/world/locations",
-        "/collections/world/corridor",
         "/collections/world/instances",
     ],
 )

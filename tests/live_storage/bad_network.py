@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import threading
 import time
+from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Self
@@ -14,16 +15,34 @@ _LATENCY = 0.02
 _FIRST_FAILURE, _FAILS_EVERY = 20, 100
 
 
+@dataclass(frozen=True, slots=True)
+class Forwarded:
+    """A request that was forwarded, and its time on the monotonic clock in seconds."""
+
+    method: str
+    path: str
+    range: str | None
+    start: float
+    end: float
+
+
 class BadNetwork:
     """Forwards requests after 20 ms. One of 100 fails: with 503, or without an answer.
+
+    Args:
+        url: of the server.
+        is_reliable: whether no request fails.
 
     Attributes:
         port: on all addresses of this machine.
         failures: number of requests that have failed.
+        forwarded: the other requests, in the order of their answers.
     """
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, *, is_reliable: bool = False) -> None:
         self.failures = 0
+        self.forwarded: list[Forwarded] = []
+        self._is_reliable = is_reliable
         self._upstream = str(urlsplit(url).netloc)
         self._requests = 0
         self._lock = threading.Lock()
@@ -60,11 +79,12 @@ class BadNetwork:
         self._server.server_close()
 
     def _forward(self, handler: BaseHTTPRequestHandler) -> None:
+        start = time.monotonic()
         body = handler.rfile.read(int(handler.headers.get("Content-Length") or 0))
         time.sleep(_LATENCY)
         with self._lock:
             self._requests += 1
-            fails = self._requests % _FAILS_EVERY == _FIRST_FAILURE
+            fails = not self._is_reliable and self._requests % _FAILS_EVERY == _FIRST_FAILURE
             self.failures += fails
             is_silent = self.failures % 2 == 0
         if fails:
@@ -88,3 +108,12 @@ class BadNetwork:
         handler.end_headers()
         handler.wfile.write(data)
         upstream.close()
+        self.forwarded.append(
+            Forwarded(
+                handler.command,
+                handler.path,
+                handler.headers.get("Range"),
+                start,
+                time.monotonic(),
+            )
+        )

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.build.ground import MASTABA, grid, noise, write_raster
+from tests.build.ground import MASTABA, checksums, grid, noise, write_raster
 from tests.live_storage.conftest import Store, s3_writer, swift_writer
 from werkzeug.test import Client
 
@@ -174,6 +174,48 @@ def test_joined_pyramids_link_to_slabs_of_a_store(
     served = tiles(tmp_path / "served1/server.json")
     assert len(served) > 30
     assert served == tiles(tmp_path / "served0/server.json")
+
+
+def test_a_pyramid_in_a_store_is_a_source(
+    place: str,
+    ortho: Path,
+    tmp_path: Path,
+    command: Callable[..., list[str]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for output in (f"{place}/source", str(tmp_path / "files")):
+        built = run(command(ortho, output, "--masks", "--server", str(tmp_path / "s")))
+        assert built.returncode == 0, built.stderr
+    # A further version: most of its slabs are symbolic objects.
+    patch = write_raster(
+        tmp_path / "patch.tif", noise(3, 60, 60, 5), grid(900100, 6499900, 5), "EPSG:2154"
+    )
+    for output in (f"{place}/source", str(tmp_path / "files")):
+        words = command(ortho, output, "--masks", "--server", str(tmp_path / "s"), "--update")
+        words.insert(words.index(str(ortho)) + 1, str(patch))
+        updated = run(words)
+        assert updated.returncode == 0, updated.stderr
+    found = []
+    for number, source in enumerate((f"{place}/source/ortho.json", tmp_path / "files/ortho.json")):
+        output = tmp_path / f"again{number}"
+        words = [*MASTABA, "build", str(source), "--output", str(output), "--name", "again"]
+        again = run([*words, "--format", "png", "--channels", "4", "--slab", "4x4"])
+        assert again.returncode == 0, again.stderr
+        found.append(checksums(output / "again"))
+    assert len(found[0]) > 5
+    assert found[0] == found[1]
+    missing = run([*MASTABA, "build", f"{place}/none.json", "--output", str(tmp_path / "none")])
+    assert missing.returncode == 2
+    assert "none.json: cannot be read" in missing.stderr
+    for name in [name for name in os.environ if name.endswith(("_SECRETKEY", "_PASSWD"))]:
+        monkeypatch.setenv(name, "wrong")
+    if not place.startswith("ceph"):
+        words = [*MASTABA, "build", f"{place}/source/ortho.json", "--name", "denied"]
+        denied = run([*words, "--output", str(tmp_path / "denied")])
+        assert denied.returncode == 2
+        assert "ortho.json: cannot be read" in denied.stderr
+        assert "Traceback" not in denied.stderr
+        assert not (tmp_path / "denied").exists()
 
 
 def test_a_killed_build_resumes(

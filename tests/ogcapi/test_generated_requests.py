@@ -10,8 +10,6 @@ import pytest
 
 pytestmark = pytest.mark.live
 
-schemathesis = pytest.importorskip("schemathesis")
-
 
 @pytest.fixture(scope="module")
 def address(serving: Any, rich_path: Callable[[str], Path]) -> Any:
@@ -20,6 +18,7 @@ def address(serving: Any, rich_path: Callable[[str], Path]) -> Any:
 
 
 def test_no_request_fails_and_all_answers_are_as_described(address: str) -> None:
+    schemathesis = pytest.importorskip("schemathesis")
     from hypothesis import HealthCheck, given, settings
 
     wanted = [

@@ -183,7 +183,7 @@ def test_redirects_on_the_same_host_are_followed(relay: Relay, info_query: MapQu
 
 
 HUGE = b"x" * (MAX_BODY + 1)
-BOMB = gzip.compress(b"\0" * (20 * MAX_BODY))
+BOMB = gzip.compress(b"\0" * (4 * MAX_BODY), compresslevel=1)
 FAILURES: list[Answer] = [
     (404, PLAIN, b"no"),
     (500, PLAIN, b"no"),

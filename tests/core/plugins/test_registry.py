@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mastaba.errors import PluginConflictError, UnknownPluginError
+from mastaba.errors import UnknownPluginError
 from mastaba.plugins.registry import Registry
 
 ITEMS = [("b", 1, "plugin-x"), ("a", 2, "plugin-y"), ("c", 3, "plugin-x")]
@@ -35,11 +35,6 @@ def test_get_of_an_unknown_name_gives_the_default(registry: Registry[int]) -> No
     assert registry.get("a") == 2
     assert registry.get("z") is None
     assert registry.get("z", 7) == 7
-
-
-def test_name_given_twice_is_refused_and_both_providers_named() -> None:
-    with pytest.raises(PluginConflictError, match=r"'b'.*plugin-x.*plugin-z"):
-        Registry("thing", [*ITEMS, ("b", 4, "plugin-z")])
 
 
 def test_registry_tells_what_a_plugin_provides(registry: Registry[int]) -> None:

@@ -11,7 +11,7 @@ from typing import NoReturn
 
 from mastaba import __version__
 from mastaba.commands import plugins
-from mastaba.commands.output import USAGE
+from mastaba.commands.output import USAGE, print_json
 from mastaba.config import SCHEMA_NAMES
 from mastaba.environment import Environment
 from mastaba.errors import PluginError
@@ -92,9 +92,10 @@ def _serve(arguments: argparse.Namespace) -> int:
 
 
 def _print_schema(arguments: argparse.Namespace) -> int:
-    from mastaba.commands import schema
+    from mastaba.config.schema import schema
 
-    return schema.run(arguments)
+    print_json(schema(arguments.name, arguments.plugins))
+    return 0
 
 
 def http_address(text: str) -> str:

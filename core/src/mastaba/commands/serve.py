@@ -17,12 +17,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from mastaba import __version__
-from mastaba.config.faults import Faults
+from mastaba.config.faults import Faults, FileFaults
 from mastaba.config.server import ServerConfig, missing_port
 from mastaba.errors import ConfigurationError, ListenError, MastabaError, PluginError
 from mastaba.plugins.manager import Plugins
 from mastaba.server.allocator import keep_freed_memory, return_freed_memory
 from mastaba.server.app import Application
+from mastaba.server.balance import Balance
 from mastaba.server.connection import Connection, Limits
 from mastaba.server.control import Change as ChangeMessage
 from mastaba.server.control import WorkerLink
@@ -125,7 +126,8 @@ def _run(arguments: argparse.Namespace, plugins: Plugins, is_reload_due: Callabl
 
     with listener:
         try:
-            endpoint = Endpoint(listener.socket, _protocol(arguments.http), Handover())
+            protocol, balance = _protocol(arguments.http), Balance(2 * processes)
+            endpoint = Endpoint(listener.socket, protocol, Handover(), balance)
             generation = SiteGeneration(site, server, plugins, endpoint)
         except PluginError as error:
             return _fail(error, on_stderr=on_stderr)
@@ -175,6 +177,7 @@ class Endpoint:
     sock: socket.socket
     protocol: type[Connection]
     handover: Handover
+    balance: Balance
 
 
 class SiteGeneration(Generation):
@@ -218,6 +221,7 @@ class SiteGeneration(Generation):
         application: WSGIApplication = self._application
         if link is not None:
             self._publication.connect(link)
+            self.endpoint.balance.join(link.index)
             on_ready = link.ready
             if self._server.worker_requests:
                 application = _counted(application, self._server.worker_requests, link.spent)
@@ -228,6 +232,7 @@ class SiteGeneration(Generation):
             threads=self._server.threads,
             on_ready=on_ready,
             handover=self.endpoint.handover,
+            balance=self.endpoint.balance,
             limits=Limits(body_time=self._server.body_timeout),
         ).run()
 
@@ -238,9 +243,8 @@ class SiteGeneration(Generation):
                 return_freed_memory()
             time.sleep(_TICK_PERIOD)
 
-    def carry_out(self, change: ChangeMessage) -> ChangeMessage:
+    def carry_out(self, change: ChangeMessage) -> None:
         self._publication.carry_out(Change.from_json(change))
-        return change
 
     def follow(self, change: ChangeMessage) -> None:
         self._publication.follow(Change.from_json(change))
@@ -285,7 +289,6 @@ def _reloaded(
     """Load the whole configuration again; layers with an error stay as they are.
 
     Args:
-        served: generation served now.
         running: server.json as it was at the start.
 
     Raises:
@@ -293,7 +296,21 @@ def _reloaded(
     """
     faults = Faults()
     try:
-        return _next_generation(arguments, plugins, served, running, generation, faults)
+        server = read_server_config(arguments.file, plugins, faults)
+        noted = FileFaults(faults, server.file)
+        if (server.port, server.backlog) != (running.port, running.backlog):
+            reason = "port and backlog are not changed by a reload"
+            noted.warning("$.port", reason, "restart the server to apply them")
+        if server.worker_count != running.worker_count:
+            reason = "the number of worker processes is not changed by a reload"
+            noted.warning("$.workers", reason, "restart the server to apply it")
+        old = served.site
+        site = open_site(
+            server, plugins, old.scoreboard, faults, generation=generation, previous=old.catalogue
+        )
+        configure_logging(server)
+        log_findings(site, faults)
+        return SiteGeneration(site, server, plugins, served.endpoint)
     except ConfigurationError as error:
         _log_all(faults, error)
         count = len(error.faults)
@@ -305,48 +322,8 @@ def _log_all(faults: Faults, error: ConfigurationError) -> None:
     log_faults((*noted, *(fault for fault in error.faults if fault not in noted)))
 
 
-def _next_generation(
-    arguments: argparse.Namespace,
-    plugins: Plugins,
-    served: SiteGeneration,
-    running: ServerConfig,
-    generation: int,
-    faults: Faults,
-) -> Generation:
-    server = read_server_config(arguments.file, plugins, faults)
-    if (server.port, server.backlog) != (running.port, running.backlog):
-        faults.warning(
-            server.file,
-            "$.port",
-            "port and backlog are not changed by a reload",
-            "restart the server to apply them",
-        )
-    if server.worker_count != running.worker_count:
-        faults.warning(
-            server.file,
-            "$.workers",
-            "the number of worker processes is not changed by a reload",
-            "restart the server to apply it",
-        )
-    site = open_site(
-        server,
-        plugins,
-        served.site.scoreboard,
-        faults,
-        generation=generation,
-        previous=served.site.catalogue,
-    )
-    configure_logging(server)
-    log_findings(site, faults)
-    return SiteGeneration(site, server, plugins, served.endpoint)
-
-
 def _fail(error: Exception, *, on_stderr: bool) -> int:
-    """Report why the server does not start; return the exit status.
-
-    Args:
-        on_stderr: whether to print the reasons, because the log is not on standard error.
-    """
+    """Report why the server does not start; return the exit status."""
     faults = error.faults if isinstance(error, ConfigurationError) else ()
     if on_stderr:
         for reason in faults or (error,):

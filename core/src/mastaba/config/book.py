@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Any, Generic, TypeVar
 
 from mastaba.config.documents import DocumentReader, started_at
-from mastaba.config.faults import Faults
+from mastaba.config.faults import Faults, FileFaults, UnusableError
 
 T = TypeVar("T")
 
@@ -46,41 +46,28 @@ class Book(Generic[T]):
             {key: value for key, value in sorted(self._loaded.items()) if value is not None}
         )
 
-    def get(self, identifier: str, named_by: str) -> T | None:
-        """Return a resource, or None; the reason is recorded on the first call only.
-
-        Args:
-            named_by: key and file that name it.
-        """
+    def get(self, identifier: str, named_by: str) -> T:
+        """Return a resource. Why it is unusable is recorded on the first call only."""
         if identifier not in self._loaded:
+            self._loaded[identifier] = None
             self._loaded[identifier] = self._load(identifier, named_by)
-        return self._loaded[identifier]
+        found = self._loaded[identifier]
+        if found is None:
+            raise UnusableError
+        return found
 
     def _load(self, identifier: str, named_by: str) -> T | None:
         reader, kind = self._reader, self._kind.replace("_", " ")
         if not identifier or any(c in identifier for c in '<>/\\"') or not identifier.isprintable():
-            reader.faults.error(
-                self._directory or "/",
-                "$",
-                f"{identifier!r} cannot be the name of a {kind}; it is used by {named_by}",
-                "rename it",
-            )
-            return None
+            reason = f"{identifier!r} cannot be the name of a {kind}; it is used by {named_by}"
+            FileFaults(reader.faults, self._directory or "/").refuse("$", reason, "rename it")
         base = f"{self._directory}/{identifier}"
-        for suffix in _SUFFIXES:
-            path = reader.path(base + suffix, base, "$")
-            if path is None:
-                return None
-            if reader.exists(path):
-                document = reader.document(path, named_by)
-                document = reader.validated(document, self._kind, str(path))
-                if document is None:
-                    return None
-                return self._make(identifier, document, str(path), reader.faults)
-        reader.faults.error(
-            base,
-            "$",
-            f"there is no such {kind}; it is named by {named_by}{started_at(base)}",
-            f"add {base}.json, or correct the name",
-        )
-        return None
+        paths = (reader.path(base + suffix, base, "$") for suffix in _SUFFIXES)
+        found = next(filter(reader.exists, paths), None)
+        if found is None:
+            reason = f"there is no such {kind}; it is named by {named_by}{started_at(base)}"
+            remedy = f"add {base}.json, or correct the name"
+            FileFaults(reader.faults, base).refuse("$", reason, remedy)
+        document = reader.document(found, named_by)
+        document = reader.validated(document, self._kind, str(found))
+        return self._make(identifier, document, str(found), reader.faults)

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import yaml
 
-from mastaba.config.faults import Faults
+from mastaba.config.faults import Faults, FileFaults, UnusableError
 from mastaba.config.schema import SchemaValidator
 from mastaba.errors import AccessDeniedError, MastabaError, ObjectNotFoundError, reason_of
 from mastaba.plugins.manager import Plugins
@@ -74,7 +74,8 @@ def started_at(file: str) -> str:
 class DocumentReader:
     """Reader for the documents of one load; every failure becomes a fault.
 
-    The argument ``named_by`` is the key or line, and the file, that name the document.
+    All methods except `exists` raise `UnusableError` after recording it. The argument ``named_by``
+    is the key or line, and the file, that name the document.
     """
 
     def __init__(self, pool: StoragePool, plugins: Plugins, faults: Faults) -> None:
@@ -83,41 +84,37 @@ class DocumentReader:
         self._plugins = plugins
         self._validators: dict[str, SchemaValidator] = {}
 
-    def path(self, text: str, file: str, at: str) -> ResourcePath | None:
-        """Parse a path; return None after recording an error at a place in a file."""
+    def path(self, text: str, file: str, at: str) -> ResourcePath:
+        """Parse a path that stands at a place in a file."""
         try:
             return ResourcePath.parse(text)
         except ValueError as error:
-            self.faults.error(file, at, str(error), "correct the path")
-            return None
+            FileFaults(self.faults, file).refuse(at, str(error), "correct the path")
 
-    def text(self, path: ResourcePath, named_by: str, *, may_be_empty: bool = False) -> str | None:
-        """Return the text of a file or object, or None after recording why not."""
+    def text(self, path: ResourcePath, named_by: str, *, may_be_empty: bool = False) -> str:
+        """Return the text of a file or object."""
+        faults, named = FileFaults(self.faults, str(path)), f"it is named by {named_by}"
         try:
             data = self._pool.read_full(path, may_be_empty=True)
-            if not data and not may_be_empty:
-                reason, remedy = f"is empty; it is named by {named_by}", "write the file again"
-                reason += started_at(str(path))
-            elif self._is_tiff(path, named_by, data):
-                return None
-            else:
-                return _decoded(data)
         except ObjectNotFoundError:
-            reason = f"does not exist; it is named by {named_by}{started_at(str(path))}"
-            remedy = "correct the path, or add the file"
+            reason = f"does not exist; {named}{started_at(str(path))}"
+            faults.refuse("$", reason, "correct the path, or add the file")
         except MastabaError as error:
-            if self._is_tiff(path, named_by):
-                return None
-            reason = f"{error}; it is named by {named_by}"
+            self._refuse_tiff(path, faults, named)
             remedy = (
                 "set the variables, or correct the access rights"
                 if isinstance(error, AccessDeniedError)
                 else "correct the path, or make it readable for the server"
             )
+            faults.refuse("$", f"{error}; {named}", remedy)
+        if not data and not may_be_empty:
+            reason = f"is empty; {named}{started_at(str(path))}"
+            faults.refuse("$", reason, "write the file again")
+        self._refuse_tiff(path, faults, named, data)
+        try:
+            return _decoded(data)
         except ValueError as error:
-            reason, remedy = str(error), "write it as UTF-8 text"
-        self.faults.error(str(path), "$", reason, remedy)
-        return None
+            faults.refuse("$", str(error), "write it as UTF-8 text")
 
     def exists(self, path: ResourcePath) -> bool:
         """Return whether an object exists; True if unreachable, since reading it reports why."""
@@ -126,46 +123,39 @@ class DocumentReader:
         except MastabaError:
             return True
 
-    def _is_tiff(self, path: ResourcePath, named_by: str, start: bytes | None = None) -> bool:
-        """Return whether an object is an image instead of a document; record this.
-
-        Args:
-            start: its first bytes, if they have been read.
-        """
+    def _refuse_tiff(
+        self, path: ResourcePath, faults: FileFaults, named: str, start: bytes | None = None
+    ) -> None:
+        """Refuse an image instead of a document."""
         if start is None:
             try:
                 storage = self._pool.open(path.storage, path.container)
                 start = storage.read(path.key, ByteRange(0, 4)).data
             except MastabaError:
-                return False
-        if not start.startswith(_TIFF_MAGICS):
-            return False
-        self.faults.error(
-            str(path),
-            "$",
-            "is a TIFF image (a GeoTIFF or a slab), not a JSON document; it is named by "
-            f"{named_by}",
-            "name the descriptor of the pyramid; a GeoTIFF must be converted to a pyramid first",
-        )
-        return True
+                return
+        if start.startswith(_TIFF_MAGICS):
+            faults.refuse(
+                "$",
+                f"is a TIFF image (a GeoTIFF or a slab), not a JSON document; {named}",
+                "name the descriptor of the pyramid; a GeoTIFF must be converted to a pyramid "
+                "first",
+            )
 
     def document(self, path: ResourcePath, named_by: str) -> Any:
-        """Return the parsed document without nulls, or None after recording why not."""
-        text = self.text(path, named_by)
-        return None if text is None else parse_document(text, str(path), self.faults)
-
-    def validated(self, document: Any, kind: str, file: str) -> dict[str, Any] | None:
-        """Return a valid document, or None after recording its errors.
-
-        Args:
-            document: a parsed document, or None; it may be modified.
-            kind: name of its schema.
-        """
+        """Return the parsed document without nulls."""
+        document = parse_document(self.text(path, named_by), str(path), self.faults)
         if document is None:
-            return None
+            raise UnusableError
+        return document
+
+    def validated(self, document: Any, kind: str, file: str) -> dict[str, Any]:
+        """Return a valid document."""
         if kind not in self._validators:
             self._validators[kind] = SchemaValidator(kind, self._plugins)
-        return self._validators[kind].validate(document, file, self.faults)
+        valid = self._validators[kind].validate(document, file, self.faults)
+        if valid is None:
+            raise UnusableError
+        return valid
 
 
 def parse_document(text: str, file: str, faults: Faults) -> Any:

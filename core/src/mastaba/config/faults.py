@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import NoReturn
 
 from mastaba.model.fault import Fault, Severity
 
@@ -34,3 +36,43 @@ class Faults:
     def errors(self) -> tuple[Fault, ...]:
         """Faults that are not warnings."""
         return tuple(fault for fault in self._faults if fault.severity is Severity.ERROR)
+
+
+class UnusableError(Exception):
+    """The item that is being loaded cannot be used. The reason is recorded."""
+
+
+class FileFaults:
+    """Faults of one file. The arguments of the methods are those of `Fault`."""
+
+    def __init__(self, faults: Faults, file: str) -> None:
+        self.all = faults
+        self.file = file
+        self._is_unusable = False
+
+    def error(self, path: str, reason: str, remedy: str) -> None:
+        """Record a fault."""
+        self._is_unusable = True
+        self.all.error(self.file, path, reason, remedy)
+
+    def warning(self, path: str, reason: str, remedy: str) -> None:
+        """Record a warning."""
+        self.all.warning(self.file, path, reason, remedy)
+
+    def refuse(self, path: str, reason: str, remedy: str) -> NoReturn:
+        """Record a fault, and raise `UnusableError`."""
+        self.error(path, reason, remedy)
+        raise UnusableError
+
+    @contextmanager
+    def attempt(self) -> Iterator[None]:
+        """Load a part of the file. If it is unusable, go on, to find all problems at once."""
+        try:
+            yield
+        except UnusableError:
+            self._is_unusable = True
+
+    def require_usable(self) -> None:
+        """Raise `UnusableError` if there was an error, or a failed attempt."""
+        if self._is_unusable:
+            raise UnusableError

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Final
@@ -10,7 +11,7 @@ from urllib.parse import parse_qsl
 from mastaba.catalogue import Catalogue, LoadedLayer
 from mastaba.config.book import Book
 from mastaba.config.documents import DocumentReader
-from mastaba.config.faults import Faults
+from mastaba.config.faults import FileFaults, UnusableError
 from mastaba.config.pyramids import PyramidLoader, SlabPlace, coarse_to_fine
 from mastaba.config.server import ServerConfig
 from mastaba.config.services import load_metadata
@@ -37,45 +38,27 @@ _MISSING_TILE_STATUS: Final = {"404": 404, "204": 204, "blank": 200}
 
 def read_layer_list(
     path: ResourcePath, reader: DocumentReader, named_by: str
-) -> dict[str, tuple[ResourcePath, str]] | None:
-    """Return the path of each layer descriptor and the line that names it, by layer identifier.
-
-    Return None if the list cannot be read.
-
-    Args:
-        named_by: key and file that name the list.
-    """
+) -> dict[str, tuple[ResourcePath, str]]:
+    """Return the path of each layer descriptor and the line that names it, by layer identifier."""
+    faults = FileFaults(reader.faults, str(path))
+    paths: dict[str, tuple[ResourcePath, str]] = {}
     # An installation may start without layers and get them later.
     text = reader.text(path, named_by, may_be_empty=True)
-    if text is None:
-        return None
-    paths: dict[str, tuple[ResourcePath, str]] = {}
-    for number, line in enumerate(text.split("\n"), 1):
-        line = line.strip()
+    for number, line in enumerate(map(str.strip, text.split("\n")), 1):
+        at = f"line {number}"
         if not line or line.startswith("#"):
             continue
-        layer_path = reader.path(line, str(path), f"line {number}")
-        if layer_path is None:
-            continue
-        other, _ = paths.setdefault(layer_path.stem, (layer_path, f"line {number} of {path}"))
-        if other is not layer_path:
-            reader.faults.error(
-                str(path),
-                f"line {number}",
-                f"duplicate layer {layer_path.stem!r}; {other}, listed before, is used",
-                "rename one of the descriptors",
-            )
+        with faults.attempt():
+            layer_path = reader.path(line, str(path), at)
+            other, _ = paths.setdefault(layer_path.stem, (layer_path, f"{at} of {path}"))
+            if other is not layer_path:
+                reason = f"duplicate layer {layer_path.stem!r}; {other}, listed before, is used"
+                faults.error(at, reason, "rename one of the descriptors")
     return paths
 
 
 class LayerLoader:
-    """Loader of layers from descriptors, and of the tile matrix sets and styles that they name.
-
-    Args:
-        server: location of styles and tile matrix sets.
-        settings: from services.json.
-        known: catalogue whose tile matrix sets and styles are not read again.
-    """
+    """Loader of layers from descriptors, and of the tile matrix sets and styles that they name."""
 
     def __init__(
         self,
@@ -108,35 +91,19 @@ class LayerLoader:
         self._settings = settings
         self._indices = indices
         self._reader = reader
-        self._faults = reader.faults
 
-    def load(self, identifier: str, document: Any, file: str) -> LoadedLayer | None:
-        """Return a layer and the readers of its levels, or None after recording a problem.
-
-        Args:
-            document: parsed descriptor, or None if that failed; it may be modified.
-        """
+    def load(self, identifier: str, document: Any, file: str) -> LoadedLayer:
+        """Return a layer and the readers of its levels; the document may be modified."""
+        faults = FileFaults(self._reader.faults, file)
         hidden = self._switched_off(document)
         document = self._reader.validated(document, "layer", file)
-        if document is None or not _check_identifier(identifier, file, self._faults):
-            return None
-        composed = self._compose(document["pyramids"], file)
-        if composed is None:
-            return None
-        pyramid, places = composed
+        _check_identifier(identifier, faults)
+        pyramid, places = self._compose(document["pyramids"], faults)
         try:
             pyramid, native, geographic = _extent(document.get("bbox"), pyramid, file)
         except ValueError as error:
-            self._faults.error(
-                file,
-                "$.bbox",
-                f"the extent of the layer cannot be used: {error}",
-                "correct bbox, or the tile limits of the pyramid",
-            )
-            return None
-        styles = self._layer_styles(document, pyramid, file)
-        if styles is None:
-            return None
+            remedy = "correct bbox, or the tile limits of the pyramid"
+            faults.refuse("$.bbox", f"the extent of the layer cannot be used: {error}", remedy)
         resampling = document.get("resampling", "lanczos")
         layer = Layer(
             id=identifier,
@@ -145,13 +112,13 @@ class LayerLoader:
             pyramid=pyramid,
             native_bbox=native,
             geographic_bbox=geographic,
-            styles=styles,
+            styles=self._layer_styles(document, pyramid, faults),
             hidden_from=hidden | self._raster_only if pyramid.format.is_vector else hidden,
             keywords=tuple(document.get("keywords", ())),
             metadata=tuple(load_metadata(entry) for entry in document.get("metadata", ())),
             attribution=_attribution(document.get("attribution")),
             resampling="lanczos_2" if resampling == "lanczos" else resampling,
-            extra_crs=self._extra_crs(document, geographic, file),
+            extra_crs=_extra_crs(document, geographic, faults),
             extra_tile_matrix_sets=self._extra_sets(document, pyramid, file),
             feature_info=_feature_info(document.get("get_feature_info"), pyramid),
             cache_control=document.get("cache_control"),
@@ -179,98 +146,60 @@ class LayerLoader:
         return frozenset(hidden)
 
     def _compose(
-        self, entries: list[dict[str, str]], file: str
-    ) -> tuple[Pyramid, dict[str, SlabPlace]] | None:
+        self, entries: list[dict[str, str]], faults: FileFaults
+    ) -> tuple[Pyramid, dict[str, SlabPlace]]:
         """Return the union of the level ranges of all pyramids of a layer (layer.md section 3)."""
         levels: dict[str, Level] = {}
         places: dict[str, SlabPlace] = {}
-        first: Pyramid | None = None
-        usable = True
+        pyramids: list[Pyramid] = []
         for position, entry in enumerate(entries):
             at = f"$.pyramids[{position}]"
-            path = self._reader.path(entry["path"], file, f"{at}.path")
-            # Problems of the descriptor are recorded once, for the descriptor itself.
-            named_by = f"pyramids[{position}].path of {file}"
-            stored = None if path is None else self._pyramids.load(path, named_by)
-            if stored is None:
-                usable = False
-                continue
-            first = first or stored.pyramid
-            problem = _mismatch(first, stored.pyramid)
-            if problem is None:
+            with faults.attempt():
+                path = self._reader.path(entry["path"], faults.file, f"{at}.path")
+                # Problems of the descriptor are recorded once, for the descriptor itself.
+                named_by = f"pyramids[{position}].path of {faults.file}"
+                stored = self._pyramids.load(path, named_by)
+                pyramids.append(stored.pyramid)
                 try:
+                    _require_match(pyramids[0], stored.pyramid)
                     for level in _range(entry, stored.pyramid):
-                        identifier = level.matrix.id
-                        if identifier in levels:
-                            raise ValueError(
-                                f"the level {identifier!r} is taken from an earlier pyramid"
-                            )
-                        levels[identifier] = level
-                        places[identifier] = stored.places[identifier]
+                        name = level.matrix.id
+                        if name in levels:
+                            raise ValueError(f"the level {name!r} is taken from an earlier pyramid")
+                        levels[name], places[name] = level, stored.places[name]
                 except ValueError as error:
-                    problem = str(error)
-            if problem is not None:
-                self._faults.error(file, at, problem, "correct the pyramid or its levels")
-                usable = False
-        if not usable or first is None:
-            return None
-        return replace(first, levels=coarse_to_fine(levels)), places
+                    faults.refuse(at, str(error), "correct the pyramid or its levels")
+        faults.require_usable()
+        return replace(pyramids[0], levels=coarse_to_fine(levels)), places
 
     def _layer_styles(
-        self, document: dict[str, Any], pyramid: Pyramid, file: str
-    ) -> tuple[Style, ...] | None:
-        """Return the usable styles, or the default style; None if a raster layer has neither."""
+        self, document: dict[str, Any], pyramid: Pyramid, faults: FileFaults
+    ) -> tuple[Style, ...]:
+        """Return the usable styles, or else the default style; none for a vector layer."""
         if pyramid.raster is None:
             return ()
         found: dict[str, Style] = {}
         for position, identifier in enumerate(document.get("styles", ())):
-            style = self.styles.get(identifier, f"styles[{position}] of {file}")
-            if style is None:  # already recorded
-                continue
-            problem = _unusable(style, pyramid)
-            if problem is None:
-                found.setdefault(style.identifier, style)
-            else:
-                self._faults.warning(
-                    file,
-                    f"$.styles[{position}]",
-                    f"the style {identifier!r} {problem}, it is skipped",
-                    "remove it from the list, or correct the style",
-                )
+            with suppress(UnusableError):
+                style = self.styles.get(identifier, f"styles[{position}] of {faults.file}")
+                problem = _unusable(style, pyramid)
+                if problem is None:
+                    found.setdefault(style.identifier, style)
+                    continue
+                reason = f"the style {identifier!r} {problem}, it is skipped"
+                remedy = "remove it from the list, or correct the style"
+                faults.warning(f"$.styles[{position}]", reason, remedy)
         if found:
             return tuple(found.values())
         name = self._settings.default_style
-        default = self.styles.get(name, f"global.default_style of services.json, for {file}")
-        if default is None:
-            return None
+        named_by = f"global.default_style of services.json, for {faults.file}"
+        default = self.styles.get(name, named_by)
         problem = _unusable(default, pyramid)
         if problem is not None:
-            self._faults.error(
-                file,
-                "$.styles",
-                f"no style is usable, and the default style {name!r} {problem}",
-                "name a style in styles, or correct global.default_style of services.json",
-            )
-            return None
+            reason = f"no style is usable, and the default style {name!r} {problem}"
+            remedy = "name a style in styles, or correct global.default_style of services.json"
+            faults.refuse("$.styles", reason, remedy)
         return (default,)
-
-    def _extra_crs(self, document: dict[str, Any], bbox: BoundingBox, file: str) -> tuple[str, ...]:
-        """Return the codes that PROJ knows and whose area of use meets the layer."""
-        codes: dict[str, None] = {}
-        for position, code in enumerate(document.get("extra_crs", ())):
-            problem, remedy = "is unknown", "write AUTHORITY:CODE, as in EPSG:3857"
-            if is_known_crs(code):
-                if CRS.from_code(code).area_of_use.intersection(bbox) is not None:
-                    codes[code.upper()] = None
-                    continue
-                problem, remedy = "has an area of use that does not meet the layer", "remove it"
-            self._faults.warning(
-                file,
-                f"$.extra_crs[{position}]",
-                f"the CRS {code!r} {problem}, it is skipped",
-                remedy,
-            )
-        return tuple(codes)
 
     def _extra_sets(
         self, document: dict[str, Any], pyramid: Pyramid, file: str
@@ -279,33 +208,35 @@ class LayerLoader:
             return ()
         found: dict[str, TileMatrixSet] = {}
         for position, identifier in enumerate(document.get("extra_tilematrixsets", ())):
-            if identifier == pyramid.tile_matrix_set.id:
-                continue
-            tile_matrix_set = self.tile_matrix_sets.get(
-                identifier, f"extra_tilematrixsets[{position}] of {file}"
-            )
-            if tile_matrix_set is not None:
-                found[identifier] = tile_matrix_set
+            if identifier != pyramid.tile_matrix_set.id:
+                named_by = f"extra_tilematrixsets[{position}] of {file}"
+                with suppress(UnusableError):
+                    found[identifier] = self.tile_matrix_sets.get(identifier, named_by)
         return tuple(found.values())
 
 
-def _check_identifier(identifier: str, file: str, faults: Faults) -> bool:
+def _extra_crs(document: dict[str, Any], bbox: BoundingBox, faults: FileFaults) -> tuple[str, ...]:
+    """Return the codes that PROJ knows and whose area of use meets the layer."""
+    codes: dict[str, None] = {}
+    for position, code in enumerate(document.get("extra_crs", ())):
+        problem, remedy = "is unknown", "write AUTHORITY:CODE, as in EPSG:3857"
+        if is_known_crs(code):
+            if CRS.from_code(code).area_of_use.intersection(bbox) is not None:
+                codes[code.upper()] = None
+                continue
+            problem, remedy = "has an area of use that does not meet the layer", "remove it"
+        reason = f"the CRS {code!r} {problem}, it is skipped"
+        faults.warning(f"$.extra_crs[{position}]", reason, remedy)
+    return tuple(codes)
+
+
+def _check_identifier(identifier: str, faults: FileFaults) -> None:
     if not identifier or any(c in '<>"/' or not c.isprintable() for c in identifier):
-        faults.error(
-            file,
-            "$",
-            f"{identifier!r} cannot be the identifier of a layer",
-            'rename the file: no <, >, ", / or control characters',
-        )
-        return False
+        reason = f"{identifier!r} cannot be the identifier of a layer"
+        faults.refuse("$", reason, 'rename the file: no <, >, ", / or control characters')
     if "," in identifier:
-        faults.warning(
-            file,
-            "$",
-            f"the layer {identifier!r} cannot be named in a list of layers",
-            "rename the file: no comma",
-        )
-    return True
+        reason = f"the layer {identifier!r} cannot be named in a list of layers"
+        faults.warning("$", reason, "rename the file: no comma")
 
 
 def _extent(
@@ -336,8 +267,8 @@ def _extent(
     return pyramid, native, geographic
 
 
-def _mismatch(first: Pyramid, other: Pyramid) -> str | None:
-    """Return why two pyramids cannot form one layer, or None if they can."""
+def _require_match(first: Pyramid, other: Pyramid) -> None:
+    """Check that two pyramids can form one layer."""
     pairs = [
         ("tile matrix set", first.tile_matrix_set.id, other.tile_matrix_set.id),
         ("format", first.format.name, other.format.name),
@@ -349,16 +280,11 @@ def _mismatch(first: Pyramid, other: Pyramid) -> str | None:
         ]
     for word, one, two in pairs:
         if one != two:
-            return f"its {word} {two} differs from that of the first pyramid, {one}"
-    return None
+            raise ValueError(f"its {word} {two} differs from that of the first pyramid, {one}")
 
 
 def _range(entry: dict[str, str], pyramid: Pyramid) -> list[Level]:
-    """Return the levels from bottom_level to top_level.
-
-    Raises:
-        ValueError: there are none.
-    """
+    """Return the levels from bottom_level to top_level."""
     for key in ("bottom_level", "top_level"):
         if entry[key] not in pyramid.levels:
             known = ", ".join(pyramid.levels)
@@ -375,14 +301,7 @@ def _range(entry: dict[str, str], pyramid: Pyramid) -> list[Level]:
 
 
 def _narrowed(pyramid: Pyramid, bbox: BoundingBox, named_by: str) -> Pyramid:
-    """Return the pyramid with only the tiles that meet a bbox in its native CRS.
-
-    Args:
-        named_by: file and key of the bbox.
-
-    Raises:
-        ValueError: a level has no tile that meets it.
-    """
+    """Return the pyramid with only the tiles that meet a bbox in its native CRS."""
     levels: dict[str, Level] = {}
     for identifier, level in pyramid.levels.items():
         limits = level.matrix.limits_of(bbox)

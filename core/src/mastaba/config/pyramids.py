@@ -10,7 +10,7 @@ from typing import Any
 
 from mastaba.config.book import Book
 from mastaba.config.documents import DocumentReader
-from mastaba.config.faults import Faults
+from mastaba.config.faults import FileFaults, UnusableError
 from mastaba.errors import MastabaError
 from mastaba.model.format import TILE_FORMATS, TileFormat
 from mastaba.model.pyramid import Attribute, Level, Pyramid, RasterSpecification, Table
@@ -52,91 +52,66 @@ class PyramidLoader:
         self._tile_matrix_sets = tile_matrix_sets
         self._reader = reader
         self._pool = pool
-        self._faults = reader.faults
         self._loaded: dict[ResourcePath, StoredPyramid | None] = {}
 
-    def load(self, path: ResourcePath, named_by: str) -> StoredPyramid | None:
-        """Return a pyramid, or None; the reason is recorded on the first call only.
-
-        Args:
-            named_by: key and file that name it.
-        """
+    def load(self, path: ResourcePath, named_by: str) -> StoredPyramid:
+        """Return a pyramid. Why it is unusable is recorded on the first call only."""
         if path not in self._loaded:
+            self._loaded[path] = None
             self._loaded[path] = self._load(path, named_by)
-        return self._loaded[path]
+        found = self._loaded[path]
+        if found is None:
+            raise UnusableError
+        return found
 
-    def _load(self, path: ResourcePath, named_by: str) -> StoredPyramid | None:
+    def _load(self, path: ResourcePath, named_by: str) -> StoredPyramid:
         document, file = self._reader.document(path, named_by), str(path)
         if isinstance(document, dict) and document.get("format") == "TIFF_PBF_MVT":
             document.pop("raster_specifications", None)  # ignored there, valid or not
         document = self._reader.validated(document, "pyramid", file)
-        if document is None:
-            return None
+        faults = FileFaults(self._reader.faults, file)
         tile_format = TILE_FORMATS[document["format"]]
         tile_matrix_set = self._tile_matrix_sets.get(
             document["tile_matrix_set"], f"tile_matrix_set of {file}"
         )
-        if tile_matrix_set is None:
-            return None
         raster = None
         if not tile_format.is_vector:
-            raster = _raster(document["raster_specifications"], tile_format, file, self._faults)
-            if raster is None:
-                return None
+            raster = _raster(document["raster_specifications"], tile_format, faults)
         levels: dict[str, Level] = {}
         places: dict[str, SlabPlace] = {}
-        usable = True
         for position, entry in enumerate(document["levels"]):
             identifier, at = entry["id"], f"$.levels[{position}]"
             if identifier in levels:
-                self._faults.error(
-                    file, f"{at}.id", f"duplicate level {identifier!r}", "remove one of them"
-                )
-                usable = False
+                faults.error(f"{at}.id", f"duplicate level {identifier!r}", "remove one of them")
                 continue
-            level = _level(entry, tile_matrix_set, at, file, self._faults)
-            place = self._place(entry["storage"], path, f"{at}.storage")
-            if level is None or place is None:
-                usable = False
-            else:
-                levels[identifier], places[identifier] = level, place
-        if not usable:
-            return None
-        return StoredPyramid(
-            Pyramid(
-                name=path.stem,
-                tile_matrix_set=tile_matrix_set,
-                format=tile_format,
-                raster=raster,
-                levels=coarse_to_fine(levels),
-            ),
-            places,
-        )
+            with faults.attempt():
+                levels[identifier] = _level(entry, tile_matrix_set, at, faults)
+            with faults.attempt():
+                places[identifier] = self._place(entry["storage"], path, f"{at}.storage", faults)
+        faults.require_usable()
+        pyramid = Pyramid(path.stem, tile_matrix_set, tile_format, raster, coarse_to_fine(levels))
+        return StoredPyramid(pyramid, places)
 
     def _place(
-        self, document: dict[str, Any], descriptor: ResourcePath, at: str
-    ) -> SlabPlace | None:
-        file, name = str(descriptor), document["type"].lower()
+        self, document: dict[str, Any], descriptor: ResourcePath, at: str, faults: FileFaults
+    ) -> SlabPlace:
+        name = document["type"].lower()
         try:
             driver = self._pool.driver(name)
         except MastabaError as error:
-            self._faults.error(file, f"{at}.type", str(error), "install it")
-            return None
+            faults.refuse(f"{at}.type", str(error), "install it")
         field = driver.container_field
         required = ("image_directory", "path_depth") if field is None else (field, "image_prefix")
         missing = [key for key in required if key not in document]
         for key in missing:
-            self._faults.error(
-                file, f"{at}.{key}", f"is missing for storage {document['type']}", "add it"
-            )
+            faults.error(f"{at}.{key}", f"is missing for storage {document['type']}", "add it")
         if missing:
-            return None
+            raise UnusableError
         beside = descriptor.container if descriptor.storage == name else None
         try:
             storage = self._pool.open_beside(name, document[field] if field else "", beside)
         except (MastabaError, ValueError) as error:
-            self._faults.error(file, at, str(error), "see the documentation of this storage")
-            return None
+            faults.refuse(at, str(error), "see the documentation of this storage")
         if field is None:
             directory = _image_directory(document["image_directory"], descriptor)
             return SlabPlace(storage, PathLayout(directory, int(document["path_depth"])))
@@ -163,92 +138,65 @@ def _image_directory(text: str, descriptor: ResourcePath) -> str:
 
 
 def _raster(
-    document: dict[str, Any], tile_format: TileFormat, file: str, faults: Faults
-) -> RasterSpecification | None:
+    document: dict[str, Any], tile_format: TileFormat, faults: FileFaults
+) -> RasterSpecification:
     channels, at = int(document["channels"]), "$.raster_specifications"
     if channels not in tile_format.channels:
-        faults.error(
-            file,
-            f"{at}.channels",
-            f"{tile_format.name} cannot have {channels} channels",
-            f"use one of {', '.join(map(str, tile_format.channels))}",
-        )
-        return None
+        remedy = f"use one of {', '.join(map(str, tile_format.channels))}"
+        reason = f"{tile_format.name} cannot have {channels} channels"
+        faults.refuse(f"{at}.channels", reason, remedy)
     text, at = document["nodata"], f"{at}.nodata"
     values = [value.strip() for value in text.split(",")]
     if len(values) < channels:
-        faults.error(
-            file,
-            at,
-            f"{len(values)} values for {channels} channels",
-            "write one value for each channel, separated by commas",
-        )
-        return None
+        remedy = "write one value for each channel, separated by commas"
+        faults.refuse(at, f"{len(values)} values for {channels} channels", remedy)
     try:
         nodata = tuple(float(value) if value else 255.0 for value in values[:channels])
     except ValueError:
         nodata = (math.nan,)
     if not all(map(math.isfinite, nodata)):
-        faults.error(file, at, f"{text!r} are not numbers", "write numbers")
-        return None
+        faults.refuse(at, f"{text!r} are not numbers", "write numbers")
     if tile_format.sample == "uint8" and not all(value in range(256) for value in nodata):
-        faults.warning(
-            file,
-            at,
-            f"{text!r} has values that do not fit into 8 bits, the nearest ones are used",
-            "write integers from 0 to 255",
-        )
+        reason = f"{text!r} has values that do not fit into 8 bits, the nearest ones are used"
+        faults.warning(at, reason, "write integers from 0 to 255")
         nodata = tuple(min(255.0, max(0.0, round(value))) for value in nodata)
     return RasterSpecification(channels, nodata, document["photometric"].lower())
 
 
 def _level(
-    document: dict[str, Any], tile_matrix_set: TileMatrixSet, at: str, file: str, faults: Faults
-) -> Level | None:
+    document: dict[str, Any], tile_matrix_set: TileMatrixSet, at: str, faults: FileFaults
+) -> Level:
     matrix = tile_matrix_set.matrices.get(document["id"])
     if matrix is None:
-        faults.error(
-            file,
-            f"{at}.id",
-            f"{document['id']!r} is not a matrix of {tile_matrix_set.id}",
-            "correct the id, or the tile matrix set",
-        )
-        return None
+        reason = f"{document['id']!r} is not a matrix of {tile_matrix_set.id}"
+        faults.refuse(f"{at}.id", reason, "correct the id, or the tile matrix set")
     limits = _limits(document["tile_limits"], matrix)
-    if limits is None:
-        faults.error(
-            file, f"{at}.tile_limits", "a minimum is above its maximum", "correct the limits"
-        )
-        return None
+    if limits.min_row > limits.max_row or limits.min_col > limits.max_col:
+        faults.refuse(f"{at}.tile_limits", "a minimum is above its maximum", "correct the limits")
     return Level(
         matrix=matrix,
         tiles_per_width=int(document["tiles_per_width"]),
         tiles_per_height=int(document["tiles_per_height"]),
         limits=limits,
         tables=tuple(_table(table) for table in document.get("tables", ())),
-        limits_from=f"{file}: {at}.tile_limits",
+        limits_from=f"{faults.file}: {at}.tile_limits",
     )
 
 
-def _limits(document: dict[str, int], matrix: TileMatrix) -> TileLimits | None:
-    """Return the limits, or None if they are reversed.
-
-    A minimum or maximum outside the matrix becomes the matrix edge.
-    """
+def _limits(document: dict[str, int], matrix: TileMatrix) -> TileLimits:
+    """Return the limits; a minimum or maximum outside the matrix becomes the matrix edge."""
 
     def inside(key: str, size: int, edge: int) -> int:
         index = int(document[key])
         return index if 0 <= index < size else edge
 
     width, height = matrix.matrix_width, matrix.matrix_height
-    limits = TileLimits(
+    return TileLimits(
         inside("min_row", height, 0),
         inside("max_row", height, height - 1),
         inside("min_col", width, 0),
         inside("max_col", width, width - 1),
     )
-    is_reversed = limits.min_row > limits.max_row or limits.min_col > limits.max_col
-    return None if is_reversed else limits
 
 
 def _table(document: dict[str, Any]) -> Table:

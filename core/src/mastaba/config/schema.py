@@ -210,11 +210,7 @@ def _remove(document: Any, path: list[str | int]) -> None:
 
 
 def _message(error: ValidationError, node: dict[str, Any]) -> tuple[str, str]:
-    """Return the reason and the remedy for an error.
-
-    Args:
-        node: the part of the schema with the keyword that the value violates.
-    """
+    """Return the reason and the remedy for an error."""
     limit = node.get(error.kind.name)
     shown = json.dumps(error.instance, ensure_ascii=False, default=str)
     words = {

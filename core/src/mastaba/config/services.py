@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from mastaba.config.documents import DocumentReader
-from mastaba.config.faults import Faults
+from mastaba.config.faults import FileFaults, UnusableError
 from mastaba.config.generation6 import is_generation6, to_generation7
 from mastaba.config.schema import SchemaValidator
 from mastaba.model.crs import Equivalences, is_known_crs
@@ -37,33 +37,28 @@ class ServicesConfig:
 
 def load_services(
     path: ResourcePath, plugins: Plugins, reader: DocumentReader, named_by: str
-) -> ServicesConfig | None:
-    """Read services.json; return None after recording a problem.
-
-    Args:
-        named_by: key and file that name it.
-    """
-    document, file, faults = reader.document(path, named_by), str(path), reader.faults
-    if document is None:
-        return None
+) -> ServicesConfig:
+    """Read services.json."""
+    document, faults = reader.document(path, named_by), FileFaults(reader.faults, str(path))
     if is_generation6(document):
-        document = _converted(document, file, faults)
-    _drop_foreign_sections(document, plugins, file, faults)
+        document = _converted(document, faults)
+    _drop_foreign_sections(document, plugins, faults)
     validator = SchemaValidator("services", plugins)
-    document = validator.validate(document, file, faults)
+    document = validator.validate(document, faults.file, reader.faults)
     if document is None:
-        return None
+        raise UnusableError
     validator.complete(document)
     shared = document["global"]
-    equivalences = _equivalences(shared.get("crs_equivalences"), reader, file)
-    services = _services(document, plugins, file, faults)
-    if equivalences is None or services is None:
-        return None
+    equivalences = Equivalences()
+    with faults.attempt():
+        equivalences = _equivalences(shared.get("crs_equivalences"), reader, faults.file)
+    services = _services(document, plugins, faults)
+    faults.require_usable()
     cors = shared["cors"]
     settings = Settings(
         enabled=document["enabled"],
         contact=Contact(**shared["contact"]),
-        map=_map_settings(shared["map"], equivalences, file, faults),
+        map=_map_settings(shared["map"], equivalences, faults),
         tile_reprojection=shared["tile"]["reprojection"],
         cors=tuple(cors) if isinstance(cors, list) else cors,
         equivalences=equivalences,
@@ -72,71 +67,50 @@ def load_services(
     return ServicesConfig(settings, services)
 
 
-def _converted(document: dict[str, Any], file: str, faults: Faults) -> dict[str, Any]:
+def _converted(document: dict[str, Any], faults: FileFaults) -> dict[str, Any]:
     """Convert a document from generation 6 to generation 7."""
-    faults.warning(
-        file,
-        "$",
-        "is of generation 6; it is used as if converted, and further paths are of that form",
-        f"mastaba convert-services {file} NEW writes the converted file",
-    )
+    reason = "is of generation 6; it is used as if converted, and further paths are of that form"
+    remedy = f"mastaba convert-services {faults.file} NEW writes the converted file"
+    faults.warning("$", reason, remedy)
     converted, notes = to_generation7(document)
     for note in notes:
         if note.is_lost:
-            faults.warning(file, note.path, note.text, "remove it")
+            faults.warning(note.path, note.text, "remove it")
     return converted
 
 
-def _drop_foreign_sections(document: Any, plugins: Plugins, file: str, faults: Faults) -> None:
+def _drop_foreign_sections(document: Any, plugins: Plugins, faults: FileFaults) -> None:
     """Remove the sections of services that are not installed; warn if one is enabled."""
-    if not isinstance(document, dict):
-        return
-    for name, section in list(document.items()):
+    for name, section in list(document.items()) if isinstance(document, dict) else ():
         if name in plugins.services or not isinstance(section, dict) or "enabled" not in section:
             continue
         del document[name]
         if section["enabled"] is True:
-            faults.warning(
-                file,
-                f"$.{name}",
-                "the service is enabled, but not installed",
-                f"install its package (such as mastaba-{name}), or set enabled to false",
-            )
+            remedy = f"install its package (such as mastaba-{name}), or set enabled to false"
+            faults.warning(f"$.{name}", "the service is enabled, but not installed", remedy)
 
 
 def _services(
-    document: dict[str, Any], plugins: Plugins, file: str, faults: Faults
-) -> dict[str, ServiceSettings] | None:
+    document: dict[str, Any], plugins: Plugins, faults: FileFaults
+) -> dict[str, ServiceSettings]:
     found: dict[str, ServiceSettings] = {}
-    usable = True
     for name, service in plugins.services.items():
         section = document.get(name, {})
         if section.get("enabled", False) or service.is_fallback:
             found[name] = _service_settings(service, section)
     places: dict[str, str] = {}
     for name, settings in found.items():
-        if not _is_address(settings.endpoint_uri):
-            faults.error(file, f"$.{name}.endpoint_uri", "is not a valid address", "correct it")
-            usable = False
+        try:
+            urlsplit(settings.endpoint_uri)
+        except ValueError:  # for example, an unclosed bracket
+            faults.error(f"$.{name}.endpoint_uri", "is not a valid address", "correct it")
         if plugins.services[name].is_fallback:
             continue
         other = places.setdefault(settings.root_path, name)
         if other != name:
-            faults.warning(
-                file,
-                f"$.{name}.root_path",
-                f"is also the root path of {other}; only one of them answers there",
-                "give each service its own root path",
-            )
-    return found if usable else None
-
-
-def _is_address(uri: str) -> bool:
-    try:
-        urlsplit(uri)
-    except ValueError:  # for example, an unclosed bracket
-        return False
-    return True
+            reason = f"is also the root path of {other}; only one of them answers there"
+            faults.warning(f"$.{name}.root_path", reason, "give each service its own root path")
+    return found
 
 
 def _service_settings(service: type[Service], section: dict[str, Any]) -> ServiceSettings:
@@ -159,29 +133,21 @@ def load_metadata(document: dict[str, Any]) -> Metadata:
 
 
 def _map_settings(
-    document: dict[str, Any], equivalences: Equivalences, file: str, faults: Faults
+    document: dict[str, Any], equivalences: Equivalences, faults: FileFaults
 ) -> MapSettings:
     limits, listed, reprojection = document["limits"], document["crs"], document["reprojection"]
     formats = tuple(dict.fromkeys(document["formats"]))
     if _NO_ENCODER in formats:
-        faults.warning(
-            file,
-            "$.global.map.formats",
-            f"{_NO_ENCODER} cannot be written, it is not offered",
-            "remove it",
-        )
+        reason = f"{_NO_ENCODER} cannot be written, it is not offered"
+        faults.warning("$.global.map.formats", reason, "remove it")
         formats = tuple(item for item in formats if item != _NO_ENCODER)
     if listed and not reprojection:
-        faults.warning(
-            file,
-            "$.global.map.crs",
-            "has no effect without reprojection",
-            "remove it, or set global.map.reprojection to true",
-        )
+        remedy = "remove it, or set global.map.reprojection to true"
+        faults.warning("$.global.map.crs", "has no effect without reprojection", remedy)
     return MapSettings(
         reprojection=reprojection,
         formats=formats,
-        crs=_offered_crs(listed, equivalences, file, faults) if reprojection else (),
+        crs=_offered_crs(listed, equivalences, faults) if reprojection else (),
         max_layers=limits["layers_count"],
         max_width=limits["width"],
         max_height=limits["height"],
@@ -193,7 +159,7 @@ def _map_settings(
 
 
 def _offered_crs(
-    listed: Iterable[str], equivalences: Equivalences, file: str, faults: Faults
+    listed: Iterable[str], equivalences: Equivalences, faults: FileFaults
 ) -> tuple[str, ...]:
     """Return the listed codes, each followed by its equivalents; CRS:84 is always included."""
     offered: dict[str, None] = {}
@@ -202,35 +168,25 @@ def _offered_crs(
             offered[code.upper()] = None
             offered.update(dict.fromkeys(filter(is_known_crs, equivalences.declared(code))))
         else:
-            faults.warning(
-                file,
-                f"$.global.map.crs[{position}]",
-                f"the CRS {code!r} is unknown, it is skipped",
-                "write AUTHORITY:CODE, as in EPSG:3857",
-            )
+            reason = f"the CRS {code!r} is unknown, it is skipped"
+            remedy = "write AUTHORITY:CODE, as in EPSG:3857"
+            faults.warning(f"$.global.map.crs[{position}]", reason, remedy)
     offered["CRS:84"] = None
     return tuple(offered)
 
 
-def _equivalences(path: str | None, reader: DocumentReader, file: str) -> Equivalences | None:
-    """Read the file of CRS equivalences; return None after recording a problem."""
+def _equivalences(path: str | None, reader: DocumentReader, file: str) -> Equivalences:
     if path is None:
         return Equivalences()
     named_by = f"global.crs_equivalences of {file}"
     document = reader.document(ResourcePath("file", "", path), named_by)
-    if document is None:
-        return None
+    faults = FileFaults(reader.faults, path)
     if not isinstance(document, dict) or not all(
         isinstance(others, list) and all(isinstance(other, str) for other in others)
         for others in document.values()
     ):
-        reader.faults.error(
-            path,
-            "$",
-            "must be an object of lists of strings",
-            'write {"IGNF:LAMB93": ["EPSG:2154"]}',
-        )
-        return None
+        remedy = 'write {"IGNF:LAMB93": ["EPSG:2154"]}'
+        faults.refuse("$", "must be an object of lists of strings", remedy)
     unknown: dict[str, None] = {}
     known: dict[str, list[str]] = {}
     for code, others in document.items():
@@ -239,10 +195,6 @@ def _equivalences(path: str | None, reader: DocumentReader, file: str) -> Equiva
             known[code] = [other for other in others if other not in unknown]
     if unknown:
         # One line: existing files list dozens of vertical CRSs that PROJ does not know.
-        reader.faults.warning(
-            path,
-            "$",
-            f"unknown to the projection library, skipped: {', '.join(unknown)}",
-            "no action is needed if no client uses these codes",
-        )
+        reason = f"unknown to the projection library, skipped: {', '.join(unknown)}"
+        faults.warning("$", reason, "no action is needed if no client uses these codes")
     return Equivalences(known)

@@ -100,11 +100,7 @@ _STORAGE_KEYS: Final = frozenset(
 
 
 def attributes_of(kind: Kind, item: object) -> dict[str, Any]:
-    """Return the identifying attributes of a class or `LazyClass`, checked.
-
-    Raises:
-        WrongResultError: the item is neither, or an attribute is invalid.
-    """
+    """Return the identifying attributes of a class or `LazyClass`, checked."""
     names = (*kind.identifying, *kind.optional)
     if isinstance(item, LazyClass):
         owner, found = item.reference, dict[str, Any](item.attributes)
@@ -131,11 +127,7 @@ def attributes_of(kind: Kind, item: object) -> dict[str, Any]:
 
 
 def load_class(kind: Kind, item: LazyClass) -> type:
-    """Import a class, and check it.
-
-    Raises:
-        WrongResultError: it cannot be imported, is not as declared, or breaks a rule.
-    """
+    """Import a class, and check it."""
     module, _, name = item.reference.partition(":")
     try:
         found = getattr(importlib.import_module(module), name)
@@ -154,12 +146,7 @@ def load_class(kind: Kind, item: LazyClass) -> type:
 
 
 def unique_values(kind: Kind, attributes: Mapping[str, Any]) -> list[tuple[str, str, bool]]:
-    """Return what only one class may have: label, value, whether one plugin may repeat it.
-
-    Args:
-        kind: kind of the class.
-        attributes: those of `attributes_of`.
-    """
+    """Return what only one class may have: label, value, whether one plugin may repeat it."""
     name = attributes["name"]
     if kind is SERVICES:
         path = (attributes["default_root_path"] or name).strip("/")
@@ -176,11 +163,7 @@ def unique_values(kind: Kind, attributes: Mapping[str, Any]) -> list[tuple[str, 
 
 
 def checked_list(hook: str, result: Any) -> list[Any]:
-    """Return the result of a hook as a list.
-
-    Raises:
-        WrongResultError: it is not iterable.
-    """
+    """Return the result of a hook as a list."""
     if result is None:
         raise WrongResultError(f"returns nothing from {hook}; return a list of classes")
     if isinstance(result, type | str | LazyClass) or not hasattr(result, "__iter__"):
@@ -189,11 +172,7 @@ def checked_list(hook: str, result: Any) -> list[Any]:
 
 
 def checked_wrapper(result: Any) -> Any:
-    """Return the result of ``wsgi_middleware``.
-
-    Raises:
-        WrongResultError: it is neither a function nor None.
-    """
+    """Return the result of ``wsgi_middleware``."""
     if result is not None and not callable(result):
         raise WrongResultError(
             f"returns {_shown(result)} from wsgi_middleware; return a function that takes the "
@@ -203,16 +182,7 @@ def checked_wrapper(result: Any) -> Any:
 
 
 def check_command(name: str, parser: ArgumentParser, known: Iterable[str]) -> None:
-    """Check a new command.
-
-    Args:
-        name: name or alias of the command.
-        parser: parser of its arguments.
-        known: names of the other commands.
-
-    Raises:
-        WrongResultError: it cannot be used.
-    """
+    """Check a new command."""
     if PLUGIN_NAME.fullmatch(name) is None:
         raise WrongResultError(
             f"adds the command {name!r}; use letters, digits and . _ - for its name"

@@ -8,6 +8,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 
@@ -60,14 +61,10 @@ def installed() -> Iterator[Source]:
 
 
 def in_directory(directory: str) -> Iterator[Source]:
-    """Yield the plugins that consist of one file, by name.
-
-    Raises:
-        OSError: the directory cannot be read.
-    """
+    """Yield the plugins that consist of one file, by name."""
     for path in sorted(Path(directory).iterdir()):
         if path.suffix == ".py" and not path.name.startswith(("_", ".")):
-            yield Source(path.stem, str(path), "", str(path), _FileLoader(path))
+            yield Source(path.stem, str(path), "", str(path), partial(_import_file, path))
 
 
 def given(name: str, plugin: object) -> Source:
@@ -75,26 +72,21 @@ def given(name: str, plugin: object) -> Source:
     return Source(name, "given by the program", "", type(plugin).__name__, lambda: plugin)
 
 
-class _FileLoader:
-    """Imports a file as a module whose name no other module has."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-
-    def __call__(self) -> ModuleType:
-        name = f"mastaba_plugin_{self._path.stem}"
-        spec = importlib.util.spec_from_file_location(name, self._path)
-        if spec is None or spec.loader is None:
-            raise ImportError(f"{self._path} is not a Python module")
-        module = importlib.util.module_from_spec(spec)
-        # Classes of the module look it up there.
-        sys.modules[name] = module
-        try:
-            spec.loader.exec_module(module)
-        except BaseException:
-            del sys.modules[name]
-            raise
-        return module
+def _import_file(path: Path) -> ModuleType:
+    """Import a file as a module whose name no other module has."""
+    name = f"mastaba_plugin_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{path} is not a Python module")
+    module = importlib.util.module_from_spec(spec)
+    # Classes of the module look it up there.
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module
 
 
 def unmet_requirement(requires: Sequence[str]) -> str | None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 from mastaba import LazyClass
-from mastaba.errors import PluginConflictError, UnknownPluginError
+from mastaba.errors import UnknownPluginError
 
 T = TypeVar("T")
 
@@ -14,41 +14,25 @@ T = TypeVar("T")
 class Registry(Mapping[str, T], Generic[T]):
     """Named items of one kind, each with the plugin that provides it.
 
-    A name is found only as it is written, but two names must differ in more than the case of their
-    letters.
-
     Args:
         kind: kind of the items, for messages.
         items: name, item, and name of the plugin that provides it.
         load: returns the item for a `LazyClass` from a plugin; called once, on first use.
         declared: attributes of each item that are known without `load`.
-
-    Raises:
-        PluginConflictError: two plugins provide the same name; the message names both.
     """
 
     def __init__(
         self,
         kind: str,
-        items: Iterable[tuple[str, T | LazyClass, str]] = (),
+        items: Sequence[tuple[str, T | LazyClass, str]] = (),
         load: Callable[[LazyClass, str], T] | None = None,
         declared: Mapping[str, Mapping[str, Any]] | None = None,
     ) -> None:
         self.kind = kind
         self.declared = declared or {}
-        self._items: dict[str, Any] = {}
-        self._providers: dict[str, str] = {}
+        self._items: dict[str, Any] = {name: item for name, item, _ in items}
+        self._providers = {name: provider for name, _, provider in items}
         self._load = load
-        spellings: dict[str, str] = {}
-        for name, item, provider in items:
-            other = spellings.setdefault(name.casefold(), name)
-            if other in self._items:
-                raise PluginConflictError(
-                    f"duplicate {kind} {name!r}: "
-                    f"provided by {self._providers[other]} and {provider}"
-                )
-            self._items[name] = item
-            self._providers[name] = provider
 
     def __getitem__(self, name: str) -> T:
         try:

@@ -52,12 +52,7 @@ def merge(images: Sequence[MapImage]) -> MapImage:
 
 
 def merge_memory(blank: MapImage, count: int) -> int:
-    """Return an upper estimate of the bytes per pixel that merging takes.
-
-    Args:
-        blank: a pixel of the merged map.
-        count: number of layers.
-    """
+    """Return an upper estimate of the bytes per pixel that merging takes."""
     if count == 1:
         return 0
     pixels = blank.pixels

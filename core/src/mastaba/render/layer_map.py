@@ -284,18 +284,10 @@ class LayerMap:
             self._stored = {} if window is None else self._level.stored(window, self._around)
         return self._stored
 
-    def draw(self) -> MapImage:
-        """Return the pixels of the whole extent; see `strips`."""
-        (image,) = self.strips([slice(0, self._extent.height - 2 * self._margin)])
-        return image
-
     def strips(self, cuts: Sequence[slice]) -> Iterator[MapImage]:
         """Yield ranges of rows of the styled map.
 
         A row has the same pixels in every range that contains it.
-
-        Raises:
-            SlabFormatError, StorageError: the data cannot be read.
         """
         kept: DecodedTiles = {}
         for rows in self._with_margin(cuts):

@@ -23,10 +23,6 @@ def with_access_lines(application: _Application, style: str, *, steps: bool) -> 
 
     A line contains the client address, method, path and query, status, bytes of the body,
     seconds, and whether the slab indices came from the cache.
-
-    Args:
-        style: ``text`` or ``json``.
-        steps: whether to log the time of each step.
     """
     write = _write_json if style == "json" else _write_text
 

@@ -1,21 +1,24 @@
 """Messages between the supervisor and its workers: readiness, and changes for all processes.
 
-Each worker has a socket to the supervisor, created before the fork. A worker submits a change to
-the supervisor, which makes changes one at a time: first in itself, so workers forked later have
-them, then in every live worker. It reports success only when every worker has the change.
+Each worker has a socket to the supervisor, created before the fork. A message is a JSON list on a
+line. A worker submits a change to the supervisor, which makes changes one at a time: first in
+itself, so workers forked later have them, then in every live worker. It reports success only when
+every worker has the change.
 """
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import logging
+import os
+import signal
 import socket
-import struct
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from typing import Any, Final
 
@@ -34,18 +37,12 @@ _APPLIED: Final = "applied"
 _FAILED: Final = "failed"
 _RESULT: Final = "result"
 
-_LENGTH: Final = struct.Struct("!L")
 _RECEIVE_SIZE: Final = 1 << 16
 _STOPPING: Final = ("unavailable", "the server is about to stop")
 
 
 class WorkerLink:
-    """A worker's end of its channel; every method may be called from any thread.
-
-    Args:
-        index: number of the worker, unique among the live workers.
-        sock: the worker's end of the socket pair.
-    """
+    """A worker's end of its channel; every method may be called from any thread."""
 
     def __init__(self, index: int, sock: socket.socket) -> None:
         self.index = index
@@ -86,20 +83,23 @@ class WorkerLink:
         threading.Thread(target=self._follow, args=(apply,), name="control", daemon=True).start()
 
     def _follow(self, apply: Callable[[Change], None]) -> None:
-        for kind, *rest in self._messages():
-            if kind == _APPLY:
-                try:
-                    apply(rest[0])
-                except Exception:
-                    logger.exception("a change cannot be applied in this worker")
-                    self._send(_FAILED)
-                else:
-                    self._send(_APPLIED)
-            elif kind == _RESULT:
-                number, refusal = rest
-                self._resolve(number, refusal)
+        with contextlib.suppress(OSError), self._sock.makefile("rb") as lines:
+            for line in lines:
+                self._receive(*json.loads(line), apply=apply)
         for number in list(self._results):
             self._resolve(number, _STOPPING)
+
+    def _receive(self, kind: str, *rest: Any, apply: Callable[[Change], None]) -> None:
+        if kind == _RESULT:
+            self._resolve(*rest)
+            return
+        try:
+            apply(*rest)
+        except Exception:
+            logger.exception("a change cannot be applied in this worker")
+            self._send(_FAILED)
+        else:
+            self._send(_APPLIED)
 
     def _resolve(self, number: int, refusal: list[str] | tuple[str, str] | None) -> None:
         result = self._results.pop(number, None)
@@ -110,38 +110,59 @@ class WorkerLink:
         else:
             result.set_exception(ChangeRefusedError(*refusal))
 
-    def _messages(self) -> Iterator[list[Any]]:
-        stream = _Unpacker()
-        while True:
-            try:
-                data = self._sock.recv(_RECEIVE_SIZE)
-            except OSError:
-                return
-            if not data:
-                return
-            yield from stream.feed(data)
-
     def _send(self, *message: Any) -> bool:
         """Send a message; return False if the supervisor is gone."""
-        data = _pack(message)
-        with self._lock:
-            try:
-                self._sock.sendall(data)
-            except OSError:
-                return False
+        try:
+            with self._lock:
+                self._sock.sendall(_line(message))
+        except OSError:
+            return False
         return True
 
 
-class Channel:
-    """The supervisor's end of the channel to one worker. It never waits."""
+class Worker:
+    """A worker process as the supervisor sees it. Sending and receiving never wait.
 
-    def __init__(self, pid: int, sock: socket.socket) -> None:
+    Attributes:
+        generation: what it serves.
+        started: monotonic seconds.
+        ready: whether it serves.
+        retired_at: since when it is stopping because others replace it; 0 if it is not.
+        ticks: number of ticks when they were last looked at.
+        still: seconds for which it has not ticked while the supervisor watched.
+        broken: whether its end of the channel is closed.
+    """
+
+    def __init__(self, pid: int, index: int, sock: socket.socket, generation: object) -> None:
         sock.setblocking(False)
         self.pid = pid
+        self.index = index
+        self.generation = generation
+        self.started = time.monotonic()
+        self.ready = False
+        self.retired_at = 0.0
+        self.ticks = 0
+        self.still = 0.0
         self.broken = False
         self._sock = sock
-        self._input = _Unpacker()
+        self._input = b""
         self._output = b""
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal to the process, if it still exists."""
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.pid, number)
+
+    def retire(self) -> None:
+        """Let the process finish its requests while others replace it."""
+        self.retired_at = time.monotonic()
+        self.signal(signal.SIGUSR1)
+
+    def replace(self, reason: str) -> None:
+        """Retire the process, unless it is stopping already."""
+        if not self.retired_at:
+            logger.warning("process %d is replaced: %s", self.pid, reason)
+            self.retire()
 
     def fileno(self) -> int:
         return self._sock.fileno()
@@ -152,7 +173,7 @@ class Channel:
 
     def send(self, *message: Any) -> None:
         """Send a message, now or once the socket has room for it."""
-        self._output += _pack(message)
+        self._output += _line(message)
         self.flush()
 
     def flush(self) -> None:
@@ -168,17 +189,16 @@ class Channel:
 
     def receive(self) -> Iterator[list[Any]]:
         """Yield the messages that have arrived."""
-        while True:
+        while not self.broken:
             try:
                 data = self._sock.recv(_RECEIVE_SIZE)
             except BlockingIOError:
                 return
             except OSError:
                 data = b""
-            if not data:
-                self.broken = True
-                return
-            yield from self._input.feed(data)
+            self.broken = not data
+            *lines, self._input = (self._input + data).split(b"\n")
+            yield from map(json.loads, lines)
 
     def close(self) -> None:
         self._sock.close()
@@ -188,29 +208,21 @@ class Coordinator:
     """The supervisor's side: accepts changes one at a time, and sends each to all workers.
 
     Args:
-        carry_out: makes a change in the supervisor, and returns the change for the workers.
-            Raises `ChangeRefusedError` if it refuses; any other exception counts as a failure.
-        on_ready: called with the process id of a worker that serves from now on.
-        replace: called with the process id of a worker that must be replaced, and the reason.
-        kill: called with the process id of a worker that does not respond.
+        workers: all live workers by process id, as they are at any time.
+        carry_out: makes a change in the supervisor. Raises `ChangeRefusedError` if it refuses;
+            any other exception counts as a failure.
         patience: seconds that a worker may take for one change.
     """
 
     def __init__(
         self,
-        carry_out: Callable[[Change], Change],
-        *,
-        on_ready: Callable[[int], None],
-        replace: Callable[[int, str], None],
-        kill: Callable[[int], None],
+        workers: Mapping[int, Worker],
+        carry_out: Callable[[Change], None],
         patience: float = 30.0,
     ) -> None:
+        self._workers = workers
         self._carry_out = carry_out
-        self._on_ready = on_ready
-        self._replace = replace
-        self._kill = kill
         self._patience = patience
-        self._channels: dict[int, Channel] = {}
         self._queue: deque[tuple[int, int, Change]] = deque()
         self._asked_by: tuple[int, int] | None = None
         self._waiting: set[int] = set()
@@ -218,56 +230,38 @@ class Coordinator:
         self._closed = False
 
     @property
-    def channels(self) -> list[Channel]:
-        """The channels to listen to."""
-        return [channel for channel in self._channels.values() if not channel.broken]
-
-    @property
     def timeout(self) -> float | None:
         """Seconds until `tick` has something to do."""
         return max(0.0, self._deadline - time.monotonic()) if self._waiting else None
 
-    def add(self, channel: Channel) -> None:
-        """Add the channel to a new worker."""
-        self._channels[channel.pid] = channel
-
-    def remove(self, pid: int) -> None:
+    def forget(self, pid: int) -> None:
         """Forget a worker that has exited, and stop waiting for it."""
-        channel = self._channels.pop(pid, None)
-        if channel is not None:
-            channel.close()
         self._queue = deque(entry for entry in self._queue if entry[0] != pid)
         self._settled(pid)
 
-    def handle(self, channel: Channel) -> None:
+    def handle(self, worker: Worker) -> None:
         """Process a worker's messages, and send it what had no room before."""
-        channel.flush()
-        for kind, *rest in channel.receive():
+        worker.flush()
+        for kind, *rest in worker.receive():
             if kind == _READY:
-                self._on_ready(channel.pid)
+                worker.ready = True
             elif kind == _SPENT:
-                self._replace(channel.pid, "it has served its number of requests")
+                worker.replace("it has served its number of requests")
             elif kind == _SUBMIT:
-                self._queue.append((channel.pid, rest[0], rest[1]))
+                self._queue.append((worker.pid, rest[0], rest[1]))
             elif kind == _APPLIED:
-                self._settled(channel.pid)
+                self._settled(worker.pid)
             elif kind == _FAILED:
-                self._replace(channel.pid, "it cannot follow a change")
-                self._excuse(channel)
+                worker.replace("it cannot follow a change")
+                self._excuse(worker)
         self._next()
-
-    def abandon(self) -> None:
-        """Close the channels in a forked worker: they belong to the supervisor."""
-        for channel in self._channels.values():
-            channel.close()
-        self._channels = {}
 
     def tick(self) -> None:
         """Kill the workers that did not respond to a change in time."""
         if self._waiting and time.monotonic() >= self._deadline:
             self._deadline = time.monotonic() + self._patience
-            for pid in list(self._waiting):
-                self._kill(pid)
+            for pid in self._waiting:
+                self._workers[pid].signal(signal.SIGKILL)
 
     def close(self) -> None:
         """Refuse changes from now on, but complete the one in progress."""
@@ -285,7 +279,7 @@ class Coordinator:
                 self._finish(_STOPPING)
                 continue
             try:
-                change = self._carry_out(change)
+                self._carry_out(change)
             except ChangeRefusedError as error:
                 self._finish((error.reason, str(error)))
             except Exception:
@@ -295,10 +289,10 @@ class Coordinator:
                 self._broadcast(change)
 
     def _broadcast(self, change: Change) -> None:
-        self._waiting = set(self._channels)
+        self._waiting = set(self._workers)
         self._deadline = time.monotonic() + self._patience
-        for channel in self._channels.values():
-            channel.send(_APPLY, change)
+        for worker in self._workers.values():
+            worker.send(_APPLY, change)
         if not self._waiting:
             self._finish(None)
 
@@ -309,16 +303,16 @@ class Coordinator:
                 self._finish(None)
                 self._next()
 
-    def _excuse(self, channel: Channel) -> None:
+    def _excuse(self, worker: Worker) -> None:
         """Release a worker that cannot apply a change and is about to be replaced.
 
         A change completes only when this worker has exited, since it may still serve the old
         state. But it exits only after its requests, which therefore must not wait for changes.
         """
-        pid = channel.pid
+        pid = worker.pid
         for asker, number, _ in self._queue:
             if asker == pid:
-                channel.send(_RESULT, number, _STOPPING)
+                worker.send(_RESULT, number, _STOPPING)
         self._queue = deque(entry for entry in self._queue if entry[0] != pid)
         if self._asked_by is not None and self._asked_by[0] == pid:
             self._settled(pid)
@@ -327,29 +321,9 @@ class Coordinator:
         assert self._asked_by is not None
         pid, number = self._asked_by
         self._asked_by = None
-        channel = self._channels.get(pid)
-        if channel is not None:
-            channel.send(_RESULT, number, refusal)
+        if pid in self._workers:
+            self._workers[pid].send(_RESULT, number, refusal)
 
 
-class _Unpacker:
-    """Splits a stream of bytes into messages."""
-
-    def __init__(self) -> None:
-        self._data = bytearray()
-
-    def feed(self, data: bytes) -> Iterator[list[Any]]:
-        """Yield the messages that are complete with these bytes."""
-        self._data += data
-        while len(self._data) >= _LENGTH.size:
-            end = _LENGTH.size + _LENGTH.unpack_from(self._data)[0]
-            if len(self._data) < end:
-                return
-            message: list[Any] = json.loads(self._data[_LENGTH.size : end])
-            del self._data[:end]
-            yield message
-
-
-def _pack(message: tuple[Any, ...]) -> bytes:
-    data = json.dumps(message).encode()
-    return _LENGTH.pack(len(data)) + data
+def _line(message: tuple[Any, ...]) -> bytes:
+    return json.dumps(message).encode() + b"\n"

@@ -162,11 +162,7 @@ class FileHandler(_Handler):
 
 
 def configure_logging(server: ServerConfig) -> None:
-    """Send the log to the destination in server.json, instead of the previous one.
-
-    Raises:
-        ConfigurationError: the log file cannot be written.
-    """
+    """Send the log to the destination in server.json, instead of the previous one."""
     try:
         handler = _handler(server.logger)
     except (OSError, ValueError) as error:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import errno
 import logging
 import threading
 from dataclasses import replace
@@ -11,8 +10,7 @@ from typing import TYPE_CHECKING
 
 from mastaba.catalogue import Catalogue, in_order
 from mastaba.config.documents import DocumentReader
-from mastaba.config.faults import Faults
-from mastaba.config.kept_layers import forget_layer, keep_layer
+from mastaba.config.faults import Faults, UnusableError
 from mastaba.config.layers import LayerLoader
 from mastaba.errors import ChangeRefusedError, MastabaError
 from mastaba.server.logs import log_faults
@@ -33,12 +31,8 @@ class Publication:
     """Changes to what an application serves.
 
     In a single process, `submit` applies them. In a worker that is connected to its supervisor,
-    it sends them there; the supervisor calls `carry_out`, then each worker calls `follow`.
-
-    Args:
-        application: each change replaces its site.
-        server: location of styles and tile matrix sets.
-        plugins: installed ones, whose settings layers may contain.
+    it sends them there; the supervisor calls `carry_out`, then each worker calls `follow`. All
+    three raise `ChangeRefusedError` if they change nothing.
     """
 
     def __init__(self, application: Application, server: ServerConfig, plugins: Plugins) -> None:
@@ -55,33 +49,20 @@ class Publication:
         link.follow(lambda change: self.follow(Change.from_json(change)))
 
     def submit(self, change: Change) -> None:
-        """Apply a change in all processes; return when all of them have it.
-
-        Raises:
-            ChangeRefusedError: no process has applied it.
-        """
+        """Apply a change in all processes; return when all of them have it."""
         if self._link is None:
             self.carry_out(change)
         else:
             self._link.submit(change.to_json())
 
     def carry_out(self, change: Change) -> None:
-        """Apply a change in this process, before all others, and save it if required.
-
-        Raises:
-            ChangeRefusedError: it is not applied.
-        """
+        """Apply a change in this process, before all others, and save it if required."""
         with self._lock:
-            site = self._application.site
-            _check(change, site.catalogue)
+            _check(change, self._application.site.catalogue)
             self._make(change, keep=True)
 
     def follow(self, change: Change) -> None:
-        """Apply a change that another process has carried out.
-
-        Raises:
-            ChangeRefusedError: it cannot be applied here.
-        """
+        """Apply a change that another process has carried out."""
         with self._lock:
             self._make(change, keep=False)
 
@@ -90,7 +71,8 @@ class Publication:
         try:
             changed = site.changed(self._catalogue(change, site, faults))
             if keep:
-                _keep(change, site)
+                for name, settings in site.catalogue.services.items():
+                    site.plugins.services[name].keep(settings, change)
             self._application.swap(changed)
             _close_later(site)
         except ChangeRefusedError:
@@ -108,9 +90,6 @@ class Publication:
         matrix sets and styles loaded so far, all other layers. Pyramids are reloaded with the
         layer that names them, so replacing a layer applies a changed descriptor. Loading of
         styles and tile matrix sets that failed before is tried again.
-
-        Raises:
-            ChangeRefusedError: the layer cannot be loaded.
         """
         old, changed = site.catalogue, {change.layer}
         if change.action in (Action.ENABLE_SERVICES, Action.DISABLE_SERVICES):
@@ -126,11 +105,11 @@ class Publication:
             )
             # Loading may modify the document; other processes get it as sent.
             document = copy.deepcopy(change.document)
-            loaded = loader.load(change.layer, document, f"layer {change.layer}")
-            if loaded is None:
+            try:
+                layers[change.layer] = loader.load(change.layer, document, f"layer {change.layer}")
+            except UnusableError:
                 reasons = (f"{fault.file}: {fault.path}: {fault.reason}" for fault in faults.errors)
-                raise ChangeRefusedError("faulty", "; ".join(reasons))
-            layers[change.layer] = loaded
+                raise ChangeRefusedError("faulty", "; ".join(reasons)) from None
             sets, styles = loader.tile_matrix_sets.loaded, loader.styles.loaded
         return replace(
             old,
@@ -148,27 +127,6 @@ def _check(change: Change, catalogue: Catalogue) -> None:
         raise ChangeRefusedError("exists", f"the layer {change.layer!r} exists already")
     if change.action in (Action.REPLACE_LAYER, Action.DELETE_LAYER) and not exists:
         raise ChangeRefusedError("unknown", f"there is no layer {change.layer!r}")
-
-
-def _keep(change: Change, site: Site) -> None:
-    """Write or remove the descriptor of a layer in the layer directories of services."""
-    services = site.catalogue.services
-    for name, settings in services.items():
-        directory = site.plugins.services[name].layer_directory(settings)
-        if directory is None:
-            continue
-        try:
-            if change.action in (Action.CREATE_LAYER, Action.REPLACE_LAYER):
-                keep_layer(directory, change.layer, change.document)
-            elif change.action is Action.DELETE_LAYER:
-                forget_layer(directory, change.layer)
-        except OSError as error:
-            if error.errno == errno.ENAMETOOLONG:
-                reason = "the identifier of the layer is too long for a file name"
-                raise ChangeRefusedError("faulty", reason) from error
-            raise ChangeRefusedError(
-                "failed", f"the layer cannot be saved in {directory}: {error.strerror}"
-            ) from error
 
 
 def _close_later(site: Site) -> None:

@@ -14,11 +14,11 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Protocol
 
 from mastaba.errors import ChangeRefusedError, MastabaError
-from mastaba.server.control import Change, Channel, Coordinator, WorkerLink
+from mastaba.server.control import Change, Coordinator, Worker, WorkerLink
 from mastaba.server.notify import Notifier
+from mastaba.services.scoreboard import Scoreboard
 
 logger = logging.getLogger(__name__)
 
@@ -39,16 +39,6 @@ _RETIRED_TIMEOUT = 5.0
 _RETIRED_GRACE = 5.0
 
 
-class Watch(Protocol):
-    """Signs of life from workers, by worker index."""
-
-    def ticks(self, index: int) -> int:
-        """Return a number that changes as long as the worker's interpreter runs."""
-
-    def silence(self, index: int) -> float:
-        """Return the seconds since a request in the worker made progress."""
-
-
 class Generation(ABC):
     """One configuration, as seen by the processes that serve it."""
 
@@ -64,8 +54,8 @@ class Generation(ABC):
             link: link to the supervisor; None in a process without one.
         """
 
-    def carry_out(self, change: Change) -> Change:
-        """Make a change in the supervisor; return the change for the workers.
+    def carry_out(self, change: Change) -> None:
+        """Make a change in the supervisor, before the workers make it.
 
         Raises:
             ChangeRefusedError: the change is refused.
@@ -74,20 +64,6 @@ class Generation(ABC):
 
     def follow(self, change: Change) -> None:  # noqa: B027 - without changes, nothing to do
         """Make a change that another generation has made while both are served."""
-
-
-@dataclass(slots=True)
-class _Child:
-    index: int
-    started: float
-    generation: Generation
-    ready: bool = False
-    retired: bool = False
-    """Stopping because others replace it; only the final stop waits for it."""
-    retired_at: float = 0.0
-    ticks: int = 0
-    still: float = 0.0
-    """Seconds for which it has not ticked while this process watched."""
 
 
 @dataclass(slots=True)
@@ -146,7 +122,7 @@ class Supervisor:
         stop_timeout: float = 30.0,
         start_timeout: float = 60.0,
         notifier: Notifier | None = None,
-        watch: Watch | None = None,
+        watch: Scoreboard | None = None,
         worker_timeout: float = 60.0,
         is_reload_due: Callable[[], bool] = bool,
     ) -> None:
@@ -157,13 +133,8 @@ class Supervisor:
         self._stop_timeout = stop_timeout
         self._start_timeout = start_timeout
         self._notifier = notifier or Notifier()
-        self._children: dict[int, _Child] = {}
-        self._coordinator = Coordinator(
-            self._carry_out,
-            on_ready=self._on_ready,
-            replace=self._replace,
-            kill=lambda pid: _kill(pid, signal.SIGKILL),
-        )
+        self._children: dict[int, Worker] = {}
+        self._coordinator = Coordinator(self._children, self._carry_out)
         self._watch = watch
         self._worker_timeout = worker_timeout
         self._watched = time.monotonic()
@@ -237,6 +208,8 @@ class Supervisor:
             self._look_after_workers()
             self._reap()
             self._settle_trial()
+            if self._trial is None and self._are_ready(self._generation):
+                self._notifier.ready()
             self._reload_wanted |= signal.SIGHUP in numbers
             if self._reload_wanted and self._trial is None:
                 self._reload_wanted = False
@@ -249,9 +222,9 @@ class Supervisor:
             limits.append(max(0.0, self._trial.deadline - time.monotonic()))
         poll = select.poll()
         poll.register(self._wakeup[0], select.POLLIN)
-        channels = {channel.fileno(): channel for channel in self._coordinator.channels}
-        for descriptor, channel in channels.items():
-            events = select.POLLIN | (select.POLLOUT if channel.wants_to_send else 0)
+        channels = {child.fileno(): child for child in self._children.values() if not child.broken}
+        for descriptor, child in channels.items():
+            events = select.POLLIN | (select.POLLOUT if child.wants_to_send else 0)
             poll.register(descriptor, events)
         known = [limit for limit in limits if limit is not None]
         for descriptor, _ in poll.poll(min(known) * 1000 if known else None):
@@ -289,12 +262,16 @@ class Supervisor:
             return self._postpone()
         return None
 
-    def _members(self, generation: Generation) -> list[_Child]:
+    def _members(self, generation: Generation) -> list[Worker]:
         return [
             child
             for child in self._children.values()
-            if child.generation is generation and not child.retired
+            if child.generation is generation and not child.retired_at
         ]
+
+    def _are_ready(self, generation: Generation) -> bool:
+        members = self._members(generation)
+        return len(members) >= self._workers and all(child.ready for child in members)
 
     def _postpone(self) -> float:
         """Double the delay after each consecutive failure; return it in seconds."""
@@ -323,9 +300,9 @@ class Supervisor:
         finally:
             theirs.close()
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-        ticks = 0 if self._watch is None else self._watch.ticks(index)
-        self._children[pid] = _Child(index, time.monotonic(), generation, ticks=ticks)
-        self._coordinator.add(Channel(pid, ours))
+        child = self._children[pid] = Worker(pid, index, ours, generation)
+        if self._watch is not None:
+            child.ticks = self._watch.ticks(index)
         logger.debug("worker %d started, process %d", index, pid)
 
     def _be_child(self, generation: Generation, link: WorkerLink) -> None:
@@ -341,7 +318,8 @@ class Supervisor:
             reading, writing = self._lifeline
             for descriptor in (writing, *self._wakeup):
                 os.close(descriptor)
-            self._coordinator.abandon()
+            for other in self._children.values():
+                other.close()
             threading.Thread(
                 target=_watch_parent, args=(reading, self._stop_timeout), daemon=True
             ).start()
@@ -359,9 +337,8 @@ class Supervisor:
             ended, status = os.waitpid(pid, os.WNOHANG)
             if not ended:
                 continue
-            child = self._children.pop(pid)
-            self._coordinator.remove(pid)
-            if child.retired:
+            child = self._forget(pid)
+            if child.retired_at:
                 continue
             if self._trial is not None and child.generation is self._trial.generation:
                 self._trial.exits += 1
@@ -373,11 +350,11 @@ class Supervisor:
             reason = f"signal {-code}" if code < 0 else f"status {code}"
             logger.error("worker %d, process %d, exited with %s", child.index, pid, reason)
 
-    def _retire(self, pid: int) -> None:
-        """Let a worker finish its requests while others replace it."""
-        child = self._children[pid]
-        child.retired, child.retired_at = True, time.monotonic()
-        _kill(pid, signal.SIGUSR1)
+    def _forget(self, pid: int) -> Worker:
+        child = self._children.pop(pid)
+        child.close()
+        self._coordinator.forget(pid)
+        return child
 
     def _look_after_workers(self) -> None:
         """Replace workers that hang, and kill retired ones that do not exit."""
@@ -388,22 +365,22 @@ class Supervisor:
         self._watched = now
         # If this process was suspended, the workers may have been as well.
         elapsed = min(elapsed, 2 * _WATCH_PERIOD)
-        for pid, child in list(self._children.items()):
+        for child in self._children.values():
             reason = self._hangs(child, elapsed)
-            if child.retired and now - child.retired_at > self._stop_timeout + _RETIRED_GRACE:
+            if child.retired_at and now - child.retired_at > self._stop_timeout + _RETIRED_GRACE:
                 reason = reason or "it does not exit"
             if reason:
-                logger.error("worker %d, process %d, is killed: %s", child.index, pid, reason)
+                logger.error("worker %d, process %d, is killed: %s", child.index, child.pid, reason)
                 child.still = 0.0
-                _kill(pid, signal.SIGKILL)
+                child.signal(signal.SIGKILL)
             elif (
                 self._watch is not None
                 and child.ready
                 and self._watch.silence(child.index) > self._worker_timeout
             ):
-                self._replace(pid, "a request in it makes no progress")
+                child.replace("a request in it makes no progress")
 
-    def _hangs(self, child: _Child, elapsed: float) -> str:
+    def _hangs(self, child: Worker, elapsed: float) -> str:
         """Return why a worker must be killed; empty if it responds."""
         if self._watch is None:
             return ""
@@ -413,35 +390,22 @@ class Supervisor:
         limit = (
             self._worker_timeout if child.ready else max(self._start_timeout, self._worker_timeout)
         )
-        if child.retired:
+        if child.retired_at:
             limit = min(limit, _RETIRED_TIMEOUT)
         return f"it has not responded for {limit:g} seconds" if child.still > limit else ""
 
-    # Messages from workers
-
-    def _on_ready(self, pid: int) -> None:
-        self._children[pid].ready = True
-        members = self._members(self._generation)
-        if self._trial is None and sum(child.ready for child in members) >= self._workers:
-            self._notifier.ready()
-
-    def _replace(self, pid: int, reason: str) -> None:
-        if not self._children[pid].retired:
-            logger.warning("process %d is replaced: %s", pid, reason)
-            self._retire(pid)
-
-    def _carry_out(self, change: Change) -> Change:
+    def _carry_out(self, change: Change) -> None:
         """Make a change in this process, in all generations served."""
         with self._interrupted_by_stop():
             if self._trial is None:
-                return self._generation.carry_out(change)
-            made = self._trial.generation.carry_out(change)
+                self._generation.carry_out(change)
+                return
+            self._trial.generation.carry_out(change)
             try:
-                self._generation.follow(made)
+                self._generation.follow(change)
             except Exception:
                 # This generation is retiring, and its workers that also fail are replaced.
                 logger.exception("a change cannot be made in the previous configuration")
-            return made
 
     # Reload
 
@@ -467,8 +431,7 @@ class Supervisor:
         trial = self._trial
         if trial is None:
             return
-        members = self._members(trial.generation)
-        if len(members) >= self._workers and all(child.ready for child in members):
+        if self._are_ready(trial.generation):
             previous, self._generation, self._trial = self._generation, trial.generation, None
             self._failures, self._not_before = 0, 0.0
             self._retire_all(previous)
@@ -484,9 +447,8 @@ class Supervisor:
             self._notifier.ready()
 
     def _retire_all(self, generation: Generation) -> None:
-        for pid, child in self._children.items():
-            if child.generation is generation and not child.retired:
-                self._retire(pid)
+        for child in self._members(generation):
+            child.retire()
 
     # Stop
 
@@ -497,20 +459,18 @@ class Supervisor:
         self._coordinator.close()
         # Service managers may send SIGTERM right after the SIGQUIT of a graceful stop, so a second
         # signal changes nothing.
-        for pid in self._children:
-            _kill(pid, signal.SIGTERM)
         deadline = time.monotonic() + self._stop_timeout
         for child in self._children.values():
-            child.retired = True
+            child.signal(signal.SIGTERM)
+            child.retired_at = time.monotonic()
         while self._children and (rest := deadline - time.monotonic()) > 0:
             self._wait(rest)
             self._reap()
-        for pid in list(self._children):
+        for pid, child in list(self._children.items()):
             logger.warning("process %d is killed before its requests are finished", pid)
-            _kill(pid, signal.SIGKILL)
+            child.signal(signal.SIGKILL)
             os.waitpid(pid, 0)
-            self._coordinator.remove(pid)
-        self._children.clear()
+            self._forget(pid)
 
 
 def _watch_parent(lifeline: int, stop_timeout: float) -> None:
@@ -519,8 +479,3 @@ def _watch_parent(lifeline: int, stop_timeout: float) -> None:
     os.kill(os.getpid(), signal.SIGTERM)
     time.sleep(stop_timeout)
     os._exit(1)
-
-
-def _kill(pid: int, number: int) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(pid, number)

@@ -22,11 +22,7 @@ class HealthService(Service):
     always_on: ClassVar[bool] = True
 
     def respond(self, request: Request) -> Response:
-        """Return one of the reports.
-
-        Raises:
-            UnknownPathError: there is no report at this path.
-        """
+        """Return one of the reports."""
         status = 200
         match request.path:
             case "":

@@ -31,11 +31,7 @@ class RootService(Service):
     fallback_paths: ClassVar[frozenset[str]] = frozenset(("", _ICON))
 
     def respond(self, request: Request) -> Response:
-        """Return the icon, or the list as HTML, JSON or XML, by ``f`` or else ``Accept``.
-
-        Raises:
-            InvalidParameterError: ``f`` is not a known form.
-        """
+        """Return the icon, or the list as HTML, JSON or XML, by ``f`` or else ``Accept``."""
         if request.path == _ICON:
             response = self._icon.respond(request)
             response.headers.append(("Cache-Control", "max-age=86400"))

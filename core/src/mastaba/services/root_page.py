@@ -35,12 +35,7 @@ POLICY: Final = (
 
 
 def root_page(title: str, services: Iterable[Service]) -> str:
-    """Return the page.
-
-    Args:
-        title: plain text.
-        services: services to list, in order.
-    """
+    """Return the page."""
     sections = "".join(map(_section, services)) or "<p>No service is enabled.</p>\n"
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'

@@ -14,7 +14,7 @@ _PENDING, _RUNNING, _AVAILABLE = range(3)
 
 
 class WorkerStatus(StrEnum):
-    """State of a row.
+    """State of a row, in the order of its numbers.
 
     Attributes:
         PENDING: it has not recorded a request yet.
@@ -27,13 +27,6 @@ class WorkerStatus(StrEnum):
     RUNNING = "RUNNING"
     AVAILABLE = "AVAILABLE"
     UNKNOWN = "UNKNOWN"
-
-
-_STATUS = {
-    _PENDING: WorkerStatus.PENDING,
-    _RUNNING: WorkerStatus.RUNNING,
-    _AVAILABLE: WorkerStatus.AVAILABLE,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +48,9 @@ class ThreadStatus:
     count: int
     time: int
     duration: float
+
+
+_STATUS = tuple(WorkerStatus)
 
 
 class Row(ctypes.Structure):
@@ -133,11 +129,11 @@ class Scoreboard:
         row.state = _RUNNING
         return row
 
-    def end(self, row: Row) -> None:
-        """Record that a request is answered, and release its row."""
+    def end(self, row: Row, *, answered: bool = True) -> None:
+        """Record that a request is answered, or will begin again, and release its row."""
         if row.state == _RUNNING:
             row.duration = monotonic() - row.clock
-            row.count += 1
+            row.count += answered
             row.state = _AVAILABLE
             self._free.append(row)
 
@@ -163,7 +159,7 @@ class Scoreboard:
             ThreadStatus(
                 identifier=slot * len(self._rows[slot]) + number + 1,
                 pid=row.pid,
-                status=_STATUS.get(row.state, WorkerStatus.UNKNOWN),
+                status=_STATUS[min(row.state, len(_STATUS) - 1)],
                 count=row.count,
                 time=int(row.start),
                 duration=row.duration,

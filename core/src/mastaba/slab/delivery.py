@@ -15,13 +15,19 @@ from typing import Final
 from mastaba.errors import SlabFormatError
 from mastaba.model.format import Codec, TileFormat
 from mastaba.model.style import Palette
+from mastaba.slab.tiff import directory, image_fields
 
 Delivery = Callable[[bytes], bytes]
 """Converts one stored tile to a response body."""
 
-_COMPRESSION: Final = {Codec.RAW: 1, Codec.LZW: 5, Codec.ZIP: 8, Codec.PACKBITS: 32773}
-_SHORT: Final = 3
-_LONG: Final = 4
+TIFF_COMPRESSIONS: Final = {
+    Codec.RAW: "raw",
+    Codec.LZW: "lzw",
+    Codec.ZIP: "deflate",
+    Codec.PACKBITS: "packbits",
+}
+"""Names of the compressions of codecs, as in `mastaba.slab.tiff`."""
+
 _IHDR_END: Final = 33
 _COLOUR_TYPE: Final = 25
 _PNG_START: Final = b"\x89PNG\r\n\x1a\n"
@@ -31,59 +37,15 @@ def tiff_delivery(
     tile_format: TileFormat, channels: int, tile_width: int, tile_height: int
 ) -> Delivery:
     """Return the delivery that prepends a little-endian TIFF header with one strip."""
-    before, after = _tiff_header(tile_format, channels, tile_width, tile_height)
+    compression, is_float = TIFF_COMPRESSIONS[tile_format.codec], tile_format.sample != "uint8"
+    shape = tile_height, tile_width, channels
+    fields = image_fields(shape, compression, tile_height, is_float=is_float)
+    before, after = directory(fields, [0xFFFFFFFF]).split(b"\xff" * 4)
 
     def deliver(payload: bytes) -> bytes:
         return b"".join((before, struct.pack("<I", len(payload)), after, payload))
 
     return deliver
-
-
-def _tiff_header(
-    tile_format: TileFormat, channels: int, tile_width: int, tile_height: int
-) -> tuple[bytes, bytes]:
-    """Return the parts of the header before and after the strip byte count."""
-    has_alpha = channels in (2, 4)
-    bits, sample_format = (32, 3) if tile_format.sample == "float32" else (8, 1)
-    entry_count = 11 if has_alpha else 10
-    ifd_end = 8 + 2 + 12 * entry_count + 4
-    # Up to two short values fit into the entry; more are stored after the directory.
-    outside = channels > 2
-    per_channel = struct.Struct(f"<{channels}H")
-    header_length = ifd_end + (2 * per_channel.size if outside else 0)
-
-    def channel_values(tag: int, value: int, position: int) -> bytes:
-        if outside:
-            return struct.pack("<HHII", tag, _SHORT, channels, position)
-        values = per_channel.pack(*[value] * channels)
-        return struct.pack("<HHI", tag, _SHORT, channels) + values.ljust(4, b"\0")
-
-    def entry(tag: int, kind: int, value: int) -> bytes:
-        return struct.pack("<HHII", tag, kind, 1, value)
-
-    entries = [
-        entry(256, _LONG, tile_width),
-        entry(257, _LONG, tile_height),
-        channel_values(258, bits, ifd_end),
-        entry(259, _SHORT, _COMPRESSION[tile_format.codec]),
-        entry(262, _SHORT, 2 if channels > 2 else 1),
-        entry(273, _LONG, header_length),
-        entry(277, _SHORT, channels),
-        entry(278, _LONG, tile_height),
-        entry(279, _LONG, 0),
-    ]
-    byte_count_at = 8 + 2 + 12 * len(entries) - 4
-    if has_alpha:
-        entries.append(entry(338, _SHORT, 2))
-    entries.append(channel_values(339, sample_format, ifd_end + per_channel.size))
-    header = b"".join(
-        [struct.pack("<2sHIH", b"II", 42, 8, entry_count), *entries, struct.pack("<I", 0)]
-    )
-    if outside:
-        header += per_channel.pack(*[bits] * channels) + per_channel.pack(
-            *[sample_format] * channels
-        )
-    return header[:byte_count_at], header[byte_count_at + 4 :]
 
 
 @lru_cache(maxsize=256)

@@ -5,17 +5,15 @@ from __future__ import annotations
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable
 from time import perf_counter
-from typing import Final, TypeVar
+from typing import Final
 
 from mastaba import trace
 from mastaba.slab.index import SlabIndex
 
 MAX_INDEX_BYTES: Final = 64 * 1024 * 1024
 """Maximum for all cached indices: the index of a slab of a million tiles has 8 MB."""
-
-K = TypeVar("K", bound=Hashable)
 
 
 class _Flight:
@@ -88,10 +86,6 @@ class IndexCache:
             self._entries.move_to_end(key)
             self.hits += 1
             return entry[1]
-
-    def peek_all(self, keys: Iterable[K]) -> dict[K, SlabIndex | None]:
-        """Return the index for each of some keys, as `peek` does."""
-        return {key: self.peek(key) for key in keys}
 
     def drop(self, key: Hashable, index: SlabIndex) -> None:
         """Remove an index that proved to be outdated, unless a newer one has replaced it."""

@@ -50,12 +50,15 @@ def locate_tiles(reader: LevelReader, tiles: Sequence[tuple[int, int]]) -> list[
     Only indices that are not cached are read. Arguments and errors are those of `read_tiles`.
     """
     slabs = reader.slabs_of(tiles)
-    indices = reader.known_indices(slabs)
+    indices = {slab: reader.known_index(slab) for slab in slabs}
     unknown = [slab for slab, index in indices.items() if index is None]
     indices.update(
         zip(unknown, _each(reader.index, unknown, remote=reader.storage.is_remote), strict=True)
     )
-    found = reader.stored_tiles(slabs, indices)
+    found: dict[int, StoredTile | None] = {}
+    for slab, index in indices.items():
+        if index is not None:
+            found |= reader.stored_tiles(slab, index, slabs[slab])
     if any(tile is not None and tile.index is not indices[tile.slab] for tile in found.values()):
         # A slab has been repaired meanwhile: take all tiles from the new index.
         return locate_tiles(reader, tiles)

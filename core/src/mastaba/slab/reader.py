@@ -253,35 +253,21 @@ class LevelReader:
         return None if place is None else StoredTile(self, slab, index, number, place)
 
     def stored_tiles(
-        self,
-        slabs: Mapping[SlabKey, Mapping[int, int]],
-        indices: Mapping[SlabKey, SlabIndex | None],
+        self, slab: SlabKey, index: SlabIndex, numbers: Mapping[int, int]
     ) -> dict[int, StoredTile | None]:
-        """Return the tiles from `slabs_of` by position, without those of absent slabs.
-
-        Errors, and what happens with a damaged entry, are those of `stored_tile`.
-        """
-        found: dict[int, StoredTile | None] = {}
-        for slab, numbers in slabs.items():
-            index = indices[slab]
-            if index is None:
-                continue
-            try:
-                places = index.tiles(numbers.values())
-            except SlabFormatError:
-                for position, number in numbers.items():
-                    found[position] = self.stored_tile(slab, index, number)
-                continue
-            for (position, number), place in zip(numbers.items(), places, strict=True):
-                if place is not None:
-                    found[position] = StoredTile(self, slab, index, number, place)
-        return found
+        """Return the tiles of a slab, with the keys of their numbers; see `stored_tile`."""
+        try:
+            places = index.tiles(numbers.values())
+        except SlabFormatError:
+            return {key: self.stored_tile(slab, index, number) for key, number in numbers.items()}
+        return {
+            key: StoredTile(self, slab, index, number, place)
+            for (key, number), place in zip(numbers.items(), places, strict=True)
+            if place is not None
+        }
 
     def slabs_of(self, tiles: Iterable[tuple[int, int]]) -> dict[SlabKey, dict[int, int]]:
-        """Return the slabs of tiles (row, column), each with the numbers of its tiles.
-
-        Numbers are by position in the argument.
-        """
+        """Return the slabs of tiles (row, column), with the number of each tile by its position."""
         slabs: dict[SlabKey, dict[int, int]] = {}
         for position, (row, col) in enumerate(tiles):
             slab, number = self.place_of(row, col)
@@ -303,9 +289,9 @@ class LevelReader:
         """Return the full name of a slab, for messages."""
         return full_name(self.storage, self.key_of(slab))
 
-    def known_indices(self, slabs: Iterable[SlabKey]) -> dict[SlabKey, SlabIndex | None]:
-        """Return the index of each slab, or None if it is not cached."""
-        return self._indices.peek_all(slabs)
+    def known_index(self, slab: SlabKey) -> SlabIndex | None:
+        """Return the index of a slab, or None if it is not cached."""
+        return self._indices.peek(slab)
 
     def index(self, slab: SlabKey) -> SlabIndex | None:
         """Return the index of a slab, or None if it is absent. Raises the errors of `locate`."""

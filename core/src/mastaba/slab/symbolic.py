@@ -39,19 +39,7 @@ def follow(
     wanted: ByteRange,
     open_container: Callable[[str], Storage],
 ) -> Target:
-    """Read the target of a symbolic object.
-
-    Args:
-        storage: storage of the symbolic object.
-        key: key of the symbolic object.
-        data: content of the symbolic object.
-        wanted: range to read from the target.
-        open_container: opens a container by its name in the symbolic object.
-
-    Raises:
-        SlabFormatError: the target is invalid, absent, empty or another symbolic object.
-        StorageError: the target cannot be read. All messages name both objects.
-    """
+    """Read the target of a symbolic object."""
     text = data[len(SIGNATURE) :].decode("utf-8", "backslashreplace")
     described = f"the symbolic object {storage.full_name}/{key} points to {text!r}"
     container, _, target = text.partition("/")

@@ -33,26 +33,14 @@ class DriverCounts:
         self.errors = 0
 
 
-class StorageCounts:
-    """Counts of each driver by its name."""
-
-    def __init__(self) -> None:
-        self.drivers: dict[str, DriverCounts] = {}
-
-
 class ManagedStorage(Storage):
     """Wrapper of an open storage. Only reads from remote storages are repeated.
 
     An absent object or denied access is a response, not a failure.
-
-    Args:
-        storage: the wrapped storage.
-        policy: number and timing of attempts.
-        counts: where reads are counted; None if they are not.
     """
 
     def __init__(
-        self, storage: Storage, policy: RetryPolicy, counts: StorageCounts | None = None
+        self, storage: Storage, policy: RetryPolicy, counts: DriverCounts | None = None
     ) -> None:
         super().__init__(storage.container)
         # Drivers define these as class attributes.
@@ -64,9 +52,7 @@ class ManagedStorage(Storage):
         self._storage = storage
         self._policy = policy
         self._breaker = CircuitBreaker(storage.full_name, policy.failures, policy.pause)
-        self._counts: DriverCounts | None = None
-        if counts is not None:
-            self.count(counts)
+        self._counts = counts
 
     @property
     def full_name(self) -> str:
@@ -79,10 +65,6 @@ class ManagedStorage(Storage):
     @classmethod
     def open(cls, container: str, environment: Environment) -> NoReturn:
         raise TypeError("a ManagedStorage wraps an open storage")
-
-    def count(self, counts: StorageCounts) -> None:
-        """Start to count and time reads."""
-        self._counts = counts.drivers.setdefault(self.name, DriverCounts())
 
     def read(
         self, key: str, byte_range: ByteRange | None = None, version: str | None = None

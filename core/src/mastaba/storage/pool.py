@@ -10,7 +10,7 @@ from typing import Any
 from mastaba.environment import Environment
 from mastaba.errors import ObjectNotFoundError, UnknownPluginError
 from mastaba.storage.base import Storage
-from mastaba.storage.managed import ManagedStorage, StorageCounts
+from mastaba.storage.managed import DriverCounts, ManagedStorage
 from mastaba.storage.path import ResourcePath
 from mastaba.storage.retry import RetryPolicy
 
@@ -22,9 +22,10 @@ class StoragePool:
         drivers: driver classes by name.
         environment: variables with the addresses and credentials for drivers.
         settings: settings of each driver in server.json, by the name of the driver.
+        measure: whether to count and time reads, which slows them down slightly.
 
     Attributes:
-        measured: counts of reads; None if reads are not counted.
+        measured: counts of reads by the name of the driver; None if reads are not counted.
     """
 
     def __init__(
@@ -32,26 +33,16 @@ class StoragePool:
         drivers: Mapping[str, type[Storage]],
         environment: Environment,
         settings: Mapping[str, Mapping[str, Any]] | None = None,
+        *,
+        measure: bool = False,
     ) -> None:
         self._drivers = drivers
         self._environment = environment
         self._settings = settings or {}
         self._policy = RetryPolicy.from_environment(environment)
         self._open: dict[tuple[str, str], Storage] = {}
-        self.measured: StorageCounts | None = None
+        self.measured: dict[str, DriverCounts] | None = {} if measure else None
         self._lock = threading.Lock()
-
-    def measure(self) -> None:
-        """Start to count and time the reads of all storages, in ``measured``.
-
-        Call it before any caller keeps a reference to a storage.
-        """
-        if self.measured is not None:
-            return
-        with self._lock:
-            self.measured = StorageCounts()
-            managed = {id(storage): self._managed(storage) for storage in self._open.values()}
-            self._open = {key: managed[id(storage)] for key, storage in self._open.items()}
 
     def open(self, name: str, container: str) -> Storage:
         """Return the open storage of a container, always the same one for the same container.
@@ -81,13 +72,10 @@ class StoragePool:
         return known
 
     def _managed(self, storage: Storage) -> Storage:
-        if isinstance(storage, ManagedStorage):
-            if self.measured is not None:
-                storage.count(self.measured)
-            return storage
-        if storage.is_remote or self.measured is not None:
-            return ManagedStorage(storage, self._policy, self.measured)
-        return storage
+        if self.measured is not None:
+            counts = self.measured.setdefault(storage.name, DriverCounts())
+            return ManagedStorage(storage, self._policy, counts)
+        return ManagedStorage(storage, self._policy) if storage.is_remote else storage
 
     def open_beside(self, name: str, container: str, beside: str | None) -> Storage:
         """Return the open storage of a container named in a descriptor or symbolic object.

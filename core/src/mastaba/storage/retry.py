@@ -49,12 +49,6 @@ class CircuitBreaker:
     """Refuses reads after consecutive failures, so that a failed store does not block all threads.
 
     After a pause, one trial read is allowed. If it gets a response, the circuit closes.
-
-    Args:
-        name: full name of the storage, for messages.
-        failures: consecutive failures after which the circuit opens; 0 for never.
-        pause: seconds until a trial read.
-        clock: returns monotonic seconds; replaced in tests.
     """
 
     def __init__(

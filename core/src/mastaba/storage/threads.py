@@ -14,12 +14,7 @@ R = TypeVar("R")
 
 
 class ThreadPool:
-    """Threads that are started on first use, and again in a child process after a fork.
-
-    Args:
-        size: maximum number of threads.
-        name: prefix of thread names.
-    """
+    """Threads that are started on first use, and again in a child process after a fork."""
 
     def __init__(self, size: int, name: str) -> None:
         self._executor = PerProcess(lambda: ThreadPoolExecutor(size, name))

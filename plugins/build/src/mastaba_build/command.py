@@ -84,6 +84,11 @@ def add_parser(subparsers: _SubParsersAction[ArgumentParser]) -> None:
         "--style", metavar="FILE", help="style file of the server; the pyramid contains its colours"
     )
     add("--masks", action="store_true", help="also write mask slabs")
+    add(
+        "--protect-nodata",
+        action="store_true",
+        help="change pixels with data that have the colour of nodata by one level",
+    )
     add("--encoder", help="zlib (the bytes of the ROK4 tools), libdeflate or isal")
     add("--title", help="title of the layer")
     add("--work", metavar="DIRECTORY", help="directory of intermediate files")
@@ -139,7 +144,16 @@ def add_parser(subparsers: _SubParsersAction[ArgumentParser]) -> None:
     group.add_argument("--level", help="level of a pyramid (default: the finest)")
     group.add_argument("--bands", type=_numbers, metavar="BAND,...", help="bands to use, from 1")
     group.add_argument(
-        "--scale", type=_numbers, metavar="MIN,MAX", help="values that become 0 and 255"
+        "--scale",
+        type=_numbers,
+        action="append",
+        metavar="MIN,MAX",
+        help="values that become 0 and 255; once, or once for each band",
+    )
+    group.add_argument(
+        "--use-overviews",
+        action="store_true",
+        help="read overviews of the files where they are fine enough",
     )
     group.add_argument("--crs", help="CRS of files without one, as EPSG:2154")
     actions = parser.add_argument_group("actions")
@@ -283,6 +297,7 @@ _SOURCE_KEYS = {
     "touching_edges": "touching_edges",
     "bands": "bands",
     "scale": "scale",
+    "use_overviews": "use_overviews",
     "crs": "crs",
     "asset": "asset",
     "level": "level",
@@ -302,6 +317,7 @@ _KEYS = (
     "decimation",
     "style",
     "masks",
+    "protect_nodata",
     "encoder",
     "title",
     "work",

@@ -36,7 +36,8 @@ class SourceOptions:
         tolerance: largest difference from nodata, in each band.
         touching_edges: only regions of such pixels that touch the border of the file have no data.
         bands: bands for the channels, counted from 1; None: all colour bands.
-        scale: lowest and highest value, which become 0 and 255.
+        scale: lowest and highest value, which become 0 and 255: of all bands, or of each.
+        use_overviews: read overviews of the file where they are fine enough.
         crs: CRS of files without one.
         asset: key of the asset of STAC items; None: the one with the role ``data``.
         level: level of a pyramid; None: the finest.
@@ -49,7 +50,8 @@ class SourceOptions:
     tolerance: float = 0.0
     touching_edges: bool = False
     bands: tuple[int, ...] | None = None
-    scale: tuple[float, float] | None = None
+    scale: tuple[tuple[float, float], ...] | None = None
+    use_overviews: bool = False
     crs: str | None = None
     asset: str | None = None
     level: str | None = None
@@ -75,6 +77,7 @@ class Configuration:
     decimation: str = "average"
     style: Path | None = None
     masks: bool = False
+    protect_nodata: bool = False
     encoder: str = AUTO
     title: str | None = None
     work: Path | None = None
@@ -141,9 +144,7 @@ def configuration_of(
         raise PlanError("\n".join(errors))
     values = {key: _value(value) for key, value in document.items()}
     values["sources"] = tuple(
-        SourceOptions(**{key: _value(value) for key, value in entry.items()})
-        if isinstance(entry, dict)
-        else SourceOptions(entry)
+        _source(entry) if isinstance(entry, dict) else SourceOptions(entry)
         for entry in document["sources"]
     )
     for key in ("work", "server", "tile_matrix_sets", "style"):
@@ -151,6 +152,16 @@ def configuration_of(
             values[key] = Path(values[key])
     values["output"] = Destination.parse(values["output"], drivers)
     return Configuration(**values)
+
+
+def _source(entry: dict[str, Any]) -> SourceOptions:
+    values = {key: _value(value) for key, value in entry.items()}
+    scale = values.get("scale", ())
+    if scale and not isinstance(scale[0], tuple):
+        values["scale"] = scale = (scale,)
+    if any(low >= high for low, high in scale):
+        raise PlanError(f"{values['path']}: scale: the first value must be less than the second")
+    return SourceOptions(**values)
 
 
 def _value(value: Any) -> Any:

@@ -107,7 +107,7 @@ def _all_between(bands: Samples, bounds: Sequence[tuple[float, float]]) -> Mask:
 
 def _scaled(source: Source, pixel_type: PixelType, bands: Samples) -> Samples:
     if source.scale is not None:
-        low, high = source.scale
+        low, high = np.array(source.scale, np.float64).T
         values = (bands.astype(np.float64) - low) * (255 / (high - low))
         return as_samples(values, np.dtype(np.uint8)).astype(pixel_type.dtype, copy=False)
     is_wide = bands.dtype.kind in "iu" and bands.dtype.itemsize > 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, wait
 from dataclasses import dataclass, field
@@ -16,11 +17,13 @@ from mastaba_build.journal import Journal, Row
 from mastaba_build.names import slab_key
 from mastaba_build.plan import Plan, SlabKey, morton
 from mastaba_build.quarters import quarter_key
+from mastaba_build.sources import Source
 from mastaba_build.storage import Place
 from mastaba_build.task import SlabResult
-from mastaba_build.worker import Job, restore, run
+from mastaba_build.worker import Job, prepare, restore, run
 
 _ATTEMPTS = 3
+_LOST_TASKS = "the engine has lost the tasks; the same command resumes the build"
 
 Observer: TypeAlias = Callable[[SlabResult, int, int], None]
 """Called after each slab with its result, the number of finished slabs, and the total."""
@@ -109,6 +112,7 @@ class Coordinator:
                 self._waiting[slab] = pending
             else:
                 self._push(slab)
+        self._prepare(engine, job, missing)
         running: _Running = {}
         while self._ready or running:
             while self._ready and len(running) < engine.slots:
@@ -121,9 +125,7 @@ class Coordinator:
                 try:
                     result = future.result()
                 except CancelledError:
-                    raise BuildError(
-                        "the engine has lost the tasks; the same command resumes the build"
-                    ) from None
+                    raise BuildError(_LOST_TASKS) from None
                 except OutputError:
                     raise
                 except Exception as error:  # noqa: BLE001 - one slab does not stop the others
@@ -138,6 +140,27 @@ class Coordinator:
                     outcome.inexact += not result
                     self._release(slab)
         return outcome
+
+    def _prepare(self, engine: Engine, job: Job, missing: Iterable[SlabKey]) -> None:
+        """Prepare the sources of missing slabs, each once.
+
+        An error that belongs to one source is left to its slabs, which find it again.
+        """
+        sources = self._plan.sources
+        if not any(isinstance(one, Source) and one.touching_edges for one in sources):
+            return
+        near = {number for slab in missing for number in self._fingerprints.sources_of(slab)}
+        waiting = deque(sorted(one for one in near if sources[one].touching_edges))
+        running: set[Future[Any]] = set()
+        while waiting or running:
+            while waiting and len(running) < engine.slots:
+                running.add(engine.submit(prepare, job, waiting.popleft()))
+            done, running = wait(running, return_when=FIRST_COMPLETED)
+            for future in done:
+                if future.cancelled():
+                    raise BuildError(_LOST_TASKS)
+                if isinstance(error := future.exception(), OutputError):
+                    raise error
 
     def _missing(self, slabs: Iterable[list[SlabKey]]) -> list[SlabKey]:
         """Return the slabs that are neither done nor known to be unchanged."""

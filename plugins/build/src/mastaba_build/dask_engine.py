@@ -19,7 +19,6 @@ from mastaba_build.errors import BuildError, PlanError
 from mastaba_build.plan import Plan
 from mastaba_build.worker import Job, probe
 
-_CONNECT = "10s"
 _FIRST_WORKER = 60
 _TASKS_PER_THREAD = 2
 _COUNTED_EVERY = 5.0
@@ -45,7 +44,7 @@ class DaskEngine:
             # Errors of the client are reported by the build; its log has a traceback for each.
             logging.getLogger(name).setLevel(logging.CRITICAL)
         try:
-            self._client: Any = Client(_scheduler(address), timeout=_CONNECT, set_as_default=False)
+            self._client: Any = Client(_scheduler(address), set_as_default=False)
         except (OSError, ValueError) as error:
             raise PlanError(
                 f"cannot connect to the Dask scheduler at {address}: {_first_line(error)}"

@@ -13,6 +13,7 @@ from mastaba_build.placement import Placement, Placer, Rectangle
 from mastaba_build.plan import Plan, SlabKey
 from mastaba_build.reading import Reader
 from mastaba_build.resampling import resampled
+from mastaba_build.storage import Place
 from mastaba_build.styling import Styling
 
 _STRIP = 1 << 22
@@ -27,14 +28,30 @@ class _Job(NamedTuple):
 
 
 class Drawer:
-    """Draws tiles of one plan from its sources; datasets stay open."""
+    """Draws tiles of one plan from its sources; datasets stay open.
 
-    def __init__(self, plan: Plan) -> None:
+    Args:
+        work: work directory; None if there is none.
+    """
+
+    def __init__(self, plan: Plan, work: Place | None = None) -> None:
         self._plan = plan
         self._type = plan.source_type
-        self._reader = Reader(plan.source_type, plan.configuration.decimation)
+        self._reader = Reader(plan.source_type, plan.configuration.decimation, work)
         self._placers: dict[tuple[int, int], Placer] = {}
         self._reaches: dict[int, npt.NDArray[np.int64]] = {}
+
+    def prepare(self, number: int) -> None:
+        """Find out once, for all workers, what the pixels of a source depend on.
+
+        Args:
+            number: of the source in the plan.
+
+        Raises:
+            SourceError: the source cannot be read or has changed.
+            OutputError: the result cannot be stored.
+        """
+        self._reader.find_outside(self._plan.sources[number])
 
     def tiles(self, slab: SlabKey) -> Iterator[Raster | None]:
         """Yield the tiles of a slab in row-major order; None for those without data.

@@ -1,11 +1,15 @@
 """No-data regions that touch the border of a source (``touching_edges``).
 
 Runs of such pixels in a row are joined with those of the row above that they overlap, so a source
-of any size is read once, row by row, and only the runs are kept.
+of any size is read once, row by row, and only the runs are kept. They are stored in the work
+directory, where all workers find them.
 """
 
 from __future__ import annotations
 
+import hashlib
+import io
+import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -13,6 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from mastaba_build.pixels import Mask
+from mastaba_build.sources import Source
+from mastaba_build.storage import Place
 
 Integers = npt.NDArray[np.int64]
 
@@ -41,6 +47,41 @@ class Outside:
         np.add.at(steps, (line, ends), -1)
         inside: Mask = np.cumsum(steps[:, :-1], axis=1, dtype=np.int8) > 0
         return inside
+
+
+def has_outside(work: Place, source: Source) -> bool:
+    """Return whether the regions of a source are stored. Raises OutputError."""
+    return work.stat(_key(source)) is not None
+
+
+def write_outside(work: Place, source: Source, found: Outside) -> None:
+    """Store the regions of a source. Raises OutputError."""
+    stream = io.BytesIO()
+    np.savez(stream, rows=found.rows, starts=found.starts, ends=found.ends)
+    work.write_temporary(_key(source), stream.getvalue())
+
+
+def read_outside(work: Place, source: Source) -> Outside | None:
+    """Return the stored regions of a source; None if they are missing or damaged.
+
+    Raises:
+        OutputError: they cannot be read.
+    """
+    data = work.read_if_exists(_key(source))
+    if data is None:
+        return None
+    try:
+        with np.load(io.BytesIO(data)) as arrays:
+            return Outside(arrays["rows"], arrays["starts"], arrays["ends"])
+    except (ValueError, KeyError, OSError, zipfile.BadZipFile):
+        return None
+
+
+def _key(source: Source) -> str:
+    """Return the name in the work directory, which depends on everything that regions depend on."""
+    parts = source.path, source.identity, source.overview, source.bands, source.nodata
+    text = repr((*parts, source.nodata_ranges, source.tolerance))
+    return f"edges/{hashlib.sha256(text.encode()).hexdigest()}.npz"
 
 
 def outside(strips: Iterator[Mask]) -> Outside:

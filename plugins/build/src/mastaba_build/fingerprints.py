@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from functools import cached_property
+from itertools import accumulate
 from typing import Any
 
-from mastaba.api.catalogue import BoundingBox, TileMatrixSet
+from mastaba.api.catalogue import BoundingBox
 from mastaba.api.resampling import BASE_RADIUS
-from mastaba_build.groups import Group, Member, footprint
-from mastaba_build.plan import Plan, SlabKey, slab_options
-from mastaba_build.sets import load_set
+from mastaba_build.groups import Member
+from mastaba_build.plan import Plan, SlabKey, slab_options, slabs_of
 
 _SIZE = 8
 
@@ -53,40 +53,36 @@ class Fingerprints:
         text = json.dumps(parts)
         return hashlib.blake2b(text.encode(), digest_size=_SIZE).hexdigest()
 
+    def sources_of(self, slab: SlabKey) -> Iterator[int]:
+        """Yield the numbers in the plan of the sources that a kernel may reach from a slab."""
+        for group, members in self._near.get(slab, {}).items():
+            for member in members:
+                yield self._starts[group] + member
+
+    @cached_property
+    def _starts(self) -> list[int]:
+        """Number of the first source of each group."""
+        return [0, *accumulate(len(group.members) for group in self._plan.groups)]
+
     @cached_property
     def _near(self) -> dict[SlabKey, dict[int, list[int]]]:
         """Sources that a kernel may reach from each slab: members by group, in their order."""
         plan = self._plan
-        width, height = plan.configuration.slab
         found: dict[SlabKey, dict[int, list[int]]] = {}
         levels = [number for number, level in enumerate(plan.levels) if level.from_sources]
-        for index, group in enumerate(plan.groups):
-            for number, member in enumerate(group.members):
-                box = plan.boxes[index] if len(group.members) == 1 else self._box(group, member)
+        for index, (group, boxes) in enumerate(zip(plan.groups, plan.member_boxes, strict=True)):
+            for number, (member, box) in enumerate(zip(group.members, boxes, strict=True)):
+                if box is None:
+                    continue
                 for level in levels:
                     matrix = plan.levels[level].matrix
                     limits = matrix.limits_of(self._widened(box, member, matrix.cell_size))
                     if limits is None:
                         continue
-                    for row in range(limits.min_row // height, limits.max_row // height + 1):
-                        for column in range(limits.min_col // width, limits.max_col // width + 1):
-                            slab = SlabKey(level, column, row)
-                            found.setdefault(slab, {}).setdefault(index, []).append(number)
+                    rows, columns = slabs_of(limits, plan.configuration.slab)
+                    for slab in (SlabKey(level, x, y) for y in rows for x in columns):
+                        found.setdefault(slab, {}).setdefault(index, []).append(number)
         return found
-
-    @cached_property
-    def _set(self) -> TileMatrixSet:
-        configuration = self._plan.configuration
-        return load_set(configuration.tile_matrix_set, configuration.tile_matrix_sets)[0]
-
-    def _box(self, group: Group, member: Member) -> BoundingBox:
-        a, b, c, d, e, f = group.transform
-        x = c + a * member.column + b * member.row
-        y = f + d * member.column + e * member.row
-        source = member.source
-        transform = (a, b, x, d, e, y)
-        alone = Group(group.crs, transform, source.width, source.height, (Member(source, 0, 0),))
-        return footprint(alone, self._set)
 
     def _widened(self, box: BoundingBox, member: Member, cell: float) -> BoundingBox:
         pixel = max(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -16,6 +16,7 @@ from mastaba_build.sources import Source
 
 _PHASE = 1e-3
 _POINTS = 129
+_POINTS_OF_MEMBERS = 33
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +97,35 @@ def _group(run: list[Source]) -> Group:
     )
 
 
+def overview_of(group: Group, factor: int) -> Group:
+    """Return the image of the overviews whose pixels are ``factor`` pixels on a side.
+
+    All members have such an overview, and begin at a multiple of ``factor``.
+    """
+    a, b, c, d, e, f = group.transform
+    members = tuple(
+        Member(_overview_of(one.source, factor), one.column // factor, one.row // factor)
+        for one in group.members
+    )
+    return Group(
+        group.crs,
+        (a * factor, b * factor, c, d * factor, e * factor, f),
+        -(-group.width // factor),
+        -(-group.height // factor),
+        members,
+    )
+
+
+def _overview_of(source: Source, factor: int) -> Source:
+    return replace(
+        source,
+        width=-(-source.width // factor),
+        height=-(-source.height // factor),
+        overview=source.overviews.index(factor),
+        overviews=(),
+    )
+
+
 @lru_cache(maxsize=64)
 def transformer(source: str | pyproj.CRS, target: str | pyproj.CRS) -> pyproj.Transformer:
     """Return the transformation of PROJ between two CRSs, x before y on both sides."""
@@ -123,7 +153,37 @@ def footprint(group: Group, tile_matrix_set: TileMatrixSet) -> BoundingBox:
     Raises:
         PlanError: the group is outside the set, or cannot be transformed.
     """
-    columns, rows = np.linspace(0, group.width, _POINTS), np.linspace(0, group.height, _POINTS)
+    cut = _box(group, tile_matrix_set, _POINTS)
+    if cut is None:
+        raise PlanError(
+            f"{group.name}: is outside the tile matrix set {tile_matrix_set.id}; choose another set"
+        )
+    return cut
+
+
+def footprints(
+    group: Group, box: BoundingBox, tile_matrix_set: TileMatrixSet
+) -> tuple[BoundingBox | None, ...]:
+    """Return the box of each member of a group, as in `footprint`; None if it is outside the set.
+
+    Args:
+        box: of the group.
+    """
+    if len(group.members) == 1:
+        return (box,)
+    a, b, c, d, e, f = group.transform
+    found = []
+    for one in group.members:
+        x, y = c + a * one.column + b * one.row, f + d * one.column + e * one.row
+        transform = a, b, x, d, e, y
+        alone = Group(group.crs, transform, one.source.width, one.source.height, (one,))
+        found.append(_box(alone, tile_matrix_set, _POINTS_OF_MEMBERS))
+    return tuple(found)
+
+
+def _box(group: Group, tile_matrix_set: TileMatrixSet, points: int) -> BoundingBox | None:
+    """Return the box around points of a group; None if it is outside the set."""
+    columns, rows = np.linspace(0, group.width, points), np.linspace(0, group.height, points)
     column, row = (grid.ravel() for grid in np.meshgrid(columns, rows))
     a, b, c, d, e, f = group.transform
     x, y = a * column + b * row + c, d * column + e * row + f
@@ -134,7 +194,7 @@ def footprint(group: Group, tile_matrix_set: TileMatrixSet) -> BoundingBox:
     finest = list(tile_matrix_set.matrices.values())[-1]
     if finite.any():
         # Points between the samples, and the pole of a projection, may lie further out.
-        margin_x, margin_y = np.ptp(x[finite]) / (_POINTS - 1), np.ptp(y[finite]) / (_POINTS - 1)
+        margin_x, margin_y = np.ptp(x[finite]) / (points - 1), np.ptp(y[finite]) / (points - 1)
         same = is_same_crs(group, tile_matrix_set.crs)
         box = BoundingBox(
             float(x[finite].min() - (0 if same else margin_x)),
@@ -145,6 +205,4 @@ def footprint(group: Group, tile_matrix_set: TileMatrixSet) -> BoundingBox:
         cut = box.intersection(finest.bbox_of(finest.all_tiles))
         if cut is not None and cut.xmax > cut.xmin and cut.ymax > cut.ymin:
             return cut
-    raise PlanError(
-        f"{group.name}: is outside the tile matrix set {tile_matrix_set.id}; choose another set"
-    )
+    return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import secrets
 import socket
 import threading
@@ -20,6 +21,7 @@ _BEAT = 10.0
 """Seconds between two signs of life of a builder."""
 _ABANDONED = 90.0
 """Seconds without a sign of life after which a lock is abandoned."""
+_TRIES = 10
 
 
 class Lock:
@@ -45,16 +47,29 @@ class Lock:
             LockedError: another process holds it.
             OutputError: it cannot be written.
         """
+        for _ in range(_TRIES):
+            if self._is_taken():
+                break
+            # Longer than others need to remove the same claim, and not the same for all.
+            time.sleep(random.uniform(0.2, 0.5))  # noqa: S311 - no secret
+        else:
+            raise LockedError(f"the claim of the lock {self._key} cannot be removed; retry")
+        self.check()
+        for key in (self._key, f"{self._key}.claim"):
+            self._place.remove_leftovers_of(key, age=_ABANDONED)
+        self._thread.start()
+
+    def _is_taken(self) -> bool:
+        """Try to take the lock; return False if a builder was killed while it did the same."""
         # Some gateways replace an object in spite of the condition.
         self._refuse(self._holder(self._key))
         try:
             self._place.write(self._key, self._text(), only_if_absent=True)
         except FileExistsError:
-            self._take_over()
-        self.check()
-        self._thread.start()
+            return self._is_taken_over()
+        return True
 
-    def _take_over(self) -> None:
+    def _is_taken_over(self) -> bool:
         """Replace an abandoned lock; only the builder that makes a claim may do it."""
         claim = f"{self._key}.claim"
         try:
@@ -62,12 +77,14 @@ class Lock:
         except FileExistsError:
             if _is_abandoned(self._holder(claim)):
                 self._place.delete(claim)
+                return False
             raise LockedError(f"another process takes over the lock {self._key}; retry") from None
         try:
             self._refuse(self._holder(self._key))
             self._place.write(self._key, self._text())
         finally:
             self._place.delete(claim)
+        return True
 
     def check(self) -> None:
         """Check that this process still holds the lock.

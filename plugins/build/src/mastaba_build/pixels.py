@@ -33,11 +33,14 @@ class PixelType:
         format: pyramid format, for example ``TIFF_PNG_UINT8``.
         channels: samples per pixel, 1 to 4.
         nodata: value of each channel in pixels without data.
+        protects_nodata: whether no pixel with data is stored with the value of nodata: its last
+            channel changes by one level.
     """
 
     format: str
     channels: int
     nodata: tuple[float, ...]
+    protects_nodata: bool = False
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -55,10 +58,17 @@ class PixelType:
 
     def stored(self, raster: Raster) -> Samples:
         """Return samples as they are stored, with the nodata value where there is no data."""
-        if raster.valid.all():
-            return raster.samples
-        samples = raster.samples.copy()
-        samples[~raster.valid] = self.nodata
+        samples, valid = raster
+        if self.protects_nodata:
+            same = valid & (samples == np.array(self.nodata, samples.dtype)).all(axis=2)
+            if same.any():
+                samples = samples.copy()
+                last = self.nodata[-1]
+                samples[same, -1] = last - 1 if last == 255 else last + 1
+        if valid.all():
+            return samples
+        samples = samples.copy()
+        samples[~valid] = self.nodata
         return samples
 
 

@@ -8,7 +8,7 @@ import math
 import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, astuple, dataclass
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,7 +17,7 @@ import pyproj
 from mastaba.api.catalogue import CRS, BoundingBox, TileLimits, TileMatrix, TileMatrixSet
 from mastaba_build.configuration import AUTO, Configuration
 from mastaba_build.errors import PlanError
-from mastaba_build.groups import Group, footprint, groups_of, transformer
+from mastaba_build.groups import Group, footprint, footprints, groups_of, transformer
 from mastaba_build.pixels import PixelType
 from mastaba_build.sets import box_factor, load_set, proj_crs
 from mastaba_build.software import RASTER, installed
@@ -92,6 +92,7 @@ class Plan:
         software: versions of the libraries that the bytes depend on.
         identity: SHA-256 of the configuration, the sources and the versions of the software.
         root: directory or prefix of the slabs below the output.
+        member_boxes: extents of the members of each group, as `boxes`; None if outside the set.
     """
 
     configuration: Configuration
@@ -107,6 +108,7 @@ class Plan:
     software: Mapping[str, str]
     identity: str
     root: str
+    member_boxes: tuple[tuple[BoundingBox | None, ...], ...] = ()
 
     @property
     def sources(self) -> list[Source]:
@@ -142,15 +144,11 @@ class Plan:
             return
         found: set[SlabKey] = set()
         matrix = self.levels[level].matrix
-        width, height = self.configuration.slab
-        for box in self.boxes:
+        for box in filter(None, chain.from_iterable(self.member_boxes)):
             limits = matrix.limits_of(self.widened(box, matrix))
             if limits is not None:
-                found.update(
-                    SlabKey(level, column, row)
-                    for row in range(limits.min_row // height, limits.max_row // height + 1)
-                    for column in range(limits.min_col // width, limits.max_col // width + 1)
-                )
+                rows, columns = slabs_of(limits, self.configuration.slab)
+                found.update(SlabKey(level, column, row) for row in rows for column in columns)
         yield from sorted(found)
 
     def widened(self, box: BoundingBox, matrix: TileMatrix) -> BoundingBox:
@@ -194,13 +192,16 @@ def make_plan(configuration: Configuration) -> Plan:
     pixel_type = _pixel_type(configuration, sources, styling)
     groups = groups_of(sources)
     boxes = [footprint(group, tile_matrix_set) for group in groups]
+    parts = tuple(
+        footprints(group, box, tile_matrix_set) for group, box in zip(groups, boxes, strict=True)
+    )
     levels = _levels(configuration, tile_matrix_set, groups, boxes)
     encoder = encoder_of(configuration)
     if _largest_slab(configuration, pixel_type, levels) > _LARGEST_SLAB:
         width, height = configuration.slab
         raise PlanError(f"slabs of {width} x {height} tiles can exceed 4 GiB; use smaller slabs")
     software = installed((*RASTER, encoder))
-    _check_slab_count(configuration, levels[0].matrix, boxes)
+    _check_slab_count(configuration, levels[0].matrix, boxes, parts)
     described = {
         "version": 1,
         "configuration": _pixel_relevant(configuration),
@@ -226,6 +227,20 @@ def make_plan(configuration: Configuration) -> Plan:
         software,
         hashlib.sha256(text.encode()).hexdigest(),
         configuration.name,
+        parts,
+    )
+
+
+def slabs_of(limits: TileLimits, slab: tuple[int, int]) -> tuple[range, range]:
+    """Return the rows and the columns of the slabs that contain tiles.
+
+    Args:
+        slab: width and height of a slab in tiles.
+    """
+    width, height = slab
+    return (
+        range(limits.min_row // height, limits.max_row // height + 1),
+        range(limits.min_col // width, limits.max_col // width + 1),
     )
 
 
@@ -320,7 +335,14 @@ def _pixel_type(
         nodata = [0] * channels
     if properties.dtype == np.uint8 and not all(0 <= value <= 255 for value in nodata):
         raise PlanError(f"nodata: {name} stores values from 0 to 255")
-    return PixelType(name, channels, tuple(map(float, nodata)))
+    if configuration.protect_nodata and (
+        properties.dtype != np.uint8 or channels in (2, 4) or "JPG" in name
+    ):
+        raise PlanError(
+            "--protect-nodata is for PNG, ZIP and other lossless formats of 8 bits without alpha; "
+            f"{name} with {channels} channels is not one"
+        )
+    return PixelType(name, channels, tuple(map(float, nodata)), configuration.protect_nodata)
 
 
 def _channels(sources: Sequence[Source], allowed: frozenset[int]) -> int:
@@ -400,16 +422,21 @@ def _largest_slab(
 
 
 def _check_slab_count(
-    configuration: Configuration, matrix: TileMatrix, boxes: Sequence[BoundingBox]
+    configuration: Configuration,
+    matrix: TileMatrix,
+    boxes: Sequence[BoundingBox],
+    parts: Sequence[Sequence[BoundingBox | None]],
 ) -> None:
-    width, height = configuration.slab
-    count = 0
-    for limits in filter(None, (matrix.limits_of(box) for box in boxes)):
-        rows = limits.max_row // height - limits.min_row // height + 1
-        count += rows * (limits.max_col // width - limits.min_col // width + 1)
-    if count > _MOST_SLABS:
+    def count(some: Iterable[BoundingBox | None]) -> int:
+        limits = [matrix.limits_of(box) for box in some if box is not None]
+        slabs = [slabs_of(one, configuration.slab) for one in limits if one is not None]
+        return sum(len(rows) * len(columns) for rows, columns in slabs)
+
+    # Members may overlap, and there may be gaps between them.
+    most = sum(min(count([box]), count(members)) for box, members in zip(boxes, parts, strict=True))
+    if most > _MOST_SLABS:
         raise PlanError(
-            f"level {matrix.id} would need {count} slabs; use larger slabs or a coarser --bottom"
+            f"level {matrix.id} would need {most} slabs; use larger slabs or a coarser --bottom"
         )
 
 

@@ -1,10 +1,16 @@
-"""A slab pyramid in files as a source: one level is an image, read by the server's decoder."""
+"""A slab pyramid as a source: one level is an image, read by the decoder of the server.
+
+The pyramid is in files or in an object store.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,17 +21,29 @@ from rasterio.windows import Window
 
 from mastaba.api.catalogue import CRS, TILE_FORMATS, Level, TileLimits
 from mastaba.api.documents import schema
-from mastaba.api.slabs import IndexCache, LevelReader, PathLayout, TileDecoder
-from mastaba.api.storages import FileStorage
+from mastaba.api.slabs import (
+    IndexCache,
+    LevelReader,
+    PathLayout,
+    PrefixLayout,
+    SlabLayout,
+    TileDecoder,
+    read_tiles,
+)
+from mastaba.api.storages import Environment, ResourcePath, StoragePool
 from mastaba.api.tools import Plugins
-from mastaba.errors import MastabaError
-from mastaba_build.errors import PlanError
+from mastaba.errors import MastabaError, ObjectNotFoundError
+from mastaba_build.errors import PlanError, SourceError
+from mastaba_build.identity import identity_of_files
+from mastaba_build.listing import read_json
 from mastaba_build.pixels import Samples
 from mastaba_build.sets import load_set
 
 _DECODED = 40
 """Tiles that are kept: those at the border of two rows of tiles are needed twice."""
 _INDICES = 64
+_OBJECT_STORES = frozenset({"s3", "swift", "ceph"})
+"""Drivers that are named even if they are not installed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,14 +51,22 @@ class PyramidLevel:
     """A level of a pyramid.
 
     Attributes:
-        descriptor: path of the descriptor.
-        directory: image directory of the level.
+        descriptor: path of the descriptor, as in layers.
+        storage, container: driver and container of the slabs; the container of files is empty.
+        images: image directory or image prefix of the level.
+        masks: the same of its mask slabs; None if the pyramid has none.
+        mask_format: their format.
+        path_depth: of files; 0 for objects.
         format: pyramid format.
         nodata: value of each channel.
     """
 
     descriptor: str
-    directory: str
+    storage: str
+    container: str
+    images: str
+    masks: str | None
+    mask_format: str | None
     path_depth: int
     format: str
     channels: int
@@ -71,6 +97,39 @@ class PyramidLevel:
         limits = self.level.limits
         return (limits.max_row - limits.min_row + 1) * self.level.matrix.tile_height
 
+    def layout(self, directory: str) -> SlabLayout:
+        """Return the layout of slabs in a directory or below a prefix."""
+        if self.container:
+            return PrefixLayout(directory)
+        return PathLayout(directory, self.path_depth)
+
+
+def read_descriptor(path: str) -> dict[str, Any] | None:
+    """Return the descriptor of a pyramid, or None if the path is not one.
+
+    Args:
+        path: of a file, or ``s3://bucket/key.json`` and the like.
+
+    Raises:
+        PlanError: it cannot be read.
+    """
+    document = read_json(path)
+    scheme = path.partition("://")[0]
+    if document is None and path.endswith(".json") and scheme != path:
+        plugins = Plugins()
+        if scheme not in plugins.storages and scheme not in _OBJECT_STORES:
+            return None
+        pool = _pool(plugins)
+        try:
+            document = json.loads(pool.read_full(ResourcePath.parse(path)))
+        except (MastabaError, ValueError) as error:
+            raise PlanError(f"{path}: cannot be read: {error}") from None
+        finally:
+            pool.close()
+    if not isinstance(document, dict) or not {"levels", "tile_matrix_set"} <= document.keys():
+        return None
+    return document
+
 
 def pyramid_level(
     path: str, document: dict[str, Any], wanted: str | None, sets: Path | None
@@ -85,7 +144,8 @@ def pyramid_level(
     Raises:
         PlanError: the descriptor is invalid, or its pyramid cannot be a source.
     """
-    for error in Draft202012Validator(schema("pyramid", Plugins())).iter_errors(document):
+    plugins = Plugins()
+    for error in Draft202012Validator(schema("pyramid", plugins)).iter_errors(document):
         place = "/".join(map(str, error.instance_path))
         raise PlanError(f"{path}: {place or 'the descriptor'}: {error.message}")
     if "raster_specifications" not in document:
@@ -98,9 +158,6 @@ def pyramid_level(
     if wanted is not None and wanted not in levels:
         raise PlanError(f"{path}: has no level {wanted!r}")
     entry = levels[wanted or finest]
-    storage = entry["storage"]
-    if storage["type"] != "FILE":
-        raise PlanError(f"{path}: only pyramids in files can be sources, not {storage['type']}")
     specification = document["raster_specifications"]
     matrix = tile_matrix_set.matrices[entry["id"]]
     limits = TileLimits(**entry["tile_limits"]).intersection(matrix.all_tiles)
@@ -110,10 +167,17 @@ def pyramid_level(
         nodata = tuple(float(value) for value in specification["nodata"].split(","))
     except ValueError:
         raise PlanError(f"{path}: nodata is not a list of numbers") from None
+    storage, container, images, masks = _place(path, entry, plugins)
+    if masks is not None and document.get("mask_format") not in TILE_FORMATS:
+        raise PlanError(f"{path}: masks of format {document.get('mask_format')} cannot be read")
     level = PyramidLevel(
         descriptor=path,
-        directory=os.path.join(os.path.dirname(path), storage["image_directory"]),
-        path_depth=storage["path_depth"],
+        storage=storage,
+        container=container,
+        images=images,
+        masks=masks,
+        mask_format=document.get("mask_format") if masks else None,
+        path_depth=entry["storage"].get("path_depth", 0),
         format=document["format"],
         channels=specification["channels"],
         nodata=nodata,
@@ -122,27 +186,89 @@ def pyramid_level(
     return level, tile_matrix_set.crs
 
 
+def _place(path: str, entry: dict[str, Any], plugins: Plugins) -> tuple[str, str, str, str | None]:
+    """Return driver, container, images and masks of a level, as in `PyramidLevel`."""
+    storage, descriptor = entry["storage"], ResourcePath.parse(path)
+    name = storage["type"].lower()
+    try:
+        driver = _pool(plugins).driver(name)
+        field = driver.container_field
+        kind = "directory" if field is None else "prefix"
+        for key in (f"image_{kind}", *(["path_depth"] if field is None else [field])):
+            if key not in storage:
+                raise PlanError(f"{path}: level {entry['id']}: storage has no {key}")
+        images, masks = storage[f"image_{kind}"], storage.get(f"mask_{kind}")
+        if field is not None:
+            beside = descriptor.container if descriptor.storage == name else None
+            return name, driver.resolve_container(storage[field], beside), images, masks
+    except (MastabaError, ValueError) as error:
+        raise PlanError(f"{path}: level {entry['id']}: {error}") from None
+    folder = os.path.dirname(descriptor.key)
+    return name, "", os.path.join(folder, images), masks and os.path.join(folder, masks)
+
+
+def _pool(plugins: Plugins) -> StoragePool:
+    return StoragePool(plugins.storages, Environment())
+
+
 class PyramidDataset:
-    """Reads windows of a level, with the methods of a dataset of rasterio that `Reader` uses."""
+    """Reads windows of a level, with the methods of a dataset of rasterio that `Reader` uses.
+
+    Raises:
+        SourceError: the container of the slabs cannot be opened.
+    """
 
     def __init__(self, level: PyramidLevel) -> None:
         self._level = level
         self._matrix = level.level.matrix
-        layout = PathLayout(level.directory, level.path_depth)
-        self._reader = LevelReader(
-            level.level, layout, FileStorage(), IndexCache(_INDICES, float("inf"))
+        self._pool = _pool(Plugins(autoload=bool(level.container)))
+        try:
+            self._images = self._tiles_of(level.images, level.format, level.channels)
+            self._masks = (
+                None
+                if level.masks is None or level.mask_format is None
+                else self._tiles_of(level.masks, level.mask_format, 1)
+            )
+        except MastabaError as error:
+            raise SourceError(f"{level.descriptor}: {error}") from None
+
+    def _tiles_of(self, directory: str, format: str, channels: int) -> _Tiles:
+        level = self._level
+        storage = self._pool.open(level.storage, level.container)
+        reader = LevelReader(
+            level.level,
+            level.layout(directory),
+            storage,
+            IndexCache(_INDICES, float("inf")),
+            lambda other: self._pool.open_beside(level.storage, other, level.container),
         )
-        self._decoder = TileDecoder(
-            TILE_FORMATS[level.format],
-            level.channels,
-            self._matrix.tile_width,
-            self._matrix.tile_height,
+        decoder = TileDecoder(
+            TILE_FORMATS[format], channels, self._matrix.tile_width, self._matrix.tile_height
         )
-        self._decoded: OrderedDict[tuple[int, int], Samples | None] = OrderedDict()
-        self.files = [level.descriptor, level.descriptor.removesuffix(".json") + ".list"]
+        return _Tiles(reader, decoder)
+
+    def identity(self) -> str:
+        """Return a text that changes with the descriptor or the slab list.
+
+        Raises:
+            OSError: the descriptor does not exist any more, or cannot be read.
+        """
+        path = ResourcePath.parse(self._level.descriptor)
+        keys = [path.key, path.key.removesuffix(".json") + ".list"]
+        if path.storage == "file":
+            return identity_of_files(keys)
+        try:
+            storage = self._pool.open(path.storage, path.container)
+            facts = [storage.stat(keys[0])]
+            with suppress(ObjectNotFoundError):  # a pyramid without a slab list can be read
+                facts.append(storage.stat(keys[1]))
+        except MastabaError as error:
+            raise OSError(str(error)) from None
+        known = [(one.size, one.version, one.modified) for one in facts]
+        return hashlib.sha256(repr([str(path), known]).encode()).hexdigest()
 
     def close(self) -> None:
-        self._decoded.clear()
+        self._pool.close()
 
     def read(self, bands: Sequence[int], window: Window, out: Samples | None = None) -> Samples:
         """Return bands, shape (bands, rows, columns); 0 where there is no tile.
@@ -155,7 +281,7 @@ class PyramidDataset:
             out = np.empty(shape, self._level.dtype)
         out[...] = 0
         channels = [band - 1 for band in bands]
-        for part, tile, inner in self._tiles(window):
+        for part, tile, inner in self._parts(self._images, window):
             if tile is not None:
                 out[:, *part] = np.moveaxis(tile[inner][:, :, channels], -1, 0)
         return out
@@ -163,23 +289,36 @@ class PyramidDataset:
     def read_masks(
         self, bands: Sequence[int], window: Window, out: Samples | None = None
     ) -> Samples:
-        """Return 255 where there is a tile, otherwise 0; arguments as in `read`."""
+        """Return 255 where there is data, otherwise 0; arguments as in `read`.
+
+        Without a mask slab, all pixels of a stored tile are data. In a mask, every value above 0
+        is data: the ROK4 tools average masks (generation.md section 2.3).
+        """
         mask = np.zeros((len(bands), window.height, window.width), np.uint8) if out is None else out
-        for part, tile, _ in self._tiles(window):
+        for part, tile, _ in self._parts(self._images, window):
             mask[:, *part] = 0 if tile is None else 255
+        if self._masks is not None:
+            for part, tile, inner in self._parts(self._masks, window):
+                if tile is not None:
+                    mask[:, *part] &= np.where(tile[inner][:, :, 0] > 0, np.uint8(255), np.uint8(0))
         return mask
 
-    def _tiles(self, window: Window) -> Any:
+    def _parts(
+        self, tiles: _Tiles, window: Window
+    ) -> Iterator[tuple[tuple[slice, slice], Samples | None, Any]]:
         """Yield parts of a window, the tile there or None, and the part of the tile."""
         height, width = self._matrix.tile_height, self._matrix.tile_width
         limits = self._level.level.limits
         top, left = int(window.row_off), int(window.col_off)
         bottom, right = top + int(window.height), left + int(window.width)
+        places = range(left // width, (right - 1) // width + 1)
         for row in range(top // height, (bottom - 1) // height + 1):
             rows = max(top, row * height), min(bottom, (row + 1) * height)
-            for column in range(left // width, (right - 1) // width + 1):
+            found = tiles.row(
+                limits.min_row + row, limits.min_col + places.start, limits.min_col + places.stop
+            )
+            for column, tile in zip(places, found, strict=True):
                 columns = max(left, column * width), min(right, (column + 1) * width)
-                tile = self._tile(limits.min_row + row, limits.min_col + column)
                 part = (
                     slice(rows[0] - top, rows[1] - top),
                     slice(columns[0] - left, columns[1] - left),
@@ -190,17 +329,34 @@ class PyramidDataset:
                 ]
                 yield part, tile, inner
 
-    def _tile(self, row: int, column: int) -> Samples | None:
-        key = row, column
-        if key in self._decoded:
-            self._decoded.move_to_end(key)
-            return self._decoded[key]
+
+class _Tiles:
+    """The decoded tiles of a level, or of its masks; the latest ones are kept."""
+
+    def __init__(self, reader: LevelReader, decoder: TileDecoder) -> None:
+        self._reader = reader
+        self._decoder = decoder
+        self._decoded: OrderedDict[tuple[int, int], Samples | None] = OrderedDict()
+
+    def row(self, row: int, first: int, end: int) -> list[Samples | None]:
+        """Return tiles of a row; None for those that do not exist.
+
+        Tiles that are not known are read at once, which takes few requests in an object store.
+
+        Raises:
+            OSError: a slab is damaged or cannot be read.
+        """
+        places = [(row, column) for column in range(first, end)]
+        missing = [place for place in places if place not in self._decoded]
         try:
-            stored = self._reader.locate(row, column)
-            tile = None if stored is None else self._decoder.decode(stored.read())
+            for place, data in zip(missing, read_tiles(self._reader, missing), strict=True):
+                self._decoded[place] = None if data is None else self._decoder.decode(data)
         except MastabaError as error:
             raise OSError(str(error)) from None
-        self._decoded[key] = tile
-        if len(self._decoded) > _DECODED:
+        found = []
+        for place in places:
+            self._decoded.move_to_end(place)
+            found.append(self._decoded[place])
+        while len(self._decoded) > _DECODED:
             self._decoded.popitem(last=False)
-        return tile
+        return found

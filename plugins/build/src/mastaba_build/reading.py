@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from rasterio.errors import RasterioError
@@ -12,16 +12,20 @@ from rasterio.windows import Window
 
 from mastaba.api.resampling import decimate
 from mastaba_build.conversion import converted, nodata_mask, palette_of
-from mastaba_build.edges import Outside, outside
+from mastaba_build.edges import Outside, has_outside, outside, read_outside, write_outside
 from mastaba_build.errors import SourceError
-from mastaba_build.groups import Group, Member
+from mastaba_build.groups import Group, Member, overview_of
 from mastaba_build.pixels import PixelType, Raster, fill, paste
 from mastaba_build.placement import Rectangle
 from mastaba_build.sources import Source, identity_of, open_source
+from mastaba_build.storage import Place
 
 _OPEN_DATASETS = 32
 _STRIP = 1 << 22
 """Source pixels that are averaged at a time."""
+
+_Image: TypeAlias = tuple[str, int | None]
+"""Path of a source, and number of the overview."""
 
 
 class Reader:
@@ -29,15 +33,18 @@ class Reader:
 
     Args:
         decimation: how several pixels become a cell, a method of `decimate`.
+        work: work directory, which may contain what was found out about sources.
     """
 
-    def __init__(self, pixel_type: PixelType, decimation: str) -> None:
+    def __init__(self, pixel_type: PixelType, decimation: str, work: Place | None = None) -> None:
         self._type = pixel_type
+        self._work = work
         self._decimation = decimation
-        self._open: OrderedDict[str, Any] = OrderedDict()
+        self._open: OrderedDict[_Image, Any] = OrderedDict()
         self._palettes: dict[str, np.ndarray[Any, Any]] = {}
         self._used: dict[str, Source] = {}
-        self._outsides: OrderedDict[str, Outside] = OrderedDict()
+        self._outsides: OrderedDict[_Image, Outside] = OrderedDict()
+        self._coarser: dict[tuple[Group, int], tuple[Group, int]] = {}
         self._extents: dict[Group, np.ndarray[Any, Any]] = {}
 
     def close(self) -> None:
@@ -54,6 +61,7 @@ class Reader:
         Raises:
             SourceError: a source cannot be read or has changed.
         """
+        group, factor = self._overview(group, factor)
         if factor == 1:
             return self._read(group, window)
         top, bottom, left, right = window
@@ -78,6 +86,18 @@ class Reader:
                 into=(result.samples[part], result.valid[part]),
             )
         return result
+
+    def _overview(self, group: Group, factor: int) -> tuple[Group, int]:
+        """Return the coarsest overviews of a group from which cells can be made, and their factor.
+
+        They are those of the whole group, so that cells do not depend on the window.
+        """
+        key = group, factor
+        if key not in self._coarser:
+            usable = set.intersection(*(_usable(one) for one in group.members))
+            best = max((one for one in usable if factor % one == 0), default=1)
+            self._coarser[key] = (overview_of(group, best) if best > 1 else group), factor // best
+        return self._coarser[key]
 
     def _read(self, group: Group, window: Rectangle) -> Raster:
         top, bottom, left, right = window
@@ -168,12 +188,13 @@ class Reader:
             ) from None
 
     def _dataset(self, source: Source) -> Any:
-        dataset = self._open.pop(source.path, None)
+        key = source.path, source.overview
+        dataset = self._open.pop(key, None)
         if dataset is None:
             dataset = open_source(source)
             if len(self._open) >= _OPEN_DATASETS:
                 self._open.popitem(last=False)[1].close()
-        self._open[source.path] = dataset
+        self._open[key] = dataset
         return dataset
 
     def start(self) -> None:
@@ -187,7 +208,11 @@ class Reader:
             SourceError: one has changed.
         """
         for source in self._used.values():
-            if identity_of(source.path, self._dataset(source).files) != source.identity:
+            try:
+                identity = identity_of(source.path, self._dataset(source))
+            except OSError as error:
+                raise SourceError(f"{source.path}: cannot be read: {error}") from None
+            if identity != source.identity:
                 raise SourceError(f"{source.path}: has changed since the start; build again")
 
     def _converted(self, source: Source, area: Window) -> Raster:
@@ -205,22 +230,50 @@ class Reader:
             missing = self._outside(source).mask(*rectangle)
         return converted(source, self._type, bands, alpha, mask, palette, missing)
 
+    def find_outside(self, source: Source) -> None:
+        """Store the regions without data that touch the border of a source, for all workers.
+
+        Raises:
+            SourceError: the source cannot be read or has changed.
+            OutputError: they cannot be stored.
+        """
+        assert self._work is not None
+        if not has_outside(self._work, source):
+            self.start()
+            found = self._computed_outside(source)
+            self.check_sources()
+            write_outside(self._work, source, found)
+
     def _outside(self, source: Source) -> Outside:
         """Return the pixels without data that touch the border of a source."""
-        if source.path not in self._outsides:
+        key = source.path, source.overview
+        if key not in self._outsides:
             if len(self._outsides) >= _OPEN_DATASETS:
                 self._outsides.popitem(last=False)
-            rows = max(1, _STRIP // (source.width * len(source.bands)))
-            areas = (
-                Window(0, top, source.width, min(rows, source.height - top))
-                for top in range(0, source.height, rows)
-            )
-            strips = (nodata_mask(source, self._bands(source, source.bands, one)) for one in areas)
-            self._outsides[source.path] = outside(strip for strip in strips if strip is not None)
-        return self._outsides[source.path]
+            stored = None if self._work is None else read_outside(self._work, source)
+            self._outsides[key] = stored or self._computed_outside(source)
+        return self._outsides[key]
+
+    def _computed_outside(self, source: Source) -> Outside:
+        rows = max(1, _STRIP // (source.width * len(source.bands)))
+        areas = (
+            Window(0, top, source.width, min(rows, source.height - top))
+            for top in range(0, source.height, rows)
+        )
+        strips = (nodata_mask(source, self._bands(source, source.bands, one)) for one in areas)
+        return outside(strip for strip in strips if strip is not None)
 
     def _palette(self, source: Source) -> Any:
         if source.path not in self._palettes:
             colours = self._dataset(source).colormap(source.bands[0])
             self._palettes[source.path] = palette_of(colours, source.dtype)
         return self._palettes[source.path]
+
+
+def _usable(member: Member) -> set[int]:
+    """Return the overviews of a member whose pixels are cells of its group."""
+    return {
+        one
+        for one in member.source.overviews
+        if one > 1 and member.row % one == member.column % one == 0
+    }

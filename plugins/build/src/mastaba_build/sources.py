@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 import os
 import warnings
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,8 +18,14 @@ from rasterio.errors import NotGeoreferencedWarning, RasterioError
 
 from mastaba_build.configuration import SourceOptions
 from mastaba_build.errors import PlanError, SourceError
-from mastaba_build.listing import listed, read_json
-from mastaba_build.pyramid_source import PyramidDataset, PyramidLevel, pyramid_level
+from mastaba_build.identity import identity_of_files
+from mastaba_build.listing import listed
+from mastaba_build.pyramid_source import (
+    PyramidDataset,
+    PyramidLevel,
+    pyramid_level,
+    read_descriptor,
+)
 from mastaba_build.sets import proj_crs
 
 _LARGEST_BLOCK = 1 << 27
@@ -43,8 +49,11 @@ class Source:
         palette: whether the one band is an index of colours.
         has_mask: whether the file contains a mask.
         nodata: value of each band in pixels without data; None without any.
-        nodata_ranges, tolerance, touching_edges, scale: as in `SourceOptions`.
+        nodata_ranges, tolerance, touching_edges: as in `SourceOptions`.
+        scale: lowest and highest value of each band, which become 0 and 255.
         pyramid: if the source is a level of a pyramid.
+        overviews: pixels on a side of a pixel of each overview that may be read.
+        overview: which of the overviews this is; None for the image itself.
     """
 
     path: str
@@ -62,8 +71,10 @@ class Source:
     nodata_ranges: tuple[tuple[float, float], ...]
     tolerance: float
     touching_edges: bool
-    scale: tuple[float, float] | None
+    scale: tuple[tuple[float, float], ...] | None
     pyramid: PyramidLevel | None = None
+    overviews: tuple[int, ...] = ()
+    overview: int | None = None
 
     @property
     def pixel_area(self) -> float:
@@ -92,20 +103,25 @@ def inventory(options: SourceOptions, sets: Path | None = None) -> list[Source]:
     return found
 
 
-def identity_of(path: str, files: list[str]) -> str:
-    """Return a text that changes with the size or the time of a file or of one it refers to."""
-    known = []
-    for file in sorted({path, *files}):
-        try:
-            status = os.stat(file)
-        except OSError:
-            continue  # not a local file
-        known.append((file, status.st_size, status.st_mtime_ns))
-    return hashlib.sha256(repr(known).encode()).hexdigest()
+def identity_of(path: str, dataset: Any) -> str:
+    """Return a text that changes with a source, or with a file that it refers to.
+
+    Args:
+        dataset: from `open_source`.
+
+    Raises:
+        OSError: the source does not exist any more, or cannot be read.
+    """
+    if isinstance(dataset, PyramidDataset):
+        return dataset.identity()
+    return identity_of_files([path, *dataset.files])
 
 
-def open_dataset(path: str) -> Any:
+def open_dataset(path: str, overview: int | None = None) -> Any:
     """Open a dataset of rasterio.
+
+    Args:
+        overview: number of an overview; None for the image itself.
 
     Raises:
         SourceError: GDAL cannot open it.
@@ -113,7 +129,7 @@ def open_dataset(path: str) -> Any:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", NotGeoreferencedWarning)
-            return rasterio.open(path)
+            return rasterio.open(path, **({} if overview is None else {"overview_level": overview}))
     except (RasterioError, OSError) as error:
         raise SourceError(f"{path}: cannot be opened: {error}") from None
 
@@ -126,7 +142,7 @@ def open_source(source: Source) -> Any:
     """
     if source.pyramid is not None:
         return PyramidDataset(source.pyramid)
-    return open_dataset(source.path)
+    return open_dataset(source.path, source.overview)
 
 
 def _absolute(path: str) -> str:
@@ -135,8 +151,8 @@ def _absolute(path: str) -> str:
 
 
 def _opened(path: str, options: SourceOptions, sets: Path | None) -> Source:
-    document = read_json(path)
-    if document is not None and "levels" in document and "tile_matrix_set" in document:
+    document = read_descriptor(path)
+    if document is not None:
         return _pyramid(path, document, options, sets)
     try:
         dataset = open_dataset(path)
@@ -162,7 +178,7 @@ def _opened(path: str, options: SourceOptions, sets: Path | None) -> Source:
         flags = dataset.mask_flag_enums[bands[0] - 1]
         return Source(
             path=path,
-            identity=identity_of(path, dataset.files),
+            identity=identity_of(path, dataset),
             crs=_crs(dataset, path, options),
             transform=transform,
             width=dataset.width,
@@ -176,7 +192,8 @@ def _opened(path: str, options: SourceOptions, sets: Path | None) -> Source:
             nodata_ranges=options.nodata_ranges,
             tolerance=options.tolerance,
             touching_edges=options.touching_edges,
-            scale=options.scale,
+            scale=_scale(path, bands, options),
+            overviews=_overviews(dataset, path, bands) if options.use_overviews else (),
         )
 
 
@@ -190,9 +207,14 @@ def _pyramid(
         nodata = found.nodata
     elif nodata is not None:
         nodata = nodata * (colours // len(nodata))
+    try:
+        with closing(PyramidDataset(found)) as dataset:
+            identity = dataset.identity()
+    except (SourceError, OSError) as error:
+        raise PlanError(str(error)) from None
     return Source(
         path=path,
-        identity=identity_of(path, PyramidDataset(found).files),
+        identity=identity,
         crs=str(proj_crs(crs).to_wkt()),
         transform=found.transform,
         width=found.width,
@@ -206,7 +228,7 @@ def _pyramid(
         nodata_ranges=options.nodata_ranges,
         tolerance=options.tolerance,
         touching_edges=options.touching_edges,
-        scale=options.scale,
+        scale=_scale(path, tuple(range(colours)), options),
         pyramid=found,
     )
 
@@ -260,6 +282,26 @@ def _nodata(
         return options.nodata * (len(bands) // len(options.nodata))
     values = [dataset.nodatavals[band - 1] for band in bands]
     return None if None in values else tuple(map(float, values))
+
+
+def _scale(
+    path: str, bands: tuple[int, ...], options: SourceOptions
+) -> tuple[tuple[float, float], ...] | None:
+    if options.scale is None:
+        return None
+    if len(options.scale) not in (1, len(bands)):
+        raise PlanError(f"{path}: {len(options.scale)} scales for {len(bands)} bands")
+    return options.scale * (len(bands) // len(options.scale))
+
+
+def _overviews(dataset: Any, path: str, bands: tuple[int, ...]) -> tuple[int, ...]:
+    """Return how many pixels are on a side of a pixel of each overview; 0 for unusable ones."""
+    found = []
+    for number, factor in enumerate(dataset.overviews(bands[0])):
+        with open_dataset(path, number) as overview:
+            size = -(-dataset.width // factor), -(-dataset.height // factor)
+            found.append(factor if (overview.width, overview.height) == size else 0)
+    return tuple(found)
 
 
 def _crs(dataset: Any, path: str, options: SourceOptions) -> str:

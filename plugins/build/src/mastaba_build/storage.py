@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import glob
 import hashlib
 import os
 import secrets
@@ -194,6 +195,19 @@ class Place:
         if isinstance(self._storage, FileWriter):
             for path in Path(self._prefix + prefix).rglob(".*.tmp"):
                 path.unlink(missing_ok=True)
+
+    def remove_leftovers_of(self, key: str, *, age: float = 0.0) -> None:
+        """Remove what killed processes have left of writes of one object.
+
+        Args:
+            age: seconds; younger files stay, because another process may still write them.
+        """
+        if isinstance(self._storage, FileWriter):
+            path = Path(self._prefix + key)
+            for temporary in path.parent.glob(f".{glob.escape(path.name)}.????????.tmp"):
+                with suppress(FileNotFoundError):
+                    if time.time() - temporary.stat().st_mtime >= age:
+                        temporary.unlink()
 
     def list(self, prefix: str) -> Iterator[str]:
         """Yield the keys that begin with a prefix, links included. Raises OutputError."""

@@ -61,7 +61,7 @@ def stored_tiles(plan: Plan, place: Place, slab: SlabKey, *, masks: bool) -> Ite
             yield type_.blank(matrix.tile_height, matrix.tile_width)
             continue
         known = None if mask is None else mask.tile(number)
-        valid = _valid(samples, type_) if known is None else known[:, :, 0] >= 128
+        valid = _valid(samples, type_) if known is None else known[:, :, 0] > 0
         yield Raster(np.where(valid[:, :, np.newaxis], samples, samples.dtype.type(0)), valid)
 
 

@@ -79,7 +79,7 @@ class SlabBuilder:
         self._plan = plan
         self._type = plan.pixel_type
         self._deflate = deflater(plan.encoder)
-        self._drawer = drawer or Drawer(plan)
+        self._drawer = drawer or Drawer(plan, work)
         self._target = target
         self._work = work
         self._blank: dict[tuple[int, int], bytes] = {}
@@ -147,6 +147,11 @@ class SlabBuilder:
             time.monotonic() - started,
             quarter_hash,
         )
+
+    def prepare(self, source: int) -> None:
+        """Do what all slabs need of a source, once; see `Drawer.prepare`."""
+        assert isinstance(self._drawer, Drawer)
+        self._drawer.prepare(source)
 
     def restore(self, slab: SlabKey, holder: str, expected: str) -> bool:
         """Make sure that the quarter image of an unchanged slab is in the work directory.

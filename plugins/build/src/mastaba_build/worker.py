@@ -88,6 +88,17 @@ def run(job: Job, slab: SlabKey, children: Sequence[SlabKey]) -> SlabResult:
         ) from None
 
 
+def prepare(job: Job, source: int) -> None:
+    """Prepare a source; see `SlabBuilder.prepare`.
+
+    Raises:
+        BuildError: the source cannot be read, or this worker does not fit the build.
+    """
+    builder = _builder(job)
+    assert isinstance(builder, SlabBuilder)
+    builder.prepare(source)
+
+
 def restore(job: Job, slab: SlabKey, holder: str, expected: str) -> bool:
     """Make the quarter image of an unchanged slab; see `SlabBuilder.restore`.
 
@@ -127,12 +138,11 @@ def _check_sources(sources: Sequence[Source]) -> None:
     step = max(1, -(-len(sources) // _PROBED_SOURCES))
     for source in sources[::step]:
         try:
-            dataset = open_source(source)
-        except SourceError as error:
+            with closing(open_source(source)) as dataset:
+                identity = identity_of(source.path, dataset)
+        except (SourceError, OSError) as error:
             raise BuildError(f"source {error}") from None
-        files = dataset.files
-        dataset.close()
-        if identity_of(source.path, files) != source.identity:
+        if identity != source.identity:
             raise BuildError(f"source {source.path}: is not the file that the plan describes")
 
 

@@ -186,7 +186,7 @@ class Datasets(Mapping[str, Dataset]):
             verticals=tuple(vertical for _, vertical in members),
             crs=tuple(dict.fromkeys(codes)),
             interpolation=entry.get("interpolation", "bilinear"),
-            unit=entry.get("unit", "m"),
+            unit=entry.get("unit", members[0][1].unit),
             valid_range=_range(entry["valid_range"]) if "valid_range" in entry else self._range,
             nodata_height=float(entry.get("nodata_height", 0.0)),
             keywords=tuple(dict.fromkeys(word for layer in layers for word in layer.keywords)),

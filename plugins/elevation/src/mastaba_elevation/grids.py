@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+import numpy.typing as npt
 
 from mastaba.api.catalogue import BoundingBox
 from mastaba_elevation.footprints import Footprint
@@ -56,14 +57,24 @@ class Grid:
         dx, dy = self.x.step / 2, self.y.step / 2
         return BoundingBox(self.x.start - dx, self.y.stop + dy, self.x.stop + dx, self.y.start - dy)
 
-    def sampled(self, heights_at: Callable[[Floats, Floats], Floats]) -> Floats:
-        """Return the heights at all centres, shape (rows, columns); NaN without one."""
-        result = np.empty((self.y.count, self.x.count))
+    def sampled(
+        self,
+        heights_at: Callable[[Floats, Floats], Floats],
+        members: npt.NDArray[np.bool_] | None = None,
+    ) -> Floats:
+        """Return the heights at the centres, shape (rows, columns); NaN without one.
+
+        Args:
+            members: centres that are sampled, of the same shape; None for all.
+        """
+        result = np.full((self.y.count, self.x.count), np.nan)
         rows = max(1, _CHUNK // self.x.count)
         for start in range(0, self.y.count, rows):
             part = slice(start, start + rows)
             x, y = np.meshgrid(self.x.centres, self.y.centres[part])
-            result[part] = heights_at(x.ravel(), y.ravel()).reshape(x.shape)
+            chosen = np.ones(x.shape, np.bool_) if members is None else members[part]
+            if chosen.any():
+                result[part][chosen] = heights_at(x[chosen], y[chosen])
         return result
 
 

@@ -141,3 +141,33 @@ def circle(longitude: float, latitude: float, radius: float, count: int = 64) ->
     # Across the antimeridian the ring goes on instead of jumping to the other side.
     ring = np.column_stack([np.unwrap(x, period=TURN), y])
     return np.concatenate([ring, ring[:1]])
+
+
+def capsules(longitude: Floats, latitude: Floats, radius: float, count: int = 32) -> Floats:
+    """Return a closed ring around each segment of a line: all places within a radius of it.
+
+    The rings have the same direction. Longitudes may be beyond ±180°.
+
+    Args:
+        longitude, latitude: shape (n,), degrees; n is at least 2.
+        radius: metres.
+        count: points of a ring, even.
+
+    Returns:
+        shape (n - 1, count + 1, 2), degrees.
+    """
+    azimuth, _ = geodesics(longitude, latitude)
+    back, _ = geodesics(longitude[::-1], latitude[::-1])
+    half = np.linspace(90.0, 270.0, count // 2)
+    # Behind the beginning, then, in the same direction, beyond the end.
+    azimuths = np.hstack([azimuth[:, np.newaxis] + half, back[::-1, np.newaxis] + half])
+    places = [
+        np.repeat(np.column_stack([values[:-1], values[1:]]), count // 2, axis=1)
+        for values in (longitude, latitude)
+    ]
+    centre = places[0].ravel()
+    x, y = destinations(centre, places[1].ravel(), azimuths.ravel(), np.full(azimuths.size, radius))
+    # A ring goes on across the antimeridian instead of jumping to the other side.
+    x += np.round((centre - x) / TURN) * TURN
+    rings = np.stack([x.reshape(azimuths.shape), y.reshape(azimuths.shape)], axis=2)
+    return np.concatenate([rings, rings[:, :1]], axis=1)

@@ -168,18 +168,21 @@ class HeightLevel:
         places = list(map(tuple, plan.places.tolist()))
         stored = self._pixels.locate(places)
         order = np.argsort(plan.tiles, kind="stable")
-        starts = np.searchsorted(plan.tiles[order], np.arange(len(places) + 1))
+        rows, columns = plan.rows[order], plan.columns[order]
+        starts = np.searchsorted(plan.tiles[order], np.arange(len(places) + 1)).tolist()
         numbers = {place: number for number, place in enumerate(places)}
-        read = np.zeros(len(plan.taps), np.float32)
-        found = np.zeros(len(plan.taps), np.bool_)
+        ordered = np.zeros(len(plan.taps), np.float32)
+        has = np.zeros(len(plan.taps), np.bool_)
         for group in self._pixels.groups(places, stored, GROUP):
             for place, pixels in group.items():
                 if pixels is None:
                     continue
                 number = numbers[place]
-                here = order[starts[number] : starts[number + 1]]
-                read[here] = pixels[plan.rows[here], plan.columns[here], 0]
-                found[here] = True
+                here = slice(starts[number], starts[number + 1])
+                ordered[here] = pixels[rows[here], columns[here], 0]
+                has[here] = True
+        read, found = np.empty_like(ordered), np.empty_like(has)
+        read[order], found[order] = ordered, has
         is_stored[plan.taps] = found
         valid[plan.taps] = found & self.is_height(read, lowest, highest)
         values[plan.taps] = read

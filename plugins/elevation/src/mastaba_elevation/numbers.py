@@ -23,11 +23,11 @@ def rounded(heights: Floats, decimals: int) -> list[float | None]:
         decimals: places; -1 for the shortest number that is the same in single precision.
     """
     if decimals < 0:
-        texts = heights.astype(np.float32)
-        values = [float(str(value)) for value in texts]
-    else:
-        # Adding zero avoids -0.0.
-        values = (np.round(heights, decimals) + 0.0).tolist()
+        # JSON holds the shortest texts of the numbers, and null for NaN.
+        found: list[float | None] = orjson.loads(to_json(heights.astype(np.float32)))
+        return found
+    # Adding zero avoids -0.0.
+    values = (np.round(heights, decimals) + 0.0).tolist()
     if not np.isnan(heights).any():
         return list(values)
     return [None if math.isnan(value) else value for value in values]

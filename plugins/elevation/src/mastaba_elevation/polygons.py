@@ -28,18 +28,18 @@ def closed(points: Floats) -> Ring:
     return points
 
 
-def densified(ring: Ring, longest: float) -> Ring:
+def densified(ring: Ring, longest: float, most: int = _MOST_POINTS) -> Ring:
     """Return a ring with further points, so that no edge is longer.
 
     Raises:
-        TooMuchError: it would have too many points.
+        TooMuchError: it would have more points than ``most``.
     """
     lengths = np.hypot(*np.diff(ring, axis=0).T)
     with np.errstate(over="ignore"):
-        wanted = np.ceil(lengths / longest)
-    if not np.isfinite(wanted).all() or wanted.sum() > _MOST_POINTS:
-        raise TooMuchError("the polygon has too many points")
-    parts = np.maximum(wanted, 1).astype(np.int64)
+        wanted = np.maximum(np.ceil(lengths / longest), 1)
+    if not np.isfinite(wanted).all() or wanted.sum() > most:
+        raise TooMuchError("the geometry has too many points, or is too long")
+    parts = wanted.astype(np.int64)
     edges = np.repeat(np.arange(len(parts)), parts)
     starts = np.cumsum(parts) - parts
     along = (np.arange(len(edges)) - starts[edges]) / parts[edges]
@@ -48,7 +48,14 @@ def densified(ring: Ring, longest: float) -> Ring:
 
 
 def inside(
-    rings: Sequence[Ring], top: int, bottom: int, left: int, right: int, finer: int = 1
+    rings: Sequence[Ring],
+    top: int,
+    bottom: int,
+    left: int,
+    right: int,
+    finer: int = 1,
+    *,
+    union: bool = False,
 ) -> Booleans:
     """Return which pixels have their centre inside (even-odd rule).
 
@@ -56,6 +63,7 @@ def inside(
         rings: in pixels; 0 is the left or upper edge of the first one.
         top, bottom, left, right: window; the last row and column are not included.
         finer: parts of a pixel along each axis that are looked at instead of the pixel.
+        union: whether a centre inside of any ring is inside. The rings have the same direction.
 
     Returns:
         shape ((bottom - top) · finer, (right - left) · finer).
@@ -64,25 +72,29 @@ def inside(
         TooMuchError: the polygon crosses too many rows.
     """
     rows, columns = (bottom - top) * finer, (right - left) * finer
+    # Centres of rows are at whole numbers, and an edge owns its upper end.
+    offset = np.array([left, top])
+    starts, ends = (
+        (np.concatenate([ring[part] for ring in rings]) - offset) * finer - 0.5
+        for part in (slice(None, -1), slice(1, None))
+    )
+    first = np.clip(np.ceil(np.minimum(starts[:, 1], ends[:, 1])), 0, rows).astype(np.int64)
+    last = np.clip(np.ceil(np.maximum(starts[:, 1], ends[:, 1])), 0, rows).astype(np.int64)
+    counts = last - first
+    if counts.sum() > _MOST_CROSSINGS:
+        raise TooMuchError("the polygon has too many edges")
+    edges = np.repeat(np.arange(len(counts)), counts)
+    row = first[edges] + np.arange(len(edges)) - (np.cumsum(counts) - counts)[edges]
+    x, y = starts[edges].T
+    across, down = (ends - starts)[edges].T
+    column = np.clip(np.ceil(x + (row - y) * (across / down)), 0, columns).astype(np.int64)
+    if union:
+        turns = np.zeros((rows, columns + 1), np.int32)
+        np.add.at(turns, (row, column), np.where(down > 0, 1, -1))
+        return np.asarray(np.add.accumulate(turns, axis=1)[:, :columns] != 0)
     toggles = np.zeros((rows, columns + 1), np.bool_)
-    crossings = 0
-    for ring in rings:
-        # Centres of rows are at whole numbers, and an edge owns its upper end.
-        x, y = (ring[:, 0] - left) * finer - 0.5, (ring[:, 1] - top) * finer - 0.5
-        first = np.clip(np.ceil(np.minimum(y[:-1], y[1:])), 0, rows)
-        last = np.clip(np.ceil(np.maximum(y[:-1], y[1:])), 0, rows)
-        counts = (last - first).astype(np.int64)
-        crossings += int(counts.sum())
-        if crossings > _MOST_CROSSINGS:
-            raise TooMuchError("the polygon has too many edges")
-        edges = np.repeat(np.arange(len(counts)), counts)
-        starts = np.cumsum(counts) - counts
-        row = first.astype(np.int64)[edges] + np.arange(len(edges)) - starts[edges]
-        slope = (x[1:] - x[:-1])[edges] / (y[1:] - y[:-1])[edges]
-        at = x[:-1][edges] + (row - y[:-1][edges]) * slope
-        column = np.clip(np.ceil(at), 0, columns).astype(np.int64)
-        # An even number of crossings at one place cancels out.
-        np.bitwise_xor.at(toggles, (row, column), True)
+    # An even number of crossings at one place cancels out.
+    np.bitwise_xor.at(toggles, (row, column), True)
     return np.bitwise_xor.accumulate(toggles, axis=1)[:, :columns]
 
 

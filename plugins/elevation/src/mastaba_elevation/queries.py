@@ -183,12 +183,19 @@ class Queries:
         return grid_between(box, crs, across, down)
 
     def heights(
-        self, dataset: Dataset, grid: Grid, method: str, rings: Sequence[Ring] | None = None
+        self,
+        dataset: Dataset,
+        grid: Grid,
+        method: str,
+        rings: Sequence[Ring] | None = None,
+        *,
+        union: bool = False,
     ) -> Floats:
         """Return the heights of a grid, shape (rows, columns); NaN without one.
 
         Args:
             rings: area outside which nothing is returned, CRS units of the grid.
+            union: as in `polygons.inside`.
 
         Raises:
             TooMuchError: too many tiles are needed.
@@ -197,15 +204,15 @@ class Queries:
         budget = self._budget(_PER_CHUNK)
         wish = Wish(method, grid.resolution)
         count = grid.x.count * grid.y.count
-        with self._admitted(dataset, count):
-            heights = grid.sampled(
-                lambda x, y: self._sample(dataset, x, y, grid.crs, wish, budget).heights
-            )
+        members = None
         if rings is not None:
             origin = np.array([grid.x.start - grid.x.step / 2, grid.y.start - grid.y.step / 2])
             cells = [(ring - origin) / (grid.x.step, grid.y.step) for ring in rings]
-            heights[~inside(cells, 0, grid.y.count, 0, grid.x.count)] = np.nan
-        return heights
+            members = inside(cells, 0, grid.y.count, 0, grid.x.count, union=union)
+        with self._admitted(dataset, count):
+            return grid.sampled(
+                lambda x, y: self._sample(dataset, x, y, grid.crs, wish, budget).heights, members
+            )
 
     def _budget(self, factor: int = 1) -> Budget:
         return Budget(self.limits.tiles * factor, self.limits.size * factor)

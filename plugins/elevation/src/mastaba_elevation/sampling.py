@@ -32,9 +32,9 @@ Indices = npt.NDArray[np.intp]
 _LEVELS_UP: Final = 4
 """Levels that are tried for a point: the wanted one and three coarser ones."""
 
-_HALF: Final = 0.5 - 1e-6
-"""Weight of valid pixels from which a value counts; rounding errors must not drop a half. At a
-distance of 2^28 pixels from the origin, positions are exact to 2^-24 of a pixel."""
+_HALF: Final = 0.5 - 1e-8
+"""Weight of valid pixels from which a value counts; rounding errors must not drop a half. Positions
+are exact to a part of 2^-52."""
 
 _COARSEST: Final = 0.8
 """A level may be coarser than wanted by a factor of 1 / 0.8 (resampling.md section 3)."""

@@ -62,7 +62,10 @@ SETTINGS_SCHEMA: Final[Mapping[str, Any]] = {
                     "description": "Layers in order of preference, the finest first.",
                 },
                 "interpolation": {**_INTERPOLATION, "default": "bilinear"},
-                "unit": {**_TEXT, "default": "m", "description": "Unit of the heights."},
+                "unit": {
+                    **_TEXT,
+                    "description": "Unit of heights; by default of the first layer.",
+                },
                 "nodata_height": {
                     "type": "number",
                     "default": 0,

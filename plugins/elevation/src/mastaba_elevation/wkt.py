@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import re
 from typing import Final
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy as np
 from mastaba.errors import InvalidParameterError
 from mastaba_elevation.errors import TooMuchError
 from mastaba_elevation.geometry import Geometry
+from mastaba_elevation.ground import Floats
 
 _DEPTHS: Final = {
     "POINT": ("Point", 1),
@@ -20,6 +21,7 @@ _DEPTHS: Final = {
     "MULTIPOLYGON": ("MultiPolygon", 3),
 }
 _LONGEST_HEAD: Final = 64
+_BRACKETS: Final = re.compile(r"([()])")
 _MOST_POINTS: Final = 100_000
 _DIMENSIONS: Final = {"": (2, 3), "Z": (3,), "M": (3,), "ZM": (4,)}
 
@@ -47,53 +49,55 @@ def read_wkt(text: str, parameter: str = "coords") -> Geometry:
     if not suffix and word not in _DEPTHS:
         suffix = next((end for end in ("ZM", "Z", "M") if word.endswith(end)), "")
         word = word[: len(word) - len(suffix)]
+    if "_" in text:
+        raise invalid("a coordinate is not a number")
     if word not in _DEPTHS or suffix not in _DIMENSIONS:
         raise invalid("the type of geometry is unknown")
     kind, deepest = _DEPTHS[word]
-    parts: list[list[list[float]]] = []
-    numbers: list[float] = []
+    groups: list[Floats] = []
     depth, before = 0, "("
     for piece in _pieces(text[start:]):
         if piece == "(":
-            if before not in ("(", ",") or (depth == 0 and parts):
-                raise invalid("misplaced bracket")
             depth += 1
+            if before not in ("(", ",") or (depth == 1 and groups):
+                raise invalid("misplaced bracket")
             if depth > deepest + (kind == "MultiPoint"):
                 raise invalid("too many brackets")
-            if depth == deepest:
-                parts.append([])
-        elif piece in (")", ","):
-            if depth == 0 or before in ("(", ",") or (depth < deepest and before not in (")",)):
+        elif piece == ")":
+            if depth == 0 or before in ("(", ","):
                 raise invalid("empty part or missing bracket")
-            if before != ")":
-                parts[-1].append(numbers)
-                numbers = []
-            depth -= piece == ")"
+            depth -= 1
+        elif piece == ",":
+            if depth == 0 or before != ")":
+                raise invalid("empty part or missing bracket")
         else:
-            value = _number(piece)
-            if value is None or before == ")" or depth < deepest:
+            points = _points(piece)
+            if points is None or before != "(" or depth < deepest:
                 raise invalid("a coordinate is not a number")
-            numbers.append(value)
+            groups.append(points)
         before = piece
-    if depth or not parts:
+    if depth or not groups:
         raise invalid("a bracket is not closed")
-    sizes = {len(point) for part in parts for point in part}
+    sizes = {points.shape[1] for points in groups}
     if len(sizes) != 1 or sizes.pop() not in _DIMENSIONS[suffix]:
         raise invalid("wrong number of coordinates")
-    arrays = [np.array(part, np.float64) for part in parts]
-    return Geometry.of(kind, arrays, parameter, measures=suffix in ("M", "ZM"))
+    # The points of a MULTIPOINT may have brackets of their own.
+    parts = [np.concatenate(groups)] if kind == "MultiPoint" else groups
+    return Geometry.of(kind, parts, parameter, measures=suffix in ("M", "ZM"))
 
 
 def _pieces(text: str) -> list[str]:
-    """Return brackets, commas and what is between them."""
-    for mark in "(),":
-        text = text.replace(mark, f" {mark} ")
-    return text.split()
+    """Return brackets, and what is between them."""
+    return [piece for piece in map(str.strip, _BRACKETS.split(text)) if piece]
 
 
-def _number(piece: str) -> float | None:
+def _points(text: str) -> Floats | None:
+    """Return the points of a list, shape (n, size); None if it is not one."""
+    sizes = {len(point.split()) for point in text.split(",")}
+    if len(sizes) != 1 or sizes == {0}:
+        return None
     try:
-        value = float(piece)
+        values = list(map(float, text.replace(",", " ").split()))
     except ValueError:
         return None
-    return value if math.isfinite(value) and "_" not in piece else None
+    return np.array(values).reshape(-1, sizes.pop())

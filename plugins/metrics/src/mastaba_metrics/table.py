@@ -174,7 +174,7 @@ class Table:
             return {}
         indices, measured = site.catalogue.indices, site.catalogue.storages.measured
         counts = {"index_hits": indices.hits, "index_misses": indices.misses}
-        for name, driver in list(measured.drivers.items()) if measured is not None else ():
+        for name, driver in list(measured.items()) if measured is not None else ():
             counts |= {f"reads_{name}": driver.reads, f"errors_{name}": driver.errors}
         # The renderer is loaded with the first map.
         if "renderer" in vars(site):

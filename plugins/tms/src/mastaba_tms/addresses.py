@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
 if TYPE_CHECKING:
-    from mastaba.api.catalogue import Layer
+    from mastaba_tms.offered import OfferedTileMap
 
 VERSION: Final = "1.0.0"
 
@@ -19,25 +19,27 @@ def service_href(endpoint_uri: str) -> str:
     return f"{endpoint_uri}/{VERSION}"
 
 
-def layer_href(endpoint_uri: str, layer: Layer) -> str:
-    """Return the address of the TileMap resource of a layer."""
-    return f"{endpoint_uri}/{VERSION}/{quote(layer.id, safe='')}"
+def tile_map_href(endpoint_uri: str, tile_map: OfferedTileMap) -> str:
+    """Return the address of a TileMap resource."""
+    return f"{endpoint_uri}/{VERSION}/{quote(tile_map.name, safe='@')}"
 
 
-def level_href(endpoint_uri: str, layer: Layer, level: str, *, mirrored: bool) -> str:
+def level_href(endpoint_uri: str, tile_map: OfferedTileMap, level: str, *, mirrored: bool) -> str:
     """Return the base address for the tiles of a level.
 
     Args:
         mirrored: whether to use addresses that always count rows from the bottom.
     """
     middle = f"/{FROM_BOTTOM}" if mirrored else ""
-    return f"{layer_href(endpoint_uri, layer)}{middle}/{quote(level, safe='')}"
+    return f"{tile_map_href(endpoint_uri, tile_map)}{middle}/{quote(level, safe='')}"
 
 
 def tile_template(
-    endpoint_uri: str, layer: Layer, placeholders: tuple[str, str, str] = ("{z}", "{x}", "{y}")
+    endpoint_uri: str,
+    tile_map: OfferedTileMap,
+    placeholders: tuple[str, str, str] = ("{z}", "{x}", "{y}"),
 ) -> str:
     """Return the tile address template with placeholders for level, column and row."""
     level, column, row = placeholders
-    extension = layer.pyramid.format.extension
-    return f"{layer_href(endpoint_uri, layer)}/{level}/{column}/{row}.{extension}"
+    extension = tile_map.layer.pyramid.format.extension
+    return f"{tile_map_href(endpoint_uri, tile_map)}/{level}/{column}/{row}.{extension}"

@@ -10,24 +10,24 @@ from mastaba.errors import UnsupportedOperationError
 from mastaba_tms.addresses import tile_template
 
 if TYPE_CHECKING:
-    from mastaba.api.catalogue import Layer
+    from mastaba_tms.offered import OfferedTileMap
 
 
-def gdal_description(layer: Layer, endpoint_uri: str, *, from_bottom: bool) -> Document:
+def gdal_description(tile_map: OfferedTileMap, endpoint_uri: str, *, from_bottom: bool) -> Document:
     """Return the document.
 
     Args:
-        layer: the layer.
+        tile_map: the layer in one of its sets.
         endpoint_uri: public address of the service.
         from_bottom: whether clients count rows from the bottom.
 
     Raises:
         UnsupportedOperationError: GDAL cannot describe this layer.
     """
-    _check(layer, from_bottom)
-    pyramid = layer.pyramid
+    _check(tile_map, from_bottom)
+    pyramid = tile_map.layer.pyramid
     assert pyramid.raster is not None
-    matrix = pyramid.finest.matrix
+    matrix = tile_map.finest
     # GDAL assumes that a matrix has 2^level rows and columns. A matrix may have fewer, but the
     # window covers the whole square.
     span = 2 ** int(matrix.id)
@@ -35,7 +35,7 @@ def gdal_description(layer: Layer, endpoint_uri: str, *, from_bottom: bool) -> D
     bottom = matrix.origin_y - span * matrix.tile_height * matrix.cell_size
     root = root_element("GDAL_WMS")
     service = add(root, "Service", attributes={"name": "TMS"})
-    add(service, "ServerUrl", tile_template(endpoint_uri, layer, ("${z}", "${x}", "${y}")))
+    add(service, "ServerUrl", tile_template(endpoint_uri, tile_map, ("${z}", "${x}", "${y}")))
     window = add(root, "DataWindow")
     for name, text in (
         ("UpperLeftX", coordinate(matrix.origin_x)),
@@ -48,7 +48,7 @@ def gdal_description(layer: Layer, endpoint_uri: str, *, from_bottom: bool) -> D
         ("YOrigin", "bottom" if from_bottom else "top"),
     ):
         add(window, name, text)
-    add(root, "Projection", pyramid.tile_matrix_set.crs.code)
+    add(root, "Projection", tile_map.tile_matrix_set.crs.code)
     add(root, "BlockSizeX", str(matrix.tile_width))
     add(root, "BlockSizeY", str(matrix.tile_height))
     add(root, "ZeroBlockHttpCodes", "204,404")
@@ -59,10 +59,9 @@ def gdal_description(layer: Layer, endpoint_uri: str, *, from_bottom: bool) -> D
     return Document(serialized(root, declared=False, indented=True), "text/xml")
 
 
-def _check(layer: Layer, from_bottom: bool) -> None:
-    pyramid = layer.pyramid
-    tile_matrix_set = pyramid.tile_matrix_set
-    if pyramid.raster is None:
+def _check(tile_map: OfferedTileMap, from_bottom: bool) -> None:
+    tile_matrix_set = tile_map.tile_matrix_set
+    if tile_map.layer.pyramid.raster is None:
         raise UnsupportedOperationError("A vector layer has no description for GDAL")
     if not tile_matrix_set.is_quadtree:
         raise UnsupportedOperationError("The tile matrix set of this layer is not a quadtree")
@@ -72,12 +71,12 @@ def _check(layer: Layer, from_bottom: bool) -> None:
             "The coarsest matrix of the set of this layer has more than one tile"
         )
     ranks = {matrix.id: str(rank) for rank, matrix in enumerate(matrices)}
-    if any(ranks[level] != level for level in pyramid.levels):
+    if any(ranks[level] != level for level in tile_map.limits):
         raise UnsupportedOperationError(
             "The levels of this layer are not numbered from the coarsest matrix of its set"
         )
     if from_bottom and any(
-        level.matrix.matrix_height != 2 ** int(name) for name, level in pyramid.levels.items()
+        matrix.matrix_height != 2 ** int(matrix.id) for matrix in tile_map.matrices
     ):
         raise UnsupportedOperationError(
             "Rows are counted from the bottom of a matrix that is not a full square"

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mastaba.api.tiles import DEFAULT_STYLE, Tiles, tile_index
-from mastaba.errors import InvalidParameterError, UnsupportedFormatError
+from mastaba.api.tiles import DEFAULT_STYLE, MatrixTiles, TileGroup, Tiles, tile_index
+from mastaba.api.web import printable
+from mastaba.errors import InvalidParameterError, UnknownNameError, UnsupportedFormatError
+from mastaba_tms.addresses import FROM_BOTTOM, VERSION
 from mastaba_tms.numbering import last_row_above_origin
+from mastaba_tms.offered import layer_and_set
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from mastaba.api.tiles import LayerTiles
     from mastaba.api.web import Request, Response
 
 
@@ -17,12 +23,31 @@ class GetTile:
 
     Args:
         tiles: the tiles of these layers.
+        names: identifiers of these layers.
         from_bottom: whether clients count rows from the bottom.
     """
 
-    def __init__(self, tiles: Tiles, *, from_bottom: bool) -> None:
+    def __init__(self, tiles: Tiles, names: Collection[str], *, from_bottom: bool) -> None:
         self._tiles = tiles
+        self._names = names
         self._from_bottom = from_bottom
+
+    def layer(self, name: str) -> tuple[LayerTiles, str | None]:
+        """Return the layer and the set that the name of a TileMap means.
+
+        Returns:
+            the tiles of the layer; the set, None for that in which the layer is stored.
+
+        Raises:
+            UnknownNameError: there is no such layer. The set is not checked.
+        """
+        # A layer may have the joint of layer and set in its identifier.
+        if name in self._names:
+            return self._tiles.layer(name), None
+        layer, tile_matrix_set = layer_and_set(name)
+        if layer not in self._names:
+            raise UnknownNameError(f"there is no layer {printable(name)}", "layer")
+        return self._tiles.layer(layer), tile_matrix_set
 
     def respond(
         self,
@@ -39,7 +64,7 @@ class GetTile:
         Args:
             request: only its headers and query are used. Drawn tiles are in the style that the
                 parameter STYLE names, or else in the default style.
-            layer_id: layer identifier.
+            layer_id: layer identifier, also with a set in which the layer is not stored.
             level: tile matrix identifier.
             column: tile column as sent by the client.
             file_name: tile row and extension as sent by the client.
@@ -51,7 +76,7 @@ class GetTile:
             TileNotFoundError, SlabFormatError, StorageError: as in `TilePublisher.respond`.
         """
         row, _, extension = file_name.rpartition(".")
-        tiles = self._tiles.layer(layer_id)
+        tiles, tile_matrix_set = self.layer(layer_id)
         picture = None if extension in tiles.extensions else tiles.pictures.get(extension)
         if picture is None and extension not in tiles.extensions:
             offered = ", ".join([tiles.layer.pyramid.format.extension, *tiles.pictures])
@@ -61,14 +86,37 @@ class GetTile:
         tile_col, tile_row = tile_index(column, "column"), tile_index(row, "row")
         if "-" in (column[0], row[0]):
             raise InvalidParameterError("row and column must not be negative", "row")
-        in_matrix = tiles.matrix(None, level)
-        if mirrored:
-            tile_matrix_set = in_matrix.link.tile_matrix_set
-            tile_row = last_row_above_origin(tile_matrix_set, in_matrix.matrix) - tile_row
-        elif self._from_bottom:
-            tile_row = in_matrix.matrix.matrix_height - 1 - tile_row
+        in_matrix = tiles.matrix(tile_matrix_set, level)
+        last_row = self._last_row(in_matrix, mirrored=mirrored)
+        if last_row is not None:
+            tile_row = last_row - tile_row
         if picture is None:
             publisher = in_matrix.publishers[DEFAULT_STYLE]
         else:
             publisher = in_matrix.picture(request.query.get("style", DEFAULT_STYLE), picture)
         return publisher.respond(request, tile_row, tile_col)
+
+    def group(self, base: str) -> TileGroup | None:
+        """Return the stored tiles whose paths begin with a base.
+
+        Raises:
+            UnknownNameError, TileOutOfRangeError: the layer has no such tiles.
+        """
+        parts = base.split("/")
+        mirrored = len(parts) == 5 and parts[3] == FROM_BOTTOM
+        if parts[1:2] != [VERSION] or not (mirrored or len(parts) == 4):
+            return None
+        tiles, tile_matrix_set = self.layer(parts[2])
+        in_matrix = tiles.matrix(tile_matrix_set, parts[-1])
+        stored = in_matrix.stored(DEFAULT_STYLE)
+        if stored is None:
+            return None
+        endings = frozenset(f".{extension}" for extension in tiles.extensions)
+        last_row = self._last_row(in_matrix, mirrored=mirrored)
+        return TileGroup(stored, column_first=True, endings=endings, last_row=last_row)
+
+    def _last_row(self, in_matrix: MatrixTiles, *, mirrored: bool) -> int | None:
+        """Return the row from which rows are counted upwards; None if counted from the top."""
+        if mirrored:
+            return last_row_above_origin(in_matrix.link.tile_matrix_set, in_matrix.matrix)
+        return in_matrix.matrix.matrix_height - 1 if self._from_bottom else None

@@ -5,64 +5,63 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final
 
-from mastaba.api.catalogue import whole_view
 from mastaba.api.web import Document, anchor
 from mastaba_tms.addresses import tile_template
 
 if TYPE_CHECKING:
     from mastaba.api.catalogue import Attribute, Layer, Table
+    from mastaba_tms.offered import OfferedTileMap
 
 _ZOOMS: Final = frozenset(map(str, range(31)))
 """Zooms of TileJSON 3.0.0, written as clients write them in addresses."""
 
 
-def metadata(layer: Layer, endpoint_uri: str, *, from_bottom: bool) -> Document:
+def metadata(tile_map: OfferedTileMap, endpoint_uri: str, *, from_bottom: bool) -> Document:
     """Return the document.
 
     Args:
-        layer: the layer.
+        tile_map: the layer in one of its sets.
         endpoint_uri: public address of the service.
         from_bottom: whether clients count rows from the bottom.
     """
-    zooms = _zooms(layer)
-    levels = list(layer.pyramid.levels)
-    min_zoom, max_zoom = zooms[levels[0]], zooms[levels[-1]]
+    layer, zooms = tile_map.layer, _zooms(tile_map)
+    min_zoom, max_zoom = min(zooms.values()), max(zooms.values())
     box = layer.geographic_bbox
     centre = [(box.xmin + box.xmax) / 2, (box.ymin + box.ymax) / 2]
     document: dict[str, Any] = {
         "tilejson": "3.0.0",
-        "name": layer.id,
+        "name": tile_map.name,
         "description": layer.abstract,
-        "tiles": [tile_template(endpoint_uri, layer)],
+        "tiles": [tile_template(endpoint_uri, tile_map)],
         "scheme": "tms" if from_bottom else "xyz",
         "format": layer.pyramid.format.extension,
-        "crs": layer.pyramid.tile_matrix_set.crs.code,
+        "crs": tile_map.tile_matrix_set.crs.code,
         "minzoom": min_zoom,
         "maxzoom": max_zoom,
         "bounds": [_rounded(edge) for edge in (box.xmin, box.ymin, box.xmax, box.ymax)],
-        "center": [*map(_rounded, centre), zooms[whole_view(layer).matrix.id]],
+        "center": [*map(_rounded, centre), zooms[tile_map.whole]],
         # The TileJSON 3.0.0 schema requires it for raster layers too.
         "vector_layers": _vector_layers(layer, zooms),
     }
     if any(level != str(zoom) for level, zoom in zooms.items()):
-        document["levels"] = list(layer.pyramid.tile_matrix_set.matrices)
+        document["levels"] = list(tile_map.tile_matrix_set.matrices)
     if layer.attribution:
         document["attribution"] = anchor(layer.attribution.url, layer.attribution.title)
     return Document(json.dumps(document, ensure_ascii=False), "application/json")
 
 
-def _zooms(layer: Layer) -> dict[str, int]:
-    """Return the zoom of each level of the layer, coarse to fine.
+def _zooms(tile_map: OfferedTileMap) -> dict[str, int]:
+    """Return the zoom of each level, coarse to fine.
 
     If all level identifiers are zooms in ascending order, they are used. Otherwise the zoom is
     the level's rank in the tile matrix set, with 0 for the coarsest.
     """
-    levels = list(layer.pyramid.levels)
+    levels = list(tile_map.limits)
     if _ZOOMS.issuperset(levels):
         numbers = [int(level) for level in levels]
         if numbers == sorted(numbers):
             return dict(zip(levels, numbers, strict=True))
-    ranks = {level: rank for rank, level in enumerate(layer.pyramid.tile_matrix_set.matrices)}
+    ranks = {level: rank for rank, level in enumerate(tile_map.tile_matrix_set.matrices)}
     return {level: ranks[level] for level in levels}
 
 

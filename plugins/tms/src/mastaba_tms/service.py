@@ -6,18 +6,18 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from mastaba.api.services import RootEntry, Service, services_xml
-from mastaba.api.tiles import Tiles
-from mastaba.api.web import Document, printable
-from mastaba.errors import UnknownNameError, UnknownPathError
+from mastaba.api.tiles import TilePaths, Tiles
+from mastaba.api.web import Document
+from mastaba.errors import UnknownPathError
 from mastaba_tms.addresses import FROM_BOTTOM, VERSION, service_href
 from mastaba_tms.errors import error_report
 from mastaba_tms.gettile import GetTile
 from mastaba_tms.numbering import YOrigin
 
 if TYPE_CHECKING:
-    from mastaba.api.catalogue import Layer
     from mastaba.api.services import ServiceSettings, Site
     from mastaba.api.web import Request, Response
+    from mastaba_tms.offered import OfferedTileMap
 
 
 class TileMapServer(Service):
@@ -42,7 +42,7 @@ class TileMapServer(Service):
         self._from_bottom = self._y_origin is YOrigin.BOTTOM
         self._layers = {layer.id: layer for layer in self.published_layers()}
         tiles = Tiles(site, self._layers.values())
-        self._get_tile = GetTile(tiles, from_bottom=self._from_bottom)
+        self._get_tile = GetTile(tiles, self._layers, from_bottom=self._from_bottom)
         self._documents: dict[tuple[str, ...], Document] = {}
 
     def respond(self, request: Request) -> Response:
@@ -66,6 +66,9 @@ class TileMapServer(Service):
             document = self._documents[key] = self._build(key)
         return document.respond(request)
 
+    def tile_addresses(self) -> list[TilePaths]:
+        return [TilePaths(self._get_tile.group)]
+
     def error_response(self, error: Exception, request: Request) -> Response:
         return error_report(error)
 
@@ -81,7 +84,8 @@ class TileMapServer(Service):
         # Loaded on first use, so that listing the plugins loads no lxml.
         from mastaba_tms.gdal import gdal_description
         from mastaba_tms.metadata import metadata
-        from mastaba_tms.tilemap import tile_map
+        from mastaba_tms.offered import tile_map_in
+        from mastaba_tms.tilemap import tile_map_document
         from mastaba_tms.tilemapservice import tile_map_service
 
         if not path:
@@ -91,17 +95,16 @@ class TileMapServer(Service):
             general = self.site.catalogue.settings
             return tile_map_service(self.settings, general, self._layers.values())
         uri = self.settings.endpoint_uri
-        builders: dict[tuple[str, ...], Callable[[Layer], Document]] = {
-            (): lambda layer: tile_map(layer, uri, self._y_origin),
-            ("metadata.json",): lambda layer: metadata(layer, uri, from_bottom=self._from_bottom),
-            ("gdal.xml",): lambda layer: gdal_description(
-                layer, uri, from_bottom=self._from_bottom
+        builders: dict[tuple[str, ...], Callable[[OfferedTileMap], Document]] = {
+            (): lambda tile_map: tile_map_document(tile_map, uri, self._y_origin),
+            ("metadata.json",): lambda tile_map: metadata(
+                tile_map, uri, from_bottom=self._from_bottom
+            ),
+            ("gdal.xml",): lambda tile_map: gdal_description(
+                tile_map, uri, from_bottom=self._from_bottom
             ),
         }
         build = builders.get(path[2:])
         if build is None or not path[1]:
             raise UnknownPathError("Unknown tms request path")
-        layer = self._layers.get(path[1])
-        if layer is None:
-            raise UnknownNameError(f"Unknown layer {printable(path[1])}", "layer")
-        return build(layer)
+        return build(tile_map_in(*self._get_tile.layer(path[1])))

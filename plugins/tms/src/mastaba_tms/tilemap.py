@@ -14,30 +14,31 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from mastaba.api.catalogue import BoundingBox, Layer, Metadata, TileMatrix
+    from mastaba_tms.offered import OfferedTileMap
 
 
-def tile_map(layer: Layer, endpoint_uri: str, y_origin: YOrigin) -> Document:
+def tile_map_document(tile_map: OfferedTileMap, endpoint_uri: str, y_origin: YOrigin) -> Document:
     """Return the document.
 
     Coordinates are easting or longitude before northing or latitude in every CRS. Rows are
     counted upward from the origin, as in the standard, unless ``y_origin`` is the top.
 
     Args:
-        layer: the layer.
+        tile_map: the layer in one of its sets.
         endpoint_uri: public address of the service.
         y_origin: from the settings.
     """
-    pyramid, finest = layer.pyramid, layer.pyramid.finest.matrix
+    layer, finest = tile_map.layer, tile_map.finest
     attributes = {"version": VERSION, "tilemapservice": service_href(endpoint_uri)}
     root = root_element("TileMap", attributes)
     add_description(root, layer.title, layer.abstract, layer.keywords)
     for metadata in layer.metadata:
         add_metadata(root, metadata)
     _add_attribution(root, layer)
-    add(root, "SRS", pyramid.tile_matrix_set.crs.code)
-    whole = _grid_bbox(layer, y_origin)
+    add(root, "SRS", tile_map.tile_matrix_set.crs.code)
+    whole = _grid_bbox(tile_map, y_origin)
     # GDAL counts tiles from the lower left corner of this box, not from the origin.
-    bbox = layer.native_bbox if y_origin is YOrigin.TOP else whole
+    bbox = tile_map.bbox if y_origin is YOrigin.TOP else whole
     corners = zip(("minx", "miny", "maxx", "maxy"), bbox.corners(northing_first=False), strict=True)
     box = {name: coordinate(value) for name, value in corners}
     add(root, "BoundingBox", attributes=box)
@@ -46,19 +47,19 @@ def tile_map(layer: Layer, endpoint_uri: str, y_origin: YOrigin) -> Document:
     tile_format = {
         "width": str(finest.tile_width),
         "height": str(finest.tile_height),
-        "mime-type": pyramid.format.media_type,
-        "extension": pyramid.format.extension,
+        "mime-type": layer.pyramid.format.media_type,
+        "extension": layer.pyramid.format.extension,
     }
     add(root, "TileFormat", attributes=tile_format)
     tile_sets = add(root, "TileSets", attributes={"profile": "none"})
     by_address = y_origin is YOrigin.BY_ADDRESS
-    for order, matrix in enumerate(_matrices(layer, y_origin)):
+    for order, matrix in enumerate(_matrices(tile_map, y_origin)):
         tile_set = {
-            "href": level_href(endpoint_uri, layer, matrix.id, mirrored=by_address),
+            "href": level_href(endpoint_uri, tile_map, matrix.id, mirrored=by_address),
             "units-per-pixel": coordinate(matrix.cell_size),
             "order": str(order),
         }
-        add(tile_sets, "TileSet", attributes=tile_set | _limits(layer, matrix, y_origin))
+        add(tile_sets, "TileSet", attributes=tile_set | _limits(tile_map, matrix, y_origin))
     return Document(serialized(root, indented=True), "text/xml")
 
 
@@ -75,41 +76,38 @@ def add_metadata(root: Element, metadata: Metadata) -> None:
     add(root, "Metadata", attributes=attributes)
 
 
-def _grid_bbox(layer: Layer, y_origin: YOrigin) -> BoundingBox:
+def _grid_bbox(tile_map: OfferedTileMap, y_origin: YOrigin) -> BoundingBox:
     """Return the box of the tile grid, the same for all levels."""
-    tile_matrix_set, finest = layer.pyramid.tile_matrix_set, layer.pyramid.finest.matrix
+    tile_matrix_set, finest = tile_map.tile_matrix_set, tile_map.finest
     limits = finest.all_tiles
     if y_origin is YOrigin.BY_ADDRESS:
         limits = replace(limits, max_row=last_row_above_origin(tile_matrix_set, finest))
     return finest.bbox_of(limits)
 
 
-def _matrices(layer: Layer, y_origin: YOrigin) -> list[TileMatrix]:
+def _matrices(tile_map: OfferedTileMap, y_origin: YOrigin) -> list[TileMatrix]:
     """Return the matrices to list, coarse to fine.
 
     GDAL uses the position in the list as the level. So the list begins with the coarsest matrix
     of a quadtree, even if the layer has no tiles in it.
     """
-    pyramid = layer.pyramid
-    stored = [level.matrix for level in pyramid.levels.values()]
-    if y_origin is YOrigin.TOP or not pyramid.tile_matrix_set.is_quadtree:
-        return stored
-    finest = pyramid.finest.matrix.cell_size
-    matrices = pyramid.tile_matrix_set.matrices.values()
+    if y_origin is YOrigin.TOP or not tile_map.tile_matrix_set.is_quadtree:
+        return tile_map.matrices
+    finest = tile_map.finest.cell_size
+    matrices = tile_map.tile_matrix_set.matrices.values()
     return [matrix for matrix in matrices if matrix.cell_size >= finest]
 
 
-def _limits(layer: Layer, matrix: TileMatrix, y_origin: YOrigin) -> dict[str, str]:
+def _limits(tile_map: OfferedTileMap, matrix: TileMatrix, y_origin: YOrigin) -> dict[str, str]:
     """Return tile limit attributes, which are not in the standard but used by existing clients."""
-    level = layer.pyramid.levels.get(matrix.id)
-    if level is None:
+    limits = tile_map.limits.get(matrix.id)
+    if limits is None:
         return {}
-    limits = level.limits
     rows = limits.min_row, limits.max_row
     if y_origin is YOrigin.BOTTOM:
         rows = mirrored(limits, matrix.matrix_height - 1)
     elif y_origin is YOrigin.BY_ADDRESS:
-        rows = mirrored(limits, last_row_above_origin(layer.pyramid.tile_matrix_set, matrix))
+        rows = mirrored(limits, last_row_above_origin(tile_map.tile_matrix_set, matrix))
     return {
         "minrow": str(rows[0]),
         "maxrow": str(rows[1]),

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from mastaba.api.web import Document
 from mastaba.api.xml import add, add_contact, root_element, serialized
-from mastaba_tms.addresses import VERSION, layer_href
+from mastaba_tms.addresses import VERSION, tile_map_href
+from mastaba_tms.offered import tile_maps_of
 from mastaba_tms.tilemap import add_description, add_metadata
 
 if TYPE_CHECKING:
@@ -31,13 +32,13 @@ def tile_map_service(
     if service.metadata:
         add_metadata(root, service.metadata)
     tile_maps = add(root, "TileMaps")
-    for layer in layers:
+    for tile_map in (tile_map for layer in layers for tile_map in tile_maps_of(layer)):
         attributes = {
-            "title": layer.title,
-            "srs": layer.pyramid.tile_matrix_set.crs.code,
+            "title": tile_map.layer.title,
+            "srs": tile_map.tile_matrix_set.crs.code,
             "profile": "none",
-            "extension": layer.pyramid.format.extension,
-            "href": layer_href(service.endpoint_uri, layer),
+            "extension": tile_map.layer.pyramid.format.extension,
+            "href": tile_map_href(service.endpoint_uri, tile_map),
         }
         add(tile_maps, "TileMap", attributes=attributes)
     return Document(serialized(root, indented=True), "text/xml")

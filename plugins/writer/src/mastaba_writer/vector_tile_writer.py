@@ -170,6 +170,8 @@ def _zigzag(number: int) -> int:
 
 
 def _varint(number: int) -> bytes:
+    if number <= 0x7F:
+        return bytes((number,))
     encoded = bytearray()
     while number > 0x7F:
         encoded.append(number & 0x7F | 0x80)

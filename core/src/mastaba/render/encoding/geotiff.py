@@ -11,7 +11,8 @@ import pyproj
 
 from mastaba.model.crs import CRS
 from mastaba.render.encoding.base import StripRaster
-from mastaba.render.encoding.tiff import Field, TiffEncoder
+from mastaba.render.encoding.tiff import TiffEncoder
+from mastaba.slab.tiff import Field
 
 _PIXEL_SCALE: Final = 33550
 _TIEPOINT: Final = 33922

@@ -52,12 +52,7 @@ def _block_height(row_size: int) -> int:
 
 
 def _png(shape: tuple[int, int], blocks: Iterable[Bytes], colour_type: int) -> Iterator[bytes]:
-    """Yield an image in pieces.
-
-    Args:
-        shape: rows and columns.
-        blocks: arrays of consecutive rows, along the first axis.
-    """
+    """Yield an image in pieces."""
     rows, columns = shape
     header = struct.pack(">IIBBBBB", columns, rows, 8, colour_type, 0, 0, 0)
     yield _SIGNATURE + _chunk(b"IHDR", header)

@@ -12,14 +12,9 @@ from mastaba.render.encoding.bil import BilEncoder
 from mastaba.render.encoding.jpeg import JpegEncoder
 from mastaba.render.encoding.png import PngEncoder
 from mastaba.render.encoding.tiff import TiffEncoder
+from mastaba.slab.delivery import TIFF_COMPRESSIONS
 
 _QUALITIES: Final = {"TIFF_JPG_UINT8": "75", "TIFF_JPG90_UINT8": "90"}
-_COMPRESSIONS: Final = {
-    Codec.RAW: "raw",
-    Codec.LZW: "lzw",
-    Codec.ZIP: "deflate",
-    Codec.PACKBITS: "packbits",
-}
 
 
 def tile_encoder(tile_format: TileFormat) -> tuple[Encoder, Mapping[str, str]]:
@@ -32,6 +27,6 @@ def tile_encoder(tile_format: TileFormat) -> tuple[Encoder, Mapping[str, str]]:
     if tile_format.codec is Codec.PNG:
         return PngEncoder(), MappingProxyType({})
     if tile_format.needs_tiff_header:
-        compression = _COMPRESSIONS[tile_format.codec]
+        compression = TIFF_COMPRESSIONS[tile_format.codec]
         return TiffEncoder(), MappingProxyType({"compression": compression})
     return BilEncoder(), MappingProxyType({})

@@ -8,18 +8,20 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
 
-from mastaba.api.catalogue import WGS84, BoundingBox, transform_points
+from mastaba.api.catalogue import WGS84
 from mastaba.api.encoders import Raster
 from mastaba.api.web import STATUS_LINES, Document, Response, content_disposition, message
 from mastaba.errors import InvalidParameterError, public_message
 from mastaba_elevation.edr import query as q
 from mastaba_elevation.edr.answers import Cells, Found, Points
+from mastaba_elevation.edr.areas import area_of, polygon_of
 from mastaba_elevation.edr.collection import collection_document, collections_document
 from mastaba_elevation.edr.covjson import coverage
 from mastaba_elevation.edr.geojson import features, statistics_feature
 from mastaba_elevation.edr.landing import conformance, landing_page
 from mastaba_elevation.edr.names import (
     AREA,
+    CORRIDOR,
     COVERAGE,
     CSV,
     CUBE,
@@ -41,8 +43,7 @@ from mastaba_elevation.edr.openapi import api_page, definition
 from mastaba_elevation.edr.table import table
 from mastaba_elevation.edr.trajectory import walked
 from mastaba_elevation.facade import Context, Facade, status_of, unknown_path
-from mastaba_elevation.geometry import LINES, POINTS, POLYGONS, Geometry
-from mastaba_elevation.ground import Floats, circle, to_degrees
+from mastaba_elevation.geometry import LINES, POINTS, Geometry
 from mastaba_elevation.native import statistics_wanted
 from mastaba_elevation.numbers import json_document, rounded, to_json
 from mastaba_elevation.parameters import Parameters, parameters_of
@@ -168,7 +169,7 @@ class Edr(Facade):
             self.context.settings.decimals,
         )
         if name in (AREA, RADIUS) and parameters.flag("stats"):
-            area = self._area(parameters, found, name)
+            area = polygon_of(parameters, crs, name)
             return self._statistics(request, parameters, found, area)
         answer: Points | Cells | None = self._points(parameters, found, name)
         if answer is None:
@@ -187,7 +188,7 @@ class Edr(Facade):
             x, y = geometry.x, geometry.y
             samples = queries.points(found.dataset, x, y, found.crs, Wish(method))
             domain, times, distances = geometry.kind, None, np.zeros(len(x))
-        elif name in (AREA, RADIUS, CUBE):
+        elif name in (AREA, RADIUS, CUBE, CORRIDOR):
             return None
         else:
             geometry = q.geometry_of(parameters, LINES, found.crs)
@@ -220,14 +221,15 @@ class Edr(Facade):
         """Return the answer to a query for an area; None where no layer has anything."""
         crs, queries = found.crs, self.context.queries
         rings: tuple[Ring, ...] | None = None
+        union = False
         across = down = 0
         if name == CUBE:
             box = q.box_of(parameters, crs)
             across = q.positions_of(parameters, "resolution-x", MOST_VALUES)
             down = q.positions_of(parameters, "resolution-y", MOST_VALUES)
         else:
-            rings = self._area(parameters, found, name).parts
-            box = _box(rings)
+            area = area_of(parameters, crs, name)
+            rings, union, box = area.rings, area.union, area.box
         most = min(MOST_VALUES, queries.limits.pixels)
         grid = queries.grid(found.dataset, box, crs, most)
         if grid is None:
@@ -236,24 +238,9 @@ class Edr(Facade):
             across, down = across or grid.x.count, down or grid.y.count
             grid = queries.grid_of_positions(box, crs, across, down, most)
         method = parameters.choice("interpolation", METHODS, found.dataset.interpolation)
-        heights = queries.heights(found.dataset, grid, method, rings)
+        heights = queries.heights(found.dataset, grid, method, rings, union=union)
         names = (ELEVATION,)
         return Cells(found.dataset, crs, names, found.uri, found.decimals, grid, heights)
-
-    def _area(self, parameters: Parameters, found: Found, name: str) -> Geometry:
-        """Return the polygon of an area or radius query."""
-        if name == AREA:
-            return q.geometry_of(parameters, POLYGONS, found.crs)
-        centre = q.geometry_of(parameters, ("Point",), found.crs)
-        radius = q.radius_of(parameters)
-        longitude, latitude = to_degrees(found.crs, centre.x, centre.y)
-        if not (np.isfinite(longitude).all() and np.abs(latitude).max() <= 90):
-            raise InvalidParameterError("coords is not a place on the Earth", "coords")
-        ring = circle(float(longitude[0]), float(latitude[0]), radius)
-        if not found.crs.is_geographic:
-            x, y = transform_points(WGS84, found.crs, ring[:, 0], ring[:, 1])
-            ring = np.column_stack([x, y])
-        return Geometry.of("Polygon", [ring], "coords")
 
     def _statistics(
         self, request: Request, parameters: Parameters, found: Found, area: Geometry
@@ -288,13 +275,6 @@ class Edr(Facade):
             ("Vary", "Accept"),
         ]
         return Response(200, headers, body)
-
-
-def _box(rings: tuple[Floats, ...]) -> BoundingBox:
-    points = np.concatenate(rings)
-    low, high = points.min(axis=0).tolist(), points.max(axis=0).tolist()
-    # A line has no area, but the pixels below it have.
-    return BoundingBox(low[0], low[1], max(high[0], low[0] + 1e-9), max(high[1], low[1] + 1e-9))
 
 
 def _check_json(request: Request) -> None:

@@ -11,6 +11,7 @@ import pyproj
 
 from mastaba.api.catalogue import CRS84_URI
 from mastaba_elevation.edr.names import (
+    CORRIDOR,
     COVERAGE,
     CUBE,
     DISTANCE,
@@ -169,6 +170,9 @@ def _query(uri: str, dataset: Dataset, query: str) -> Link:
     if query == RADIUS:
         # Clients look for either spelling.
         variables |= {"within_units": list(UNITS), "within-units": list(UNITS)}
+    if query == CORRIDOR:
+        for name in ("width_units", "width-units", "height_units", "height-units"):
+            variables[name] = list(UNITS)
     if query == CUBE:
         variables["height_units"] = ["m"]
     address = f"{collection_uri(uri, dataset)}/{query}"

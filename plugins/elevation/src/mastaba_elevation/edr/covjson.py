@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any, Final
 
+import numpy as np
+
 from mastaba.api.catalogue import CRS, crs_uri
 from mastaba_elevation.datasets import Dataset
 from mastaba_elevation.edr.answers import Cells, Points
@@ -29,9 +31,7 @@ def coverage(found: Points | Cells) -> dict[str, Any]:
 
 def _points(found: Points) -> tuple[dict[str, Any], dict[str, Any]]:
     referencing = [_spatial(found.crs)]
-    tuples: list[Any] = [
-        list(pair) for pair in zip(found.x.tolist(), found.y.tolist(), strict=True)
-    ]
+    tuples: list[Any] = np.column_stack([found.x, found.y]).tolist()
     shape: dict[str, Any] = {"shape": [len(tuples)], "axisNames": ["composite"]}
     coordinates = _XY
     if found.domain == "Point":

@@ -32,6 +32,7 @@ RADIUS: Final = "radius"
 AREA: Final = "area"
 CUBE: Final = "cube"
 TRAJECTORY: Final = "trajectory"
+CORRIDOR: Final = "corridor"
 
 OUTPUT: Final = {
     POSITION: (COVERAGE, GEOJSON, CSV),
@@ -39,11 +40,12 @@ OUTPUT: Final = {
     AREA: (COVERAGE, GEOJSON, CSV, GEOTIFF),
     CUBE: (COVERAGE, GEOJSON, CSV, GEOTIFF),
     TRAJECTORY: (COVERAGE, GEOJSON, CSV),
+    CORRIDOR: (COVERAGE, GEOJSON, CSV, GEOTIFF),
 }
 """Output formats of each query, the default first."""
 
 UNITS: Final = {"m": 1.0, "km": 1000.0, "mi": 1609.344, "ft": 0.3048}
-"""Metres of each unit of ``within-units``."""
+"""Metres of each unit of ``within-units`` and ``width-units``."""
 
 ELEVATION: Final = "elevation"
 DISTANCE: Final = "distance"

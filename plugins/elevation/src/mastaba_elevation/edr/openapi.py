@@ -10,6 +10,7 @@ from jinja2 import Environment, PackageLoader, Template
 from mastaba import __version__
 from mastaba_elevation.edr.names import (
     AREA,
+    CORRIDOR,
     CUBE,
     HTML,
     JSON,
@@ -35,6 +36,7 @@ _WORDS: Final = {
     RADIUS: "Heights around a point",
     AREA: "Heights in a polygon (POLYGON, MULTIPOLYGON)",
     CUBE: "Heights in a box",
+    CORRIDOR: "Heights around lines (LINESTRING, MULTILINESTRING)",
     TRAJECTORY: "Heights along lines (LINESTRING, MULTILINESTRING, with Z or M)",
 }
 _NUMBER: Final[Part] = {"type": "number"}
@@ -127,6 +129,13 @@ def _query(context: Context, identifier: str, query: str) -> Part:
         own += [
             _parameter("within", "Radius", _NUMBER, required=True),
             _parameter("within-units", "Unit", _words(list(UNITS)), required=True),
+        ]
+    if query == CORRIDOR:
+        own += [
+            _parameter("corridor-width", "Width of the whole corridor", _NUMBER, required=True),
+            _parameter("width-units", "Unit", _words(list(UNITS)), required=True),
+            _parameter("corridor-height", "Ignored: heights are values", {"type": "string"}),
+            _parameter("height-units", "Ignored", {"type": "string"}),
         ]
     if query == TRAJECTORY:
         own += [

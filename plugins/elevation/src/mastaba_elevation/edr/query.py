@@ -37,7 +37,7 @@ _INSTANT: Final = re.compile(
 _OPEN: Final = ("", "..")
 _LONGEST: Final = 200
 _WIDEST: Final = 10_000_000.0
-"""Metres of a radius at most: a quarter of the way around the Earth."""
+"""Metres of a radius or width at most: a quarter of the way around the Earth."""
 _ALIASES: Final = {
     "covjson": COVERAGE,
     "application/prs.coverage+json": COVERAGE,
@@ -136,21 +136,22 @@ def check_ignored(parameters: Parameters) -> None:
         raise InvalidParameterError("z is not a number, list or interval", "z")
 
 
-def radius_of(parameters: Parameters) -> float:
-    """Return the radius in metres.
+def length_of(parameters: Parameters, name: str, unit_name: str) -> float:
+    """Return a length on the ground in metres, more than 0.
+
+    Args:
+        name, unit_name: parameters of its number and of its unit.
 
     Raises:
-        MissingParameterError, InvalidParameterError: it or its unit is missing or invalid.
+        MissingParameterError, InvalidParameterError: one of them is missing or invalid.
     """
-    within = parameters.number("within")
-    unit = UNITS.get(parameters.text("within-units"))
+    value = parameters.number(name)
+    unit = UNITS.get(parameters.text(unit_name))
     if unit is None:
-        raise InvalidParameterError(
-            f"within-units is not one of {', '.join(UNITS)}", "within-units"
-        )
-    if not 0 < within * unit <= _WIDEST:
-        raise InvalidParameterError("within is not a radius on the Earth", "within")
-    return within * unit
+        raise InvalidParameterError(f"{unit_name} is not one of {', '.join(UNITS)}", unit_name)
+    if not 0 < value * unit <= _WIDEST:
+        raise InvalidParameterError(f"{name} is not a length on the Earth", name)
+    return value * unit
 
 
 def box_of(parameters: Parameters, crs: CRS) -> BoundingBox:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-import numpy as np
-
 from mastaba.api.catalogue import WGS84
 from mastaba.api.web import Response, message, printable
 from mastaba.errors import (
@@ -17,8 +15,7 @@ from mastaba.errors import (
 )
 from mastaba_elevation.errors import TooMuchError
 from mastaba_elevation.facade import Facade, status_of, unknown_path
-from mastaba_elevation.facades.polyline import read_polyline
-from mastaba_elevation.ground import Floats
+from mastaba_elevation.facades.locations import locations_of
 from mastaba_elevation.lines import EVEN, Line, Measure
 from mastaba_elevation.numbers import JSON, json_document, rounded, to_json
 from mastaba_elevation.parameters import Parameters, parameters_of
@@ -109,7 +106,7 @@ class Google(Facade):
         self, request: Request, dataset: Dataset, parameters: Parameters, name: str
     ) -> Response:
         queries = self.context.queries
-        latitude, longitude = _locations(parameters, name, queries.limits.points)
+        latitude, longitude = locations_of(parameters, name, queries.limits.points)
         if "samples" in parameters or name == "path":
             count = parameters.integer("samples", None, 2, queries.limits.points)
             line = Line.of(longitude, latitude, WGS84, Measure(geodesic_path=True))
@@ -167,34 +164,3 @@ def _nodata(parameters: Parameters) -> float | None:
     text = parameters.text("nodata_value", "null").lower()
     # NaN is not JSON.
     return None if text in ("null", "nan") else parameters.integer("nodata_value", None, -(2**31))
-
-
-def _locations(parameters: Parameters, name: str, most: int) -> tuple[Floats, Floats]:
-    """Return latitudes and longitudes.
-
-    Raises:
-        MissingParameterError, InvalidParameterError, TooMuchError: they cannot be used.
-    """
-    value = parameters.values.get(name)
-    if isinstance(value, list):
-        value = "|".join(map(str, value[: most + 1]))
-    text = value.strip() if isinstance(value, str) else parameters.text(name)
-    if not text:
-        text = parameters.text(name)
-    if "," in text and not text.startswith("enc:"):
-        pairs = [pair.split(",") for pair in text.split("|")]
-        try:
-            if any(len(pair) != 2 for pair in pairs):
-                raise ValueError
-            points = np.array([[float(part) for part in pair] for pair in pairs])
-        except ValueError:
-            raise InvalidParameterError(
-                f"{name} is neither lat,lon|lat,lon nor a polyline", name
-            ) from None
-    else:
-        points = read_polyline(text.removeprefix("enc:"), name)
-    if len(points) > most:
-        raise TooMuchError(f"{name} has more than {most} points")
-    if not ((np.abs(points[:, 0]) <= 90) & (np.abs(points[:, 1]) <= 180)).all():
-        raise InvalidParameterError(f"{name} has a latitude or longitude out of range", name)
-    return points[:, 0].copy(), points[:, 1].copy()

@@ -1,0 +1,42 @@
+"""Locations in requests to Google and Open Topo Data (elevation.md 3.3)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mastaba.errors import InvalidParameterError
+from mastaba_elevation.errors import TooMuchError
+from mastaba_elevation.facades.polyline import read_polyline
+from mastaba_elevation.ground import Floats
+from mastaba_elevation.parameters import Parameters
+
+
+def locations_of(parameters: Parameters, name: str, most: int) -> tuple[Floats, Floats]:
+    """Return latitudes and longitudes.
+
+    Raises:
+        MissingParameterError, InvalidParameterError, TooMuchError: they cannot be used.
+    """
+    value = parameters.values.get(name)
+    if isinstance(value, list):
+        value = "|".join(map(str, value[: most + 1]))
+    text = value.strip() if isinstance(value, str) else parameters.text(name)
+    if not text:
+        text = parameters.text(name)
+    if "," in text and not text.startswith("enc:"):
+        pairs = text.split("|")
+        try:
+            if any(pair.count(",") != 1 for pair in pairs):
+                raise ValueError
+            points = np.array(list(map(float, ",".join(pairs).split(",")))).reshape(-1, 2)
+        except ValueError:
+            raise InvalidParameterError(
+                f"{name} is neither lat,lon|lat,lon nor a polyline", name
+            ) from None
+    else:
+        points = read_polyline(text.removeprefix("enc:"), name)
+    if len(points) > most:
+        raise TooMuchError(f"{name} has more than {most} points")
+    if not ((np.abs(points[:, 0]) <= 90) & (np.abs(points[:, 1]) <= 180)).all():
+        raise InvalidParameterError(f"{name} has a latitude or longitude out of range", name)
+    return points[:, 0].copy(), points[:, 1].copy()

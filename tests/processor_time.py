@@ -1,0 +1,73 @@
+"""A pytest plugin that reports the processor time of tests: ``-p tests.processor_time``.
+
+It counts the process of the tests and the processes that the tests waited for. Time that a fixture
+takes belongs to the first test that needs it, and the imports of a module to collection.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+
+LONGEST = 25
+"""Files, and tests, in the report."""
+
+_NAME = "processor seconds"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--cpu-file", help="also write the seconds of every test to this file")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
+    yield from _measured(item)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    yield from _measured(item)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
+    yield from _measured(item)
+
+
+def _measured(item: pytest.Item) -> Iterator[None]:
+    before = _processor_time()
+    try:
+        return (yield)
+    finally:
+        item.user_properties.append((_NAME, _processor_time() - before))
+
+
+def _processor_time() -> float:
+    """Return the seconds of this process and of its children that have exited."""
+    return sum(os.times()[:4])
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    tests: Counter[str] = Counter()
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            # The report of the teardown has the times of all phases.
+            if getattr(report, "when", None) == "teardown":
+                tests[report.nodeid] = sum(
+                    value for name, value in report.user_properties if name == _NAME
+                )
+    files: Counter[str] = Counter()
+    for test, seconds in tests.items():
+        files[test.partition("::")[0]] += seconds
+    total = sum(tests.values())
+    terminalreporter.section(f"{total:.1f} s of processor time in tests")
+    for name, seconds in files.most_common(LONGEST) + tests.most_common(LONGEST):
+        terminalreporter.write_line(f"{seconds:8.2f}  {name}")
+    if file := config.getoption("cpu_file"):
+        with open(file, "w") as output:
+            output.writelines(f"{seconds:.3f}\t{name}\n" for name, seconds in tests.most_common())
