@@ -58,7 +58,7 @@ def test_short_server_configuration_gets_the_defaults(installation: Any) -> None
     assert (server.backlog, server.threads, server.workers) == (0, 1, None)
     assert server.worker_count >= 1
     assert server.logger == LoggerConfig("standard_error", "info", "/var/tmp/mastaba", 3600)
-    assert (server.cache_size, server.cache_validity) == (100, 300.0)
+    assert (server.cache_size, server.cache_validity) == (1000, 300.0)
     assert dict(catalogue.layers) == {}
 
 
@@ -105,11 +105,11 @@ def test_integral_floats_are_whole_numbers(installation: Any) -> None:
 @pytest.mark.parametrize(
     ("cache", "size", "validity"),
     [
-        ("big", 100, 300.0),
-        ({"size": 0}, 100, 300.0),
-        ({"size": "x", "validity": 7}, 100, 420.0),
+        ("big", 1000, 300.0),
+        ({"size": 0}, 1000, 300.0),
+        ({"size": "x", "validity": 7}, 1000, 420.0),
         ({"size": 7, "validity": -1}, 7, 300.0),
-        ({"size": None, "validity": 1.5}, 100, 300.0),
+        ({"size": None, "validity": 1.5}, 1000, 300.0),
     ],
 )
 def test_faulty_cache_gets_its_defaults_value_by_value(

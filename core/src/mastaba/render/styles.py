@@ -1,10 +1,8 @@
-"""Styles applied to pixels (style.md sections 2 to 5), and their legends."""
+"""Styles applied to pixels (style.md sections 2 to 5)."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Final
 
@@ -21,8 +19,6 @@ from mastaba.render.relief import METRES_PER_DEGREE, RELIEF_STYLES, apply_relief
 Bytes = npt.NDArray[np.uint8]
 
 
-_NEAR_NODATA: Final = 2e-5
-"""Relative distance up to which a stop of a palette counts as nodata: 2 for -99999."""
 _BYTES_OUT: Final = ("terrainrgb", "colorize")
 _STYLING: Final = dict.fromkeys(RELIEF_STYLES, 160) | {
     "terrainrgb": 64,
@@ -177,27 +173,3 @@ def apply_colorize(settings: Mapping[str, Any], pixels: Pixels) -> Bytes:
     result[:, :, :kept] = colours[:, :, :kept]
     result[matching] = destination
     return result
-
-
-def legend_palette(layer: Layer, style: Style) -> Palette | None:
-    """Return the palette of a style without the stops at nodata, or None without a palette.
-
-    Palettes of elevations begin with stops at -99999 and just above it, which would stretch the
-    legend over values that do not exist. The nodata value of hillshade, slope and aspect may be
-    data as well, so a stop there is omitted only if it is transparent. All values of 8-bit layers
-    may be data, so their palettes stay unchanged.
-    """
-    palette, raster = style.palette, layer.pyramid.raster
-    if palette is None or raster is None or layer.pyramid.format.sample == "uint8":
-        return palette
-    relief = relief_name(style)
-    nodata = raster.nodata[0]
-    if relief is not None:
-        nodata = relief_nodata(relief, style.processing[relief])
-    kept = tuple(
-        entry
-        for entry in palette.entries
-        if not math.isclose(entry.value, nodata, rel_tol=_NEAR_NODATA)
-        or (relief is not None and entry.alpha != 0)
-    )
-    return replace(palette, entries=kept or palette.entries)
