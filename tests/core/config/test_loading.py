@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import errno
 import json
 from pathlib import Path
 from typing import Any
@@ -17,10 +18,11 @@ from mastaba.environment import Environment
 from mastaba.errors import ConfigurationError
 from mastaba.model.bbox import BoundingBox
 from mastaba.model.layer import Attribution, FeatureInfo, Logo, Metadata
-from mastaba.model.settings import MapSettings, Settings
+from mastaba.model.settings import MapSettings, ServiceSettings, Settings
 from mastaba.model.tile_matrix_set import TileLimits
 from mastaba.plugins.manager import Plugins
 from mastaba.render.encoding.base import Encoder
+from mastaba.services.base import Service
 
 SERVER, SERVICES, LAYER = "server.json", "services.json", "layers/L.json"
 PYRAMID, STYLE = "pyramids/P.json", "styles/ember.json"
@@ -815,3 +817,16 @@ def test_real_installation_loads_without_errors(
     assert catalogue is not None
     listed = Path("conf/layers.txt").read_text().split()
     assert sorted(catalogue.layers) == sorted(Path(path).stem for path in listed)
+
+
+def test_kept_layers_that_cannot_be_read_are_reported(
+    installation: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unreadable(_cls: type[Service], _settings: ServiceSettings) -> dict[str, str]:
+        raise PermissionError(errno.EACCES, "Permission denied", "kept")
+
+    sample = installation.plugins.services["sample"]
+    monkeypatch.setattr(sample, "kept_layers", classmethod(unreadable))
+    _, catalogue, (fault,) = installation.load()
+    assert catalogue is not None
+    assert str(fault).startswith("warning: kept: $: its layers cannot be read: Permission denied")

@@ -243,9 +243,8 @@ class SiteGeneration(Generation):
                 return_freed_memory()
             time.sleep(_TICK_PERIOD)
 
-    def carry_out(self, change: ChangeMessage) -> ChangeMessage:
+    def carry_out(self, change: ChangeMessage) -> None:
         self._publication.carry_out(Change.from_json(change))
-        return change
 
     def follow(self, change: ChangeMessage) -> None:
         self._publication.follow(Change.from_json(change))

@@ -124,13 +124,23 @@ class Service(ABC):
         """
 
     @classmethod
-    def layer_directory(cls, settings: ServiceSettings) -> str | None:
-        """Return the directory of the layer descriptors that the service keeps, or None.
+    def kept_layers(cls, settings: ServiceSettings) -> Mapping[str, str]:
+        """Return the layers that the service keeps: paths of descriptor files, by layer.
 
-        Its layers are published with the listed ones, and replace those of the same name.
-        Layers created or changed through `Site.submit` are written there.
+        They are published with the listed ones, and replace those of the same name.
+
+        Raises:
+            OSError: they cannot be read; its ``filename`` says where.
         """
-        return None
+        return {}
+
+    @classmethod  # noqa: B027 - most services keep no layers
+    def keep(cls, settings: ServiceSettings, change: Change) -> None:
+        """Save a change made with `Site.submit`, for `kept_layers`. Called in one process.
+
+        Raises:
+            ChangeRefusedError: it cannot be saved, and is therefore not made.
+        """
 
     def tile_addresses(self) -> Iterable[TilePaths | TileQueries]:
         """Return how the addresses of its stored tiles are written: one form of each kind at most.
