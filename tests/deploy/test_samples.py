@@ -57,7 +57,7 @@ def unit(path: Path) -> dict[str, dict[str, list[str]]]:
 # ---------------------------------------------------------------- Kubernetes
 
 
-def test_every_resource_says_what_it_is(resources: dict[str, Resource]) -> None:
+def test_all_resources_are_present(resources: dict[str, Resource]) -> None:
     assert set(resources) == {
         "ConfigMap",
         "Secret",
@@ -128,7 +128,7 @@ def test_requests_fit_the_autoscaler(resources: dict[str, Resource], container: 
 
 
 @pytest.mark.parametrize("name", ["server", "services"])
-def test_the_configuration_of_the_pods_has_no_fault(
+def test_no_error_is_reported_for_the_configuration_of_the_pods(
     resources: dict[str, Resource], name: str
 ) -> None:
     faults = Faults()

@@ -269,7 +269,7 @@ def test_what_is_not_offered_is_reported(
         ({"TILECOL": "²"}, "TileCol"),
     ],
 )
-def test_faults_are_those_of_stored_tiles(
+def test_errors_are_those_of_stored_tiles(
     derived: Client, fault: Fault, changes: dict[str, str], locator: str
 ) -> None:
     response = get(derived, "rgb", LAMBERT_3, **changes)
@@ -326,7 +326,7 @@ def test_client_that_has_the_tile_gets_304_and_nothing_is_decoded(
         assert (other.status_code, other.data) == (200, response.data)
 
 
-def test_etag_tells_tiles_and_settings_apart(
+def test_etag_differs_between_tiles_and_settings(
     derived: Client, tmp_path: Path, open_client: OpenClient
 ) -> None:
     places = [LAMBERT_3, ("LAMBERT", "3", 24, 27), ("LAMBERT", "3", 25, 26), ("DOUBLE", "0", 1, 1)]

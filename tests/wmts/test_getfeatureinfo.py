@@ -170,7 +170,7 @@ def test_bodies(queryable: Client) -> None:
 
 
 @pytest.mark.parametrize("place", [NATIVE, EXTRA])
-def test_feature_lies_at_the_middle_of_the_pixel(
+def test_feature_is_at_the_middle_of_the_pixel(
     queryable: Client, place: tuple[str, str, str, str]
 ) -> None:
     """RFC 7946 clause 4: longitude and latitude of WGS 84."""
@@ -519,7 +519,7 @@ def relay(tmp_path: Path, open_client: OpenClient, upstream: Upstream) -> Client
     return open_client(server_json)
 
 
-def test_tile_is_the_map_that_is_asked_about(relay: Client, upstream: Upstream) -> None:
+def test_the_request_is_for_the_map_of_the_tile(relay: Client, upstream: Upstream) -> None:
     response = ask(relay, "grey", NATIVE, INFOFORMAT="text/html")
     assert response.status_code == 200
     assert response.data == upstream.body
@@ -558,7 +558,7 @@ def test_tile_is_the_map_that_is_asked_about(relay: Client, upstream: Upstream) 
         (("DEGREES", "1", "313", "1138"), "EPSG:4326", ("64", "56"), [46.04, 2.08, 46.18, 2.24]),
     ],
 )
-def test_extra_set_is_asked_in_its_own_crs(
+def test_extra_set_is_requested_in_its_own_crs(
     relay: Client,
     upstream: Upstream,
     place: tuple[str, str, str, str],
@@ -595,7 +595,7 @@ def test_failure_of_the_other_server(
     assert fault(path) == (502, "NoApplicableCode", [None])
 
 
-def test_other_server_that_is_not_there(
+def test_other_server_that_cannot_be_reached_is_reported(
     tmp_path: Path, open_client: OpenClient, fault: Fault, upstream: Upstream
 ) -> None:
     forward = {
@@ -614,7 +614,7 @@ def test_wrong_request_is_not_passed_on(relay: Client, upstream: Upstream, param
     assert not upstream.asked
 
 
-def test_answer_without_type_has_the_one_asked_for(relay: Client, upstream: Upstream) -> None:
+def test_answer_without_type_has_the_requested_one(relay: Client, upstream: Upstream) -> None:
     upstream.headers = {}
     response = ask(relay, "grey", NATIVE, INFOFORMAT="text/plain")
     assert response.headers["Content-Type"] == "text/plain"

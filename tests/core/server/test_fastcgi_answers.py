@@ -138,7 +138,7 @@ def breaks_a_pipe(environ: dict[str, Any], start_response: Any) -> Any:
     "application",
     [raises, raises_later, starts_twice, never_starts, injects, returns_none, breaks_a_pipe],
 )
-def test_faults_of_the_application_are_answered_with_500(
+def test_errors_in_the_application_are_answered_with_500(
     serve: Any, application: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     client = serve(application).connect()

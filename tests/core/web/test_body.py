@@ -27,7 +27,7 @@ def test_body_of_declared_length_is_read(stream: type[io.BytesIO]) -> None:
     assert make_request(b"0123456789", stream, CONTENT_LENGTH="10").body() == b"0123456789"
 
 
-def test_bytes_behind_the_declared_length_are_left_alone() -> None:
+def test_bytes_after_the_declared_length_are_not_read() -> None:
     request = make_request(b"0123456789", CONTENT_LENGTH="4")
     assert request.body() == b"0123"
     assert request.environ["wsgi.input"].read() == b"456789"
