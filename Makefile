@@ -9,6 +9,8 @@ BIN := $(VENV)/bin
 RUNTIME := $(VENV)/.stamp-runtime
 TOOLS := $(VENV)/.stamp-tools
 KERNELS := core/hatch_build.py $(wildcard core/src/mastaba/render/native/*.[ch])
+PAGES := plugins/viewer/hatch_build.py $(wildcard plugins/viewer/web/*.* plugins/viewer/web/src/*.* \
+	plugins/viewer/web/src/*/*.* plugins/viewer/src/mastaba_viewer/texts/*.json)
 PLUGINS := $(patsubst %/pyproject.toml,%,$(wildcard plugins/*/pyproject.toml))
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
@@ -59,6 +61,7 @@ bench-start: $(TOOLS) ## measure the start and the first documents with many lay
 	$(BIN)/python -m benchmarks.start $(ARGS)
 
 bench-build: $(TOOLS) ## measure mastaba build, whole and by stage, beside tools of GDAL
+	@$(BIN)/python -m pip install -q "deflate>=0.7"
 	$(BIN)/python -m benchmarks.build $(ARGS)
 	$(BIN)/python -m benchmarks.build_stages $(ARGS)
 
@@ -91,16 +94,19 @@ surface: $(TOOLS) ## record the public interface in tests/core/api/surface.txt
 
 clean: ## remove everything that the other targets created, also .venv and the demo
 	rm -rf $(VENV) .run build dist demo-data .mypy_cache .ruff_cache .pytest_cache
+	rm -rf plugins/viewer/web/node_modules plugins/viewer/src/mastaba_viewer/bundle
 	find core plugins tests benchmarks -name __pycache__ -prune -exec rm -rf {} +
 
-# The core is built in an isolated environment that contains its compiler. The plugins share one
-# build backend, because separate environments would take most of the time.
-$(RUNTIME): core/pyproject.toml $(KERNELS) $(PLUGINS:%=%/pyproject.toml)
+# The core and the viewer are built in isolated environments that contain a compiler and Node. The
+# other plugins share one build backend, because separate environments would take most of the time.
+$(RUNTIME): core/pyproject.toml $(KERNELS) $(PAGES) $(PLUGINS:%=%/pyproject.toml)
 	@PYTHON="$(PYTHON)" scripts/make-venv $(VENV)
 	@echo "Installing the workspace into $(VENV)"
 	@$(BIN)/python -m pip install -q "hatchling>=1.25" editables
 	@$(BIN)/python -m pip install -q -e ./core
-	@$(BIN)/python -m pip install -q --no-build-isolation $(PLUGINS:%=-e ./%)
+	@$(BIN)/python -m pip install -q -e ./plugins/viewer
+	@$(BIN)/python -m pip install -q --no-build-isolation \
+		$(patsubst %,-e ./%,$(filter-out plugins/viewer,$(PLUGINS)))
 	@touch $@
 
 $(TOOLS): $(RUNTIME) pyproject.toml

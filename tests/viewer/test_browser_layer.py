@@ -169,15 +169,12 @@ def test_elevation_requested_from_a_service(page: Page) -> None:
 
 def place_pointer(page: Page) -> None:
     """Move the pointer over the pixel at COLUMN and ROW."""
-    box = page.page.locator(".extent").bounding_box()
-    # The outline is drawn around the edge of the tiles.
-    page.page.mouse.move(round(box["x"] + 100), round(box["y"] + 40))
+    page.page.mouse.move(*page.point(100, 40))
 
 
 def test_values_of_a_pixel(page: Page) -> None:
     page.open("PALETTE")
-    box = page.page.locator(".extent").bounding_box()
-    page.page.mouse.click(round(box["x"] + 100), round(box["y"] + 40))
+    page.page.mouse.click(*page.point(100, 40))
     panel = page.page.locator("#identified")
     panel.wait_for()
     name, value = panel.locator("tr").first.inner_text().split("\t")
@@ -197,9 +194,10 @@ def test_vector_features_are_identified(page: Page) -> None:
     panel.wait_for()
     assert "(1 of 2)" in panel.inner_text()
     page.page.mouse.click(x - 196, y - 196)
+    panel.locator("th", has_text="row").wait_for()
     assert panel.locator("tr").all_inner_texts() == ["row\t5", "col\t9"]
     page.page.mouse.click(x - 253, y - 253)
-    assert panel.is_hidden()
+    panel.wait_for(state="hidden")
 
 
 def test_tiles_that_are_not_stored_are_not_requested(page: Page) -> None:
@@ -214,27 +212,45 @@ def test_tiles_that_are_not_stored_are_not_requested(page: Page) -> None:
 
 def test_overlays(page: Page) -> None:
     page.open("IMAGE")
-    page.page.select_option("#overlay", "VECTOR")
-    page.page.wait_for_selector("canvas.leaflet-tile-loaded")
-    assert page.page.locator("img.leaflet-tile-loaded").count() > 0
+    plain = page.tile_pixel(128, 128)
+    page.choose("overlay", "VECTOR")
+    page.settle()
     assert page.page.locator("#overlays li").inner_text() == "VECTOR"
-    # A layer in another grid cannot be an overlay.
-    assert page.page.locator('#overlay option[value="GRID"]').count() == 0
+    assert "over=VECTOR" in page.page.url
+    covered = page.tile_pixel(128, 128)
+    assert covered != plain
+    # A layer in another CRS is reprojected.
+    page.page.reload()
+    page.settle()
+    assert page.tile_pixel(128, 128) == covered
     page.page.locator("#overlays .close").click()
-    assert page.page.locator("canvas.leaflet-tile").count() == 0
+    page.settle()
+    assert page.tile_pixel(128, 128) == plain
     assert page.page.locator("#overlays").is_hidden()
+
+
+def test_overlay_in_another_crs(page: Page) -> None:
+    page.open("GRID")
+    plain = page.tile_pixel(40, 40)
+    page.choose("overlay", "WORLD")
+    page.settle()
+    assert page.tile_pixel(40, 40) != plain
 
 
 def test_opacity(page: Page) -> None:
     page.open("IMAGE")
     page.page.locator("#opacity").fill("40")
-    opacity = page.page.evaluate("document.querySelector('.leaflet-layer').style.opacity")
-    assert float(opacity) == pytest.approx(0.4)
+    page.settle()
+    assert page.tile_pixel(100, 100)[3] == pytest.approx(0.4 * 255, abs=2)
+    assert "opacity=40" in page.page.url
+    page.page.reload()
+    page.settle()
+    assert page.tile_pixel(100, 100)[3] == pytest.approx(0.4 * 255, abs=2)
 
 
 def test_view_is_kept_in_the_url(page: Page) -> None:
     page.open("IMAGE")
-    page.page.locator(".leaflet-control-zoom-in").click()
+    page.page.locator(".ol-zoom-in").click()
     page.page.wait_for_url("**/viewer/IMAGE#at=*,4891.969*")
     page.settle()
     before = page.page.url
@@ -322,7 +338,7 @@ def test_request_urls_match_what_is_shown(page: Page) -> None:
 def test_map_request_follows_the_view(page: Page) -> None:
     page.open("IMAGE")
     for _ in range(2):
-        page.page.locator(".leaflet-control-zoom-in").click()
+        page.page.locator(".ol-zoom-in").click()
         page.page.wait_for_timeout(400)
     url = addresses(page)["WMS GetMap of this view"][1]
     query = parse_qs(urlsplit(url).query)

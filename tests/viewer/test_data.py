@@ -61,6 +61,10 @@ def test_list_of_layers(everything: Client) -> None:
 def test_layer(tiny: Client) -> None:
     found = layer(tiny, "RGB_JPG")
     box, sets = found.pop("geographicBbox"), found.pop("sets")
+    projections = found.pop("projections")
+    assert next(iter(projections)) == "EPSG:3857"
+    assert projections["EPSG:3857"]["name"] == "WGS 84 / Pseudo-Mercator"
+    assert projections["CRS:84"]["area"] == [-180, -90, 180, 90]
     assert found == {
         "id": "RGB_JPG",
         "title": "RGB_JPG",
@@ -68,6 +72,7 @@ def test_layer(tiny: Client) -> None:
         "format": "JPEG",
         "set": "PM",
         "crs": "EPSG:3857",
+        "abstract": "",
         "mediaType": "image/jpeg",
         "nodata": [255, 255, 255],
         "attribution": None,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 import re
 from collections.abc import Callable
 from html.parser import HTMLParser
@@ -12,8 +14,10 @@ import pytest
 from tests.viewer import ground
 from werkzeug.test import Client
 
+import mastaba_viewer
 from mastaba_conformance.tiny_installation import tiny_installation
 from mastaba_viewer.assets import assets
+from mastaba_viewer.texts import texts
 from mastaba_writer.installation import layer_document, write_installation
 
 OpenClient = Callable[[Path], Client]
@@ -124,7 +128,7 @@ def test_pages_load_their_files_from_their_public_path(tiny: Client, path: str) 
         *page.attributes("link", "href"),
         *(place for place in page.attributes("img", "src") if "/tms/" not in place),
     ]
-    assert len(places) >= 5
+    assert len(places) >= 3
     for place in places:
         # The public path without host. The front server strips /front.
         assert place.startswith("/front/viewer/static/")
@@ -132,38 +136,96 @@ def test_pages_load_their_files_from_their_public_path(tiny: Client, path: str) 
     assert page.attributes("body", "data-base") == ["/front/viewer"]
 
 
-def modules(client: Client) -> list[str]:
-    """Return the paths of all modules that the entry modules import, directly or indirectly."""
-    found = [f"/viewer/static/js/{name}.js" for name in ("list", "layer", "compare")]
+WEB = Path(__file__).parents[2] / "plugins" / "viewer" / "web"
+SCRIPTS = sorted((WEB / "src").rglob("*.js"))
+
+
+def test_every_script_of_the_bundle_is_served(tiny: Client) -> None:
+    found = [f"/static/{name}.js" for name in ("list", "layer", "compare")]
     for path in found:
-        for name in re.findall(r'from "\./([\w-]+\.js)"', client.get(path).text):
-            if f"/viewer/static/js/{name}" not in found:
-                found.append(f"/viewer/static/js/{name}")
-    return found
+        text = tiny.get(f"/viewer{path}").text
+        folder = path.rpartition("/")[0]
+        for name in re.findall(r"""(?:from|import\(?)"(\./[^"]+\.js)\"""", text):
+            target = f"{folder}/{name.removeprefix('./')}"
+            if target not in found:
+                assert tiny.get(f"/viewer{target}").status_code == 200, target
+                found.append(target)
+    scripts = {path for path in assets() if path.endswith(".js")}
+    assert scripts - set(found) == {"/static/maplibre-worker.js"}
 
 
-def test_every_module_is_served_and_used(tiny: Client) -> None:
-    paths = modules(tiny)
-    for path in paths:
-        assert tiny.get(path).status_code == 200, path
-    assert {path.removeprefix("/viewer") for path in paths} == {
-        path for path in assets() if path.startswith("/static/js/")
-    }
+@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)
+def test_no_script_inserts_markup(path: Path) -> None:
+    text = path.read_text("utf-8")
+    assert not re.search(r"innerHTML|outerHTML|insertAdjacent|document\.write|eval\(", text)
 
 
-def test_no_module_inserts_markup(tiny: Client) -> None:
-    for path in modules(tiny):
-        assert not re.search(
-            r"innerHTML|outerHTML|insertAdjacent|document\.write|eval\(", tiny.get(path).text
-        ), path
+def test_scripts_by_hand_are_few() -> None:
+    lines = sum(path.read_text("utf-8").count("\n") for path in [*SCRIPTS, WEB / "build.mjs"])
+    assert lines <= 3000
 
 
-def test_list_does_not_use_the_map_library(tiny: Client) -> None:
-    found = ["list.js"]
-    for name in found:
-        text = tiny.get(f"/viewer/static/js/{name}").text
-        assert "global L" not in text, name
-        found += [n for n in re.findall(r'from "\./([\w-]+\.js)"', text) if n not in found]
+def test_bundle_of_the_map_page_is_small(tiny: Client) -> None:
+    found = ["/static/layer.js"]
+    for path in found:
+        folder = path.rpartition("/")[0]
+        text = tiny.get(f"/viewer{path}").data.decode()
+        # Only what the page loads at once: static imports.
+        for name in re.findall(r"""(?:from|import)"(\./[^"]+\.js)\"""", text):
+            if (target := f"{folder}/{name.removeprefix('./')}") not in found:
+                found.append(target)
+    size = sum(
+        len(gzip.compress(tiny.get(f"/viewer{path}").data))
+        for path in [*found, "/static/layer.css"]
+    )
+    assert 50_000 < size <= 600_000
+
+
+def test_licences_of_the_libraries_are_served(tiny: Client) -> None:
+    text = tiny.get("/viewer/static/licences.txt").text
+    for name in ("ol", "proj4", "maplibre-gl", "geotiff", "pbf"):
+        assert re.search(rf"^{name} \d", text, re.MULTILINE), name
+    assert "Redistribution and use" in text
+
+
+def test_lock_file_has_hashes_and_no_hosts() -> None:
+    packages = json.loads((WEB / "package-lock.json").read_text("utf-8"))["packages"]
+    for name, package in packages.items():
+        assert not name or package["integrity"].startswith("sha512-"), name
+        assert "resolved" not in package, name
+
+
+def test_texts_are_complete_in_every_language() -> None:
+    english, french = texts("en"), texts("fr")
+    assert english.keys() == french.keys()
+    for key, text in english.items():
+        placeholders = re.findall(r"{\w+}", text)
+        assert sorted(placeholders) == sorted(re.findall(r"{\w+}", french[key])), key
+
+
+def test_every_text_is_used_and_exists() -> None:
+    scripts = "".join(path.read_text("utf-8") for path in SCRIPTS)
+    package = Path(mastaba_viewer.__file__).parent
+    sources = "".join(path.read_text("utf-8") for path in package.glob("*.py"))
+    pages = "".join(path.read_text("utf-8") for path in package.glob("templates/*.html"))
+    keys = set(texts("en"))
+    assert set(re.findall(r"""\bt\("([\w-]+)\"""", scripts)) <= keys
+    for key in keys:
+        name = f"$t_{key.replace('-', '_')}"
+        is_used = f'"{key}"' in scripts or f'"{key}"' in sources
+        assert is_used or re.search(rf"{re.escape(name)}\b", pages), key
+
+
+def test_language_of_the_browser(tiny: Client) -> None:
+    for accept, lang, label in (
+        ("fr-CH, fr;q=0.9, en;q=0.8", "fr", "Couche"),
+        ("de, en;q=0.5", "en", "Layer"),
+        ("", "en", "Layer"),
+    ):
+        response = tiny.get("/viewer/RGB_JPG", headers={"Accept-Language": accept})
+        assert f'<html lang="{lang}">' in response.text
+        assert f'<label for="layer">{label}</label>' in response.text
+        assert "Accept-Language" in response.headers["Vary"]
 
 
 @pytest.mark.parametrize("path", ["", "/RGB_JPG", "/compare/RGB_JPG/VECTOR"])
@@ -178,11 +240,10 @@ def test_pages_have_no_inline_code_and_no_external_resources(tiny: Client, path:
             assert "://" not in (value or "").replace("http://maps.example/front/tms/", "")
 
 
-def test_scripts_and_style_sheets_refer_to_no_other_host(tiny: Client) -> None:
-    own = [path for path in assets() if path.endswith((".js", ".css")) and "leaflet" not in path]
-    assert len(own) > 20
-    for path in own:
-        assert not re.search(r"""["'(]\s*(https?:)?//""", tiny.get(f"/viewer{path}").text), path
+def test_scripts_and_style_sheets_refer_to_no_other_host() -> None:
+    for path in [*SCRIPTS, *(WEB / "src").rglob("*.css")]:
+        text = path.read_text("utf-8")
+        assert not re.search(r"""["'(]\s*(https?:)?//""", text), path
 
 
 def test_content_security_policy_is_strict(tiny: Client) -> None:
@@ -191,7 +252,7 @@ def test_content_security_policy_is_strict(tiny: Client) -> None:
         "/viewer/RGB_JPG",
         "/viewer/compare/RGB_JPG/VECTOR",
         "/viewer/data/layers.json",
-        "/viewer/static/viewer.css",
+        "/viewer/static/layer.css",
         "/viewer/nothing",
     ):
         response = tiny.get(path)
@@ -201,6 +262,7 @@ def test_content_security_policy_is_strict(tiny: Client) -> None:
             "default-src": "'none'",
             "script-src": "'self'",
             "style-src": "'self'",
+            "worker-src": "'self'",
             "img-src": "'self' http://maps.example",
             "connect-src": "'self' http://maps.example",
             "base-uri": "'none'",
@@ -215,7 +277,7 @@ def test_hostile_texts_are_escaped(hostile: Client, path: str) -> None:
     text = hostile.get(f"/viewer{path}").text
     page = Elements(text)
     scripts = page.attributes("script", "src")
-    assert 1 <= len(scripts) <= 2
+    assert len(scripts) == 1
     assert text.count("<script") == len(scripts)
     assert not any(
         name.startswith("on") or name == "style" for _, attrs in page.found for name in attrs
@@ -237,12 +299,10 @@ def test_hostile_urls_do_not_widen_the_policy(hostile: Client) -> None:
 @pytest.mark.parametrize(
     ("path", "media_type"),
     [
-        ("viewer.css", "text/css; charset=utf-8"),
+        ("layer.css", "text/css; charset=utf-8"),
         ("icon.svg", "image/svg+xml"),
-        ("js/layer.js", "text/javascript; charset=utf-8"),
-        ("leaflet/leaflet.js", "text/javascript; charset=utf-8"),
-        ("leaflet/leaflet.css", "text/css; charset=utf-8"),
-        ("leaflet/images/layers.png", "image/png"),
+        ("layer.js", "text/javascript; charset=utf-8"),
+        ("licences.txt", "text/plain; charset=utf-8"),
     ],
 )
 def test_files_have_the_right_media_type(tiny: Client, path: str, media_type: str) -> None:
@@ -266,18 +326,18 @@ def test_files_have_the_right_media_type(tiny: Client, path: str, media_type: st
         "/static",
         "/static/",
         "/static/templates/layer.html",
-        "/static/js",
-        "/static/leaflet/leaflet-src.js",
+        "/static/chunks",
+        "/static/build.mjs",
         "/static/../service.py",
-        "/static/js/../../service.py",
-        "/static/js/%2e%2e/%2e%2e/service.py",
-        "/static/js/..%2f..%2fservice.py",
-        "/static/leaflet/../viewer.css",
+        "/static/chunks/../../service.py",
+        "/static/chunks/%2e%2e/%2e%2e/service.py",
+        "/static/chunks/..%2f..%2fservice.py",
+        "/static/chunks/../layer.css",
         "//etc/passwd",
         "/%2fetc%2fpasswd",
-        "/static/viewer.css%00",
-        "/static/viewer.css//x",
-        "/static/VIEWER.CSS",
+        "/static/layer.css%00",
+        "/static/layer.css//x",
+        "/static/LAYER.CSS",
         "/\\..\\service.py",
         "/compare",
         "/compare/RGB_JPG",
@@ -305,12 +365,6 @@ def test_nothing_else_is_served(tiny: Client, path: str) -> None:
     assert response.headers["Content-Type"] == "text/plain; charset=utf-8"
     assert b"root:" not in response.data
     assert b"import" not in response.data
-
-
-def test_images_of_the_library_style_sheet_are_served(tiny: Client) -> None:
-    sheet = tiny.get("/viewer/static/leaflet/leaflet.css").text
-    for name in re.findall(r"url\((images/[^)]+)\)", sheet):
-        assert tiny.get(f"/viewer/static/leaflet/{name}").status_code == 200, name
 
 
 def test_other_methods_are_refused(tiny: Client) -> None:

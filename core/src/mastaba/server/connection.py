@@ -9,12 +9,15 @@ import socket
 import threading
 import time
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from wsgiref.types import WSGIApplication
+
+    from mastaba.web.response import Response
 
 logger = logging.getLogger(__name__)
 
@@ -67,6 +70,8 @@ class Owner(Protocol):
     environ: dict[str, Any]
     """WSGI keys with the same value in all requests."""
     limits: Limits
+    stored_tile: Callable[[str, str, Mapping[str, Any]], Response | None] | None
+    """Answers a GET request for a stored tile without a WSGI call; see `TileTable.answer`."""
 
     @property
     def closing(self) -> bool:

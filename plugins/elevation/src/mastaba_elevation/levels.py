@@ -83,6 +83,11 @@ class HeightLevel:
         self._top = limits.min_row * matrix.tile_height
         self._bottom = (limits.max_row + 1) * matrix.tile_height
 
+    @property
+    def turn(self) -> int:
+        """Pixels after which columns repeat; 0 if they do not."""
+        return self._around * self._matrix.tile_width
+
     def positions(self, x: Floats, y: Floats) -> tuple[Floats, Floats]:
         """Return positions in pixels from the origin of the matrix.
 
@@ -200,7 +205,7 @@ class HeightLevel:
             top, bottom, left, right: pixels; the last row and column are not included.
         """
         width, height = self._matrix.tile_width, self._matrix.tile_height
-        turn = self._around * width
+        turn = self.turn
         if not turn:
             left, right = max(left, self._left), min(right, self._right)
         elif right - left > turn:

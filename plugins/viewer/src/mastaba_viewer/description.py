@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from mastaba.api.web import Document
 from mastaba_viewer.grids import grids
 from mastaba_viewer.kinds import format_label, kind
+from mastaba_viewer.projections import projections
 from mastaba_viewer.sources import sources
 
 if TYPE_CHECKING:
@@ -16,9 +17,22 @@ if TYPE_CHECKING:
     from mastaba.api.services import Site
 
 
-def layers_document(layers: Iterable[Layer]) -> Document:
-    """Return the list of layers, with the fields needed to choose among them."""
-    return _json({"layers": [_summary(layer) for layer in layers]})
+def layers_document(
+    layers: Iterable[Layer], basemap: Mapping[str, Any] | None, site: Site
+) -> Document:
+    """Return what the scripts of all layers need.
+
+    It is the list of layers, with the fields needed to choose among them, the basemap, and the
+    addresses of services for elevations by name.
+    """
+    services = {
+        name: site.services[name].settings.endpoint_uri
+        for name in ("elevation", "terrain")
+        if name in site.services
+    }
+    return _json(
+        {"layers": [_summary(layer) for layer in layers], "basemap": basemap, "services": services}
+    )
 
 
 def layer_document(layer: Layer, site: Site) -> Document:
@@ -32,6 +46,7 @@ def layer_document(layer: Layer, site: Site) -> Document:
     return _json(
         {
             **_summary(layer),
+            "abstract": layer.abstract,
             "mediaType": layer.pyramid.format.media_type,
             "nodata": list(raster.nodata) if raster else [],
             "geographicBbox": [box.xmin, box.ymin, box.xmax, box.ymax],
@@ -52,6 +67,7 @@ def layer_document(layer: Layer, site: Site) -> Document:
             "tables": _tables(layer),
             "sets": grids(layer, site),
             "sources": sources(layer, site),
+            "projections": projections(layer, site),
         }
     )
 

@@ -13,6 +13,7 @@ from urllib.parse import quote, urlsplit
 
 from mastaba.api.web import Document, anchor
 from mastaba_viewer.kinds import format_label
+from mastaba_viewer.texts import text, texts
 from mastaba_viewer.thumbnails import thumbnail
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ def list_page(
     layers: Iterable[Layer],
     links: Iterable[tuple[str, str]],
     site: Site,
+    lang: str,
 ) -> Document:
     """Return the page that lists all layers with thumbnails.
 
@@ -39,31 +41,37 @@ def list_page(
     return _page(
         "list.html",
         settings,
+        lang,
         title=escape(settings.title),
         abstract=_paragraph(abstract, "lead"),
         links=_links(links),
-        count=f"{len(cards)} layer{'' if len(cards) == 1 else 's'}",
+        count=text("one-layer" if len(cards) == 1 else "layers", lang, count=len(cards)),
         cards="".join(cards),
     )
 
 
-def layer_page(settings: ServiceSettings, layer: Layer) -> Document:
+def layer_page(settings: ServiceSettings, layer: Layer, lang: str) -> Document:
     """Return the page with the map of one layer."""
     return _page(
         "layer.html",
         settings,
+        lang,
         title=escape(layer.title),
-        abstract=_paragraph(layer.abstract, "abstract"),
+        map_of=escape(text("map-of", lang, title=layer.title)),
+        abstract=escape(layer.abstract),
+        no_abstract="" if layer.abstract else " hidden",
         tags=_tags(layer),
         layer=escape(quote(layer.id, safe="")),
     )
 
 
-def compare_page(settings: ServiceSettings, left: Layer, right: Layer) -> Document:
+def compare_page(settings: ServiceSettings, left: Layer, right: Layer, lang: str) -> Document:
     """Return the page with two layers on one map."""
     return _page(
         "compare.html",
         settings,
+        lang,
+        compared=escape(text("compared", lang, left=left.title, right=right.title)),
         left_title=escape(left.title),
         right_title=escape(right.title),
         left=escape(quote(left.id, safe="")),
@@ -79,15 +87,17 @@ def base_path(endpoint_uri: str) -> str:
     return quote(urlsplit(endpoint_uri).path.rstrip("/"), safe="/%:@!$&'()*+,;=~-._")
 
 
-def _page(name: str, settings: ServiceSettings, **values: str) -> Document:
+def _page(name: str, settings: ServiceSettings, lang: str, **values: str) -> Document:
     base = base_path(settings.endpoint_uri)
-    text = _template(name).substitute(
-        values,
+    content = _template(name).substitute(
+        {f"t_{key.replace('-', '_')}": escape(found) for key, found in texts(lang).items()},
+        **values,
+        lang=lang,
         base=escape(base),
         home=escape(base or "/"),
         service=escape(settings.title),
     )
-    return Document(text, "text/html; charset=utf-8")
+    return Document(content, "text/html; charset=utf-8")
 
 
 @cache

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from mastaba.api.services import Service
-from mastaba.api.web import message
+from mastaba.api.web import Document, message
 from mastaba.errors import RequestError, UnknownPathError, public_message
 from mastaba_viewer.assets import assets
 from mastaba_viewer.description import layer_document, layers_document
 from mastaba_viewer.pages import compare_page, layer_page, list_page
 from mastaba_viewer.policy import content_security_policy
+from mastaba_viewer.settings import SETTINGS
 from mastaba_viewer.stored import stored_tiles
+from mastaba_viewer.texts import LANGUAGES, language
 
 if TYPE_CHECKING:
     from mastaba.api.catalogue import Layer
-    from mastaba.api.web import Document, Request, Response
+    from mastaba.api.web import Request, Response
 
 
 class Viewer(Service):
@@ -28,6 +32,7 @@ class Viewer(Service):
     ``/compare/{left}/{right}``                          two layers on one map
     ``/data/layers.json``                                the list, for scripts
     ``/data/layers/{layer}.json``                        one layer, for scripts
+    ``/data/places.json``                                places that can be searched
     ``/data/stored/{layer}/{tile matrix}/{row}/{col}``   which tiles of a block are stored
     ``/static/...``                                      files
     ==================================================== ==============================
@@ -35,6 +40,7 @@ class Viewer(Service):
 
     name: ClassVar[str] = "viewer"
     title: ClassVar[str] = "Map viewer"
+    settings_schema: ClassVar[Mapping[str, Any]] = SETTINGS
 
     def page_uri(self) -> str:
         return self.settings.endpoint_uri
@@ -46,26 +52,28 @@ class Viewer(Service):
             UnknownPathError: the path is unknown.
             SlabFormatError, StorageError: the index of stored tiles cannot be read.
         """
-        return self._secured(self._find(request.path).respond(request))
+        return self._secured(self._find(request.path, language(request)).respond(request))
 
     def error_response(self, error: Exception, request: Request) -> Response:
         status = 404 if isinstance(error, RequestError) else 500
         return self._secured(message(status, public_message(error), "text/plain; charset=utf-8"))
 
-    def _find(self, path: str) -> Document:
+    def _find(self, path: str, lang: str) -> Document:
         found = assets().get(path)
         if found is not None:
             return found
         match path.split("/")[1:]:
             case []:
-                return self._list
+                return self._lists[lang]
             # All other paths are deeper, so a layer may have any name.
             case [layer]:
-                return layer_page(self.settings, self._layer(layer))
+                return layer_page(self.settings, self._layer(layer), lang)
             case ["compare", left, right]:
-                return compare_page(self.settings, self._layer(left), self._layer(right))
+                return compare_page(self.settings, self._layer(left), self._layer(right), lang)
             case ["data", "layers.json"]:
                 return self._layers
+            case ["data", "places.json"]:
+                return self._places
             case ["data", "layers", name] if name.endswith(".json"):
                 return layer_document(self._layer(name.removesuffix(".json")), self.site)
             case ["data", "stored", layer, tile_matrix, row, col]:
@@ -79,7 +87,10 @@ class Viewer(Service):
         return layer
 
     @cached_property
-    def _list(self) -> Document:
+    def _lists(self) -> dict[str, Document]:
+        return {lang: self._list(lang) for lang in LANGUAGES}
+
+    def _list(self, lang: str) -> Document:
         # The default abstract of a service is its title.
         abstract = "" if self.settings.abstract == self.title else self.settings.abstract
         links = [
@@ -87,17 +98,28 @@ class Viewer(Service):
             for service in self.site.services.values()
             if service is not self and (uri := service.page_uri()) is not None
         ]
-        return list_page(self.settings, abstract, self.published_layers(), links, self.site)
+        return list_page(self.settings, abstract, self.published_layers(), links, self.site, lang)
 
     @cached_property
     def _layers(self) -> Document:
-        return layers_document(self.published_layers())
+        return layers_document(self.published_layers(), self.settings.own.get("basemap"), self.site)
+
+    @cached_property
+    def _places(self) -> Document:
+        places = self.settings.own.get("places", [])
+        return Document(json.dumps({"places": places}, ensure_ascii=False), "application/json")
 
     @cached_property
     def _policy(self) -> str:
-        return content_security_policy(self.site.services)
+        return content_security_policy(
+            self.site.services, self.settings.own.get("basemap", {}).get("url")
+        )
 
     def _secured(self, response: Response) -> Response:
+        response.headers = [
+            (name, f"{value}, Accept-Language" if name == "Vary" else value)
+            for name, value in response.headers
+        ]
         response.headers += [
             ("Content-Security-Policy", self._policy),
             ("X-Content-Type-Options", "nosniff"),

@@ -21,7 +21,10 @@ _BYTES_OF_A_PIXEL: Final = 16
 
 
 class WebpEncoder(Encoder):
-    """Writes uint8 rasters of 1 to 4 channels. Option ``quality``: 1 to 100, default 75."""
+    """Writes uint8 rasters of 1 to 4 channels.
+
+    Options: ``quality``, 1 to 100, default 75; ``lossless``, ``true`` for exact pixels.
+    """
 
     name: ClassVar[str] = "webp"
     media_type: ClassVar[str] = "image/webp"
@@ -51,7 +54,11 @@ class WebpEncoder(Encoder):
             pixels = pixels[:, :, [0, 0, 0, 1] if channels == 2 else [0, 0, 0]]
         stream = io.BytesIO()
         image = Image.fromarray(np.ascontiguousarray(pixels))
-        image.save(stream, "WEBP", quality=quality(options), method=_METHOD)
+        if options.get("lossless") == "true":
+            # Here, quality is an effort too.
+            image.save(stream, "WEBP", lossless=True, exact=True, quality=0, method=0)
+        else:
+            image.save(stream, "WEBP", quality=quality(options), method=_METHOD)
         return stream.getvalue()
 
 

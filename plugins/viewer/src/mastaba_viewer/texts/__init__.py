@@ -1,0 +1,37 @@
+"""Texts of the pages: one JSON file for each language, which the scripts use too."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, Final
+
+from werkzeug.datastructures import LanguageAccept
+from werkzeug.http import parse_accept_header
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from mastaba.api.web import Request
+
+LANGUAGES: Final = ("en", "fr")
+
+
+def language(request: Request) -> str:
+    """Return the language of a page: the one that the browser prefers, or else English."""
+    wanted = parse_accept_header(request.header("Accept-Language"), LanguageAccept)
+    return wanted.best_match(LANGUAGES, LANGUAGES[0])
+
+
+@cache
+def texts(lang: str) -> Mapping[str, str]:
+    """Return all texts of a language by key, with placeholders in braces."""
+    content = files("mastaba_viewer").joinpath("texts", f"{lang}.json").read_text("utf-8")
+    found: Mapping[str, str] = json.loads(content)
+    return found
+
+
+def text(key: str, lang: str, **values: object) -> str:
+    """Return one text with its placeholders replaced."""
+    return texts(lang)[key].format_map(values)

@@ -1,0 +1,40 @@
+// Coordinate reference systems: definitions come with the descriptions of layers. Coordinates are
+// x before y everywhere.
+
+import { get, transform, transformExtent } from "ol/proj.js";
+import { register } from "ol/proj/proj4.js";
+import proj4 from "proj4";
+
+/** Make the CRSs of a description known to the map library. */
+export function learn({ projections }) {
+  const unknown = Object.entries(projections).filter(([code]) => !get(code));
+  if (!unknown.length) return;
+  proj4.defs(unknown.map(([code, { definition }]) => [code, definition]));
+  register(proj4);
+  for (const [code, { extent, area }] of unknown) {
+    get(code).setExtent(extent);
+    get(code).setWorldExtent(area);
+  }
+}
+
+export const toDegrees = (place, crs) => transform(place, crs, "CRS:84");
+
+/** Return a position in another CRS. */
+export const moved = (place, from, to) => (from === to ? place : transform(place, from, to));
+
+/** Return the box around a box in another CRS: west, south, east, north. */
+export const boxIn = (box, from, to) => (from === to ? box : transformExtent(box, from, to, 16));
+
+/** Return the size of a cell in another CRS, from the metres per unit in descriptions. */
+export function cellIn(cell, from, to) {
+  return (cell * get(from).getMetersPerUnit()) / get(to).getMetersPerUnit();
+}
+
+/** Format a position for reading: latitude and longitude of CRSs that the world uses, else x, y. */
+export function placeText([x, y], crs) {
+  const isWorldwide = crs === "EPSG:3857" || get(crs).getUnits() === "degrees";
+  if (!isWorldwide) return `${x.toFixed(1)}  ${y.toFixed(1)}`;
+  const [longitude, latitude] = toDegrees([x, y], crs);
+  if (Math.abs(longitude) > 180) return `${x.toFixed(0)}  ${y.toFixed(0)}`;
+  return `${latitude.toFixed(5)}, ${longitude.toFixed(5)}`;
+}
