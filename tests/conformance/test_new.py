@@ -1,4 +1,4 @@
-"""``mastaba new``: names and directories it refuses, and whether its files are in order.
+"""``mastaba new``: names and directories it refuses, and whether its files are correct.
 
 tests/live/test_examples.py installs what it writes, and runs its tests.
 """

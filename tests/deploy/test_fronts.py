@@ -1,4 +1,4 @@
-"""Each front server with the sample configuration, as far as one machine allows.
+"""Each front server with the sample configuration, on one machine.
 
 What differs from the samples: the port where 80 cannot be had, and the places of socket, program
 and server.json.

@@ -222,7 +222,7 @@ def test_the_command_line_of_the_image_is_understood(
     text = (deploy / "container" / "Containerfile").read_text("utf-8")
     (entry,) = re.findall(r"^ENTRYPOINT (\[.*\])$", text, re.M)
     (command,) = re.findall(r"^CMD (\[.*\])$", text, re.M)
-    # There is no such file here: the command gets as far as that, and no usage is printed.
+    # The file does not exist here. The arguments are valid, because no usage is printed.
     assert main([*json.loads(entry)[1:], *json.loads(command)]) == 1
     printed = capsys.readouterr().err
     assert "/etc/mastaba/server.json" in printed

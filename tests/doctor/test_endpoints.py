@@ -52,7 +52,7 @@ def strip(environ: Environ) -> None:
 
 
 def look(application: Application, *, is_running: bool = True) -> dict[str, Fault]:
-    """The faults by service."""
+    """Return the problems by service."""
     environment = Environment({})
     _, faults = look_at_endpoints(
         application.site, application, "services.json", environment, is_running=is_running

@@ -347,7 +347,7 @@ def test_the_picture_of_no_data_is_black(look: Look, tmp_path: Path) -> None:
 
 
 class Tape(Storage):
-    """A remote storage of two objects: a slab, and one that stands for it."""
+    """A remote storage of two objects: a slab, and a symbolic link to it."""
 
     name: ClassVar[str] = "tape"
     container_field: ClassVar[str | None] = "reel_name"

@@ -215,7 +215,7 @@ def test_published_name_of_the_set(queryable: Client) -> None:
         assert published == pixel(ask(queryable, "rgba", place))
 
 
-# ---------------------------------------------------------------- faults
+# ---------------------------------------------------------------- errors
 
 
 PARAMETERS = {
@@ -332,7 +332,7 @@ def test_tile_outside_the_limits(
     place: tuple[str, str, str, str],
     locators: list[str | None],
 ) -> None:
-    # M-30, and before a fault in the point is looked at
+    # M-30, and before the point is checked
     response = ask(queryable, "grey", place, I="999")
     assert fault(response) == (400, "TileOutOfRange", locators)
 

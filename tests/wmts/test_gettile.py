@@ -166,7 +166,7 @@ def test_cache_control_and_missing_status_of_the_layer_apply(
     assert client.get("/wmts", query_string=query).status_code == 204
 
 
-# ---------------------------------------------------------------- faults
+# ---------------------------------------------------------------- errors
 
 
 @pytest.mark.parametrize(

@@ -241,7 +241,7 @@ def test_neighbour_without_data_takes_the_result_away(world: World) -> None:
     assert not image.valid[0].any()
     assert not image.valid[:, 0].any()
     assert image.valid[1:, 1:].all()
-    # A value of the style's own that stands for no data
+    # The style's own nodata value
     odd = styled("pente", image_nodata=50)
     image = world.draw("hole", bbox, "EPSG:3857", (64, 48), odd)
     assert image.valid is not None

@@ -1,4 +1,4 @@
-"""Maps in strips: the same pixels whatever the strips, in memory that does not grow with them."""
+"""Maps in strips: pixels do not depend on the strips, and memory does not grow with the map."""
 
 from __future__ import annotations
 

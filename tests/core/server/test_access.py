@@ -1,4 +1,4 @@
-"""Access lines: what they tell, what they hide."""
+"""Access lines: what they contain and what they hide."""
 
 from __future__ import annotations
 

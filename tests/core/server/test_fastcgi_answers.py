@@ -1,4 +1,4 @@
-"""Whatever a WSGI application returns reaches the front server, and its faults stay its own."""
+"""Every response of a WSGI application reaches the front server; its errors are contained."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Worker processes: replaced, reloaded without a lost request, and stopped in order."""
+"""Worker processes: replaced, reloaded without a lost request, and stopped gracefully."""
 
 from __future__ import annotations
 

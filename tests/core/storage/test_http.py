@@ -1,4 +1,4 @@
-"""Answers over HTTP that are not what was asked for."""
+"""HTTP responses that do not match the request."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def test_body_shorter_than_declared_is_what_came() -> None:
 
 @pytest.mark.parametrize("declared", [None, "", "abc", "-5", "1e3", "٣", "+4", "0x10"])
 def test_body_without_a_usable_length_is_empty(declared: str | None) -> None:
-    # Reading on could wait for ever: the stream of a kept connection does not end.
+    # Reading on could wait for ever: the stream of a keep-alive connection does not end.
     environ = {} if declared is None else {"CONTENT_LENGTH": declared}
     assert make_request(b"0123", **environ).body() == b""
 
