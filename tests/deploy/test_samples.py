@@ -1,4 +1,4 @@
-"""What can be said of the samples without starting anything."""
+"""The samples, checked without starting a program."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def test_pods_are_confined(resources: dict[str, Resource], container: Resource) 
 
 def test_requests_fit_the_autoscaler(resources: dict[str, Resource], container: Resource) -> None:
     (metric,) = resources["HorizontalPodAutoscaler"]["spec"]["metrics"]
-    # A part of what is requested: without a request there is nothing to take a part of.
+    # The target is a percentage of the request, so a request is required.
     assert metric["resource"]["target"]["type"] == "Utilization"
     assert metric["resource"]["name"] in container["resources"]["requests"]
     assert "replicas" not in resources["Deployment"]["spec"]

@@ -26,7 +26,7 @@ class _Silent(WSGIRequestHandler):
 
 
 class Front:
-    """A front server on a port of its own.
+    """A front server on its own port.
 
     Attributes:
         url: without final slash.

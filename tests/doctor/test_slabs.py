@@ -1,4 +1,4 @@
-"""Sampled slabs: good ones, and every way in which they can be wrong."""
+"""Sampled slabs: good ones, and all kinds of damaged ones."""
 
 from __future__ import annotations
 

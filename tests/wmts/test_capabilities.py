@@ -154,7 +154,7 @@ def test_identification_and_provider(rich: Client, find: Find) -> None:
     }.items():
         assert find(response, path) == [value], path
     assert find(response, "//ows:ServiceIdentification/ows:Keywords/*/text()") == ["one", "two"]
-    # What is not configured is not written as an empty element.
+    # Values that are not configured do not become empty elements.
     assert find(response, "//ows:Phone | //ows:PositionName | //ows:Country") == []
 
 

@@ -114,7 +114,7 @@ def test_jpeg_has_the_quality_of_the_pyramid(derived: Client) -> None:
 
 
 def test_tile_of_the_same_pixels_is_copied(derived: Client) -> None:
-    """Four stored tiles, whatever the kernel."""
+    """Four stored tiles, for every kernel."""
     tile = ground.decoded(get(derived, "rgb", ("DOUBLE", "1", 2, 3)), (96, 128, 3))
     for row in (0, 1):
         for col in (0, 1):

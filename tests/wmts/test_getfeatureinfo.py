@@ -304,7 +304,7 @@ def faults(find: Find, response: TestResponse) -> list[tuple[str, str]]:
 def test_point_outside_the_tile(
     queryable: Client, find: Find, i: str, j: str, locators: list[str]
 ) -> None:
-    # M-31: the suite wants the code of tiles, the standard has one of its own
+    # M-31: the test suite requires the code of tiles, the standard defines another one
     found = faults(find, ask(queryable, "grey", NATIVE, I=i, J=j))
     assert found == [
         (code, locator) for code in ("PointIJOutOfRange", "TileOutOfRange") for locator in locators
@@ -524,7 +524,7 @@ def test_the_request_is_for_the_map_of_the_tile(relay: Client, upstream: Upstrea
     assert response.status_code == 200
     assert response.data == upstream.body
     assert response.headers["Content-Type"] == "application/json; charset=utf-8"
-    # What another server wrote is not to act as this one.
+    # Scripts from another server must not run in the origin of this one.
     assert response.headers["Content-Security-Policy"] == "sandbox"
     assert response.headers["X-Content-Type-Options"] == "nosniff"
     (path,) = upstream.asked

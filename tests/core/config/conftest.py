@@ -29,7 +29,7 @@ from mastaba_writer.tile_matrix_sets import web_mercator
 
 
 class Sample(Service):
-    """A service with a setting of its own."""
+    """A service with its own setting."""
 
     name: ClassVar[str] = "sample"
     title: ClassVar[str] = "Sample service"

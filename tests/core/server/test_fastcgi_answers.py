@@ -42,7 +42,7 @@ def test_records_are_padded(serve: Any, protocol: Any) -> None:
 def test_a_small_answer_is_sent_at_once(serve: Any, protocol: Any) -> None:
     client = serve(application_of(bytes(9000))).connect()
     client.send(protocol.request())
-    # What is here after the first byte was sent together with it.
+    # The bytes that arrived with the first one were sent together with it.
     first = client.socket.recv(1)
     rest = client.socket.recv(1 << 20)
     assert len(first + rest) > 9000

@@ -1,4 +1,4 @@
-"""What arrives as records, the application sees as PEP 3333 says; what is nonsense is refused."""
+"""FastCGI records become environments of PEP 3333; invalid records are refused."""
 
 from __future__ import annotations
 
