@@ -153,8 +153,12 @@ class Reports:
         else:
             self._line(f"{name}: {slabs} slabs are correct")
 
-    def done(self, plan: Plan, server_json: Path | None = None) -> None:
-        """Say what is published and, if there is an installation, how the layer is served."""
+    def done(self, plan: Plan, server_json: Path | None = None, address: str = "") -> None:
+        """Say what is published and, if there is an installation, how the layer is served.
+
+        Args:
+            address: in the URLs of the installation.
+        """
         path = plan.configuration.output.path(f"{plan.configuration.name}.json")
         server = {} if server_json is None else {"server": str(server_json)}
         if self._json:
@@ -162,7 +166,7 @@ class Reports:
             return
         self._line(f"Published {path}")
         if server:
-            self._line(f"Serve it:  mastaba -f {server_json} --http 127.0.0.1:8080")
+            self._line(f"Serve it:  mastaba -f {server_json} --http {address}")
 
     def serving(self, address: str) -> None:
         """Say where the layer is served."""
