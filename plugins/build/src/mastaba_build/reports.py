@@ -104,7 +104,7 @@ class Reports:
         else:
             self._bar(done, total)
 
-    def built(self, outcome: Outcome) -> None:
+    def built(self, plan: Plan, outcome: Outcome) -> None:
         """Show the totals of a run, and its failures."""
         seconds = time.monotonic() - self._started
         if self._json:
@@ -132,7 +132,8 @@ class Reports:
                 "their pixels are not exactly those of a full build; --keep-work avoids that"
             )
         for slab, error in list(outcome.failures.items())[:_MOST_FAILURES]:
-            self.failed(f"slab {slab.column}, {slab.row} of level {slab.level}: {error}")
+            level = plan.levels[slab.level].matrix.id
+            self.failed(f"slab {slab.column}, {slab.row} of level {level}: {error}")
         if outcome.failures:
             self.failed(
                 f"{len(outcome.failures)} slabs failed; nothing is published. Correct the cause "
