@@ -61,6 +61,7 @@ bench-start: $(TOOLS) ## measure the start and the first documents with many lay
 	$(BIN)/python -m benchmarks.start $(ARGS)
 
 bench-build: $(TOOLS) ## measure mastaba build, whole and by stage, beside tools of GDAL
+	@$(BIN)/python -m pip install -q "deflate>=0.7"
 	$(BIN)/python -m benchmarks.build $(ARGS)
 	$(BIN)/python -m benchmarks.build_stages $(ARGS)
 

@@ -72,7 +72,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             largest = max(largest, run.memory)
             _print(case, run, start)
         one, two = (
-            _mastaba(sources["2154"], folder / "out", CASES[_PNG][1], workers=count)
+            _mastaba(
+                sources["2154"], folder / "out", [*CASES[_PNG][1], "--slab", "4x4"], workers=count
+            )
             for count in (1, 2)
         )
         _print(f"{_PNG}, 2 workers", two, start)

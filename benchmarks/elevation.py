@@ -1,7 +1,8 @@
 """The cost of heights: CPU time of queries, round trips, and the same points with other software.
 
 ``python -m benchmarks.elevation`` queries the application in this process. It writes a pyramid of
-40 slabs first, with 4 × 4 tiles of 256 × 256 pixels each.
+40 slabs first, with 4 × 4 tiles of 256 × 256 pixels each, and one of mountains for the tiles of
+the service ``terrain``.
 """
 
 from __future__ import annotations
@@ -72,6 +73,7 @@ def main() -> int:
         points = _points()
         client = Client(create_application(str(server_json)))
         _queries(client, points, arguments.rounds)
+        _tiles(Path(folder) / "mountains", arguments.rounds)
         _round_trips(server_json, points, arguments.latency / 1000)
         if arguments.rok4_python:
             _compare(arguments.rok4_python, descriptor, client, points)
@@ -161,6 +163,62 @@ def _queries(client: Client, points: list[list[float]], rounds: int) -> None:
     for name, case in cases.items():
         repeats = 20 if name.startswith("one") else 1
         print(f"  {name:28} {_cpu(case, rounds) / repeats:8.3f} ms")
+
+
+def _mountains(size: int) -> Any:
+    """Return heights with the spectrum of mountains: 1000 m of relief, 10 m at a pixel of 6 m."""
+    dice = np.random.default_rng(3)
+    across = np.fft.fftfreq(size)
+    distance = np.hypot(across[:, np.newaxis], across)
+    distance[0, 0] = np.inf
+    noise = np.fft.fft2(dice.normal(size=(size, size)))
+    ground = np.fft.ifft2(noise / distance**2).real
+    return (1500 + 1000 * (ground - ground.min()) / np.ptp(ground)).astype(np.float32)
+
+
+def _tiles(folder: Path, rounds: int) -> None:
+    """Measure the tiles of the service ``terrain``, from a pyramid of 4 × 4 tiles."""
+    folder.mkdir()
+    ground = _mountains(1024)
+    top, left = 5888, 8480
+
+    def tile(level: str, row: int, column: int) -> Any:
+        y, x = (row - top) * 256, (column - left) * 256
+        return ground[y : y + 256, x : x + 256]
+
+    descriptor = write_pyramid(
+        folder,
+        "mountains",
+        tile_matrix_set=web_mercator(),
+        format="TIFF_ZIP_FLOAT32",
+        channels=1,
+        levels=[LevelPlan("14", top, top + 3, left, left + 3)],
+        tile=tile,
+    )
+    server_json = write_installation(
+        folder, layers={"mountains": layer_document(descriptor)}, services=["terrain"]
+    )
+    client = Client(create_application(str(server_json)))
+    available = json.loads(client.get("/terrain/mountains/mesh/layer.json").data)["available"]
+    z, limits = len(available) - 1, available[-1][0]
+    x, y = (limits["startX"] + limits["endX"]) // 2, (limits["startY"] + limits["endY"]) // 2
+    # One step of the zoom from the middle, so that a tile is inside the data.
+    cases = {
+        "256 pixels, PNG": f"terrarium/14/{left + 1}/{top + 1}.png",
+        "256 pixels, lossless WebP": f"terrarium/14/{left + 1}/{top + 1}.webp",
+        "256 pixels, mapbox, PNG": f"mapbox/14/{left + 1}/{top + 1}.png",
+        "512 pixels, PNG": f"terrarium/13/{left // 2}/{top // 2}@2x.png",
+        "mesh, 65 samples": f"mesh/{z}/{x}/{y}.terrain?extensions=octvertexnormals",
+        "contours, 20 m": f"contours/14/{left + 1}/{top + 1}.pbf",
+    }
+    print(f"CPU time of tiles, warm, with gzip; median of {rounds}")
+    for name, path in cases.items():
+        address = f"/terrain/mountains/{path}"
+        headers = {"Accept-Encoding": "gzip"}
+        response = client.get(address, headers=headers)
+        assert response.status_code == 200, response.data[:200]
+        elapsed = _cpu(lambda: client.get(address, headers=headers), rounds)  # noqa: B023
+        print(f"  {name:28} {elapsed:8.3f} ms {len(response.data):8} bytes")
 
 
 def _round_trips(server_json: Path, points: list[list[float]], latency: float) -> None:

@@ -113,6 +113,11 @@ def module_name(path: Path, root: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
+@cache
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text("utf-8"))
+
+
 def imports_of(path: Path, root: Path, *, for_types: bool) -> Iterator[Import]:
     """Yield the imports of a module, including those inside functions.
 
@@ -120,13 +125,13 @@ def imports_of(path: Path, root: Path, *, for_types: bool) -> Iterator[Import]:
         for_types: also yield those that only type checkers see.
     """
     importer = module_name(path, root)
-    tree = ast.parse(path.read_text("utf-8"))
+    nodes = list(ast.walk(tree_of(path)))
     skipped: set[ast.AST] = set()
-    for node in ast.walk(tree):
+    for node in nodes:
         if not for_types and isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
             for child in node.body:
                 skipped.update(ast.walk(child))
-    for node in ast.walk(tree):
+    for node in nodes:
         if node in skipped:
             continue
         if isinstance(node, ast.Import):
@@ -244,7 +249,7 @@ def test_core_names_no_plugin() -> None:
 
 def strings_of(path: Path) -> Iterator[str]:
     """Yield the strings of a module that are not docstrings."""
-    nodes = list(ast.walk(ast.parse(path.read_text("utf-8"))))
+    nodes = list(ast.walk(tree_of(path)))
     alone = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
     for node in nodes:
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in alone:

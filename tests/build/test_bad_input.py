@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyproj
 import pytest
 import rasterio
 from rasterio.transform import Affine
-from tests.build.ground import grid, noise, write_raster
+from tests.build.ground import grid, noise, read_tiles, write_raster
 
 from mastaba_build.build import build
 from mastaba_build.errors import PlanError
@@ -210,8 +211,22 @@ def test_an_unwritable_output_is_named(tmp_path: Path, command: Command) -> None
 
 def test_a_rotated_grid_is_drawn_in_its_place(tmp_path: Path, plan_of: PlanOf) -> None:
     turned = Affine(4.33, 2.5, 900000, 2.5, -4.33, 6500000)
-    source = write_raster(tmp_path / "a.tif", noise(3, 400, 400), turned, "EPSG:2154")
-    assert build(plan_of(source, format="png", channels=4), Reports(StringIO(), StringIO()))
+    pixels = np.full((1, 400, 400), 10, np.uint8)
+    pixels[:, 300:320, 100:120] = 210
+    source = write_raster(tmp_path / "a.tif", pixels, turned, "EPSG:2154")
+    plan = plan_of(source, format="png")
+    assert build(plan, Reports(StringIO(), StringIO()))
+    matrix = plan.levels[0].matrix
+    places = []
+    for (level, row, column), tile in read_tiles(tmp_path / "out/map.json").items():
+        if level == matrix.id:
+            down, across = np.nonzero((tile[:, :, 0] > 110) & (tile[:, :, 0] < 255))
+            places += [*zip(256 * column + across + 0.5, 256 * row + down + 0.5, strict=True)]
+    x, y = np.mean(places, axis=0) * matrix.cell_size
+    to_map = pyproj.Transformer.from_crs("EPSG:2154", "EPSG:3857", always_xy=True)
+    expected = to_map.transform(9e5 + 4.33 * 110 + 2.5 * 310, 65e5 + 2.5 * 110 - 4.33 * 310)
+    assert abs(matrix.origin_x + x - expected[0]) < matrix.cell_size
+    assert abs(matrix.origin_y - y - expected[1]) < matrix.cell_size
 
 
 def test_verification_finds_damage(tmp_path: Path, command: Command) -> None:

@@ -91,12 +91,13 @@ def joined(output: Path, *sources: Path, name: str = "whole", **options: Any) ->
     return output / f"{name}.json"
 
 
-def headed(output: Path, name: str, base: str, *options: str | None) -> str:
+def headed(output: Path, name: str, base: str, *options: str | None, inject: bool = False) -> str:
     configuration = configured(output, name)
     out, errors = StringIO(), StringIO()
     with closing(configuration.output.open()) as place:
         reports = Reports(out, errors)
-        assert head(configuration, place, reports, Plugins(), base, *options), errors.getvalue()
+        done = head(configuration, place, reports, Plugins(), base, *options, inject=inject)
+        assert done, errors.getvalue()
     assert "mastaba" not in errors.getvalue()
     return out.getvalue()
 
@@ -334,6 +335,26 @@ def test_the_head_may_have_further_levels_and_another_decimation(
                 part = pixels[128 * down :][:128, 128 * right :][:, :128]
                 expected = 0 if child is None else child[::2, ::2]
                 assert np.array_equal(part, np.broadcast_to(expected, part.shape))
+
+
+def test_the_head_replaces_slabs_if_wanted(pair: tuple[Path, Path], tmp_path: Path) -> None:
+    output = tmp_path / "out"
+    whole = joined(output, *pair)
+    other = joined(output, *pair, name="other")
+    sources = files(output / "a")
+    headed(output, "other", "12")
+    headed(output, "whole", "12", inject=True)
+    assert not (output / "whole.versions.json").exists()
+    assert not (output / "whole_2").exists()
+    found, expected = read_tiles(whole), read_tiles(other)
+    assert found.keys() == expected.keys()
+    assert all((found[key] == expected[key]).all() for key in found)
+    assert not any(path.is_symlink() for path in (output / "whole/DATA/11").rglob("*.tif"))
+    assert files(output / "a") == sources
+    assert verify(Destination.parse(str(output), {}), "whole", full=True)
+    assert "is complete" in headed(output, "whole", "12", inject=True)
+    with pytest.raises(PlanError, match="other has several versions"):
+        headed(output, "other", "12", None, "max", inject=True)
 
 
 def test_a_build_is_updated_after_its_head_was_computed(

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from io import StringIO
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from tests.build.conftest import Build
 from tests.build.ground import MASTABA, checksums, grid, noise, write_raster
 
 from mastaba_build.build import build
+from mastaba_build.engine import ExecutorEngine
 from mastaba_build.journal import Journal
 from mastaba_build.plan import Plan
 from mastaba_build.reports import Reports
@@ -37,26 +39,27 @@ def test_workers_and_order_do_not_change_a_byte(
     ortho: Path, tmp_path: Path, plan_of: Callable[..., Plan]
 ) -> None:
     found = []
-    for workers, seed in ((1, None), (2, None), (3, 7)):
-        output = tmp_path / f"out{workers}"
-        plan = plan_of(ortho, output=str(output), **{**OPTIONS, "workers": workers})
-        generator = random.Random(seed)
-        order = (lambda _, g=generator: g.randbytes(8)) if seed else None
-        assert build(plan, Reports(StringIO(), StringIO()), order=order)
-        found.append(checksums(output))
+    with ThreadPoolExecutor(5) as executor:
+        for workers, engine in ((1, None), (2, None), (5, ExecutorEngine(executor, 5))):
+            output = tmp_path / f"out{workers}"
+            plan = plan_of(ortho, output=str(output), **{**OPTIONS, "workers": workers})
+            generator = random.Random(7)
+            shuffled = (lambda _, g=generator: g.randbytes(8)) if engine else None
+            assert build(plan, Reports(StringIO(), StringIO()), engine=engine, order=shuffled)
+            found.append(checksums(output))
     assert len(found[0]) > 40
     assert found[0] == found[1] == found[2]
 
 
-@pytest.mark.parametrize(("kills", "side"), [(4, 2), pytest.param(20, 1, marks=pytest.mark.live)])
+@pytest.mark.parametrize("kills", [4, pytest.param(20, marks=pytest.mark.live)])
 def test_killed_builds_resume_to_the_same_bytes(
-    ortho: Path, tmp_path: Path, build_of: Build, kills: int, side: int
+    ortho: Path, tmp_path: Path, build_of: Build, kills: int
 ) -> None:
-    undisturbed = build_of(ortho, output=str(tmp_path / "whole"), format="jpg", slab=[side, side])
+    undisturbed = build_of(ortho, output=str(tmp_path / "whole"), **OPTIONS)
     output = tmp_path / "killed"
     words = [
         *(*MASTABA, "build", ortho, "--name", "map", "--output", output, "--json"),
-        *("--format", "jpg", "--slab", f"{side}x{side}", "--workers", str(WORKERS)),
+        *("--format", "jpg", "--slab", "2x2", "--workers", str(WORKERS)),
     ]
     generator = random.Random(3)
     total = len(list((undisturbed.parent / "map").rglob("*.tif")))
@@ -69,7 +72,7 @@ def test_killed_builds_resume_to_the_same_bytes(
             # All kills find something to do. The first line is the plan.
             for _ in range(1 + generator.randint(0, total // kills // 2)):
                 process.stdout.readline()
-            time.sleep(generator.random() * 0.05)
+            time.sleep(generator.random() / kills / 5)
             process.send_signal(signal.SIGKILL)
         assert process.returncode == -signal.SIGKILL
         assert not (output / "map.json").exists()

@@ -43,7 +43,7 @@ def damage(own: Path) -> Path:
 def test_without_deep_slabs_are_not_read(own: Path, capsys: Output) -> None:
     damage(own)
     assert main(["check", "-f", str(own)]) == 0
-    assert capsys.readouterr().out == "0 errors, 0 warnings, 9 layers usable\n"
+    assert capsys.readouterr().out.endswith("\n0 errors, 0 warnings, 9 layers usable\n")
 
 
 def test_deep_says_what_was_looked_at(own: Path, capsys: Output) -> None:
@@ -72,8 +72,15 @@ def test_json_of_a_quick_check(own: Path, capsys: Output) -> None:
         "warnings": 0,
         "layers": 9,
         "missing_layers": [],
+        "grey_in_pictures": ["FLOAT32_RAW", "FLOAT32_ZIP"],
         "faults": [],
     }
+
+
+def test_layers_that_are_grey_by_default_are_named(own: Path, capsys: Output) -> None:
+    assert main(["check", "-f", str(own)]) == 0
+    line = "drawn in grey in picture formats, by default: FLOAT32_RAW, FLOAT32_ZIP\n"
+    assert line in capsys.readouterr().out
 
 
 def test_json_of_a_deep_check(own: Path, capsys: Output) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.elevation import ridge
 from tests.elevation.world import ALPS, GEOGRAPHIC, GROUNDS, LAMBERT, MERCATOR, NODATA
 from werkzeug.test import Client, TestResponse
 
@@ -29,6 +30,7 @@ VERTICAL = {
     "source": "survey",
     "date": "2020-01-02T00:00:00Z",
 }
+TERRAIN_STACK = {"id": "stack", "layers": ["alps", "merc", "world"], "nodata_height": -32.5}
 EVERYTHING = {
     "datasets": [{"id": "stack", "title": "All", "layers": ["alps", "merc", "world"]}],
     "facades": {
@@ -126,6 +128,64 @@ def queries(client: Client) -> Any:
 def datasets(client: Client) -> Any:
     """Return the datasets of the service."""
     return client.application.site.services["elevation"]._datasets
+
+
+@pytest.fixture(scope="session")
+def ridge_pyramid(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the descriptor of the pyramid of `ridge`."""
+    return ridge.write(tmp_path_factory.mktemp("ridge"))
+
+
+@pytest.fixture(scope="session")
+def open_ridge(
+    ridge_pyramid: Path, tmp_path_factory: pytest.TempPathFactory, open_client: OpenClient
+) -> Open:
+    """Return a function that opens the service ``terrain`` on the pyramid of `ridge`."""
+
+    def it(settings: Mapping[str, Any], **layer: Any) -> Client:
+        server_json = write_installation(
+            tmp_path_factory.mktemp("ridge"),
+            layers={"ridge": layer_document(ridge_pyramid, **layer)},
+            services=["terrain"],
+            public_url=PUBLIC_URL,
+            services_overrides={"terrain": dict(settings)},
+        )
+        return open_client(server_json)
+
+    return it
+
+
+@pytest.fixture(scope="session")
+def terrain(
+    pyramids: dict[str, Path], tmp_path_factory: pytest.TempPathFactory, open_client: OpenClient
+) -> Open:
+    """Return a function that opens the service ``terrain`` with settings."""
+
+    def it(
+        services: Mapping[str, Any], names: tuple[str, ...] = ("terrain",), **layers: Any
+    ) -> Client:
+        documents = {
+            name: layer_document(path, tile_matrix_sets=SETS, **layers.get(name, {}))
+            for name, path in pyramids.items()
+        }
+        server_json = write_installation(
+            tmp_path_factory.mktemp("terrain"),
+            layers=documents,
+            tile_matrix_sets=SETS,
+            services=list(names),
+            public_url=PUBLIC_URL,
+            services_overrides=services,
+        )
+        return open_client(server_json)
+
+    return it
+
+
+@pytest.fixture(scope="session")
+def tiles(terrain: Open) -> Client:
+    """Return a client of the service ``terrain`` with a stack."""
+    settings = {"datasets": [TERRAIN_STACK], "overzoom": 2, "limits": {"tiles": 8192}}
+    return terrain({"terrain": settings})
 
 
 def read(response: TestResponse, status: int = 200) -> Any:

@@ -6,6 +6,7 @@ from typing import ClassVar
 
 from mastaba_conformance.services import ServiceTests
 from mastaba_elevation.service import ElevationService
+from mastaba_elevation.terrain.service import TerrainService
 
 PLACE = "POINT(40+40)"
 
@@ -67,4 +68,27 @@ class TestFacades(ServiceTests):
         "/data/none/elevation/4/40.5/40.5",
     )
     error_types = ("application/json", "application/xml", "text/plain")
+    layer = "FLOAT32_RAW"
+
+
+class TestTerrain(ServiceTests):
+    service_class = TerrainService
+    paths = (
+        "",
+        "/FLOAT32_RAW/mapbox.json",
+        "/FLOAT32_RAW/terrarium.json?size=512&format=webp",
+        "/FLOAT32_RAW/style.json",
+        "/FLOAT32_RAW/mesh/layer.json",
+        "/FLOAT32_RAW/mesh/0/0/0.terrain?extensions=octvertexnormals",
+        "/FLOAT32_RAW/contours.json",
+    )
+    invalid_paths = (
+        "/none/mapbox.json",
+        "/FLOAT32_RAW",
+        "/FLOAT32_RAW/mapbox/0/0/x.png",
+        "/FLOAT32_RAW/mapbox/0/0/0.png?fill=x",
+        "/FLOAT32_RAW/mesh/0/0/x.terrain",
+        "/FLOAT32_RAW/contours/0/0/0.png",
+    )
+    error_types = ("application/json",)
     layer = "FLOAT32_RAW"

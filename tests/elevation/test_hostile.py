@@ -203,3 +203,111 @@ def test_area_of_a_continent_is_bounded_before_anything_is_read(open_with: Any) 
     storage.clear()
     assert post(client, f"{NATIVE}/points", many).status_code == 413
     assert storage.reads == []
+
+
+NUMBERS = ("nan", "inf", "-1e308", "1e308", "1e-320", "0", "180", "-90", "6.9", "45.8", "9e15", "x")
+ROUTES = (
+    *(f"/edr/collections/{{name}}/{query}" for query in ("position", "area", "trajectory")),
+    *(f"/edr/collections/{{name}}/{query}" for query in ("radius", "cube", "corridor")),
+    *("/points", "/profile", "/statistics", "/v1/{name}", "/maps/api/elevation/json"),
+    *("/1.0/calcul/alti/rest/elevation.json", "/1.0/calcul/alti/rest/elevationLine.xml"),
+    *("/rest/services/height", "/rest/services/profile.json", "/rest/services/profile.csv"),
+    *("/data/{name}/elevation", "/data/{name}/elevation/3/1/2", "/resources", "/datasets", ""),
+)
+DEPTHS = {"Point": 0, "MultiPoint": 1, "LineString": 1, "Polygon": 2, "MultiPolygon": 3}
+
+
+class Hostile:
+    """Requests to every route with values that make no sense, or want too much."""
+
+    def __init__(self, seed: int) -> None:
+        self._dice = random.Random(seed)
+
+    def request(self) -> tuple[str, dict[str, Any]]:
+        """Return a path and parameters."""
+        dice = self._dice
+        route = dice.choice(ROUTES).format(name=self._name())
+        parameters: dict[str, Any] = {
+            "dataset": self._name(),
+            "resource": self._name(),
+            "coords": self._wkt(),
+            "crs": dice.choice(("CRS84", "EPSG:4326", "EPSG:3857", "EPSG:2154", "x", "")),
+            "bbox": ",".join(self._number() for _ in range(dice.choice((4, 4, 6, 3)))),
+            "geom": json.dumps(self._geojson()),
+            "lon": self._list("|"),
+            "lat": self._list("|"),
+            "locations": "|".join(f"{self._number()},{self._number()}" for _ in range(3)),
+            "sr": dice.choice(("2154", "4326", "x")),
+        }
+        names = ("points", "within", "corridor-width", "resolution", "simplify", "hysteresis")
+        names += ("percentiles", "histogram", "plane", "samples", "sampling", "nb_points", "offset")
+        names += ("resolution-x", "resolution-y", "easting", "northing", "decimals")
+        for name in dice.sample(names, 6):
+            parameters[name] = self._number()
+        parameters |= {"within-units": "km", "width-units": "km", "stats": dice.choice("tf10")}
+        if dice.random() < 0.3:
+            parameters["geometry"] = self._geojson()
+        for name in dice.sample(sorted(parameters), 3):
+            if not name.endswith("units"):
+                parameters[name] = dice.choice((None, True, [], {}, [[]], "", 1e308, "9" * 500))
+        return f"/elevation{route}", parameters
+
+    def _name(self) -> str:
+        return self._dice.choice(("world", "stack", "alps", "merc", "none"))
+
+    def _number(self) -> str:
+        dice = self._dice
+        return dice.choice(NUMBERS) if dice.random() < 0.3 else f"{dice.uniform(-180, 180):.3f}"
+
+    def _list(self, joint: str) -> str:
+        return joint.join(self._number() for _ in range(self._dice.choice((1, 2, 2, 6000))))
+
+    def _count(self) -> int:
+        return self._dice.choice((1, 2, 3, 4, 5, 5001, 20_000))
+
+    def _wkt(self) -> str:
+        dice = self._dice
+        if dice.random() < 0.03:
+            return dice.choice(("POINT(", "((", "POLYGON((", ",", "1 2,")) * dice.choice(
+                (9, 100_000)
+            )
+        kind = dice.choice(("POINT", "MULTIPOINT", "LINESTRING", "LINESTRINGM", "POLYGON"))
+        size = 3 if kind.endswith("M") else 2
+        count = 1 if kind == "POINT" else self._count()
+        points = ",".join(" ".join(self._number() for _ in range(size)) for _ in range(count))
+        return f"{kind}(({points}))" if kind == "POLYGON" else f"{kind}({points})"
+
+    def _geojson(self) -> dict[str, Any]:
+        kind = self._dice.choice(tuple(DEPTHS))
+        value: Any = [self._json_number(), self._json_number()]
+        for depth in range(DEPTHS[kind]):
+            value = [value] * (self._count() if depth == 0 else 1)
+        return {"type": kind, "coordinates": value}
+
+    def _json_number(self) -> Any:
+        return self._dice.choice((0, 6.9, 45.8, 180, -180.5, 1e308, 1e-300, None, "1", 10**30))
+
+
+def check_hostile(client: Client, count: int, seed: int) -> None:
+    """Send hostile requests, by GET if they are short: no server error, little memory."""
+    hostile, before = Hostile(seed), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    for _ in range(count):
+        path, parameters = hostile.request()
+        texts = {name: str(value) for name, value in parameters.items() if value is not None}
+        if sum(map(len, texts.values())) < 5000:
+            response = client.get(path, query_string=texts)
+        else:
+            response = post(client, path, parameters)
+        assert response.status_code < 500, (path, str(parameters)[:500], response.data[:300])
+        assert b"Traceback" not in response.data
+    after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    assert (after - before) * 1024 < 256 * MIB
+
+
+def test_hostile_requests_to_every_route(warm: Client) -> None:
+    check_hostile(warm, 300, seed=1)
+
+
+@pytest.mark.live
+def test_ten_thousand_hostile_requests(warm: Client) -> None:
+    check_hostile(warm, 10_000, seed=2)

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import filecmp
 import json
-import shutil
-import subprocess
 from collections.abc import Iterator
-from functools import partial
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -15,12 +11,12 @@ from urllib.parse import urlencode
 from urllib.request import urlopen
 
 import numpy as np
-import numpy.typing as npt
 import pyproj
 import pytest
 from lxml import etree
 from PIL import Image
-from tests.live.processes import REPOSITORY, Mastaba, changed, free_port, public_folder
+from tests.live.browsers import MAPLIBRE, Pixels, drawn, web_clients
+from tests.live.processes import Mastaba, changed, free_port, public_folder
 from tests.live.test_clients import gdal
 from xstatic.pkg import leaflet
 
@@ -31,7 +27,6 @@ from mastaba_writer.tile_matrix_sets import synthetic, web_mercator
 
 pytestmark = pytest.mark.live
 
-CHROMIUM = Path("/usr/bin/chromium")
 HALF = 20037508.342789244
 DEGREES = synthetic(
     "4326",
@@ -42,37 +37,9 @@ DEGREES = synthetic(
 )
 WORLD_LEVELS = (*(LevelPlan(str(z), 0, 2**z - 1, 0, 2**z - 1) for z in range(4)),)
 
-Pixels = npt.NDArray[np.uint8]
-
 
 def stored(level: str, row: int, col: int) -> Pixels:
     return np.asarray(tiny_integer_tile(3)(level, row, col))
-
-
-def web_clients() -> Path:
-    """The libraries of npm, installed once for each state of the lock file.
-
-    Skips the test when that is not possible.
-    """
-    source, target = Path(__file__).parent / "web_clients", REPOSITORY / ".run" / "web_clients"
-    lock, stamp = source / "package-lock.json", target / "node_modules" / "installed.json"
-    if not (stamp.exists() and filecmp.cmp(lock, stamp, shallow=False)):
-        npm = shutil.which("npm")
-        if npm is None:
-            pytest.skip("npm is not installed (Debian package npm)")
-        shutil.rmtree(target, ignore_errors=True)
-        shutil.copytree(source, target)
-        done = subprocess.run(
-            [npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund"],
-            cwd=target,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-        )
-        if done.returncode:
-            pytest.skip(f"npm cannot install the map libraries: {done.stderr.strip()[-300:]}")
-        shutil.copy(lock, stamp)
-    return target / "node_modules"
 
 
 @pytest.fixture(scope="module")
@@ -122,73 +89,6 @@ def url() -> Iterator[str]:
         )
         with Mastaba(changed(server_json, folder / "server-http.json"), folder, http=port):
             yield address
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    if not CHROMIUM.exists():
-        pytest.skip(f"{CHROMIUM} is not installed")
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    with playwright.sync_playwright() as running:
-        opened = running.chromium.launch(
-            executable_path=str(CHROMIUM),
-            args=[
-                "--no-sandbox",
-                "--use-angle=swiftshader",
-                "--enable-unsafe-swiftshader",
-                "--disable-background-networking",
-            ],
-        )
-        yield opened
-        opened.close()
-
-
-def drawn(browser: Any, url: str, files: dict[str, Path], script: str, *arguments: Any) -> Pixels:
-    """Return the 256 by 256 pixels of the canvas that a script returns, in a page of the server.
-
-    Args:
-        files: the script and style sheet of the library, by the names that the page calls them.
-        script: body of an asynchronous function of ``url`` and of the arguments ``a``.
-    """
-    page = browser.new_page(viewport={"width": 300, "height": 300})
-    faults: list[str] = []
-    page.on("pageerror", lambda error: faults.append(str(error)))
-    tags = "".join(
-        f"<script src='{name}'></script>"
-        if name.endswith(".js")
-        else f"<link rel='stylesheet' href='{name}'>"
-        for name in files
-    )
-    html = (
-        f"<!doctype html><html><head>{tags}</head><body style='margin:0'>"
-        "<div id='map' style='width:256px;height:256px'></div></body></html>"
-    )
-    page.route(f"{url}/client/", lambda route: route.fulfill(body=html, content_type="text/html"))
-    for name, path in files.items():
-        page.route(f"{url}/client/{name}", partial(_send, path))
-    page.goto(f"{url}/client/")
-    try:
-        data = page.evaluate(
-            f"""async ([url, a]) => {{
-                const pixels = (canvas) => {{
-                    const copy = document.createElement("canvas");
-                    copy.width = copy.height = 256;
-                    const context = copy.getContext("2d");
-                    context.drawImage(canvas, 0, 0);
-                    return [...context.getImageData(0, 0, 256, 256).data];
-                }};
-                {script}
-            }}""",
-            [url, list(arguments)],
-        )
-    finally:
-        page.close()
-    assert not faults
-    return np.array(data, np.uint8).reshape(256, 256, 4)[:, :, :3]
-
-
-def _send(path: Path, route: Any) -> None:
-    route.fulfill(path=path)
 
 
 OPENLAYERS = """
@@ -318,8 +218,9 @@ def test_leaflet(browser: Any, url: str, tms: bool) -> None:
 def test_maplibre_draws_the_whole_world(browser: Any, url: str, document: str) -> None:
     """Level 3 is whole, though the finest level is a single tile far away."""
     modules = web_clients() / "maplibre-gl" / "dist"
-    files = {name: modules / name for name in ("maplibre-gl.js", "maplibre-gl.css")}
+    files = {name: modules / name for name in MAPLIBRE}
     script = """
+        const maplibregl = await import(`${url}/client/maplibre-gl.mjs`);
         const map = new maplibregl.Map({
             container: "map", interactive: false, attributionControl: false, fadeDuration: 0,
             pixelRatio: 1, canvasContextAttributes: {preserveDrawingBuffer: true},

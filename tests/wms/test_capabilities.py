@@ -263,7 +263,7 @@ def test_announced_legends_are_there(client: Client, document: TestResponse, fin
         for node in find(document, "//wms:LegendURL")
         if "GetLegendGraphic" in node.find("{*}OnlineResource").get(f"{{{XLINK}}}href")
     ]
-    assert len(announced) == 2
+    assert len(announced) == 3
     for node in announced:
         url = urlsplit(node.find("{*}OnlineResource").get(f"{{{XLINK}}}href"))
         response = client.get(f"{url.path}?{url.query}")

@@ -11,9 +11,9 @@ import pytest
 from numpy.typing import NDArray
 from werkzeug.test import Client, TestResponse
 
-from mastaba.model.style import Palette, PaletteEntry, Style
+from mastaba.model.style import Palette, PaletteEntry
 from mastaba_conformance.tiny_installation import tiny_float_tile
-from mastaba_wms.legend import Symbol, draw_legend, legend_size
+from mastaba_wms.legend import Legend, Symbol, draw_legend, legend_size
 from mastaba_writer.installation import layer_document, write_installation
 from mastaba_writer.pyramids import LevelPlan, write_pyramid
 from mastaba_writer.tile_matrix_sets import web_mercator
@@ -189,7 +189,8 @@ def test_legend_leaves_out_the_stops_at_nodata(
     query = "/wms?SERVICE=WMS&VERSION=1.3.0&REQUEST=GetLegendGraphic&LAYER=heights"
     pixels = image(client.get(query))
     entries = tuple(PaletteEntry(*stop) for stop in shown)
-    expected = Style("tints", "t", "t", palette=Palette(entries, True, True))
+    palette = Palette(entries, True, True)
+    expected = Legend(palette, palette, unit="°" if "pente" in further else "")
     np.testing.assert_array_equal(
         pixels, np.asarray(draw_legend(expected, Symbol(), transparent=False))[:, :, :3]
     )
@@ -198,17 +199,120 @@ def test_legend_leaves_out_the_stops_at_nodata(
     assert (int(legend.get("height")), int(legend.get("width"))) == pixels.shape[:2]
 
 
-def style_of(*values: float, continuous: bool) -> Style:
+HYPSO = [
+    *ELEVATIONS[:3],
+    *((-501, 255, 0, 255, 255), (-500, 0, 0, 200, 255), (0, 0, 128, 0, 255)),
+    *((1000, 255, 255, 0, 255), (3000, 160, 100, 50, 255), (9001, 255, 255, 255, 255)),
+]
+VERTICAL = {"vertical": {"kind": "terrain", "unit": "ft"}}
+
+
+@pytest.fixture
+def open_heights(tmp_path: Path, open_client: Any) -> Callable[..., Client]:
+    """Return a function that opens a layer with heights from 100 to 2500, and a hole."""
+
+    def it(style: str = "tints", **layer: Any) -> Client:
+        heights = np.linspace(100, 2500, 256 * 256, dtype=np.float32).reshape(256, 256)
+        heights[:8] = NODATA
+        heights[8, 0] = 100
+        pyramid = write_pyramid(
+            tmp_path / "pyramids",
+            "heights",
+            tile_matrix_set=web_mercator(),
+            format="TIFF_ZIP_FLOAT32",
+            channels=1,
+            nodata=[NODATA],
+            levels=[LevelPlan("4", 4, 4, 8, 8)],
+            tile=lambda level, row, col: heights,
+        )
+        return open_client(
+            write_installation(
+                tmp_path,
+                layers={"heights": layer_document(pyramid, styles=[style], **layer)},
+                services=["wms", "elevation"],
+                styles={"tints": palette_style(HYPSO)},
+            )
+        )
+
+    return it
+
+
+LEGEND = "/wms?SERVICE=WMS&VERSION=1.3.0&REQUEST=GetLegendGraphic&LAYER=heights"
+
+
+@pytest.mark.parametrize("unit", ["", "ft"])
+def test_ramp_shows_the_values_of_the_layer_with_their_unit(
+    open_heights: Callable[..., Client], find: Any, image: ReadImage, unit: str
+) -> None:
+    client = open_heights(**(VERTICAL if unit else {}))
+    pixels = image(client.get(LEGEND))
+    whole, part = (
+        Palette(tuple(PaletteEntry(*stop) for stop in stops), True, True)
+        for stops in (HYPSO[3:], HYPSO[5:8])
+    )
+    expected = draw_legend(Legend(whole, part, unit=unit), Symbol(), transparent=False)
+    np.testing.assert_array_equal(pixels, np.asarray(expected)[:, :, :3])
+    (legend,) = find(client.get("/wms?SERVICE=WMS&REQUEST=GetCapabilities"), "//wms:LegendURL")
+    assert (int(legend.get("height")), int(legend.get("width"))) == pixels.shape[:2]
+
+
+def test_unit_is_metres_if_only_the_meaning_of_the_heights_is_known(
+    open_heights: Callable[..., Client], image: ReadImage
+) -> None:
+    pixels = image(open_heights(vertical={"kind": "terrain"}).get(LEGEND))
+    whole, part = (
+        Palette(tuple(PaletteEntry(*stop) for stop in stops), True, True)
+        for stops in (HYPSO[3:], HYPSO[5:8])
+    )
+    expected = draw_legend(Legend(whole, part, unit="m"), Symbol(), transparent=False)
+    np.testing.assert_array_equal(pixels, np.asarray(expected)[:, :, :3])
+
+
+def test_default_rendering_has_a_grey_ramp(
+    open_heights: Callable[..., Client], find: Any, image: ReadImage
+) -> None:
+    client = open_heights("normal")
+    pixels = image(client.get(LEGEND))
+    column = pixels[6:-6, 14].astype(int)
+    assert (column == column[:, :1]).all()
+    assert (np.diff(column[:, 0]) <= 0).all()
+    assert column[0, 0] > 230
+    assert column[-1, 0] < 25
+    grey = Palette(
+        tuple(PaletteEntry(v, c, c, c, 255) for v, c in ((100, 0), (1300, 127), (2500, 255))),
+        True,
+        no_alpha=True,
+    )
+    expected = draw_legend(Legend(None, grey, is_grey=True), Symbol(), transparent=False)
+    np.testing.assert_array_equal(pixels, np.asarray(expected)[:, :, :3])
+    (legend,) = find(client.get("/wms?SERVICE=WMS&REQUEST=GetCapabilities"), "//wms:LegendURL")
+    assert (int(legend.get("height")), int(legend.get("width"))) == pixels.shape[:2]
+
+
+@pytest.mark.parametrize("style", ["normal", "tints"])
+def test_legend_of_a_layer_that_cannot_be_read(
+    open_heights: Callable[..., Client], tmp_path: Path, image: ReadImage, style: str
+) -> None:
+    client = open_heights(style)
+    size = image(client.get(LEGEND)).shape
+    client = open_heights(style)
+    for slab in (tmp_path / "pyramids").rglob("*.tif"):
+        slab.write_bytes(b"x" * 10_000)
+    assert image(client.get(LEGEND)).shape == size
+
+
+def legend_with(*values: float, continuous: bool) -> Legend:
     entries = tuple(
         PaletteEntry(value, 10, 20, int(i) % 256, 255) for i, value in enumerate(values)
     )
-    return Style("s", "s", "s", palette=Palette(entries, rgb_continuous=continuous))
+    palette = Palette(entries, rgb_continuous=continuous)
+    return Legend(palette, palette)
 
 
 def highest_label(*values: float, continuous: bool = True) -> NDArray[Any]:
     """Return the ink beside the upper end of a legend, without the empty columns behind it."""
     symbol = Symbol()
-    picture = draw_legend(style_of(*values, continuous=continuous), symbol, transparent=False)
+    picture = draw_legend(legend_with(*values, continuous=continuous), symbol, transparent=False)
     beside = np.asarray(picture.convert("L"))[: symbol.height, symbol.width + 8 :] < 200
     return beside[:, : beside.any(axis=0).nonzero()[0].max(initial=-1) + 1]
 
@@ -245,7 +349,7 @@ def test_the_highest_label_is_kept_where_others_would_be_written_over_it() -> No
     ids=len,
 )
 def test_legend_of_any_palette_is_drawn(values: tuple[float, ...], continuous: bool) -> None:
-    style = style_of(*values, continuous=continuous)
-    picture = draw_legend(style, Symbol(), transparent=False)
-    assert picture.size == legend_size(style)
+    legend = legend_with(*values, continuous=continuous)
+    picture = draw_legend(legend, Symbol(), transparent=False)
+    assert picture.size == legend_size(legend)
     assert max(picture.size) < 1000

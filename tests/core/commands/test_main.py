@@ -86,7 +86,10 @@ def test_check_of_a_healthy_configuration_ends_with_status_0(
 ) -> None:
     file = ["-f", str(server_json)]
     assert main([*file, "check"] if before else ["check", *file]) == 0
-    assert capsys.readouterr().out == "0 errors, 0 warnings, 9 layers usable\n"
+    assert capsys.readouterr().out == (
+        "drawn in grey in picture formats, by default: FLOAT32_RAW, FLOAT32_ZIP\n"
+        "0 errors, 0 warnings, 9 layers usable\n"
+    )
 
 
 def test_check_with_warnings_only_ends_with_status_0(

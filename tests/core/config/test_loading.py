@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import errno
 import json
 from pathlib import Path
 from typing import Any
@@ -17,10 +18,11 @@ from mastaba.environment import Environment
 from mastaba.errors import ConfigurationError
 from mastaba.model.bbox import BoundingBox
 from mastaba.model.layer import Attribution, FeatureInfo, Logo, Metadata
-from mastaba.model.settings import MapSettings, Settings
+from mastaba.model.settings import MapSettings, ServiceSettings, Settings
 from mastaba.model.tile_matrix_set import TileLimits
 from mastaba.plugins.manager import Plugins
 from mastaba.render.encoding.base import Encoder
+from mastaba.services.base import Service
 
 SERVER, SERVICES, LAYER = "server.json", "services.json", "layers/L.json"
 PYRAMID, STYLE = "pyramids/P.json", "styles/ember.json"
@@ -56,7 +58,7 @@ def test_short_server_configuration_gets_the_defaults(installation: Any) -> None
     assert (server.backlog, server.threads, server.workers) == (0, 1, None)
     assert server.worker_count >= 1
     assert server.logger == LoggerConfig("standard_error", "info", "/var/tmp/mastaba", 3600)
-    assert (server.cache_size, server.cache_validity) == (100, 300.0)
+    assert (server.cache_size, server.cache_validity) == (1000, 300.0)
     assert dict(catalogue.layers) == {}
 
 
@@ -103,11 +105,11 @@ def test_integral_floats_are_whole_numbers(installation: Any) -> None:
 @pytest.mark.parametrize(
     ("cache", "size", "validity"),
     [
-        ("big", 100, 300.0),
-        ({"size": 0}, 100, 300.0),
-        ({"size": "x", "validity": 7}, 100, 420.0),
+        ("big", 1000, 300.0),
+        ({"size": 0}, 1000, 300.0),
+        ({"size": "x", "validity": 7}, 1000, 420.0),
         ({"size": 7, "validity": -1}, 7, 300.0),
-        ({"size": None, "validity": 1.5}, 100, 300.0),
+        ({"size": None, "validity": 1.5}, 1000, 300.0),
     ],
 )
 def test_faulty_cache_gets_its_defaults_value_by_value(
@@ -815,3 +817,16 @@ def test_real_installation_loads_without_errors(
     assert catalogue is not None
     listed = Path("conf/layers.txt").read_text().split()
     assert sorted(catalogue.layers) == sorted(Path(path).stem for path in listed)
+
+
+def test_kept_layers_that_cannot_be_read_are_reported(
+    installation: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unreadable(_cls: type[Service], _settings: ServiceSettings) -> dict[str, str]:
+        raise PermissionError(errno.EACCES, "Permission denied", "kept")
+
+    sample = installation.plugins.services["sample"]
+    monkeypatch.setattr(sample, "kept_layers", classmethod(unreadable))
+    _, catalogue, (fault,) = installation.load()
+    assert catalogue is not None
+    assert str(fault).startswith("warning: kept: $: its layers cannot be read: Permission denied")

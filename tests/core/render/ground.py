@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -204,8 +205,13 @@ def pixel_centres(bbox: BoundingBox, size: tuple[int, int]) -> tuple[Floats, Flo
 
 def transform(source: str, target: str, x: Any, y: Any) -> tuple[Any, Any]:
     """Return points in another CRS, x before y in both, straight from PROJ."""
+    return _transformer(source, target).transform(x, y)
+
+
+@cache
+def _transformer(source: str, target: str) -> pyproj.Transformer:
     names = ["OGC:CRS84" if code == "CRS:84" else code for code in (source, target)]
-    return pyproj.Transformer.from_crs(*names, always_xy=True).transform(x, y)
+    return pyproj.Transformer.from_crs(*names, always_xy=True)
 
 
 def truth(

@@ -144,7 +144,8 @@ def assert_same(strips: list[MapImage], whole: MapImage) -> None:
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("name", ENTRIES)
 def test_pixels_do_not_depend_on_the_strips(gaps: World, name: str, place: str) -> None:
-    for kernel in KERNELS:
+    # Styles are applied to what a kernel returns: one kernel is enough for each of them.
+    for kernel in KERNELS if all(style is None for _, style in ENTRIES[name]) else KERNELS[-1:]:
         a_map = prepared(gaps, ENTRIES[name], PLACES[place], kernel=kernel)
         whole = a_map.draw()
         assert whole.valid is None or 0.1 < whole.valid.mean() < 1

@@ -45,7 +45,6 @@ class Served(Generation):
         if change["value"] == "raise":
             raise RuntimeError("secret")
         self.follow(change)
-        return change
 
     def follow(self, change):
         if self.link is not None:

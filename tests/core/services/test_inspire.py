@@ -1,49 +1,12 @@
-"""Names and membership of INSPIRE layers (layer.md section 10)."""
+"""Extended capabilities of INSPIRE."""
 
 from __future__ import annotations
 
 import pytest
 
 from mastaba.model.layer import Metadata
-from mastaba.services.inspire import add_extended_capabilities, is_harmonised_name, is_wanted
+from mastaba.services.inspire import add_extended_capabilities, is_wanted
 from mastaba.web.xml import root_element
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "AD.Address",
-        "AU.AdministrativeUnit",
-        "OI.OrthoimageCoverage",
-        "EL.ElevationGridCoverage",
-        "HY.PhysicalWaters.Waterbodies",
-        "TN.RoadTransportNetwork.RoadLink",
-        "HY.Reporting.WFDRiver",
-        "AU.NUTSRegion",
-        "NZ.RiskZone",
-    ],
-)
-def test_names_of_the_regulation(name: str) -> None:
-    assert is_harmonised_name(name)
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "",
-        "OI",
-        "OI.",
-        "OI.orthoimage",
-        "XX.Address",
-        "oi.Orthoimage",
-        "OI..A",
-        "OI.A.",
-        "AOI.A",
-        "ORTHO",
-    ],
-)
-def test_other_names(name: str) -> None:
-    assert not is_harmonised_name(name)
 
 
 @pytest.mark.parametrize(

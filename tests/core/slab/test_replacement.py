@@ -19,7 +19,7 @@ from mastaba.slab.reader import LevelReader
 from mastaba.storage.file import FileStorage
 from mastaba_writer.slab_writer import build_slab
 
-GENERATIONS = 20
+GENERATIONS = 10
 TILES = 16
 
 

@@ -60,11 +60,6 @@ def test_directory_and_stem_are_taken_from_the_name(text: str, directory: str, s
     assert (path.directory, path.stem) == (directory, stem)
 
 
-@pytest.mark.parametrize(("base", "child"), [("a/b", "a/b/c"), ("a/b/", "a/b/c"), ("/", "/c")])
-def test_child_is_below_its_parent(base: str, child: str) -> None:
-    assert ResourcePath("file", "", base).child("c").key == child
-
-
 def test_own_prefix_has_priority_over_that_of_existing_installations() -> None:
     environment = Environment({"ROK4_A": "old", "MASTABA_A": "new", "ROK4_B": "old"})
     assert environment.text("A") == "new"

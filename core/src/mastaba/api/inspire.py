@@ -2,7 +2,6 @@
 
 from mastaba.services.inspire import (
     add_extended_capabilities,
-    is_harmonised_name,
     is_wanted,
     namespaces,
     schema_locations,
@@ -10,7 +9,6 @@ from mastaba.services.inspire import (
 
 __all__ = [
     "add_extended_capabilities",
-    "is_harmonised_name",
     "is_wanted",
     "namespaces",
     "schema_locations",

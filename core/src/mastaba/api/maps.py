@@ -5,15 +5,16 @@ from mastaba.render.encoded_map import EncodedMap, coloured
 from mastaba.render.engine import PreparedMap, Renderer
 from mastaba.render.legend_palette import legend_palette
 from mastaba.render.map_request import Background, MapImage, MapLayer, MapRequest, Mask, Pixels
-from mastaba.render.mosaic import LevelPixels, Mosaic, Window
+from mastaba.render.mosaic import LevelPixels, Mosaic, Sources, StoredTiles, Window
 from mastaba.render.positions import is_plausible, tiles_around
 from mastaba.render.styles import is_bytes, relief_name, styled
 from mastaba.tiles.derived import DerivedTilePublisher
-from mastaba.web.map_response import cache_control, drawn_response, identity_of
+from mastaba.web.map_response import Drawable, cache_control, drawn_response, identity_of
 
 __all__ = [
     "Background",
     "DerivedTilePublisher",
+    "Drawable",
     "EncodedMap",
     "LevelPixels",
     "MapImage",
@@ -24,6 +25,8 @@ __all__ = [
     "Pixels",
     "PreparedMap",
     "Renderer",
+    "Sources",
+    "StoredTiles",
     "Window",
     "as_data",
     "as_picture",

@@ -1,5 +1,6 @@
 """Tiles of a layer by tile matrix set, tile matrix and style: stored ones and drawn ones."""
 
+from mastaba.services.addresses import TileFinder, TileGroup, TilePaths, TileQueries
 from mastaba.tiles.published import (
     DEFAULT_STYLE,
     LayerTiles,
@@ -17,7 +18,11 @@ __all__ = [
     "LayerTiles",
     "MatrixTiles",
     "Publisher",
+    "TileFinder",
+    "TileGroup",
+    "TilePaths",
     "TilePublisher",
+    "TileQueries",
     "Tiles",
     "check_limits",
     "listed_styles",

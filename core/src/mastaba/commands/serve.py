@@ -23,6 +23,7 @@ from mastaba.errors import ConfigurationError, ListenError, MastabaError, Plugin
 from mastaba.plugins.manager import Plugins
 from mastaba.server.allocator import keep_freed_memory, return_freed_memory
 from mastaba.server.app import Application
+from mastaba.server.balance import Balance
 from mastaba.server.connection import Connection, Limits
 from mastaba.server.control import Change as ChangeMessage
 from mastaba.server.control import WorkerLink
@@ -125,7 +126,8 @@ def _run(arguments: argparse.Namespace, plugins: Plugins, is_reload_due: Callabl
 
     with listener:
         try:
-            endpoint = Endpoint(listener.socket, _protocol(arguments.http), Handover())
+            protocol, balance = _protocol(arguments.http), Balance(2 * processes)
+            endpoint = Endpoint(listener.socket, protocol, Handover(), balance)
             generation = SiteGeneration(site, server, plugins, endpoint)
         except PluginError as error:
             return _fail(error, on_stderr=on_stderr)
@@ -175,6 +177,7 @@ class Endpoint:
     sock: socket.socket
     protocol: type[Connection]
     handover: Handover
+    balance: Balance
 
 
 class SiteGeneration(Generation):
@@ -218,6 +221,7 @@ class SiteGeneration(Generation):
         application: WSGIApplication = self._application
         if link is not None:
             self._publication.connect(link)
+            self.endpoint.balance.join(link.index)
             on_ready = link.ready
             if self._server.worker_requests:
                 application = _counted(application, self._server.worker_requests, link.spent)
@@ -228,6 +232,7 @@ class SiteGeneration(Generation):
             threads=self._server.threads,
             on_ready=on_ready,
             handover=self.endpoint.handover,
+            balance=self.endpoint.balance,
             limits=Limits(body_time=self._server.body_timeout),
         ).run()
 
@@ -238,9 +243,8 @@ class SiteGeneration(Generation):
                 return_freed_memory()
             time.sleep(_TICK_PERIOD)
 
-    def carry_out(self, change: ChangeMessage) -> ChangeMessage:
+    def carry_out(self, change: ChangeMessage) -> None:
         self._publication.carry_out(Change.from_json(change))
-        return change
 
     def follow(self, change: ChangeMessage) -> None:
         self._publication.follow(Change.from_json(change))

@@ -9,12 +9,11 @@ from types import MappingProxyType
 from mastaba.catalogue import Catalogue, LoadedLayer, in_order
 from mastaba.config.documents import DocumentReader
 from mastaba.config.faults import Faults, UnusableError
-from mastaba.config.kept_layers import kept_layers
 from mastaba.config.layers import LayerLoader, read_layer_list
 from mastaba.config.server import ServerConfig
 from mastaba.config.services import ServicesConfig, load_services
 from mastaba.environment import Environment
-from mastaba.errors import MastabaError
+from mastaba.errors import MastabaError, reason_of
 from mastaba.model.settings import ServiceSettings, Settings
 from mastaba.plugins.manager import Plugins
 from mastaba.slab.index_cache import IndexCache, MeasuredIndexCache
@@ -63,22 +62,21 @@ def load_catalogue(
     loader = LayerLoader(server, plugins, known.settings, pool, indices, reader)
     with suppress(UnusableError):
         listed = _layer_paths(server, reader)
-    kept = _kept_layers(known.services, plugins, faults)
-    layers: dict[str, LoadedLayer | None] = {}
-    for identifier, (path, named_by) in {**(listed or {}), **kept}.items():
-        layers[identifier] = None
+    named = {**(listed or {}), **_kept_layers(known.services, plugins, faults)}
+    loaded: dict[str, LoadedLayer] = {}
+    for identifier, (path, named_by) in named.items():
         with suppress(UnusableError):
             document = reader.document(path, named_by)
-            layers[identifier] = loader.load(identifier, document, str(path))
+            loaded[identifier] = loader.load(identifier, document, str(path))
     if services is None or listed is None:
         pool.close()
         return None
-    faulty = frozenset(name for name, layer in layers.items() if layer is None)
-    loaded = {name: layer for name, layer in layers.items() if layer is not None}
-    outdated = {}
-    if previous is not None:
-        for name in faulty & previous.layers.keys():
-            outdated[name] = _as_it_was(previous, name, pool, indices)
+    faulty = frozenset(named.keys() - loaded.keys())
+    outdated = {
+        name: _as_it_was(previous, name, pool, indices)
+        for name in faulty
+        if previous is not None and name in previous.layers
+    }
     old_layers = [layer for layer, _ in outdated.values()]
     old_sets = {layer.pyramid.tile_matrix_set for layer in old_layers}
     old_styles = {style.id: style for layer in old_layers for style in layer.styles}
@@ -128,15 +126,20 @@ def _layer_paths(
 def _kept_layers(
     services: Mapping[str, ServiceSettings], plugins: Plugins, faults: Faults
 ) -> dict[str, tuple[ResourcePath, str]]:
-    """Return the descriptors in service directories and what names them, by layer.
+    """Return the descriptors that services keep and what names them, by layer.
 
     These replace listed ones.
     """
     found: dict[str, tuple[ResourcePath, str]] = {}
     for name, settings in services.items():
-        directory = plugins.services[name].layer_directory(settings)
-        if directory is not None:
-            named_by = f"the directory of the service {name}"
-            layers = kept_layers(directory, faults)
-            found |= {layer: (path, named_by) for layer, path in layers.items()}
+        try:
+            layers = plugins.services[name].kept_layers(settings)
+        except OSError as error:
+            reason = f"its layers cannot be read: {reason_of(error)}"
+            faults.warning(str(error.filename), "$", reason, "make it readable for the server")
+            continue
+        named_by = f"the directory of the service {name}"
+        found |= {
+            layer: (ResourcePath("file", "", path), named_by) for layer, path in layers.items()
+        }
     return found

@@ -5,13 +5,16 @@ from __future__ import annotations
 import inspect
 import time
 from collections.abc import Callable, Generator
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 if TYPE_CHECKING:
     import pluggy
 
 SLOW = 2.0
 """Seconds; the operator is warned about a plugin whose import or hook takes longer."""
+
+_CULPRIT: Final = "mastaba_plugin"
+"""Attribute of an exception: the plugin that has raised it."""
 
 Check = Callable[[str, str, Any], Any]
 """Takes the names of hook and plugin and the result; returns the result to use."""
@@ -21,58 +24,56 @@ class WrongResultError(Exception):
     """A hook returns what it must not; the message continues "the plugin 'x' …"."""
 
 
-class Watch:
-    """Watches every hook implementation of the registered plugins."""
+def watch(
+    hook: str,
+    implementation: pluggy.HookImpl,
+    check: Check,
+    on_slow: Callable[[str, str, float], None],
+) -> None:
+    """Watch one implementation of a hook.
 
-    def __init__(self, on_slow: Callable[[str, str, float], None]) -> None:
-        self._on_slow = on_slow
-        self._failed: list[tuple[BaseException, str]] = []
+    Args:
+        hook: name of the hook.
+        implementation: its function is replaced by one that calls it.
+        check: called with each result; its exceptions are those of the plugin.
+        on_slow: called with the plugin, the hook and the seconds of a call that takes long.
+    """
+    plugin = implementation.plugin_name
+    function = cast("Callable[..., Any]", implementation.function)
 
-    def add(self, hook: str, implementation: pluggy.HookImpl, check: Check) -> None:
-        """Watch one implementation of a hook.
+    def plain(*arguments: Any, **named: Any) -> Any:
+        begin = time.perf_counter()
+        try:
+            result = function(*arguments, **named)
+            if inspect.iscoroutine(result):
+                result.close()
+                raise WrongResultError(f"defines {hook} with 'async def'; use 'def'")
+            return check(hook, plugin, result)
+        except BaseException as error:
+            _blame(plugin, error)
+            raise
+        finally:
+            seconds = time.perf_counter() - begin
+            if seconds > SLOW:
+                on_slow(plugin, hook, seconds)
 
-        Args:
-            hook: name of the hook.
-            implementation: its function is replaced by one that calls it.
-            check: called with each result; its exceptions are those of the plugin.
-        """
-        plugin, function = (
-            implementation.plugin_name,
-            cast("Callable[..., Any]", implementation.function),
-        )
+    def wrapper(*arguments: Any, **named: Any) -> Generator[Any, Any, Any]:
+        try:
+            return (yield from function(*arguments, **named))
+        except BaseException as error:
+            _blame(plugin, error)
+            raise
 
-        def plain(*arguments: Any, **named: Any) -> Any:
-            begin = time.perf_counter()
-            try:
-                result = function(*arguments, **named)
-                if inspect.iscoroutine(result):
-                    result.close()
-                    raise WrongResultError(f"defines {hook} with 'async def'; use 'def'")
-                return check(hook, plugin, result)
-            except BaseException as error:
-                self._failed.append((error, plugin))
-                raise
-            finally:
-                seconds = time.perf_counter() - begin
-                if seconds > SLOW:
-                    self._on_slow(plugin, hook, seconds)
+    is_wrapper = implementation.wrapper or implementation.hookwrapper
+    implementation.function = wrapper if is_wrapper else plain  # type: ignore[misc]
 
-        def wrapper(*arguments: Any, **named: Any) -> Generator[Any, Any, Any]:
-            try:
-                return (yield from function(*arguments, **named))
-            except BaseException as error:
-                # An error that passes through is that of an inner plugin.
-                if self.culprit(error) is None:
-                    self._failed.append((error, plugin))
-                raise
 
-        is_wrapper = implementation.wrapper or implementation.hookwrapper
-        implementation.function = wrapper if is_wrapper else plain  # type: ignore[misc]
+def culprit(error: BaseException) -> str | None:
+    """Return the plugin in which an exception was raised first; None if in no plugin."""
+    return getattr(error, _CULPRIT, None)
 
-    def culprit(self, error: BaseException) -> str | None:
-        """Return the plugin in which an exception was raised first; None if in no plugin."""
-        return next((plugin for failed, plugin in self._failed if failed is error), None)
 
-    def forget(self) -> None:
-        """Forget past failures."""
-        self._failed.clear()
+def _blame(plugin: str, error: BaseException) -> None:
+    # An error that passes through a wrapper is that of an inner plugin.
+    if culprit(error) is None:
+        setattr(error, _CULPRIT, plugin)

@@ -18,7 +18,7 @@ from mastaba import LazyClass, __version__
 from mastaba.environment import Environment
 from mastaba.errors import PluginConflictError, PluginError, PluginLoadError
 from mastaba.plugins import builtin, calls, hookspecs
-from mastaba.plugins.calls import Watch, WrongResultError
+from mastaba.plugins.calls import WrongResultError
 from mastaba.plugins.checks import (
     ENCODERS,
     PLUGIN_NAME,
@@ -120,7 +120,6 @@ class Plugins:
         self._warnings: defaultdict[str, list[str]] = defaultdict(list)
         self._commands: defaultdict[str, list[str]] = defaultdict(list)
         self._offered: list[tuple[Any, str]] = []
-        self._watch = Watch(self._note_slow_hook)
         self._manager = pluggy.PluginManager("mastaba")
         self._manager.add_hookspecs(hookspecs)
         self._sources: dict[str, Source] = {}
@@ -344,7 +343,7 @@ class Plugins:
         for caller in callers:
             for implementation in caller.get_hookimpls():
                 if implementation.plugin_name == name:
-                    self._watch.add(caller.name, implementation, self._checked)
+                    calls.watch(caller.name, implementation, self._checked, self._note_slow_hook)
 
     def _note_slow_hook(self, plugin: str, hook: str, seconds: float) -> None:
         self._warnings[plugin].append(f"takes {seconds:.1f} s in {hook}; {_IMPORT_LATER}")
@@ -383,15 +382,13 @@ class Plugins:
             items = itertools.chain.from_iterable(checked_list(hook, one) for one in results)
             return [(self._owner(item, outer), item) for item in items]
         except (Exception, SystemExit) as error:
-            plugin = self._watch.culprit(error) or outer
+            plugin = calls.culprit(error) or outer
             if plugin == CORE:
                 raise
             reason = str(error)
             if not isinstance(error, WrongResultError):
                 reason = f"fails in {hook}: {type(error).__name__}: {error}"
             raise _UnusableError(plugin, reason) from error
-        finally:
-            self._watch.forget()
 
     def _owner(self, item: object, outer: str) -> str:
         for position, (offered, plugin) in enumerate(self._offered):

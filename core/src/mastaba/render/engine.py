@@ -159,6 +159,17 @@ class Renderer:
         """Return a layer in a style that a picture format can hold; see `FloatPictures.styled`."""
         return self._float_pictures.styled(entry, self.level_pixels(entry.layer))
 
+    def value_range(self, layer: Layer) -> tuple[float, float] | None:
+        """Return the lowest and the highest value of a raster layer's coarsest level.
+
+        Returns:
+            None for 8-bit layers, and if that level has more than 4 × 4 tiles.
+
+        Raises:
+            SlabFormatError, StorageError: the data cannot be read.
+        """
+        return self._float_pictures.whole_range(layer, self.level_pixels(layer))
+
     def render(self, request: MapRequest) -> MapImage:
         """Prepare and draw a map. Raises what `prepare` and `PreparedMap.draw` raise."""
         return self.prepare(request).draw()

@@ -44,6 +44,22 @@ class FloatPictures:
         ramp = (PaletteEntry(low, 0, 0, 0, 255), PaletteEntry(high, 255, 255, 255, 255))
         return replace(entry, style=replace(style, palette=Palette(ramp, True, no_alpha=True)))
 
+    def whole_range(self, layer: Layer, levels: Mapping[str, LevelPixels]) -> Range | None:
+        """Return the lowest and the highest value of the coarsest level of a float layer.
+
+        Returns:
+            None for 8-bit layers, and for a level with more tiles than those of the default
+            rendering.
+
+        Raises:
+            SlabFormatError, StorageError: the values cannot be read.
+        """
+        limits = layer.pyramid.coarsest.limits
+        across, down = limits.max_col - limits.min_col, limits.max_row - limits.min_row
+        if is_bytes(layer, None) or max(across, down) >= _TILES:
+            return None
+        return self._stored_range(layer, levels)
+
     def _stored_range(self, layer: Layer, levels: Mapping[str, LevelPixels]) -> Range:
         pixels = levels[layer.pyramid.coarsest.matrix.id]
         window = _middle(layer.pyramid.coarsest)

@@ -17,7 +17,7 @@ from mastaba.render.tile_cache import TileCache
 from mastaba.slab.codecs import TileDecoder
 from mastaba.slab.plan import locate_tiles, read_located
 from mastaba.slab.reader import LevelReader, StoredTile
-from mastaba.storage.threads import ThreadPool
+from mastaba.storage.per_process import ThreadPool
 
 # With fewer tiles, using other threads costs more than it saves.
 _PARALLEL_FROM: Final = 6
@@ -223,21 +223,14 @@ class LevelPixels:
         Raises:
             SlabFormatError, StorageError: a tile cannot be read or decoded.
         """
-        found = {place: kept.get(place) for place in places}
-        wanted = {
-            place: tile
-            for place in found
-            if place not in kept and (tile := stored[place]) is not None
-        }
+        found: DecodedTiles = dict.fromkeys(places)
+        known = {place: tile for place, tile in kept.items() if place in found}
         # Free tiles no longer needed before decoding more.
         kept.clear()
-        cached = self._cache.get([_cache_key(tile) for tile in wanted.values()])
-        for place, pixels in zip(list(wanted), cached, strict=True):
-            if pixels is not None:
-                found[place] = pixels
-                del wanted[place]
-        payloads = read_located(list(wanted.values())) if wanted else []
-        found.update(self._decoded(wanted, payloads, stored, keep=keep))
+        ready, missing, payloads = self._fetched(found, stored, known)
+        known.clear()
+        found.update(ready)
+        found.update(self._decoded(missing, payloads, stored, keep=keep))
         kept.update(found)
         return found
 
@@ -254,22 +247,52 @@ class LevelPixels:
         Raises:
             SlabFormatError, StorageError: a tile cannot be read or decoded.
         """
-        wanted = {place: tile for place in places if (tile := stored[place]) is not None}
-        cached = self._cache.get([_cache_key(tile) for tile in wanted.values()])
-        ready: DecodedTiles = {
-            place: pixels
-            for place, pixels in zip(wanted, cached, strict=True)
-            if pixels is not None
-        }
+        ready, missing, payloads = self._fetched(places, stored, {})
         if ready:
             yield ready
-        missing = [place for place in wanted if place not in ready]
-        payloads = read_located([wanted[place] for place in missing])
-        for start in range(0, len(missing), size):
+        names = list(missing)
+        for start in range(0, len(names), size):
             part = slice(start, start + size)
-            group = {place: wanted[place] for place in missing[part]}
+            group = {place: missing[place] for place in names[part]}
             yield self._decoded(group, payloads[part], stored)
             payloads[part] = [None] * len(group)
+
+    def _fetched(
+        self, places: Iterable[Place], stored: StoredTiles, known: DecodedTiles
+    ) -> tuple[DecodedTiles, dict[Place, StoredTile], list[bytes | None]]:
+        """Return tiles that are decoded already, and the other stored ones with their bytes.
+
+        All tiles of a slab are from one version: if it turns out to be replaced, its tiles are
+        located again, and no tile is taken from memory.
+
+        Args:
+            stored: is updated if tiles are located again.
+            known: tiles in memory besides those of the cache; None for tiles that do not exist.
+        """
+        places = list(places)
+        ready = {place: known[place] for place in places if place in known}
+        wanted = _existing(stored, (place for place in places if place not in ready))
+        cached = self._cache.get([_cache_key(tile) for tile in wanted.values()])
+        for (place, _), pixels in zip(list(wanted.items()), cached, strict=True):
+            if pixels is not None:
+                ready[place] = pixels
+                del wanted[place]
+        if not wanted:
+            return ready, wanted, []
+        before = {tile.slab: tile.index for tile in wanted.values()}
+        payloads = read_located(list(wanted.values()))
+        replaced = {
+            tile.slab
+            for tile, payload in zip(wanted.values(), payloads, strict=True)
+            if payload is None or tile.index is not before[tile.slab]
+        }
+        if not replaced or all(
+            tile is None or tile.slab not in replaced for tile in map(stored.get, ready)
+        ):
+            return ready, wanted, payloads
+        stored.update(self.locate(places))
+        wanted = _existing(stored, places)
+        return {}, wanted, read_located(list(wanted.values()))
 
     def _decoded(
         self,
@@ -381,3 +404,7 @@ def _decode_all(decoder: TileDecoder, payloads: Sequence[bytes | None]) -> list[
     if len(payloads) < _PARALLEL_FROM:
         return [decode(payload) for payload in payloads]
     return _DECODING.map(decode, payloads)
+
+
+def _existing(stored: StoredTiles, places: Iterable[Place]) -> dict[Place, StoredTile]:
+    return {place: tile for place in places if (tile := stored[place]) is not None}

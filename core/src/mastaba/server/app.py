@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from mastaba import cancellation
@@ -17,6 +17,7 @@ from mastaba.errors import (
 )
 from mastaba.server.access import with_access_lines
 from mastaba.server.debug import with_debug_headers
+from mastaba.server.tile_table import TileTable
 from mastaba.services.base import Service, Site
 from mastaba.web.body import SpooledBody
 from mastaba.web.cors import CrossOrigin
@@ -41,7 +42,8 @@ class Application:
 
     def swap(self, site: Site) -> None:
         """Serve another configuration from the next request on."""
-        entry: WSGICallable = SiteApplication(site)
+        inner = SiteApplication(site)
+        entry: WSGICallable = inner
         for wrap in reversed(site.plugins.middleware(site)):
             entry = wrap(entry)
         if site.debug:
@@ -50,6 +52,16 @@ class Application:
             entry = with_access_lines(entry, site.access, steps=site.debug)
         self.site = site
         self._entry = entry
+        # What is around the application must see every request.
+        self._table = inner.tile_table() if entry is inner else None
+
+    def stored_tile(self, path: str, query: str, headers: Mapping[str, Any]) -> Response | None:
+        """Return the response to a GET request for a stored tile; None for anything else.
+
+        For transports: without a WSGI call, and the same. See `TileTable.answer`.
+        """
+        table = self._table
+        return None if table is None else table.answer(path, query, headers)
 
     def __call__(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
         return self._entry(environ, start_response)
@@ -109,15 +121,8 @@ class SiteApplication:
         cancellation.begin(environ.get(cancellation.CLIENT), self._timeout, row.sign)
         try:
             response = self._answer(environ)
-            # A copy: a service may send the same response again.
-            headers = response.headers.copy()
-            if self._is_shared:
-                headers += self._cors.headers(environ)
-            body = response.body
-            status = response.status
-            if status not in (204, 304):
-                headers.append(("Content-Length", str(len(body))))
-            start_response(STATUS_LINES[status], headers)
+            headers, body = self._all_headers(response, environ), response.body
+            start_response(STATUS_LINES[response.status], headers)
             if isinstance(body, SpooledBody):
                 if environ["REQUEST_METHOD"] != "HEAD":
                     return body
@@ -127,6 +132,22 @@ class SiteApplication:
         finally:
             cancellation.end()
             scoreboard.end(row)
+
+    def tile_table(self) -> TileTable | None:
+        """Return the table of the stored tiles; None while services are turned off."""
+        if not self._site.catalogue.settings.enabled:
+            return None
+        return TileTable(self._site, self._routes.find, self._all_headers)
+
+    def _all_headers(self, response: Response, environ: Mapping[str, Any]) -> list[tuple[str, str]]:
+        """Return the headers of a response with those that all services have in common."""
+        # A copy: a service may send the same response again.
+        headers = response.headers.copy()
+        if self._is_shared:
+            headers += self._cors.headers(environ)
+        if response.status not in (204, 304):
+            headers.append(("Content-Length", str(len(response.body))))
+        return headers
 
     def _answer(self, environ: dict[str, Any]) -> Response:
         path: str = environ.get("SCRIPT_NAME", "") + environ.get("PATH_INFO", "")

@@ -209,15 +209,15 @@ class Coordinator:
 
     Args:
         workers: all live workers by process id, as they are at any time.
-        carry_out: makes a change in the supervisor, and returns the change for the workers.
-            Raises `ChangeRefusedError` if it refuses; any other exception counts as a failure.
+        carry_out: makes a change in the supervisor. Raises `ChangeRefusedError` if it refuses;
+            any other exception counts as a failure.
         patience: seconds that a worker may take for one change.
     """
 
     def __init__(
         self,
         workers: Mapping[int, Worker],
-        carry_out: Callable[[Change], Change],
+        carry_out: Callable[[Change], None],
         patience: float = 30.0,
     ) -> None:
         self._workers = workers
@@ -279,7 +279,7 @@ class Coordinator:
                 self._finish(_STOPPING)
                 continue
             try:
-                change = self._carry_out(change)
+                self._carry_out(change)
             except ChangeRefusedError as error:
                 self._finish((error.reason, str(error)))
             except Exception:

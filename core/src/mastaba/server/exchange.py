@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from io import BytesIO
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from mastaba.cancellation import CLIENT
 from mastaba.server.connection import Buffers, Connection, DisconnectedError
+from mastaba.web.response import STATUS_LINES
 
 if TYPE_CHECKING:
     from _typeshed import OptExcInfo
@@ -41,6 +42,14 @@ class Exchange(ABC):
     def environ(self) -> dict[str, Any]:
         """Build the WSGI environ, without the keys that `run` adds."""
 
+    @abstractmethod
+    def address(self) -> tuple[str, str, Mapping[str, Any]] | None:
+        """Return what `Owner.stored_tile` needs: path, query and headers of a GET request.
+
+        Returns:
+            None if it is another request, or if the path needs decoding.
+        """
+
     before_status: ClassVar[str]
     """What precedes the status in the first line of a response."""
 
@@ -60,18 +69,28 @@ class Exchange(ABC):
         self.body_size += len(content)
 
     def run(self) -> None:
-        """Call the application and send its response. Application errors do not propagate.
+        """Send a stored tile, or the response of the application, whose errors do not propagate.
 
         Method, path and headers are known before; the environ is built only here.
 
         Raises:
             DisconnectedError: the connection broke, or must be closed.
         """
+        response = None
         try:
-            environ = self.environ()
-            environ[CLIENT] = self
-            environ["wsgi.input"] = BytesIO(self.body)
-            result = self.connection.owner.application(environ, self.start_response)
+            find = self.connection.owner.stored_tile
+            if find is not None and (address := self.address()) is not None:
+                response = find(*address)
+            result: Iterable[bytes]
+            if response is None:
+                environ = self.environ()
+                environ[CLIENT] = self
+                environ["wsgi.input"] = BytesIO(self.body)
+                result = self.connection.owner.application(environ, self.start_response)
+            else:
+                self._set_head(STATUS_LINES[response.status], response.headers)
+                body = response.body
+                result = [body] if isinstance(body, bytes) else body
         except DisconnectedError:
             raise
         except Exception:  # noqa: BLE001 - an application may raise anything

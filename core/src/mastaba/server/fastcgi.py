@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import socket
 import struct
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from flup.server.fcgi_base import (
@@ -42,6 +43,7 @@ from mastaba.server.records import (
     decode_pairs,
     encode_pairs,
     end_of_answer,
+    end_of_request,
     end_record,
     record,
     stdout_buffers,
@@ -51,6 +53,16 @@ from mastaba.server.records import (
 # Front servers use it to limit their connections, which is not needed: an idle one costs little.
 _MANY = b"1024"
 _CAPABILITY = {FCGI_MAX_CONNS: _MANY, FCGI_MAX_REQS: _MANY, FCGI_MPXS_CONNS: b"0"}
+
+# The begin of a request and the header of its parameters. Version and type are one number.
+_HEAD = struct.Struct("!HHHBx HB5x HHHBx")
+_USUAL = (
+    FCGI_VERSION_1 << 8 | FCGI_BEGIN_REQUEST,
+    HEADER_SIZE,
+    0,
+    FCGI_RESPONDER,
+    FCGI_VERSION_1 << 8 | FCGI_PARAMS,
+)
 
 _params = ParamsDecoder()
 
@@ -96,6 +108,12 @@ class FastCGIConnection(Connection):
         return bool(kind == FCGI_ABORT_REQUEST and aborted == self._answering)
 
     def receive(self, data: bytes) -> None:
+        if not self._input and self._request is None:
+            request = self._whole_request(data)
+            if request is not None:
+                self._answering = request.id
+                request.run()
+                return
         if self._input:
             data = self._input + data
             self._input = b""
@@ -131,6 +149,40 @@ class FastCGIConnection(Connection):
         if position < end and self.open:
             self._input = data[position:]
 
+    def _whole_request(self, data: bytes) -> FastCGIExchange | None:
+        """Return the request that data consists of; None if it is anything else.
+
+        Front servers send a request without a body at once: its begin, one record of parameters,
+        and the two empty records that end parameters and body.
+        """
+        if len(data) < _HEAD.size:
+            return None
+        begin, request_id, size, gap, role, flags, params, same_id, length, padding = (
+            _HEAD.unpack_from(data)
+        )
+        start = _HEAD.size
+        stop = start + length
+        if (
+            (begin, size, gap, role, params) != _USUAL
+            or request_id == FCGI_NULL_REQUEST_ID
+            or request_id != same_id
+            or not 0 < length <= self.owner.limits.params
+            or data[stop + padding :] != end_of_request(request_id)
+        ):
+            return None
+        request = FastCGIExchange(self, request_id)
+        self.closing = not flags & FCGI_KEEP_CONN
+        request.complete = True
+        request.params = self._decoded(data[start:stop])
+        return request
+
+    def _decoded(self, pairs: bytes) -> dict[str, Any]:
+        params = self.owner.environ.copy()
+        _params.decode(pairs, params)
+        # A parameter must not overwrite a key that WSGI reserves.
+        params.update(self._reserved)
+        return params
+
     def _take_params(self, request: FastCGIExchange, content: bytes) -> None:
         if request.complete:
             raise MalformedError("parameters after their end")
@@ -142,12 +194,8 @@ class FastCGIConnection(Connection):
                 request.refuse("414 URI Too Long")
             return
         request.complete = True
-        params = request.params = self.owner.environ.copy()
-        pairs = request.pairs
         # A pair may begin in one record and end in the next.
-        _params.decode(pairs[0] if len(pairs) == 1 else b"".join(pairs), params)
-        # A parameter must not overwrite a key that WSGI reserves.
-        params.update(self._reserved)
+        request.params = self._decoded(b"".join(request.pairs))
 
     def _take_other(self, kind: int, request_id: int, content: bytes) -> None:
         if kind == FCGI_BEGIN_REQUEST:
@@ -205,6 +253,12 @@ class FastCGIExchange(Exchange):
         self.pairs_size = 0
         self.complete = False
         self.params: dict[str, Any] = {}
+
+    def address(self) -> tuple[str, str, Mapping[str, Any]] | None:
+        params = self.params
+        if params["REQUEST_METHOD"] != "GET":
+            return None
+        return params["SCRIPT_NAME"] + params["PATH_INFO"], params["QUERY_STRING"], params
 
     def environ(self) -> dict[str, Any]:
         environ = self.params

@@ -10,6 +10,7 @@ import re
 import socket
 import time
 from collections import deque
+from collections.abc import Mapping
 from email.utils import formatdate
 from functools import lru_cache
 from typing import Any, ClassVar
@@ -304,6 +305,13 @@ class HTTPExchange(Exchange):
         self._has_body = True
         self._chunked = False
         self._left: int | None = None
+
+    def address(self) -> tuple[str, str, Mapping[str, Any]] | None:
+        target = self.target
+        if self.method != "GET" or not target.startswith(b"/") or b"#" in target:
+            return None
+        path, _, query = target.decode("latin-1").partition("?")
+        return None if "%" in path else (path, query, self.params)
 
     def environ(self) -> dict[str, Any]:
         target = self.target.decode("latin-1")

@@ -30,6 +30,7 @@ from mastaba.server.signals import woken_by
 if TYPE_CHECKING:
     from wsgiref.types import WSGIApplication
 
+    from mastaba.server.balance import Balance
     from mastaba.server.handover import Handover
 
 logger = logging.getLogger(__name__)
@@ -55,6 +56,9 @@ _DRAIN_POLL = 0.02
 # Seconds after which a thread that was not woken looks for new connections: the kernel may have
 # announced one only to a process that hangs.
 _GLANCE = 1.0
+# Seconds in which a process with fewer connections must take a new one.
+_PATIENCE = 0.01
+_NAP = 0.0005
 _SWEEP_PERIOD = 0.5
 _MAX_UNCLAIMED = 64
 _MAX_CONNECTIONS = 10_000
@@ -67,7 +71,8 @@ class Server:
 
     Args:
         application: any WSGI application. It runs in up to ``threads`` threads at a time, and
-            sees a request only when its body is complete; ``wsgi.input`` ends with the body.
+            sees a request only when its body is complete; ``wsgi.input`` ends with the body. If
+            it has a method ``stored_tile`` (see `Application`), this answers first.
         sock: the listening socket, which may be shared with other processes. It stays open.
         protocol: `FastCGIConnection` or `HTTPConnection`.
         threads: number of requests served at a time, not counting those that stepped aside
@@ -76,6 +81,8 @@ class Server:
         on_ready: called once when requests are accepted.
         handover: channel for idle keep-alive connections: given away when this server retires,
             taken from others that retire. Without it, retiring is the same as stopping.
+        balance: shared with the other processes that accept on the socket; they get an equal
+            number of connections.
         linger: seconds during which a graceful stop still serves requests that arrive on
             keep-alive connections, so the client need not repeat them.
         grace: seconds after which a graceful stop abandons the requests still running.
@@ -92,11 +99,14 @@ class Server:
         multiprocess: bool = True,
         on_ready: Callable[[], None] | None = None,
         handover: Handover | None = None,
+        balance: Balance | None = None,
         linger: float = 0.5,
         grace: float = 30.0,
         limits: Limits | None = None,
     ) -> None:
         self.application = application
+        # Wrappers of the application must see every request, and do not have this method.
+        self.stored_tile = getattr(application, "stored_tile", None)
         self.limits = limits or Limits()
         self.environ: dict[str, Any] = {
             **protocol.environ(sock),
@@ -116,6 +126,9 @@ class Server:
         self._threads = threads
         self._on_ready = on_ready
         self._handover = handover
+        self._balance = balance
+        # When this process first left the present connection to an emptier one.
+        self._left_at: float | None = None
         self._retiring = False
         self._answered = 0
         self._resting = 0
@@ -168,6 +181,9 @@ class Server:
         self._epoll.register(self._listener, _LISTEN)
         if self._handover is not None:
             self._epoll.register(self._handover, _LISTEN)
+        bell = -1 if self._balance is None else self._balance.fileno()
+        if bell >= 0:
+            self._epoll.register(bell, select.EPOLLIN)
         for _ in range(1, self._threads):
             self._start_thread()
         if self._on_ready is not None:
@@ -235,6 +251,7 @@ class Server:
         """Forget a connection that is about to close its socket."""
         if self._connections.get(connection.descriptor) is connection:
             del self._connections[connection.descriptor]
+            self._count()
         self._watched.discard(connection)
 
     def _work(self, awaits_stop: bool = True) -> None:
@@ -243,6 +260,7 @@ class Server:
         connections = self._connections
         listener = self._listener.fileno()
         handover = self._handover.fileno() if self._handover is not None else -1
+        bell = self._balance.fileno() if self._balance is not None else -1
         # A thread must not hold events that another thread could serve.
         batch = _BATCH if self._threads == 1 else 1
         events_left = self._events
@@ -277,9 +295,13 @@ class Server:
                             connection.hangup = True
                         self._serve(connection)
                     elif descriptor == listener:
-                        self._accept()
+                        if not self._leaves_it():
+                            self._accept()
                     elif descriptor == handover:
-                        self._take_over()
+                        if not self._leaves_it():
+                            self._take_over()
+                    elif descriptor == bell:
+                        self._answer_bell()
                     elif descriptor == self._wake_read:
                         self._wake()
                     if self._threads > 1 and perf_counter() - started < _QUICK:
@@ -339,6 +361,7 @@ class Server:
         connection.registered = wanted
         if first:
             self._connections[connection.descriptor] = connection
+            self._count()
             self._epoll.register(connection.descriptor, wanted)
             self._give_way()
         else:
@@ -364,10 +387,36 @@ class Server:
         return True
 
     def _take_over(self) -> None:
-        assert self._handover is not None
+        if self._handover is None:
+            return
         sock = self._handover.take()
         if sock is not None:
             self._serve(self._protocol(sock, self))
+
+    def _leaves_it(self) -> bool:
+        """Leave a new connection to the process with the fewest, unless that does not take it."""
+        if self._balance is None or not self._balance.wake_emptier():
+            self._left_at = None
+            return False
+        now = time.monotonic()
+        if self._left_at is None:
+            self._left_at = now
+        elif now - self._left_at > _PATIENCE:
+            self._left_at = None
+            return False
+        # The connection is announced again until it is taken.
+        time.sleep(_NAP)
+        return True
+
+    def _answer_bell(self) -> None:
+        assert self._balance is not None
+        self._balance.answer()
+        if not self.draining and not self._leaves_it() and not self._accept():
+            self._take_over()
+
+    def _count(self) -> None:
+        if self._balance is not None:
+            self._balance.count(len(self._connections))
 
     def _release(self, connection: Connection) -> None:
         """Release an idle keep-alive connection, to a successor if possible."""
@@ -454,6 +503,10 @@ class Server:
             self._epoll.unregister(self._listener)
             if self._handover is not None:
                 self._epoll.unregister(self._handover)
+            if self._balance is not None:
+                if (bell := self._balance.fileno()) >= 0:
+                    self._epoll.unregister(bell)
+                self._balance.leave()
             now = time.monotonic()
             self._retiring = retiring
             self._linger_end = now if retiring else now + self._linger

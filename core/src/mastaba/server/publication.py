@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import errno
 import logging
 import threading
 from dataclasses import replace
@@ -12,7 +11,6 @@ from typing import TYPE_CHECKING
 from mastaba.catalogue import Catalogue, in_order
 from mastaba.config.documents import DocumentReader
 from mastaba.config.faults import Faults, UnusableError
-from mastaba.config.kept_layers import forget_layer, keep_layer
 from mastaba.config.layers import LayerLoader
 from mastaba.errors import ChangeRefusedError, MastabaError
 from mastaba.server.logs import log_faults
@@ -60,8 +58,7 @@ class Publication:
     def carry_out(self, change: Change) -> None:
         """Apply a change in this process, before all others, and save it if required."""
         with self._lock:
-            site = self._application.site
-            _check(change, site.catalogue)
+            _check(change, self._application.site.catalogue)
             self._make(change, keep=True)
 
     def follow(self, change: Change) -> None:
@@ -74,7 +71,8 @@ class Publication:
         try:
             changed = site.changed(self._catalogue(change, site, faults))
             if keep:
-                _keep(change, site)
+                for name, settings in site.catalogue.services.items():
+                    site.plugins.services[name].keep(settings, change)
             self._application.swap(changed)
             _close_later(site)
         except ChangeRefusedError:
@@ -129,27 +127,6 @@ def _check(change: Change, catalogue: Catalogue) -> None:
         raise ChangeRefusedError("exists", f"the layer {change.layer!r} exists already")
     if change.action in (Action.REPLACE_LAYER, Action.DELETE_LAYER) and not exists:
         raise ChangeRefusedError("unknown", f"there is no layer {change.layer!r}")
-
-
-def _keep(change: Change, site: Site) -> None:
-    """Write or remove the descriptor of a layer in the layer directories of services."""
-    services = site.catalogue.services
-    for name, settings in services.items():
-        directory = site.plugins.services[name].layer_directory(settings)
-        if directory is None:
-            continue
-        try:
-            if change.action in (Action.CREATE_LAYER, Action.REPLACE_LAYER):
-                keep_layer(directory, change.layer, change.document)
-            elif change.action is Action.DELETE_LAYER:
-                forget_layer(directory, change.layer)
-        except OSError as error:
-            if error.errno == errno.ENAMETOOLONG:
-                reason = "the identifier of the layer is too long for a file name"
-                raise ChangeRefusedError("faulty", reason) from error
-            raise ChangeRefusedError(
-                "failed", f"the layer cannot be saved in {directory}: {error.strerror}"
-            ) from error
 
 
 def _close_later(site: Site) -> None:

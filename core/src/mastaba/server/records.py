@@ -8,6 +8,8 @@ from functools import lru_cache
 
 from flup.server.fcgi_base import (
     FCGI_END_REQUEST,
+    FCGI_PARAMS,
+    FCGI_STDIN,
     FCGI_STDOUT,
     FCGI_VERSION_1,
     FCGI_EndRequestBody,
@@ -64,6 +66,12 @@ def end_record(request_id: int, status: int) -> bytes:
 def end_of_answer(request_id: int) -> bytes:
     """Return the records that end the output stream and a completed request."""
     return record(FCGI_STDOUT, request_id, b"") + end_record(request_id, 0)
+
+
+@lru_cache(maxsize=256)
+def end_of_request(request_id: int) -> bytes:
+    """Return the records that end the parameters and the body of a request."""
+    return record(FCGI_PARAMS, request_id, b"") + record(FCGI_STDIN, request_id, b"")
 
 
 def encode_pairs(pairs: Iterable[tuple[bytes, bytes]]) -> bytes:

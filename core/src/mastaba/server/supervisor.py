@@ -54,8 +54,8 @@ class Generation(ABC):
             link: link to the supervisor; None in a process without one.
         """
 
-    def carry_out(self, change: Change) -> Change:
-        """Make a change in the supervisor; return the change for the workers.
+    def carry_out(self, change: Change) -> None:
+        """Make a change in the supervisor, before the workers make it.
 
         Raises:
             ChangeRefusedError: the change is refused.
@@ -394,18 +394,18 @@ class Supervisor:
             limit = min(limit, _RETIRED_TIMEOUT)
         return f"it has not responded for {limit:g} seconds" if child.still > limit else ""
 
-    def _carry_out(self, change: Change) -> Change:
+    def _carry_out(self, change: Change) -> None:
         """Make a change in this process, in all generations served."""
         with self._interrupted_by_stop():
             if self._trial is None:
-                return self._generation.carry_out(change)
-            made = self._trial.generation.carry_out(change)
+                self._generation.carry_out(change)
+                return
+            self._trial.generation.carry_out(change)
             try:
-                self._generation.follow(made)
+                self._generation.follow(change)
             except Exception:
                 # This generation is retiring, and its workers that also fail are replaced.
                 logger.exception("a change cannot be made in the previous configuration")
-            return made
 
     # Reload
 

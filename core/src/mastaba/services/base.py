@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from mastaba.model.settings import ServiceSettings
     from mastaba.render.encoding.base import Encoder
     from mastaba.render.engine import Renderer
+    from mastaba.services.addresses import TilePaths, TileQueries
     from mastaba.services.scoreboard import Scoreboard
     from mastaba.storage.base import Storage
     from mastaba.web.request import Request
@@ -123,13 +124,31 @@ class Service(ABC):
         """
 
     @classmethod
-    def layer_directory(cls, settings: ServiceSettings) -> str | None:
-        """Return the directory of the layer descriptors that the service keeps, or None.
+    def kept_layers(cls, settings: ServiceSettings) -> Mapping[str, str]:
+        """Return the layers that the service keeps: paths of descriptor files, by layer.
 
-        Its layers are published with the listed ones, and replace those of the same name.
-        Layers created or changed through `Site.submit` are written there.
+        They are published with the listed ones, and replace those of the same name.
+
+        Raises:
+            OSError: they cannot be read; its ``filename`` says where.
         """
-        return None
+        return {}
+
+    @classmethod  # noqa: B027 - most services keep no layers
+    def keep(cls, settings: ServiceSettings, change: Change) -> None:
+        """Save a change made with `Site.submit`, for `kept_layers`. Called in one process.
+
+        Raises:
+            ChangeRefusedError: it cannot be saved, and is therefore not made.
+        """
+
+    def tile_addresses(self) -> Iterable[TilePaths | TileQueries]:
+        """Return how the addresses of its stored tiles are written: one form of each kind at most.
+
+        The server may answer GET requests for these addresses without calling `respond`. Called
+        once, after all services are created.
+        """
+        return ()
 
     def after_fork(self) -> None:  # noqa: B027 - most services need no connections or threads
         """Open what a process needs for itself, such as connections and threads.

@@ -1,11 +1,10 @@
-"""INSPIRE requirements for capabilities: layer names and extended capabilities.
+"""INSPIRE requirements for capabilities: extended capabilities.
 
 Directive 2007/2/EC; Technical Guidance for the implementation of INSPIRE View Services 3.11.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Final
 
@@ -14,22 +13,7 @@ from mastaba.web.xml import Element, add
 
 _COMMON: Final = "http://inspire.ec.europa.eu/schemas/common/1.0"
 _FLAGS: Final = {"true": True, "1": True, "false": False, "0": False}
-
-# Codes of the themes in the annexes of the directive, from Regulation (EU) No 1089/2010.
-_THEMES: Final = (
-    "AD AU CP GG GN HY PS RS TN "
-    "EL GE LC OI "
-    "AC AF AM BR BU EF ER HB HH LU MF MR NZ OF PD PF SD SO SR SU US"
-).replace(" ", "|")
-# A name consists of a theme and one or more parts in upper camel case. There is no closed list:
-# many names end in a value from an extensible code list.
-_HARMONISED: Final = re.compile(rf"(?:{_THEMES})(?:\.[A-Z][A-Za-z0-9_]*)+")
 _LANGUAGE: Final = "fre"
-
-
-def is_harmonised_name(identifier: str) -> bool:
-    """Return whether an identifier is a layer name of the regulation (annexes II to IV)."""
-    return _HARMONISED.fullmatch(identifier) is not None
 
 
 def is_wanted(parameters: Mapping[str, str], default: bool) -> bool:

@@ -129,11 +129,11 @@ class Scoreboard:
         row.state = _RUNNING
         return row
 
-    def end(self, row: Row) -> None:
-        """Record that a request is answered, and release its row."""
+    def end(self, row: Row, *, answered: bool = True) -> None:
+        """Record that a request is answered, or will begin again, and release its row."""
         if row.state == _RUNNING:
             row.duration = monotonic() - row.clock
-            row.count += 1
+            row.count += answered
             row.state = _AVAILABLE
             self._free.append(row)
 

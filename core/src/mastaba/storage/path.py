@@ -58,7 +58,3 @@ class ResourcePath:
             if name.lower().endswith(suffix):
                 return name[: -len(suffix)]
         return name
-
-    def child(self, name: str) -> Self:
-        """Return the path of ``name`` below this directory or prefix."""
-        return type(self)(self.storage, self.container, f"{self.key.rstrip('/')}/{name}")

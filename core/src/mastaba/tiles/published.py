@@ -142,6 +142,15 @@ class MatrixTiles:
             raise UnknownNameError(f"the {noun} has no style {printable(style)}", "style")
         return found
 
+    def stored(self, style: str) -> TilePublisher | None:
+        """Return the publisher of a style if the tiles are stored; None for any other.
+
+        Args:
+            style: identifier or `DEFAULT_STYLE`.
+        """
+        found = self.publishers.get(style)
+        return found if isinstance(found, TilePublisher) else None
+
     def picture(self, style: str, media_type: str) -> Publisher:
         """Return what answers the tiles as pictures drawn in a style.
 

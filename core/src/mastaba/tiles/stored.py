@@ -7,8 +7,9 @@ could be done once per level.
 from __future__ import annotations
 
 import zlib
+from collections.abc import Mapping
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
 
 from mastaba.errors import (
     ObjectNotFoundError,
@@ -61,12 +62,17 @@ class TilePublisher:
         self._decoded_size = 16 * matrix.tile_width * matrix.tile_height
         self._palette = _palette(layer, style)
         self._deliver, self._etag_suffix = _delivery(layer, reader, self._palette)
-        self._headers = [("Content-Type", tile_format.media_type)]
+        self._fields = [("Content-Type", tile_format.media_type)]
         if layer.cache_control:
-            self._headers.append(("Cache-Control", layer.cache_control))
+            self._fields.append(("Cache-Control", layer.cache_control))
         if self._coding or self._may_be_gzip:
-            self._headers.append(("Vary", "Accept-Encoding"))
+            self._fields.append(("Vary", "Accept-Encoding"))
         self._inline = ("Content-Disposition", content_disposition(tile_format.media_type))
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the tiles are read without waiting for another machine."""
+        return not self.reader.storage.is_remote
 
     def respond(self, request: Request, tile_row: int, tile_col: int) -> Response:
         """Return a tile, 304 if the client already has it, or the status for missing tiles.
@@ -88,49 +94,74 @@ class TilePublisher:
         if tile is None:
             return self._missing()
         environ[TILE] = tile
-        if self._may_be_gzip:
-            # Only the content shows whether this tile is gzip.
-            decode = not accepts_coding(request, "gzip")
-        else:
-            decode = bool(self._coding) and not _takes(request, self._coding)
-        suffix = self._etag_suffix + "-id" if decode else self._etag_suffix
-        if environ.get("HTTP_IF_NONE_MATCH") or environ.get("HTTP_IF_MODIFIED_SINCE"):
-            headers = self._validators(tile, suffix)
-            if _is_fresh(environ, tile, headers):
-                return Response(304, headers)
+        disposition = self._inline
+        if "filename" in request.query_string.lower() and (name := request.query.get("filename")):
+            disposition = ("Content-Disposition", content_disposition(self._media_type, name))
         try:
-            body = tile.read()
+            return self._response(tile, environ, disposition)
         except ObjectNotFoundError:
             return self._missing()
-        # After the read: if the slab was replaced meanwhile, the tile has another version.
-        headers = self._validators(tile, suffix)
-        if "filename" in request.query_string.lower() and (name := request.query.get("filename")):
-            headers.append(("Content-Disposition", content_disposition(self._media_type, name)))
+
+    def find(self, headers: Mapping[str, Any], tile_row: int, tile_col: int) -> Response | None:
+        """Return the response of `respond` if there is such a tile, or else None.
+
+        Args:
+            headers: of the request, by their keys in the WSGI environment. The request has no
+                query that gives the tile a file name.
+
+        Raises:
+            SlabFormatError, StorageError: the slab cannot be read.
+        """
+        limits = self._limits
+        if not (
+            limits.min_row <= tile_row <= limits.max_row
+            and limits.min_col <= tile_col <= limits.max_col
+        ):
+            return None
+        tile = self.reader.locate(tile_row, tile_col)
+        return None if tile is None else self._response(tile, headers, self._inline)
+
+    def _response(
+        self, tile: StoredTile, headers: Mapping[str, Any], disposition: tuple[str, str]
+    ) -> Response:
+        """Return a tile, or 304. Raises `ObjectNotFoundError` and the errors of `respond`."""
+        if self._may_be_gzip:
+            # Only the content shows whether this tile is gzip.
+            decode = not accepts_coding(headers, "gzip")
         else:
-            headers.append(self._inline)
+            decode = bool(self._coding) and not _takes(headers, self._coding)
+        suffix = self._etag_suffix + "-id" if decode else self._etag_suffix
+        if headers.get("HTTP_IF_NONE_MATCH") or headers.get("HTTP_IF_MODIFIED_SINCE"):
+            fields = self._validators(tile, suffix)
+            if _is_fresh(headers, tile, fields):
+                return Response(304, fields)
+        body = tile.read()
+        # After the read: if the slab was replaced meanwhile, the tile has another version.
+        fields = self._validators(tile, suffix)
+        fields.append(disposition)
         if self._may_be_gzip:
             if body.startswith(_GZIP_MAGIC):
                 if decode:
                     body = _inflated(tile, body, zlib.MAX_WBITS + 16, _MAX_VECTOR_TILE)
                 else:
-                    headers.append(("Content-Encoding", "gzip"))
+                    fields.append(("Content-Encoding", "gzip"))
         elif self._deliver is not None:
             body = _converted(tile, body, self._deliver)
         elif decode:
             body = _inflated(tile, body, zlib.MAX_WBITS, self._decoded_size)
         elif self._coding:
-            headers.append(("Content-Encoding", self._coding))
-        return Response(200, headers, body)
+            fields.append(("Content-Encoding", self._coding))
+        return Response(200, fields, body)
 
     def _validators(self, tile: StoredTile, suffix: str) -> list[tuple[str, str]]:
-        headers = self._headers.copy()
+        fields = self._fields.copy()
         version = tile.version
         if version is not None:
-            headers.append(("ETag", f'"{version}{suffix}"'))
+            fields.append(("ETag", f'"{version}{suffix}"'))
         modified = tile.modified
         if modified is not None:
-            headers.append(("Last-Modified", _last_modified(int(modified))))
-        return headers
+            fields.append(("Last-Modified", _last_modified(int(modified))))
+        return fields
 
     def _missing(self) -> Response:
         if self._missing_status == 404:
@@ -186,20 +217,18 @@ def _damaged(tile: StoredTile, reason: str) -> SlabFormatError:
     return SlabFormatError(f"slab {tile.index.key}: tile {tile.number}: {reason}")
 
 
-def _takes(request: Request, coding: str | None) -> bool:
+def _takes(headers: Mapping[str, Any], coding: str | None) -> bool:
     # Clients without the header get the coded payload, as from existing servers.
     return (
-        coding is None
-        or not request.environ.get("HTTP_ACCEPT_ENCODING")
-        or accepts_coding(request, coding)
+        coding is None or not headers.get("HTTP_ACCEPT_ENCODING") or accepts_coding(headers, coding)
     )
 
 
-def _is_fresh(environ: dict[str, str], tile: StoredTile, headers: list[tuple[str, str]]) -> bool:
-    if_none_match = environ.get("HTTP_IF_NONE_MATCH")
+def _is_fresh(headers: Mapping[str, Any], tile: StoredTile, fields: list[tuple[str, str]]) -> bool:
+    if_none_match = headers.get("HTTP_IF_NONE_MATCH")
     if if_none_match:
-        return any(name == "ETag" and etag_matches(if_none_match, value) for name, value in headers)
-    return not_modified_since(environ.get("HTTP_IF_MODIFIED_SINCE"), tile.modified)
+        return any(name == "ETag" and etag_matches(if_none_match, value) for name, value in fields)
+    return not_modified_since(headers.get("HTTP_IF_MODIFIED_SINCE"), tile.modified)
 
 
 def _palette(layer: Layer, style: Style | None) -> Palette | None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from mastaba import __version__
 from mastaba.render.mosaic import Sources
@@ -17,7 +17,6 @@ from mastaba.web.response import Response
 if TYPE_CHECKING:
     from mastaba.model.layer import Layer
     from mastaba.render.admission import Admission
-    from mastaba.render.engine import PreparedMap
     from mastaba.render.map_request import MapLayer
     from mastaba.web.body import Body
     from mastaba.web.request import Request
@@ -27,10 +26,21 @@ Headers = list[tuple[str, str]]
 _UNAGREED: Final = "no-cache"
 
 
+class Drawable(Protocol):
+    """What is drawn from stored tiles, such as a `PreparedMap`."""
+
+    def sources(self) -> Sources:
+        """Return the state of the stored tiles. After drawing, of the tiles drawn.
+
+        Raises:
+            SlabFormatError, StorageError: an index cannot be read.
+        """
+
+
 def drawn_response(
     request: Request,
     admission: Admission,
-    prepared: Sequence[PreparedMap],
+    prepared: Sequence[Drawable],
     identity: object,
     cost: int,
     encode: Callable[[], Body],
@@ -45,7 +55,7 @@ def drawn_response(
 
     Args:
         admission: decides when to draw.
-        prepared: the maps in the response.
+        prepared: the maps, or other drawn things, in the response.
         identity: everything but the stored tiles that affects the bytes, with a stable ``repr``.
         cost: peak memory of drawing and encoding, in bytes.
         encode: draws and encodes.
@@ -97,7 +107,7 @@ def cache_control(layers: Iterable[Layer]) -> Headers:
     return [("Cache-Control", agreed or _UNAGREED)]
 
 
-def _sources(prepared: Sequence[PreparedMap]) -> Sources:
+def _sources(prepared: Sequence[Drawable]) -> Sources:
     return Sources.joined([item.sources() for item in prepared], "\n")
 
 

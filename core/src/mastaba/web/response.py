@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import gzip
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cached_property, lru_cache
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from werkzeug.datastructures import MIMEAccept
 from werkzeug.http import parse_accept_header
@@ -122,7 +122,7 @@ class Document:
     def respond(self, request: Request, media_type: str | None = None) -> Response:
         """Return the response to a request for this document."""
         media_type = media_type or self.media_type
-        compress = self._is_worth_compressing and accepts_coding(request, "gzip")
+        compress = self._is_worth_compressing and accepts_coding(request.environ, "gzip")
         etag = f'"{self._hash}-gz"' if compress else f'"{self._hash}"'
         headers = [("ETag", etag), ("Vary", "Accept-Encoding, Accept")]
         if etag_matches(request.environ.get("HTTP_IF_NONE_MATCH"), etag):
@@ -144,9 +144,13 @@ def message(status: int, text: str | bytes, media_type: str) -> Response:
     return Response(status, headers, body)
 
 
-def accepts_coding(request: Request, coding: str) -> bool:
-    """Return whether Accept-Encoding names a content coding (RFC 9110, 12.5.3)."""
-    header: str = request.environ.get("HTTP_ACCEPT_ENCODING") or ""
+def accepts_coding(headers: Mapping[str, Any], coding: str) -> bool:
+    """Return whether Accept-Encoding names a content coding (RFC 9110, 12.5.3).
+
+    Args:
+        headers: of the request, by their keys in the WSGI environment.
+    """
+    header: str = headers.get("HTTP_ACCEPT_ENCODING") or ""
     # Clients must not be able to fill memory with long headers.
     weigh = _weight if len(header) <= _USUAL_HEADER else _weight.__wrapped__
     return weigh(header, coding) > 0

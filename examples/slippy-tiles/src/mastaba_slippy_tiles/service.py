@@ -17,7 +17,7 @@ from mastaba.api.maps import (
     identity_of,
 )
 from mastaba.api.services import Service, ServiceSettings, Site
-from mastaba.api.tiles import DEFAULT_STYLE, Tiles, tile_index
+from mastaba.api.tiles import DEFAULT_STYLE, TileGroup, TilePaths, Tiles, tile_index
 from mastaba.api.web import Document, Request, Response, message, spooled
 from mastaba.errors import (
     InvalidParameterError,
@@ -77,6 +77,22 @@ class SlippyTiles(Service):
         # None is the tile matrix set in which the layer is stored.
         tiles = self._stored.layer(layer.id).matrix(None, level)
         return tiles.publisher(DEFAULT_STYLE).respond(request, row, col)
+
+    def tile_addresses(self) -> list[TilePaths]:
+        return [TilePaths(self._stored_tiles)]
+
+    def _stored_tiles(self, base: str) -> TileGroup | None:
+        parts = base.split("/")[1:]
+        if len(parts) != 2:
+            return None
+        layer, zoom = self._layers.get(parts[0]), self._zooms.get(parts[1])
+        level = level_of(layer, zoom) if layer and zoom else None
+        if layer is None or level is None:
+            return None
+        stored = self._stored.layer(layer.id).matrix(None, level).stored(DEFAULT_STYLE)
+        if stored is None:
+            return None
+        return TileGroup(stored, column_first=True, endings=frozenset((".png",)))
 
     def _drawn(
         self, request: Request, layer: Layer, zoom: TileMatrix, place: TileLimits

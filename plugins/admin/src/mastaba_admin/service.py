@@ -11,6 +11,7 @@ from mastaba.api.services import Action, Change, Service, ServiceSettings, Site
 from mastaba.api.web import Request, Response, message
 from mastaba.errors import ChangeRefusedError, ConfigurationError
 from mastaba_admin.errors import NotAuthorizedError, error_response
+from mastaba_admin.keeping import keep, kept_layers
 from mastaba_admin.routes import route
 from mastaba_admin.secret import shows_secret
 
@@ -70,9 +71,15 @@ class AdminService(Service):
         self._secret = secret
 
     @classmethod
-    def layer_directory(cls, settings: ServiceSettings) -> str | None:
-        directory: str | None = settings.own.get("persist")
-        return directory if directory is None else directory.rstrip("/") or "/"
+    def kept_layers(cls, settings: ServiceSettings) -> Mapping[str, str]:
+        directory = _directory(settings)
+        return {} if directory is None else kept_layers(directory)
+
+    @classmethod
+    def keep(cls, settings: ServiceSettings, change: Change) -> None:
+        directory = _directory(settings)
+        if directory is not None:
+            keep(directory, change)
 
     def respond(self, request: Request) -> Response:
         """Execute a request.
@@ -112,6 +119,11 @@ class AdminService(Service):
                 for method, path, title in _LINKS
             ],
         }
+
+
+def _directory(settings: ServiceSettings) -> str | None:
+    directory: str | None = settings.own.get("persist")
+    return directory if directory is None else directory.rstrip("/") or "/"
 
 
 def _descriptor(body: bytes) -> Any:

@@ -92,10 +92,7 @@ def build(
                 _remove(place, name)
             return make_version(plan, reports, place, lock, engine=engine, order=order)
         if update == "inject":
-            if place.stat(f"{name}.versions.json") is not None:
-                raise PlanError(
-                    f"{name} has several versions, which may link to its slabs; use --update"
-                )
+            check_single(place, name)
             plan = changed(plan, root=record.root)
         else:
             if publish_existing(plan, reports, place, versions):
@@ -231,6 +228,15 @@ def clear(plan: Plan) -> None:
         shutil.rmtree(work, ignore_errors=True)
     for path in (*work.glob("journal.sqlite*"), *work.glob("plan.pickle")):
         path.unlink()
+
+
+def check_single(place: Place, name: str) -> None:
+    """Check that a pyramid has one version, so that its slabs may be replaced."""
+    if place.stat(f"{name}.versions.json") is not None:
+        raise PlanError(
+            f"{name} has several versions, which may link to its slabs; make a further one, "
+            "without --inject"
+        )
 
 
 def check_size(plan: Plan, place: Place) -> None:

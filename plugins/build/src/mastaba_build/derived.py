@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace as changed
 from typing import TYPE_CHECKING
 
-from mastaba_build.build import check_size, make_version, publish_existing
+from mastaba_build.build import check_single, check_size, make_version, publish_existing
 from mastaba_build.errors import PlanError
 from mastaba_build.heads import make_head_plan
 from mastaba_build.joining import make_join_plan
@@ -76,14 +76,17 @@ def head(
     base: str,
     top: str | None = None,
     decimation: str | None = None,
+    *,
+    inject: bool = False,
 ) -> bool:
-    """Publish a version whose levels above one level are computed from its slabs.
+    """Compute the levels above one level from its slabs, and publish them.
 
     Args:
         configuration: as in `join`.
         base: identifier of the level that stays, with all finer ones.
         top: the coarsest level; None for that of the pyramid.
         decimation: as in a build; None for that of the build record.
+        inject: replace the slabs of the published version; otherwise they are a further version.
 
     Returns:
         whether it is published; otherwise slabs have failed, and nothing is published.
@@ -96,7 +99,7 @@ def head(
     read_versions(place, name)  # nothing is written if the pyramid does not exist
     with locked(place, f"{name}.lock") as lock:
         versions = read_versions(place, name)
-        published(place, name, versions)
+        current = published(place, name, versions)
         record = read_record(place, name)
         if record is None:
             raise PlanError(f"{name} has no build record {name}.build.json")
@@ -115,9 +118,15 @@ def head(
             top,
             decimation,
         )
+        if current.plan == plan.identity == record.plan:
+            reports.complete(name)
+            return True
         if publish_existing(plan, reports, place, versions):
             return True
-        plan = changed(plan, root=f"{name}_{versions[-1].number + 1}")
+        if inject:
+            check_single(place, name)
+        root = record.root if inject else f"{name}_{versions[-1].number + 1}"
+        plan = changed(plan, root=root)
         reports.planned(plan)
 
         def recorded(rows: list[Row]) -> list[Row]:

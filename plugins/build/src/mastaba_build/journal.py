@@ -70,6 +70,8 @@ class Journal:
             directory.mkdir(parents=True, exist_ok=True)
             self._database = sqlite3.connect(directory / "journal.sqlite", isolation_level=None)
             self._database.execute("PRAGMA journal_mode=WAL")
+            # No wait for the disk: rows that a power failure loses are slabs that are built again.
+            self._database.execute("PRAGMA synchronous=NORMAL")
             self._database.executescript(_TABLES)
         except (OSError, sqlite3.Error) as error:
             raise BuildError(f"{directory}: the journal cannot be opened: {error}") from None

@@ -7,6 +7,7 @@ import json
 import sys
 from contextlib import closing
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -64,6 +65,11 @@ def add_parser(subparsers: _SubParsersAction[ArgumentParser]) -> None:
         "--decimation",
         choices=("average", "nn", "mode", "min", "max"),
         help="how pixels become one of the next level (default: as the pyramid was built)",
+    )
+    head.add_argument(
+        "--inject",
+        action="store_true",
+        help="replace the slabs of the pyramid instead of making a further version",
     )
 
 
@@ -170,7 +176,12 @@ def _join(place: Place, arguments: argparse.Namespace) -> int:
 def _head(place: Place, arguments: argparse.Namespace) -> int:
     from mastaba_build.derived import head
 
-    return _built(head, place, arguments, arguments.base, arguments.top, arguments.decimation)
+    return _built(
+        partial(head, inject=arguments.inject),
+        place,
+        arguments,
+        *(arguments.base, arguments.top, arguments.decimation),
+    )
 
 
 def _built(run: Any, place: Place, arguments: argparse.Namespace, *options: Any) -> int:

@@ -1,4 +1,4 @@
-"""Elevation queries as a plugin of Mastaba."""
+"""Elevation queries and terrain tiles as a plugin of Mastaba."""
 
 from __future__ import annotations
 
@@ -9,4 +9,7 @@ from mastaba import LazyClass, hookimpl
 
 @hookimpl
 def register_services() -> Iterable[LazyClass]:
-    return [LazyClass("mastaba_elevation.service:ElevationService", name="elevation")]
+    return [
+        LazyClass("mastaba_elevation.service:ElevationService", name="elevation"),
+        LazyClass("mastaba_elevation.terrain.service:TerrainService", name="terrain"),
+    ]

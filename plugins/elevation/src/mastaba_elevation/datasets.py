@@ -66,12 +66,23 @@ class Datasets(Mapping[str, Dataset]):
     Args:
         layers: those that the service publishes.
         own: settings of the service.
+        section: name of the service in services.json.
+        are_optional: whether the stacks are settings of another service, which reports their
+            errors. Layers that this service does not publish are left out of them.
 
     Raises:
         ConfigurationError: a named stack cannot be used; contains all reasons.
     """
 
-    def __init__(self, site: Site, layers: Sequence[Layer], own: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        site: Site,
+        layers: Sequence[Layer],
+        own: Mapping[str, Any],
+        section: str = "elevation",
+        *,
+        are_optional: bool = False,
+    ) -> None:
         self._site = site
         self._offer = CRSOffer(site.catalogue.settings)
         self._range = _range(own.get("valid_range", (-12000.0, 9000.0)))
@@ -81,10 +92,13 @@ class Datasets(Mapping[str, Dataset]):
         for layer in layers:
             self._add_layer(layer)
         found: dict[str, Dataset] = {}
+        known = len(self._faults)
         for number, entry in enumerate(own.get("datasets", ())):
-            stack = self._stack(entry, f"$.elevation.datasets[{number}]", found)
+            stack = self._stack(entry, f"$.{section}.datasets[{number}]", found)
             if stack is not None:
                 found[stack.id] = stack
+        if are_optional:
+            del self._faults[known:]
         if self._faults:
             raise ConfigurationError(self._faults)
         for identifier, (height, _) in self._single.items():
@@ -172,7 +186,7 @@ class Datasets(Mapping[str, Dataset]):
             verticals=tuple(vertical for _, vertical in members),
             crs=tuple(dict.fromkeys(codes)),
             interpolation=entry.get("interpolation", "bilinear"),
-            unit=entry.get("unit", "m"),
+            unit=entry.get("unit", members[0][1].unit),
             valid_range=_range(entry["valid_range"]) if "valid_range" in entry else self._range,
             nodata_height=float(entry.get("nodata_height", 0.0)),
             keywords=tuple(dict.fromkeys(word for layer in layers for word in layer.keywords)),

@@ -11,6 +11,8 @@ from mastaba.errors import (
     RequestError,
     RequestTooLargeError,
     StorageError,
+    TileNotFoundError,
+    TileOutOfRangeError,
     UnknownNameError,
     UnknownPathError,
     UnsupportedOperationError,
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
 _STATUS: Final[tuple[tuple[type[Exception], int], ...]] = (
     (UnknownPathError, 404),
     (UnknownNameError, 404),
+    (TileOutOfRangeError, 404),
+    (TileNotFoundError, 404),
     (NotAcceptableError, 406),
     (TooMuchError, 413),
     (RequestTooLargeError, 413),

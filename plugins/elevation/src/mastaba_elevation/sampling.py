@@ -32,8 +32,9 @@ Indices = npt.NDArray[np.intp]
 _LEVELS_UP: Final = 4
 """Levels that are tried for a point: the wanted one and three coarser ones."""
 
-_HALF: Final = 0.5 - 1e-12
-"""Weight of valid pixels from which a value counts; rounding errors must not drop a half."""
+HALF: Final = 0.5 - 1e-8
+"""Weight of valid pixels from which a value counts; rounding errors must not drop a half. Positions
+are exact to a part of 2^-52."""
 
 _COARSEST: Final = 0.8
 """A level may be coarser than wanted by a factor of 1 / 0.8 (resampling.md section 3)."""
@@ -85,12 +86,14 @@ class Wish:
         resolution: wanted size of a cell in metres; None for the finest level.
         strict: whether all pixels of a weight must be valid.
         affordable: whether a coarser level is taken if the wanted one needs too many tiles.
+        levels: number of the wanted level for each layer, instead of ``resolution``.
     """
 
     method: str
     resolution: float | None = None
     strict: bool = False
     affordable: bool = False
+    levels: tuple[int, ...] | None = None
 
 
 def sample(
@@ -124,12 +127,15 @@ def sample(
         if not equivalences.equal(crs.code, layer.crs.code):
             if degrees is None:
                 degrees = to_degrees(crs, x, y)
-            inside = _inside(layer, degrees[0][todo], degrees[1][todo])
+            inside = inside_layer(layer, degrees[0][todo], degrees[1][todo])
             if not inside.any():
                 continue
             here, px, py = todo[inside], px[inside], py[inside]
             px, py = transform_points(crs, layer.crs, px, py)
-        first = _first_level(layer, px, py, wish.resolution)
+        if wish.levels is not None:
+            first = wish.levels[number]
+        else:
+            first = _first_level(layer, px, py, wish.resolution)
         found = _in_layer(layer, px, py, first, wish, budget, dataset.valid_range)
         has = ~np.isnan(found.heights)
         taken = here[has]
@@ -159,7 +165,7 @@ def resolutions(dataset: Dataset, samples: Samples, crs: CRS, x: Floats, y: Floa
     return result
 
 
-def _inside(layer: HeightLayer, longitude: Floats, latitude: Floats) -> Booleans:
+def inside_layer(layer: HeightLayer, longitude: Floats, latitude: Floats) -> Booleans:
     """Return which points are in the geographic box of a layer, or within one cell of it."""
     box, margin = layer.layer.geographic_bbox, layer.margin
     with np.errstate(invalid="ignore"):
@@ -175,12 +181,22 @@ def _inside(layer: HeightLayer, longitude: Floats, latitude: Floats) -> Booleans
 
 
 def _first_level(layer: HeightLayer, x: Floats, y: Floats, resolution: float | None) -> int:
-    """Return the number of the level for a resolution: the coarsest at most 1.25 times coarser."""
+    """Return the number of the level for a resolution at the middle latitude of points."""
     if resolution is None:
         return 0
     _, latitude = to_degrees(layer.crs, x, y)
     known = latitude[np.isfinite(latitude)]
     unit = float(metres_per_unit(layer.crs, float(known.mean()) if len(known) else 0.0))
+    return level_for(layer, unit, resolution)
+
+
+def level_for(layer: HeightLayer, unit: float, resolution: float) -> int:
+    """Return the number of the level for a resolution: the coarsest at most 1.25 times coarser.
+
+    Args:
+        unit: of the CRS of the layer, metres.
+        resolution: wanted size of a cell, metres.
+    """
     fitting = [
         number
         for number, level in enumerate(layer.levels)
@@ -260,8 +276,10 @@ def _combined(taps: Taps, read: TapValues, *, strict: bool) -> tuple[Floats, Boo
     if read.valid.all():
         return (weights * read.values).sum(axis=1), is_stored
     valid = np.where(read.valid, weights, 0.0)
-    total = valid.sum(axis=1)
-    known = (read.valid | (weights == 0.0)).all(axis=1) if strict else total >= _HALF
+    complete = (read.valid | (weights == 0.0)).all(axis=1)
+    # A point has the same height whatever the others are: weights need not sum to 1 exactly.
+    total = np.where(complete, 1.0, valid.sum(axis=1))
+    known = complete if strict else total >= HALF
     safe = np.where(known, total, 1.0)
     values = np.where(known, (valid * read.values).sum(axis=1) / safe, np.nan)
     return values, is_stored

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from mastaba_elevation.taps import METHODS
 
-_RANGE: Final[Mapping[str, Any]] = {
+HEIGHT_RANGE: Final[Mapping[str, Any]] = {
     "type": "array",
     "items": {"type": "number"},
     "minItems": 2,
@@ -22,7 +22,8 @@ _INTERPOLATION: Final[Mapping[str, Any]] = {
 _TEXT: Final[Mapping[str, Any]] = {"type": "string", "minLength": 1}
 
 
-def _limit(default: int, description: str) -> dict[str, Any]:
+def limit(default: int, description: str) -> dict[str, Any]:
+    """Return the schema of a limit, an integer of 1 or more."""
     return {"type": "integer", "minimum": 1, "default": default, "description": description}
 
 
@@ -61,14 +62,17 @@ SETTINGS_SCHEMA: Final[Mapping[str, Any]] = {
                     "description": "Layers in order of preference, the finest first.",
                 },
                 "interpolation": {**_INTERPOLATION, "default": "bilinear"},
-                "unit": {**_TEXT, "default": "m", "description": "Unit of the heights."},
+                "unit": {
+                    **_TEXT,
+                    "description": "Unit of heights; by default of the first layer.",
+                },
                 "nodata_height": {
                     "type": "number",
                     "default": 0,
                     "description": "Height of holes in formats that know no nodata. "
                     "Queries never return it.",
                 },
-                "valid_range": _RANGE,
+                "valid_range": HEIGHT_RANGE,
             },
         },
     },
@@ -125,10 +129,10 @@ SETTINGS_SCHEMA: Final[Mapping[str, Any]] = {
         "description": "Limits of one query, checked before anything is read.",
         "additionalProperties": False,
         "properties": {
-            "points": _limit(5000, "Points of a query, and vertices of a line."),
-            "tiles": _limit(1024, "Tiles read for a query."),
-            "bytes": _limit(256 * 1024**2, "Bytes of these tiles, decoded."),
-            "pixels": _limit(4_000_000, "Pixels of an area."),
+            "points": limit(5000, "Points of a query, and vertices of a line."),
+            "tiles": limit(1024, "Tiles read for a query."),
+            "bytes": limit(256 * 1024**2, "Bytes of these tiles, decoded."),
+            "pixels": limit(4_000_000, "Pixels of an area."),
         },
     },
     "decimals": {
@@ -139,7 +143,7 @@ SETTINGS_SCHEMA: Final[Mapping[str, Any]] = {
         "description": "Decimal places of heights where the protocol sets none; "
         "-1 for as many as the stored number has.",
     },
-    "valid_range": {**_RANGE, "default": [-12000, 9000]},
+    "valid_range": {**HEIGHT_RANGE, "default": [-12000, 9000]},
     "cors": {
         "type": "boolean",
         "default": True,

@@ -32,8 +32,8 @@ def _nearest(x: Floats, y: Floats) -> Taps:
 
 
 def _bilinear(x: Floats, y: Floats) -> Taps:
-    column, f = _split(x)
-    row, g = _split(y)
+    column, f = split(x)
+    row, g = split(y)
     weights = np.empty((len(x), 4))
     weights[:, 0] = (1 - f) * (1 - g)
     weights[:, 1] = f * (1 - g)
@@ -44,8 +44,8 @@ def _bilinear(x: Floats, y: Floats) -> Taps:
 
 
 def _cubic(x: Floats, y: Floats) -> Taps:
-    column, f = _split(x)
-    row, g = _split(y)
+    column, f = split(x)
+    row, g = split(y)
     across = column[:, np.newaxis] + np.arange(-1, 3)
     down = row[:, np.newaxis] + np.arange(-1, 3)
     weights = _catmull_rom(g)[:, :, np.newaxis] * _catmull_rom(f)[:, np.newaxis, :]
@@ -57,7 +57,7 @@ def _cubic(x: Floats, y: Floats) -> Taps:
     )
 
 
-def _split(position: Floats) -> tuple[Integers, Floats]:
+def split(position: Floats) -> tuple[Integers, Floats]:
     """Return the pixel whose centre is at or before a position, and the fraction after it."""
     centred = position - 0.5
     whole = np.floor(centred)

@@ -34,6 +34,12 @@ LAYER_SCHEMA: Final[Mapping[str, Any]] = {
                 "type": ["number", "string"],
                 "description": "Metres (one standard deviation), or a text.",
             },
+            "unit": {
+                "type": "string",
+                "minLength": 1,
+                "default": "m",
+                "description": "Unit of the heights, as legends and answers show it.",
+            },
             "source": {"type": "string", "description": "Where the data come from."},
             "date": {"type": "string", "description": "Date of the data, RFC 3339."},
             "to_ellipsoid": {
@@ -55,6 +61,7 @@ class Vertical:
         name: its name in PROJ.
         kind: ``terrain``, ``surface``, ``height-above-ground`` or ``depth``.
         accuracy: metres (one standard deviation) or a text.
+        unit: label of the unit of the heights.
         source, date: texts.
         to_ellipsoid: metres, or the name of a grid of PROJ.
     """
@@ -63,6 +70,7 @@ class Vertical:
     name: str = ""
     kind: str = ""
     accuracy: float | str | None = None
+    unit: str = "m"
     source: str = ""
     date: str = ""
     to_ellipsoid: float | str | None = None

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from mastaba.api.tiles import DEFAULT_STYLE, LayerTiles, MatrixTiles, check_limits, tile_index
+from mastaba.api.tiles import (
+    DEFAULT_STYLE,
+    LayerTiles,
+    MatrixTiles,
+    TileGroup,
+    check_limits,
+    tile_index,
+)
 from mastaba.api.web import Request, Response, printable
 from mastaba.errors import UnknownNameError, UnsupportedFormatError
 from mastaba_ogcapi.errors import NotAcceptableError
@@ -114,15 +121,49 @@ class GetTile:
                 names = collection.stored_names
                 return wanted in names or normalized(wanted) in names
         header = request.environ.get("HTTP_ACCEPT")
-        if not header or header == ANYTHING:
-            return True
-        media_type = collection.layer.pyramid.format.media_type
-        stored = (media_type, media_type.partition(";")[0])
-        offered = (stored, *(item.accepted for item in self._dataset.formats.all))
-        position = preferred(header, offered, anything_is_first=True)
+        position = self._preferred(header, collection) if header else 0
         if position is None:
             raise NotAcceptableError("the client accepts none of the formats of this tile")
         return position == 0
+
+    def _preferred(self, header: str, collection: Collection) -> int | None:
+        """Return the preferred format of a tile: 0 for the stored one, None for none of them."""
+        if header == ANYTHING:
+            return 0
+        media_type = collection.layer.pyramid.format.media_type
+        stored = (media_type, media_type.partition(";")[0])
+        offered = (stored, *(item.accepted for item in self._dataset.formats.all))
+        return preferred(header, offered, anything_is_first=True)
+
+    def group(self, base: str) -> TileGroup | None:
+        """Return the stored raster tiles whose paths begin with a base.
+
+        Raises:
+            RequestError: the collection has no such tiles.
+        """
+        match base.split("/"):
+            case ["", "collections", identifier, "map", "tiles", tile_matrix_set, tile_matrix]:
+                style = DEFAULT_STYLE
+            case [
+                "",
+                "collections",
+                identifier,
+                "styles",
+                style,
+                "map",
+                "tiles",
+                tile_matrix_set,
+                tile_matrix,
+            ] if style != DEFAULT_STYLE:
+                pass
+            case _:
+                return None
+        tiles = self._tiles.layer(identifier)
+        stored = tiles.matrix(tile_matrix_set, tile_matrix).stored(style)
+        if stored is None or tiles.is_vector:
+            return None
+        collection = self._dataset.collections[identifier]
+        return TileGroup(stored, accepts=lambda header: self._preferred(header, collection) == 0)
 
     def _drawn(
         self,

@@ -8,6 +8,7 @@ from importlib.resources import files
 from typing import Any, ClassVar, Final
 
 from mastaba.api.services import RootEntry, Service, ServiceSettings, Site
+from mastaba.api.tiles import TilePaths
 from mastaba.api.web import CrossOrigin, Document, Request, Response
 from mastaba_ogcapi import params
 from mastaba_ogcapi.collections import meeting
@@ -102,6 +103,12 @@ class OGCAPIService(Service):
         if self._is_shared:
             response.headers += self._cors.headers(request.environ)
         return response
+
+    def tile_addresses(self) -> list[TilePaths]:
+        # Its own headers of CORS are not those of the core.
+        if self._is_shared or not self._dataset.tiles:
+            return []
+        return [TilePaths(self._get_tile.group)]
 
     def error_response(self, error: Exception, request: Request) -> Response:
         response = error_response(error, request)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mastaba.api.tiles import DEFAULT_STYLE, Tiles, tile_index
+from mastaba.api.tiles import DEFAULT_STYLE, MatrixTiles, TileGroup, Tiles, tile_index
 from mastaba.api.web import printable
 from mastaba.errors import InvalidParameterError, UnknownNameError, UnsupportedFormatError
+from mastaba_tms.addresses import FROM_BOTTOM, VERSION
 from mastaba_tms.numbering import last_row_above_origin
 from mastaba_tms.offered import layer_and_set
 
@@ -86,13 +87,36 @@ class GetTile:
         if "-" in (column[0], row[0]):
             raise InvalidParameterError("row and column must not be negative", "row")
         in_matrix = tiles.matrix(tile_matrix_set, level)
-        if mirrored:
-            grid = in_matrix.link.tile_matrix_set
-            tile_row = last_row_above_origin(grid, in_matrix.matrix) - tile_row
-        elif self._from_bottom:
-            tile_row = in_matrix.matrix.matrix_height - 1 - tile_row
+        last_row = self._last_row(in_matrix, mirrored=mirrored)
+        if last_row is not None:
+            tile_row = last_row - tile_row
         if picture is None:
             publisher = in_matrix.publishers[DEFAULT_STYLE]
         else:
             publisher = in_matrix.picture(request.query.get("style", DEFAULT_STYLE), picture)
         return publisher.respond(request, tile_row, tile_col)
+
+    def group(self, base: str) -> TileGroup | None:
+        """Return the stored tiles whose paths begin with a base.
+
+        Raises:
+            UnknownNameError, TileOutOfRangeError: the layer has no such tiles.
+        """
+        parts = base.split("/")
+        mirrored = len(parts) == 5 and parts[3] == FROM_BOTTOM
+        if parts[1:2] != [VERSION] or not (mirrored or len(parts) == 4):
+            return None
+        tiles, tile_matrix_set = self.layer(parts[2])
+        in_matrix = tiles.matrix(tile_matrix_set, parts[-1])
+        stored = in_matrix.stored(DEFAULT_STYLE)
+        if stored is None:
+            return None
+        endings = frozenset(f".{extension}" for extension in tiles.extensions)
+        last_row = self._last_row(in_matrix, mirrored=mirrored)
+        return TileGroup(stored, column_first=True, endings=endings, last_row=last_row)
+
+    def _last_row(self, in_matrix: MatrixTiles, *, mirrored: bool) -> int | None:
+        """Return the row from which rows are counted upwards; None if counted from the top."""
+        if mirrored:
+            return last_row_above_origin(in_matrix.link.tile_matrix_set, in_matrix.matrix)
+        return in_matrix.matrix.matrix_height - 1 if self._from_bottom else None

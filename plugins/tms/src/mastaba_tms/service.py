@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from mastaba.api.services import RootEntry, Service, services_xml
-from mastaba.api.tiles import Tiles
+from mastaba.api.tiles import TilePaths, Tiles
 from mastaba.api.web import Document
 from mastaba.errors import UnknownPathError
 from mastaba_tms.addresses import FROM_BOTTOM, VERSION, service_href
@@ -65,6 +65,9 @@ class TileMapServer(Service):
             # Two threads may build it at the same time; both results are equal.
             document = self._documents[key] = self._build(key)
         return document.respond(request)
+
+    def tile_addresses(self) -> list[TilePaths]:
+        return [TilePaths(self._get_tile.group)]
 
     def error_response(self, error: Exception, request: Request) -> Response:
         return error_report(error)

@@ -9,6 +9,7 @@ from mastaba.api import inspire
 from mastaba.api.featureinfo import INFO_FORMATS
 from mastaba.api.web import Document
 from mastaba.api.xml import XSI, Element, add_contact, root_element, serialized
+from mastaba_wms.inspire_names import is_harmonised_name
 from mastaba_wms.layers import LayerWriter
 from mastaba_wms.params import EXCEPTION_TYPES, Exceptions
 from mastaba_wms.versions import Version, negotiated
@@ -167,5 +168,5 @@ def _in_inspire(layer: Layer) -> bool:
 
     This requires keywords and the default style defined by the regulation.
     """
-    style = f"{layer.id}.Default" if inspire.is_harmonised_name(layer.id) else "DEFAULT"
+    style = f"{layer.id}.Default" if is_harmonised_name(layer.id) else "DEFAULT"
     return bool(layer.keywords) and layer.style(style) is not None

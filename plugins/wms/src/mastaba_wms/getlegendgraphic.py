@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
 from mastaba.api.catalogue import Style
@@ -12,6 +12,9 @@ from mastaba.api.web import Response, content_disposition, printable
 from mastaba.errors import InvalidParameterError, UnsupportedFormatError
 from mastaba_wms import params
 from mastaba_wms.published import PublishedLayer, find
+
+if TYPE_CHECKING:
+    from mastaba.api.services import Site
 
 DEFAULT_FORMAT: Final = "image/png"
 _MAX_SYMBOL: Final = 200
@@ -25,12 +28,17 @@ class GetLegendGraphic:
         layers: of the service, by identifier.
         encoders: of the formats offered for maps, by media type in lower case; legends use only
             picture formats.
+        site: its renderer reads the values of layers.
     """
 
     def __init__(
-        self, layers: Mapping[str, PublishedLayer], encoders: Mapping[str, Encoder]
+        self,
+        layers: Mapping[str, PublishedLayer],
+        encoders: Mapping[str, Encoder],
+        site: Site,
     ) -> None:
         self._layers = layers
+        self._site = site
         self._encoders = {name: e for name, e in encoders.items() if e.is_picture}
 
     @property
@@ -46,10 +54,10 @@ class GetLegendGraphic:
         """
         # Loaded on first use: drawing needs a library that maps do not need.
         from mastaba_wms.drawing import encoded
-        from mastaba_wms.legend import Symbol, draw_legend, style_of_legend
+        from mastaba_wms.legend import Symbol, draw_legend, legend_of, with_values
 
         layer = find(self._layers, params.required(parameters, "LAYER"), "LAYER")
-        style = style_of_legend(layer.layer, layer.style(parameters.get("style", "")))
+        style = layer.style(parameters.get("style", ""))
         value = parameters.get("format") or DEFAULT_FORMAT
         encoder = self._encoders.get(value.strip().lower())
         if encoder is None:
@@ -59,7 +67,8 @@ class GetLegendGraphic:
         symbol = Symbol(
             _hint(parameters, "WIDTH", default.width), _hint(parameters, "HEIGHT", default.height)
         )
-        image = draw_legend(style, symbol, transparent=transparent and encoder.holds_alpha)
+        legend = with_values(legend_of(layer.layer, style), layer.layer, style, self._site.renderer)
+        image = draw_legend(legend, symbol, transparent=transparent and encoder.holds_alpha)
         headers = [
             ("Content-Type", encoder.media_type),
             ("Content-Disposition", content_disposition(encoder.media_type)),

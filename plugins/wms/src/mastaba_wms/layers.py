@@ -44,7 +44,7 @@ class LayerWriter:
         version: of the document.
         endpoint_uri: public URL of the service.
         equivalences: CRSs treated as the same.
-        legends: whether to announce generated legends for styles with a palette.
+        legends: whether to announce generated legends, for palettes and for floats.
 
     Attributes:
         namespace: of the elements, as `add` needs it.
@@ -181,13 +181,15 @@ class LayerWriter:
         if legend := style.legend:
             size = legend.width, legend.height
             self._add_image(element, "LegendURL", legend.media_type, legend.url, *size)
-        elif self._legends and style.palette is not None:
+        elif self._legends and (style.palette or layer.pyramid.format.sample == "float32"):
             # Loaded on first use: see GetLegendGraphic.
-            from mastaba_wms.legend import legend_size, style_of_legend
+            from mastaba_wms.legend import legend_of, legend_size
 
-            url = legend_url(self._endpoint_uri, layer.id, style, DEFAULT_FORMAT)
-            size = legend_size(style_of_legend(layer, style))
-            self._add_image(element, "LegendURL", DEFAULT_FORMAT, url, *size)
+            drawn = legend_of(layer, style)
+            if drawn.palette is not None or drawn.is_grey:
+                url = legend_url(self._endpoint_uri, layer.id, style, DEFAULT_FORMAT)
+                size = legend_size(drawn)
+                self._add_image(element, "LegendURL", DEFAULT_FORMAT, url, *size)
 
     def _add_image(
         self, parent: Element, name: str, media_type: str, url: str, width: int, height: int

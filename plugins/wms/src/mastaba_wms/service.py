@@ -70,7 +70,7 @@ class WMSService(Service):
         self._queries = MapQueries(layers, general.map, encoders)
         self._get_map = GetMap(site, self._queries)
         self._get_feature_info = GetFeatureInfo(site, self._queries)
-        self._get_legend_graphic = GetLegendGraphic(layers, encoders)
+        self._get_legend_graphic = GetLegendGraphic(layers, encoders, site)
         self._get_capabilities = GetCapabilities(
             settings,
             general,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Final
 
 from mastaba.api.tiles import (
     LayerTiles,
     MatrixTiles,
+    TileGroup,
     Tiles,
     check_limits,
     listed_styles,
@@ -15,12 +16,18 @@ from mastaba.api.tiles import (
 )
 from mastaba.api.web import Request, Response, printable
 from mastaba.errors import MissingParameterError, UnknownNameError, UnsupportedFormatError
-from mastaba_wmts.params import TileRequest
+from mastaba_wmts import rest
+from mastaba_wmts.params import Operation, TileRequest, operation, tile_request
 
 if TYPE_CHECKING:
     from mastaba.api.catalogue import Layer, Style
     from mastaba.api.services import Site
     from mastaba.api.tiles import Publisher
+
+_PARAMETERS: Final = frozenset(
+    ("service", "version", "request", "layer", "style", "format", "tilematrixset", "tilematrix")
+)
+"""Parameters of a stored tile except row and column, in lower case."""
 
 
 class GetTile:
@@ -82,6 +89,40 @@ class GetTile:
             else:
                 publisher = in_matrix.picture(wanted.style, picture)
         return in_matrix, publisher, tile_row, tile_col
+
+    def group_of_path(self, base: str) -> TileGroup | None:
+        """Return the stored tiles whose RESTful paths begin with a base.
+
+        Raises:
+            RequestError: the layer has no such tiles.
+        """
+        wanted = rest.matrix_request(base)
+        if wanted is None:
+            return None
+        extensions = self._tiles.layer(wanted.layer or "").extensions
+        return self._group(wanted, frozenset(f".{extension}" for extension in extensions))
+
+    def group_of_query(self, parameters: Mapping[str, str]) -> TileGroup | None:
+        """Return the stored tiles that parameters other than row and column request.
+
+        Raises:
+            RequestError: the parameters are invalid, or the layer has no such tiles.
+        """
+        if not parameters.keys() <= _PARAMETERS or operation(parameters) is not Operation.GET_TILE:
+            return None
+        wanted = tile_request(parameters)
+        tiles = self._tiles.layer(wanted.layer or "")
+        return self._group(wanted) if wanted.format == tiles.media_type else None
+
+    def _group(
+        self, wanted: TileRequest, endings: frozenset[str] = frozenset(("",))
+    ) -> TileGroup | None:
+        if wanted.style is None:
+            return None
+        tiles = self._tiles.layer(wanted.layer or "")
+        in_matrix = tiles.matrix(wanted.tile_matrix_set or "", wanted.tile_matrix or "")
+        stored = in_matrix.stored(wanted.style)
+        return None if stored is None else TileGroup(stored, endings=endings)
 
     def layer(self, name: str | None) -> Layer:
         """Return a published layer.

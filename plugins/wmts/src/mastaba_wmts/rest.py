@@ -33,6 +33,12 @@ def tile_request(path: str) -> TileRequest | None:
     )
 
 
+def matrix_request(path: str) -> TileRequest | None:
+    """Return the tile matrix named by the path of a tile without the last two segments, or None."""
+    tile = tile_request(f"{path}/0/0.")
+    return tile and tile._replace(tile_row=None, tile_col=None, extension=None)
+
+
 def feature_info_request(path: str) -> FeatureInfoRequest | None:
     """Return the pixel named by a path, still unchecked, or None for a path of another form.
 

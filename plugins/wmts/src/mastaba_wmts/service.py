@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from mastaba.api.services import RootEntry, Service, ServiceSettings, Site
+from mastaba.api.tiles import TilePaths, TileQueries
 from mastaba.api.web import Request, Response, preferred_media_type
 from mastaba.errors import UnknownPathError
 from mastaba_wmts import params, post, rest
@@ -70,6 +71,13 @@ class WMTSService(Service):
             wanted = params.capabilities_request(parameters)
             return self._get_capabilities.respond(request, wanted, parameters)
         return self._get_feature_info.respond(params.feature_info_request(parameters))
+
+    def tile_addresses(self) -> list[TilePaths | TileQueries]:
+        get_tile = self._get_tile
+        return [
+            TilePaths(get_tile.group_of_path),
+            TileQueries(get_tile.group_of_query, row="tilerow", column="tilecol"),
+        ]
 
     def error_response(self, error: Exception, request: Request) -> Response:
         return error_response(error, restful=bool(request.path))

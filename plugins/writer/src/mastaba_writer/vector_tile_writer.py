@@ -1,15 +1,19 @@
-"""Encoder of Mapbox Vector Tiles (version 2) that only uses the standard library."""
+"""Encoder of Mapbox Vector Tiles (version 2)."""
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
 
 __all__ = [
     "Feature",
     "GeometryType",
+    "Part",
     "Point",
     "Value",
     "encode_vector_tile",
@@ -19,10 +23,13 @@ Value: TypeAlias = str | bool | int | float
 """Value of an attribute of a feature."""
 Point: TypeAlias = tuple[int, int]
 """Position in a tile, x to the right and y downward from its upper left corner."""
+Part: TypeAlias = Sequence[Point] | npt.NDArray[np.signedinteger[Any]]
+"""Positions, also as an array of shape (n, 2)."""
 GeometryType: TypeAlias = Literal["POINT", "LINESTRING", "POLYGON"]
 """Type of the geometry of a feature."""
 
 _GEOMETRY_CODES: Mapping[GeometryType, int] = {"POINT": 1, "LINESTRING": 2, "POLYGON": 3}
+_POINT, _POLYGON = _GEOMETRY_CODES["POINT"], _GEOMETRY_CODES["POLYGON"]
 _MOVE_TO, _LINE_TO, _CLOSE_PATH = 1, 2, 7
 
 
@@ -40,7 +47,7 @@ class Feature:
     """
 
     geometry: GeometryType
-    parts: Sequence[Sequence[Point]]
+    parts: Sequence[Part]
     attributes: Mapping[str, Value] = field(default_factory=dict)
     identifier: int | None = None
 
@@ -67,43 +74,85 @@ def _layer(name: str, features: Sequence[Feature], extent: int) -> bytes:
     # The type is part of the key: 1, 1.0 and True are equal but encoded differently.
     values: dict[tuple[type, Value], int] = {}
     encoded = bytearray()
-    for feature in features:
+    for feature, geometry in zip(features, _geometries(features), strict=True):
         tags: list[int] = []
         for key, value in feature.attributes.items():
             tags.append(keys.setdefault(key, len(keys)))
             tags.append(values.setdefault((type(value), value), len(values)))
-        encoded += _bytes_field(2, _feature(feature, tags))
+        encoded += _bytes_field(2, _feature(feature, tags, geometry))
     layer = _varint_field(15, 2) + _bytes_field(1, name.encode()) + bytes(encoded)
     layer += b"".join(_bytes_field(3, key.encode()) for key in keys)
     layer += b"".join(_bytes_field(4, _value(value)) for _, value in values)
     return layer + _varint_field(5, extent)
 
 
-def _feature(feature: Feature, tags: Sequence[int]) -> bytes:
+def _feature(feature: Feature, tags: Sequence[int], geometry: bytes) -> bytes:
     message = b""
     if feature.identifier is not None:
         message += _varint_field(1, feature.identifier)
     if tags:
         message += _bytes_field(2, b"".join(map(_varint, tags)))
     message += _varint_field(3, _GEOMETRY_CODES[feature.geometry])
-    return message + _bytes_field(4, b"".join(map(_varint, _commands(feature))))
+    return message + _bytes_field(4, geometry)
 
 
-def _commands(feature: Feature) -> list[int]:
-    commands: list[int] = []
-    x = y = 0
-    for part in feature.parts:
-        first = len(part) if feature.geometry == "POINT" else 1
-        for index, (next_x, next_y) in enumerate(part):
-            if index == 0:
-                commands.append(_MOVE_TO | first << 3)
-            elif index == first:
-                commands.append(_LINE_TO | (len(part) - 1) << 3)
-            commands += (_zigzag(next_x - x), _zigzag(next_y - y))
-            x, y = next_x, next_y
-        if feature.geometry == "POLYGON":
-            commands.append(_CLOSE_PATH | 1 << 3)
-    return commands
+def _geometries(features: Sequence[Feature]) -> list[bytes]:
+    """Return the encoded geometry of each feature; all are computed at the same time."""
+    parts = [
+        (number, _GEOMETRY_CODES[feature.geometry], part)
+        for number, feature in enumerate(features)
+        for part in feature.parts
+        if len(part)
+    ]
+    if not parts:
+        return [b""] * len(features)
+    owners = np.array([number for number, _, _ in parts])
+    kinds = np.array([kind for _, kind, _ in parts])
+    counts = np.array([len(part) for _, _, part in parts])
+    points = np.concatenate([np.asarray(part, np.int64).reshape(-1, 2) for _, _, part in parts])
+    starts = np.cumsum(counts) - counts
+    # Each feature begins at (0, 0), and goes on from part to part.
+    steps = np.diff(points, axis=0, prepend=np.zeros((1, 2), np.int64))
+    first_parts = np.flatnonzero(np.diff(owners, prepend=-1))
+    steps[starts[first_parts]] = points[starts[first_parts]]
+    # Points have one command, lines two and polygons three: their codes.
+    before = np.cumsum(kinds) - kinds
+    moves = 2 * starts + before
+    part_of = np.repeat(np.arange(len(counts)), counts)
+    numbers = np.arange(len(points))
+    places = 2 * numbers + before[part_of] + 1
+    places[(numbers != starts[part_of]) & (kinds[part_of] > _POINT)] += 1
+    commands = np.empty(2 * len(points) + int(kinds.sum()), np.int64)
+    parameters = (steps << 1) ^ (steps >> 63)
+    commands[places], commands[places + 1] = parameters[:, 0], parameters[:, 1]
+    commands[moves] = _MOVE_TO | np.where(kinds == _POINT, counts, 1) << 3
+    drawn = kinds > _POINT
+    commands[moves[drawn] + 3] = _LINE_TO | (counts[drawn] - 1) << 3
+    closed = kinds == _POLYGON
+    commands[moves[closed] + 2 * counts[closed] + 2] = _CLOSE_PATH | 1 << 3
+    encoded, ends = _varints(commands)
+    found = [b""] * len(features)
+    cuts = [0, *ends[moves[first_parts[1:]] - 1].tolist(), len(encoded)]
+    for number, start, end in zip(owners[first_parts].tolist(), cuts, cuts[1:], strict=False):
+        found[number] = encoded[start:end]
+    return found
+
+
+def _varints(numbers: npt.NDArray[np.int64]) -> tuple[bytes, npt.NDArray[np.int64]]:
+    """Return numbers of up to 32 bits as varints, and the byte after each of them."""
+    rest = numbers.astype(np.uint32)
+    width = max(1, -(-int(rest.max()).bit_length() // 7))
+    groups = np.empty((len(rest), width), np.uint8)
+    is_used = np.ones((len(rest), width), np.bool_)
+    for column in range(width):
+        groups[:, column] = rest & 0x7F
+        rest >>= 7
+        is_more = rest > 0
+        groups[:, column] |= is_more.astype(np.uint8) << 7
+        if column + 1 < width:
+            is_used[:, column + 1] = is_more
+    ends = np.cumsum(is_used.sum(axis=1, dtype=np.int64))
+    return groups[is_used].tobytes(), ends
 
 
 def _value(value: Value) -> bytes:
@@ -121,6 +170,8 @@ def _zigzag(number: int) -> int:
 
 
 def _varint(number: int) -> bytes:
+    if number <= 0x7F:
+        return bytes((number,))
     encoded = bytearray()
     while number > 0x7F:
         encoded.append(number & 0x7F | 0x80)

@@ -9,8 +9,7 @@ from typing import Any, ClassVar, Final
 import numpy as np
 
 from mastaba.errors import InvalidParameterError
-from mastaba.render.encoding.base import Encoder, Raster, StripRaster
-from mastaba.render.encoding.options import quality
+from mastaba.render.encoding.base import Encoder, Raster, StripRaster, quality
 
 _MAX_SIDE: Final = 16383
 """Pixels; the limit of the format."""
@@ -21,7 +20,10 @@ _BYTES_OF_A_PIXEL: Final = 16
 
 
 class WebpEncoder(Encoder):
-    """Writes uint8 rasters of 1 to 4 channels. Option ``quality``: 1 to 100, default 75."""
+    """Writes uint8 rasters of 1 to 4 channels.
+
+    Options: ``quality``, 1 to 100, default 75; ``lossless``, ``true`` for exact pixels.
+    """
 
     name: ClassVar[str] = "webp"
     media_type: ClassVar[str] = "image/webp"
@@ -51,7 +53,11 @@ class WebpEncoder(Encoder):
             pixels = pixels[:, :, [0, 0, 0, 1] if channels == 2 else [0, 0, 0]]
         stream = io.BytesIO()
         image = Image.fromarray(np.ascontiguousarray(pixels))
-        image.save(stream, "WEBP", quality=quality(options), method=_METHOD)
+        if options.get("lossless") == "true":
+            # Here, quality is an effort too.
+            image.save(stream, "WEBP", lossless=True, exact=True, quality=0, method=0)
+        else:
+            image.save(stream, "WEBP", quality=quality(options), method=_METHOD)
         return stream.getvalue()
 
 

@@ -17,7 +17,7 @@ from urllib.parse import quote
 
 from mastaba_build.configuration import AUTO, Configuration
 from mastaba_build.errors import PlanError
-from mastaba_build.sources import identity_of
+from mastaba_build.identity import identity_of_files
 from mastaba_build.vector.plan import Origin, VectorPlan, check_options, plan_of_archive
 
 _GEOJSON = (".geojson", ".geojsonl", ".geojsons")
@@ -157,7 +157,7 @@ def _identity(file: Path) -> str:
     """Return a text that changes with a file, or with one of the same name beside a Shapefile."""
     beside = [other for other in file.parent.iterdir() if other.stem == file.stem]
     is_shapefile = file.suffix.lower() == ".shp"
-    return identity_of(str(file), [str(other) for other in beside] if is_shapefile else [])
+    return identity_of_files([str(file), *(str(other) for other in beside if is_shapefile)])
 
 
 def _pyogrio() -> Any:

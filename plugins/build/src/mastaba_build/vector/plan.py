@@ -16,11 +16,11 @@ from typing import Any
 from mastaba.api.catalogue import TileLimits, TileMatrix
 from mastaba_build.configuration import AUTO, Configuration, SourceOptions
 from mastaba_build.errors import PlanError, SourceError
+from mastaba_build.identity import identity_of_files
 from mastaba_build.pixels import PixelType
 from mastaba_build.plan import Level, Plan, SlabKey
 from mastaba_build.sets import load_set
 from mastaba_build.software import VECTOR, installed
-from mastaba_build.sources import identity_of
 from mastaba_build.vector.archives import Block, Metadata
 from mastaba_build.vector.formats import open_archive
 from mastaba_build.vector.tables import needs_survey, survey, tables_of
@@ -207,7 +207,7 @@ def archive_identity(path: str) -> str:
     place = Path(path)
     if not place.exists():
         raise PlanError(f"{path}: does not exist")
-    return identity_of(path, [str(file) for file in place.rglob("*")] if place.is_dir() else [])
+    return identity_of_files([path, *(str(file) for file in place.rglob("*"))])
 
 
 def check_options(configuration: Configuration) -> None:

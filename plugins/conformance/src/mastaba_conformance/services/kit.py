@@ -201,7 +201,24 @@ def send(
         received,
     )
     _check(answer, header_list, method)
+    if method == "GET":
+        _check_stored_tile(application, environ, answer, header_list)
     return answer
+
+
+def _check_stored_tile(
+    application: Application,
+    environ: Mapping[str, Any],
+    answer: Answer,
+    headers: Sequence[tuple[str, str]],
+) -> None:
+    """Check that a tile is the same without `Service.respond`; see `Service.tile_addresses`."""
+    tile = application.stored_tile(environ["PATH_INFO"], environ["QUERY_STRING"], environ)
+    if tile is not None:
+        known = (tile.status, tile.headers, tile.body)
+        assert known == (answer.status, headers, answer.body), (
+            f"{answer.request}: tile_addresses gives another answer"
+        )
 
 
 def _check(answer: Answer, headers: Sequence[tuple[str, str]], method: str) -> None:

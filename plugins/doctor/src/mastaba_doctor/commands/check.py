@@ -9,7 +9,7 @@ import time
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from mastaba.api.catalogue import Catalogue, link_to
+from mastaba.api.catalogue import Catalogue, Layer, link_to
 from mastaba.api.commands import USAGE, print_json
 from mastaba.api.documents import (
     Faults,
@@ -44,11 +44,13 @@ def run(arguments: argparse.Namespace) -> int:
     faults = Faults()
     server = load_server(arguments.file, plugins, faults)
     layers, missing, examined = 0, frozenset[str](), None
+    grey: list[str] = []
     if server is not None:
         faults.extend([missing_port(server)] if server.port is None else port_faults(server))
         catalogue = load_catalogue(server, plugins, Environment(), faults)
         if catalogue is not None:
             layers, missing = len(catalogue.layers), catalogue.missing_layers
+            grey = _grey_in_pictures(catalogue)
             _check_extra_sets(catalogue, faults)
             try:
                 site = _open_site(server, catalogue, plugins, faults)
@@ -59,9 +61,9 @@ def run(arguments: argparse.Namespace) -> int:
             finally:
                 catalogue.storages.close()
     if arguments.format == "json":
-        _print_json(arguments.file, faults, layers, missing, examined)
+        _print_json(arguments.file, faults, layers, missing, grey, examined)
     else:
-        _print_text(faults, layers, missing, examined)
+        _print_text(faults, layers, missing, grey, examined)
     return 1 if faults.errors else 0
 
 
@@ -80,6 +82,20 @@ def _check_extra_sets(catalogue: Catalogue, faults: Faults) -> None:
                     "another area, or none of its matrices has about the cell size of a level",
                     "remove it from the list",
                 )
+
+
+def _grey_in_pictures(catalogue: Catalogue) -> list[str]:
+    """Return the layers of floats whose default style has no colours."""
+    floats = [layer for layer in catalogue.layers.values() if _has_floats(layer)]
+    if not floats:
+        return []
+    from mastaba.api.maps import is_bytes
+
+    return [layer.id for layer in floats if not is_bytes(layer, layer.default_style)]
+
+
+def _has_floats(layer: Layer) -> bool:
+    return layer.pyramid.format.sample == "float32"
 
 
 def _open_site(
@@ -113,13 +129,19 @@ def _examined(server: ServerConfig, site: Site, samples: int, faults: Faults) ->
 
 
 def _print_text(
-    faults: Faults, layers: int, missing: frozenset[str], examined: Examined | None
+    faults: Faults,
+    layers: int,
+    missing: frozenset[str],
+    grey: list[str],
+    examined: Examined | None,
 ) -> None:
     for fault in faults.all:
         print(escaped(f"{fault.severity}: {fault.file}: {fault.path}"))
         print(f"    {escaped(fault.reason)}")
         if fault.remedy:
             print(f"    to do: {escaped(fault.remedy)}")
+    if grey:
+        print(escaped(f"drawn in grey in picture formats, by default: {', '.join(grey)}"))
     if examined is not None:
         port = f"the port is {examined.port}" if examined.port else "no port"
         print(
@@ -136,6 +158,7 @@ def _print_json(
     faults: Faults,
     layers: int,
     missing: frozenset[str],
+    grey: list[str],
     examined: Examined | None,
 ) -> None:
     errors, warnings = _counts(faults)
@@ -145,6 +168,7 @@ def _print_json(
         "warnings": warnings,
         "layers": layers,
         "missing_layers": sorted(missing),
+        "grey_in_pictures": grey,
         "faults": [asdict(fault) for fault in faults.all],
     }
     if examined is not None:

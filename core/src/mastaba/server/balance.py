@@ -1,0 +1,69 @@
+"""An even share of the connections for each process that accepts on the same socket."""
+
+from __future__ import annotations
+
+import mmap
+import os
+from contextlib import suppress
+from typing import Final
+
+_ABSENT: Final = -1
+
+
+class Balance:
+    """Numbers of open connections of all worker processes, in memory that they share.
+
+    The kernel gives a new connection to any process that waits. So a front server that opens its
+    connections at once may get all of them from one process. Here, a process that has more
+    connections than another one wakes that one instead of accepting.
+
+    Create it before the workers are forked.
+
+    Args:
+        workers: number of worker slots; workers in other slots are not balanced.
+    """
+
+    def __init__(self, workers: int) -> None:
+        memory = mmap.mmap(-1, 8 * max(1, workers))
+        self._counts = memoryview(memory)[: 8 * workers].cast("q")
+        self._bells = [os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC) for _ in range(workers)]
+        self._slot: int | None = None
+        for slot in range(workers):
+            self._counts[slot] = _ABSENT
+
+    def join(self, slot: int) -> None:
+        """Take a worker slot for this process, which accepts connections from now on."""
+        if slot < len(self._bells):
+            self._slot = slot
+            self._counts[slot] = 0
+
+    def leave(self) -> None:
+        """Accept no more connections in this process."""
+        if self._slot is not None:
+            self._counts[self._slot] = _ABSENT
+            self._slot = None
+
+    def fileno(self) -> int:
+        """Return a descriptor that is readable when another process leaves a connection to this."""
+        return -1 if self._slot is None else self._bells[self._slot]
+
+    def answer(self) -> None:
+        """Make the descriptor unreadable again."""
+        with suppress(BlockingIOError):
+            os.eventfd_read(self.fileno())
+
+    def count(self, connections: int) -> None:
+        """Record the number of connections of this process."""
+        if self._slot is not None:
+            self._counts[self._slot] = connections
+
+    def wake_emptier(self) -> bool:
+        """Wake the process with the fewest connections; return False if it is this one."""
+        if self._slot is None:
+            return False
+        counts = enumerate(self._counts)
+        fewest, slot = min((count, slot) for slot, count in counts if count != _ABSENT)
+        if fewest == self._counts[self._slot]:
+            return False
+        os.eventfd_write(self._bells[slot], 1)
+        return True

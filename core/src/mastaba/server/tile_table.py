@@ -1,0 +1,180 @@
+"""The table of stored tiles: answers them without a WSGI call.
+
+Most requests are for tiles, and most tile requests differ from one before only in row and column.
+The rest of such an address is looked up in a dictionary. Its meaning comes from the service, which
+is asked once (`Service.tile_addresses`). Whatever is not certainly a stored tile has no answer
+here, and takes the general path, which gives the same answer to the requests answered here.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from mastaba.errors import MastabaError
+from mastaba.services.addresses import TileGroup, TilePaths, TileQueries
+from mastaba.web.request import parse_query
+
+if TYPE_CHECKING:
+    from mastaba.services.base import Service, Site
+    from mastaba.web.response import Response
+
+logger = logging.getLogger("mastaba.request")
+
+_MAX_DIGITS: Final = 18
+# Clients choose addresses, so their number and length must be limited.
+_MAX_GROUPS: Final = 4096
+_MAX_BASE: Final = 1000
+
+_Groups = dict[str, TileGroup | None]
+_T = TypeVar("_T")
+
+
+class TileTable:
+    """The stored tiles of one site.
+
+    Args:
+        site: whose tiles these are.
+        find_service: returns the service for a path without a final slash, and the path below its
+            root path.
+        all_headers: returns the headers of a response with those that all services have in
+            common, for the headers of its request.
+    """
+
+    def __init__(
+        self,
+        site: Site,
+        find_service: Callable[[str], tuple[Service | None, str]],
+        all_headers: Callable[[Response, Mapping[str, Any]], list[tuple[str, str]]],
+    ) -> None:
+        self._scoreboard = site.scoreboard
+        self._find_service = find_service
+        self._all_headers = all_headers
+        self._roots = [service.settings.root_path for service in site.services.values()]
+        self._forms: dict[str, TilePaths] = {}
+        self._by_path: _Groups = {}
+        self._by_query: dict[str, _QueryTable] = {}
+        for service in site.services.values():
+            root = service.settings.root_path
+            for form in service.tile_addresses():
+                if find_service(root)[0] is not service:
+                    continue  # another service has the same root path
+                if isinstance(form, TilePaths):
+                    self._forms[service.name] = form
+                else:
+                    table = _QueryTable(form)
+                    self._by_query.update({root: table, f"{root}/": table})
+
+    def answer(self, path: str, query: str, headers: Mapping[str, Any]) -> Response | None:
+        """Return the response to a GET request; None leaves it to the general path.
+
+        Args:
+            path: decoded, one character per byte.
+            query: still percent-encoded.
+            headers: of the request, by their keys in the WSGI environment; other keys are ignored.
+        """
+        if query:
+            table = self._by_query.get(path)
+            found = None if table is None else table.find(query)
+        else:
+            found = self._find_path(path)
+        if found is None:
+            return None
+        group, row, column = found
+        if group.last_row is not None:
+            row = group.last_row - row
+        if group.accepts is not None:
+            accepted = headers.get("HTTP_ACCEPT")
+            if accepted and not group.accepts(accepted):
+                return None
+        response = None
+        state = self._scoreboard.begin()
+        try:
+            response = group.tiles.find(headers, row, column)
+        except MastabaError:
+            pass  # the general path reports it
+        finally:
+            self._scoreboard.end(state, answered=response is not None)
+        if response is not None:
+            response.headers = self._all_headers(response, headers)
+        return response
+
+    def _find_path(self, path: str) -> tuple[TileGroup, int, int] | None:
+        if not path.isascii():
+            return None  # digits of other scripts are not numbers here
+        start, _, last = path.rpartition("/")
+        base, _, first = start.rpartition("/")
+        try:
+            group = self._by_path[base]
+        except KeyError:
+            group = self._open_path(base, path)
+        if group is None:
+            return None
+        second, dot, extension = last.partition(".")
+        if dot + extension not in group.endings or not (first.isdigit() and second.isdigit()):
+            return None
+        if len(first) > _MAX_DIGITS or len(second) > _MAX_DIGITS:
+            return None
+        row, column = int(first), int(second)
+        return group, *((column, row) if group.column_first else (row, column))
+
+    def _open_path(self, base: str, path: str) -> TileGroup | None:
+        """Ask the service for the tiles with the base of a path, and remember the answer."""
+        service, below = self._find_service(path)
+        group = None
+        # A service with a longer root path may answer some paths with this base.
+        if service is not None and not any(root.startswith(f"{base}/") for root in self._roots):
+            form = self._forms.get(service.name)
+            end = len(base) - (len(path) - len(below))
+            if form is not None and end >= 0:
+                group = _group(form.group, below[:end])
+        _remember(self._by_path, base, group)
+        return group
+
+
+class _QueryTable:
+    """The groups of a service by the parameters other than row and column."""
+
+    def __init__(self, form: TileQueries) -> None:
+        self._form = form
+        self._row = form.row.lower()
+        index = f"({form.row}|{form.column})=([0-9]{{1,{_MAX_DIGITS}}})"
+        self._indices = re.compile(rf"(.*)&{index}&{index}(&.*)?", re.ASCII | re.IGNORECASE)
+        self._groups: _Groups = {}
+
+    def find(self, query: str) -> tuple[TileGroup, int, int] | None:
+        """Return the tiles that a query requests, row and column."""
+        match = self._indices.fullmatch(query)
+        if match is None:
+            return None
+        before, name, first, other, second, after = match.groups()
+        rest = before if after is None else before + after
+        try:
+            group = self._groups[rest]
+        except KeyError:
+            group = _group(self._form.group, parse_query(rest))
+            _remember(self._groups, rest, group)
+        if group is None or name.lower() == other.lower():
+            return None
+        row, column = int(first), int(second)
+        return group, *((row, column) if name.lower() == self._row else (column, row))
+
+
+def _group(find: Callable[[_T], TileGroup | None], address: _T) -> TileGroup | None:
+    try:
+        group = find(address)
+    except MastabaError:
+        return None  # the general path reports it
+    except Exception:
+        logger.exception("tile_addresses failed for %r", address)
+        return None
+    return group if group is not None and group.tiles.is_local else None
+
+
+def _remember(known: dict[str, Any], base: str, found: object) -> None:
+    if len(base) <= _MAX_BASE:
+        if len(known) >= _MAX_GROUPS:
+            known.clear()
+        known[base] = found

@@ -1,0 +1,1 @@
+"""Contour lines as vector tiles (elevation.md 6)."""

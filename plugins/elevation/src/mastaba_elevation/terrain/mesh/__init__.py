@@ -1,0 +1,1 @@
+"""Tiles of quantized mesh 1.0, for globes (elevation.md 5)."""

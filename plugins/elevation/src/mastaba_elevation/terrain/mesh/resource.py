@@ -1,0 +1,111 @@
+"""The mesh of a dataset: ``/mesh/layer.json`` and ``/mesh/{z}/{x}/{y}.terrain``."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from mastaba.api.documents import Fault, Severity
+from mastaba.api.tiles import tile_index
+from mastaba.errors import ConfigurationError, TileOutOfRangeError
+from mastaba_elevation.facade import unknown_path
+from mastaba_elevation.terrain.computed import ComputedTile
+from mastaba_elevation.terrain.mesh.datum import Shift, shift_of
+from mastaba_elevation.terrain.mesh.document import NORMALS, layer_json
+from mastaba_elevation.terrain.mesh.source import MeshSource
+from mastaba_elevation.terrain.mesh.tiling import Tiling
+from mastaba_elevation.terrain.options import requested_options
+from mastaba_elevation.terrain.resource import Context, Resource
+from mastaba_elevation.vertical import KEY
+
+if TYPE_CHECKING:
+    from mastaba.api.web import Request, Response
+    from mastaba_elevation.datasets import Dataset
+
+MEDIA_TYPE: Final = "application/vnd.quantized-mesh"
+
+_EXTENSION: Final = ".terrain"
+_ACCEPTED: Final = re.compile(
+    r"application/vnd\.quantized-mesh\s*;\s*extensions=([A-Za-z0-9-]{1,200})"
+)
+
+
+class Mesh(Resource):
+    """Heights as triangles, for Cesium.
+
+    Raises:
+        ConfigurationError: a grid that makes heights ellipsoidal is missing.
+    """
+
+    operation: ClassVar[str] = "mesh"
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        own = context.settings.mesh
+        directory = Path(own.grids) if own.grids else None
+        faults: list[Fault] = []
+        shifts: dict[str, Shift] = {}
+        for dataset in context.datasets.values():
+            for item, vertical in zip(dataset.layers, dataset.verticals, strict=True):
+                if item.id in shifts:
+                    continue
+                try:
+                    shifts[item.id] = shift_of(vertical, directory)
+                except ValueError as error:
+                    place = f"$.{KEY}.to_ellipsoid"
+                    faults.append(Fault(Severity.ERROR, f"layer {item.id}", place, str(error)))
+                    shifts[item.id] = shift_of(type(vertical)())
+        if faults:
+            raise ConfigurationError(faults)
+        equivalences = context.site.catalogue.settings.equivalences
+        self._sources = {
+            dataset.id: MeshSource(
+                dataset,
+                Tiling(dataset, own.size, own.error_factor),
+                tuple(shifts[item.id] for item in dataset.layers),
+                equivalences,
+            )
+            for dataset in context.datasets.values()
+        }
+
+    def respond(self, request: Request, dataset: Dataset, path: list[str]) -> Response:
+        if len(path) == 2 and path[1] == "layer.json":
+            options = requested_options(request.query, self.context.settings.options)
+            source = self._sources[dataset.id]
+            document = layer_json(self.context, dataset, source.tiling, options)
+            return document.respond(request)
+        if len(path) != 4 or not path[3].endswith(_EXTENSION):
+            raise unknown_path()
+        return self._tile(request, dataset, path)
+
+    def links(self, dataset: Dataset) -> list[dict[str, str]]:
+        return [{"rel": "mesh", "href": f"{self.context.uri(dataset)}/mesh/layer.json"}]
+
+    def _tile(self, request: Request, dataset: Dataset, path: list[str]) -> Response:
+        z, x = tile_index(path[1], "z"), tile_index(path[2], "x")
+        y = tile_index(path[3].removesuffix(_EXTENSION), "y")
+        fill = requested_options(request.query, self.context.settings.options).fill
+        source, own = self._sources[dataset.id], self.context.settings.mesh
+        if not source.tiling.contains(z, x, y):
+            raise TileOutOfRangeError("there is no such tile in this dataset", ["z", "x", "y"])
+        with_normals = NORMALS in _requested_extensions(request)
+        budget = source.budget(z, self.context.settings.tiles)
+        tile = ComputedTile(
+            dataset,
+            (own, source.identity, fill, z, x, y, with_normals),
+            MEDIA_TYPE,
+            ("Accept",),
+            source.memory(z, fill),
+            lambda: source.tile(z, x, y, budget, fill, with_normals=with_normals),
+        )
+        return tile.respond(request, self.context)
+
+
+def _requested_extensions(request: Request) -> set[str]:
+    """Return the extensions that the query or the header Accept requests."""
+    names = request.query.get("extensions")
+    if names is None:
+        found = _ACCEPTED.search(request.header("Accept") or "")
+        names = found[1] if found else ""
+    return set(names.split("-"))

@@ -1,0 +1,129 @@
+"""What the resources of the service ``terrain`` have in common."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+from urllib.parse import quote
+
+from mastaba.api.web import anchor
+from mastaba_elevation.terrain.coverage import Coverage, coverage_of
+
+if TYPE_CHECKING:
+    from mastaba.api.services import ServiceSettings, Site
+    from mastaba.api.web import Request, Response
+    from mastaba_elevation.datasets import Dataset, Datasets
+    from mastaba_elevation.terrain.settings import Settings
+
+Headers = list[tuple[str, str]]
+
+FORMATS: Final = {"png": "image/png", "webp": "image/webp"}
+"""Media types by file name extension."""
+
+
+class Context:
+    """What every resource needs.
+
+    Attributes:
+        site: the configuration.
+        service: settings of the service that all services have.
+        settings: those of this service.
+        datasets: by identifier.
+        formats: file name extensions of the formats that are installed.
+        resources: all resources; set when they are made.
+    """
+
+    resources: Sequence[Resource] = ()
+
+    def __init__(
+        self, site: Site, service: ServiceSettings, settings: Settings, datasets: Datasets
+    ) -> None:
+        self.site = site
+        self.service = service
+        self.settings = settings
+        self.datasets = datasets
+        self.formats = [name for name, kind in FORMATS.items() if kind in site.encoders]
+        self._coverages: dict[tuple[str, str], Coverage] = {}
+
+    def uri(self, dataset: Dataset) -> str:
+        """Return the public address of a dataset."""
+        return f"{self.service.endpoint_uri}/{quote(dataset.id, safe='')}"
+
+    def coverage(self, dataset: Dataset, tile_matrix_set: str | None = None) -> Coverage:
+        """Return where a dataset has tiles in a set.
+
+        Args:
+            tile_matrix_set: identifier; None for Web Mercator.
+
+        Raises:
+            UnknownNameError: the dataset has no tiles in this set.
+        """
+        key = dataset.id, tile_matrix_set or ""
+        found = self._coverages.get(key)
+        if found is None:
+            # Two threads may compute it at the same time; both results are equal.
+            equivalences = self.site.catalogue.settings.equivalences
+            found = self._coverages[key] = coverage_of(
+                dataset, tile_matrix_set, equivalences, self.settings.overzoom
+            )
+        return found
+
+
+class Resource(ABC):
+    """One kind of resource below a dataset.
+
+    Args:
+        context: what all have in common.
+    """
+
+    operation: ClassVar[str]
+    """What metrics count its requests for."""
+
+    def __init__(self, context: Context) -> None:
+        self.context = context
+
+    @abstractmethod
+    def respond(self, request: Request, dataset: Dataset, path: list[str]) -> Response:
+        """Answer a request.
+
+        Args:
+            path: segments below the dataset, not empty.
+
+        Raises:
+            MastabaError: the service answers it as JSON.
+        """
+
+    def links(self, dataset: Dataset) -> list[dict[str, str]]:
+        """Return the links of a dataset to this resource, for the list of datasets."""
+        return []
+
+    def style(self, dataset: Dataset) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+        """Return the sources and layers that this resource adds to the style of a dataset."""
+        return {}, []
+
+
+def caching(dataset: Dataset) -> Headers:
+    """Return Cache-Control of tiles: the value on which the layers agree; none by default."""
+    values = {item.layer.cache_control for item in dataset.layers}
+    agreed = values.pop() if len(values) == 1 else "no-cache"
+    return [("Cache-Control", agreed)] if agreed else []
+
+
+def attribution(dataset: Dataset) -> str:
+    """Return the sources of a dataset as HTML; may be empty."""
+    return ", ".join(anchor(url, title) for title, url in dataset.attributions)
+
+
+def bounds(dataset: Dataset) -> Sequence[float]:
+    """Return west, south, east and north of a dataset, degrees, for documents."""
+    box = dataset.box
+    return [float(f"{edge:.15g}") for edge in (box.xmin, box.ymin, box.xmax, box.ymax)]
+
+
+def described(dataset: Dataset) -> dict[str, Any]:
+    """Return what documents say about the heights of a dataset."""
+    found: dict[str, Any] = {"nodataHeight": dataset.nodata_height}
+    if dataset.vertical.crs:
+        found["verticalCrs"] = dataset.vertical.crs
+    return found

@@ -1,0 +1,119 @@
+"""The service ``terrain``, which dispatches paths to resources (elevation.md 4 to 6)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from importlib import import_module
+from typing import Any, ClassVar, Final
+
+from mastaba.api.services import RootEntry, Service, ServiceSettings, Site
+from mastaba.api.web import CrossOrigin, Document, Request, Response, message
+from mastaba.errors import public_message
+from mastaba_elevation.datasets import Datasets
+from mastaba_elevation.facade import status_of, unknown_path
+from mastaba_elevation.numbers import JSON, json_document, to_json
+from mastaba_elevation.terrain.resource import Context, Resource, bounds
+from mastaba_elevation.terrain.settings import SETTINGS_SCHEMA, Settings, dataset_settings
+from mastaba_elevation.vertical import LAYER_SCHEMA
+
+_ROUTES: Final[Mapping[str, str]] = {
+    "mapbox": "tiles:Tiles",
+    "terrarium": "tiles:Tiles",
+    "mapbox.json": "tilejson:TileJson",
+    "terrarium.json": "tilejson:TileJson",
+    "style.json": "style:MapStyle",
+    "mesh": "mesh.resource:Mesh",
+    "contours": "contours.resource:Contours",
+    "contours.json": "contours.resource:Contours",
+}
+"""Module and class of the resource, by the first path segment below a dataset."""
+
+_NAME: Final = "terrain"
+
+
+class TerrainService(Service):
+    """Tiles of heights for clients that draw terrain."""
+
+    name = _NAME
+    rank = 65
+    title = "Terrain service"
+    draws_maps = True
+    is_raster_only = True
+    operations: ClassVar[tuple[str, ...]] = ("tile", "tilejson", "style", "mesh", "contours")
+    settings_schema: ClassVar[Mapping[str, Any]] = SETTINGS_SCHEMA
+    layer_schema: ClassVar[Mapping[str, Any]] = LAYER_SCHEMA
+
+    def __init__(self, settings: ServiceSettings, site: Site) -> None:
+        super().__init__(settings, site)
+        own = Settings.of(settings.own)
+        queries = site.catalogue.services.get("elevation")
+        given = dataset_settings(settings.own, queries.own if queries else None)
+        self._datasets = Datasets(
+            site,
+            self.published_layers(),
+            given,
+            section=_NAME,
+            are_optional="datasets" not in settings.own,
+        )
+        context = Context(site, settings, own, self._datasets)
+        kinds = dict.fromkeys(_ROUTES.values())
+        made = {place: _load(place)(context) for place in kinds}
+        self._resources = context.resources = tuple(made.values())
+        self._routes: dict[str, Resource] = {name: made[place] for name, place in _ROUTES.items()}
+        # The setting for all services adds its headers to every answer.
+        self._cors = CrossOrigin(own.cors and not site.catalogue.settings.cors)
+
+    def root_entry(self) -> RootEntry:
+        uri = self.settings.endpoint_uri
+        return RootEntry(60, "Terrain", "1.0", uri, uri, JSON)
+
+    def respond(self, request: Request) -> Response:
+        """Answer a request.
+
+        Raises:
+            UnknownPathError: the path is unknown.
+            MastabaError: as in the resources.
+        """
+        path = request.path.split("/")[1:]
+        if not path:
+            response = self._start.respond(request)
+        else:
+            dataset = self._datasets.named(path[0])
+            resource = self._routes.get(path[1]) if len(path) > 1 else None
+            if resource is None:
+                raise unknown_path()
+            request.name_operation(resource.operation)
+            response = resource.respond(request, dataset, path[1:])
+        response.headers += self._cors.headers(request.environ)
+        return response
+
+    def error_response(self, error: Exception, request: Request) -> Response:
+        status = status_of(error)
+        content = {"error": {"status": status, "message": public_message(error)}}
+        response = message(status, to_json(content), JSON)
+        response.headers += self._cors.headers(request.environ)
+        return response
+
+    @cached_property
+    def _start(self) -> Document:
+        """The list of datasets and their resources."""
+        datasets = [
+            {
+                "id": item.id,
+                "title": item.title,
+                "layers": [layer.id for layer in item.layers],
+                "bbox": bounds(item),
+                "vertical": item.vertical.document(),
+                "unit": item.unit,
+                "links": [link for resource in self._resources for link in resource.links(item)],
+            }
+            for item in self._datasets.values()
+        ]
+        return json_document({"title": self.settings.title, "datasets": datasets})
+
+
+def _load(place: str) -> type[Resource]:
+    module, _, name = place.partition(":")
+    found: type[Resource] = getattr(import_module(f"mastaba_elevation.terrain.{module}"), name)
+    return found

@@ -1,0 +1,376 @@
+"""Stored tiles have the same response from the table and on the general path, byte for byte."""
+
+from __future__ import annotations
+
+import os
+import random
+import socket
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, unquote_to_bytes
+
+import pytest
+
+from mastaba.server import http
+from mastaba.server.app import Application
+from mastaba.server.connection import Connection, Limits
+from mastaba.server.fastcgi import FastCGIConnection
+from mastaba.server.http import HTTPConnection
+from mastaba.services.change import Action, Change
+from mastaba.wsgi import create_application
+from mastaba_conformance.tiny_installation import TINY_LEVELS, tiny_installation
+
+from .conftest import request as fastcgi_request
+
+FEW = 6_000
+MANY = 500_000
+
+KVP = (
+    "/wmts?SERVICE=WMTS&VERSION=1.0.0&REQUEST=GetTile&LAYER={layer}&STYLE={style}"
+    "&FORMAT={format}&TILEMATRIXSET=PM&TILEMATRIX={level}&TILEROW={row}&TILECOL={col}"
+)
+ADDRESSES = (
+    KVP,
+    "/wmts?layer={layer}&style={style}&tilematrixset=PM&Service=WMTS&Request=GetTile"
+    "&Version=1.0.0&Format={format}&TileMatrix={level}&TileCol={col}&TileRow={row}",
+    "/wmts?service=WMTS&request=GetTile&tilerow={row}&tilecol={col}&tilematrix={level}"
+    "&layer={layer}&style={style}&tilematrixset=PM&format={format}",
+    "/wmts/1.0.0/{layer}/{style}/PM/{level}/{row}/{col}.{extension}",
+    "/tms/1.0.0/{layer}/{level}/{col}/{row}.{extension}",
+    "/tms/1.0.0/{layer}/bottom/{level}/{col}/{row}.{extension}",
+    "/ogcapi/collections/{layer}/map/tiles/PM/{level}/{row}/{col}",
+    "/ogcapi/collections/{layer}/styles/{style}/map/tiles/WebMercatorQuad/{level}/{row}/{col}",
+    "/ogcapi/collections/{layer}/tiles/PM/{level}/{row}/{col}",
+)
+LAYERS = {
+    "RGB_JPG": ("image/jpeg", "jpg"),
+    "RGB_PNG": ("image/png", "png"),
+    "GREY_PNG": ("image/png", "png"),
+    "RGB_RAW": ("image/tiff", "tif"),
+    "FLOAT32_ZIP": ("image/x-bil;bits=32", "bil"),
+    "GREYA_ZIP": ("image/tiff", "tif"),
+    "VECTOR": ("application/x-protobuf", "pbf"),
+}
+ODD_NUMBERS = ("-1", "007", "+3", "3.0", "٣", "²", "1e1", "%33", "9" * 18, "9" * 19, "9" * 5000, "")
+ODD_WORDS = (
+    "..",
+    "%00",
+    "%0d%0aX:%20y",
+    "é",
+    "%C3%A9",
+    "&&",
+    "&",
+    "?",
+    "#x",
+    "/",
+    "//",
+    "%2F",
+    "+",
+)
+ODD_PARAMETERS = (
+    "filename=a.jpg",
+    "FileName=",
+    "f=json",
+    "f=jpg",
+    "style=ember",
+    "TILEROW=1",
+    "tile%52ow=1",
+    "TILECOL=1",
+    "LAYER=RGB_PNG",
+    "ignored",
+    "width=9",
+    "infoformat=x",
+    "version=",
+    "VERSION=1.1.1",
+)
+HEADERS: Mapping[str, Sequence[str]] = {
+    "If-Modified-Since": ("Thu, 01 Jan 1970 00:00:00 GMT", "Fri, 01 Jan 2100 00:00:00 GMT", "x"),
+    "Accept": ("*/*", "image/png", "image/webp,*/*;q=0.8", "image/jpeg", "text/html", "x;q=2", ","),
+    "Accept-Encoding": ("gzip", "deflate", "identity", "gzip;q=0", "br, gzip;q=0.5", "*"),
+    "Origin": ("https://one.example", "https://evil.example", "null", ""),
+    "Range": ("bytes=0-9", "bytes=-1"),
+    "Cookie": ("a=b",),
+    "Connection": ("close",),
+    "Content-Length": ("0",),
+}
+SITES: Mapping[str, dict[str, Any]] = {
+    "plain": {},
+    "shared": {"global": {"cors": True}},
+    "one-origin": {"global": {"cors": "https://one.example"}},
+    "from-bottom": {"tms": {"y_origin": "bottom"}, "ogcapi": {"cors": True}},
+    "other-roots": {"tms": {"root_path": "/wmts/1.0.0"}, "ogcapi": {"root_path": "/a/b"}},
+}
+
+
+class Socket:
+    """Takes everything that is sent."""
+
+    def __init__(self) -> None:
+        self.sent = bytearray()
+
+    def fileno(self) -> int:
+        return -1
+
+    def getpeername(self) -> tuple[str, int]:
+        return "192.0.2.1", 4711
+
+    def sendmsg(self, buffers: Iterable[bytes], *_: object) -> int:
+        before = len(self.sent)
+        for buffer in buffers:
+            self.sent += buffer
+        return len(self.sent) - before
+
+    def shutdown(self, how: int) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class Owner:
+    """A server without threads and sockets."""
+
+    def __init__(
+        self, application: Any, stored_tile: Any, protocol: type[Connection], sock: socket.socket
+    ) -> None:
+        self.application = application
+        self.stored_tile = stored_tile
+        self.limits = Limits()
+        self.closing = False
+        self.environ = {**protocol.environ(sock), "SCRIPT_NAME": "", "wsgi.errors": sys.stderr}
+        self._protocol = protocol
+        self._connection: Connection | None = None
+
+    def answer(self, data: bytes) -> bytes:
+        """Return what a connection sends for a request; it is kept as long as it is open."""
+        connection = self._connection
+        if connection is None or not connection.idle or not connection.open:
+            connection = self._connection = self._protocol(Socket(), self)  # type: ignore[arg-type]
+        connection.receive(data)
+        sent: bytearray = connection.socket.sent  # type: ignore[attr-defined]
+        answer = bytes(sent)
+        sent.clear()
+        return answer
+
+    def forget(self, connection: Connection) -> None: ...
+
+
+class Transport:
+    """The table with a marked general path behind it, and the general path alone."""
+
+    def __init__(self, application: Application, protocol: type[Connection]) -> None:
+        with socket.socket() as sock:
+            sock.bind(("127.0.0.1", 0))
+            self._quick = Owner(self._general, application.stored_tile, protocol, sock)
+            self._slow = Owner(application, None, protocol, sock)
+        self._falls_through = False
+        self.encode = _as_fastcgi if protocol is FastCGIConnection else _as_http
+        self.answered = 0
+
+    def _general(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> list[bytes]:
+        self._falls_through = True
+        start_response("200 OK", [("Content-Length", "0")])
+        return []
+
+    def check(self, method: str, target: str, headers: Mapping[str, str]) -> None:
+        data = self.encode(method, target, headers)
+        self._falls_through = False
+        quick = self._quick.answer(data)
+        if self._falls_through or b" 400 " in quick[:20]:
+            return
+        self.answered += 1
+        slow = self._slow.answer(data)
+        assert quick == slow, f"{method} {target!r} {headers}\n{quick[:600]!r}\n{slow[:600]!r}"
+
+
+def _as_http(method: str, target: str, headers: Mapping[str, str]) -> bytes:
+    fields = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+    target = target.replace(" ", "%20")
+    return f"{method} {target} HTTP/1.1\r\nHost: x\r\n{fields}\r\n".encode()
+
+
+def _as_fastcgi(method: str, target: str, headers: Mapping[str, str]) -> bytes:
+    path, _, query = target.encode().partition(b"?")
+    named = {f"HTTP_{name.upper().replace('-', '_')}": text for name, text in headers.items()}
+    decoded = unquote_to_bytes(path).decode("latin-1")
+    split = len(decoded) // 3 * (len(target) % 3 == 0)  # front servers differ in this
+    return fastcgi_request(
+        {
+            "SCRIPT_NAME": decoded[:split],
+            "PATH_INFO": decoded[split:],
+            "QUERY_STRING": query.decode("latin-1"),
+            "REQUEST_METHOD": method,
+            **named,
+        }
+    )
+
+
+class Requests:
+    """Random requests: about half of them valid, the others odd or hostile."""
+
+    def __init__(self, seed: int, etags: Sequence[str]) -> None:
+        self._random = random.Random(seed)
+        self._etags = etags
+
+    def __iter__(self) -> Iterator[tuple[str, str, dict[str, str]]]:
+        while True:
+            yield self._method(), self._target(), self._headers()
+
+    def _method(self) -> str:
+        return "GET" if self._random.random() < 0.95 else self._random.choice(("HEAD", "POST", "X"))
+
+    def _target(self) -> str:
+        pick = self._random.choice
+        layer = pick(list(LAYERS))
+        media_type, extension = LAYERS[layer]
+        level = pick(TINY_LEVELS)
+        fields = {
+            "layer": layer,
+            "style": "ember" if layer == "GREY_PNG" and pick((0, 1)) else "normal",
+            "format": pick((media_type, quote(media_type), quote(media_type, safe=""))),
+            "level": level.id,
+            "row": str(self._random.randint(level.min_row, level.max_row)),
+            "col": str(self._random.randint(level.min_col, level.max_col)),
+            "extension": extension,
+        }
+        address = pick(ADDRESSES)
+        if self._random.random() < 0.5:
+            return address.format(**fields)
+        for _ in range(self._random.randint(1, 2)):
+            match self._random.randrange(7):
+                case 0:
+                    fields[pick(("row", "col"))] = pick(ODD_NUMBERS)
+                case 1:
+                    fields[pick(list(fields))] = pick((*ODD_WORDS, *fields.values()))
+                case 2:
+                    fields["row"] = str(self._random.randint(-2, 12))
+                case 3:
+                    address += ("&" if "?" in address else "?") + pick(ODD_PARAMETERS)
+                case 4:
+                    path, mark, query = address.partition("?")
+                    items = query.split("&")
+                    self._random.shuffle(items)
+                    address = path + mark + "&".join(items[self._random.randint(0, 1) :])
+                case 5:
+                    address = address.swapcase() if pick((0, 1)) else address.replace("/", "//", 1)
+                    return address.format(**fields, **{k.upper(): v for k, v in fields.items()})
+                case _:
+                    text = address.format(**fields)
+                    place = self._random.randrange(1, len(text))
+                    cut = self._random.randint(0, 2)
+                    return text[:place] + pick(ODD_WORDS) + text[place + cut :]
+        return address.format(**fields)
+
+    def _headers(self) -> dict[str, str]:
+        pick = self._random.choice
+        headers: dict[str, str] = {}
+        if self._random.random() < 0.3:
+            etag = pick(self._etags)
+            headers["If-None-Match"] = pick((etag, f"W/{etag}", f'"x", {etag}', "*", '"', etag[:9]))
+        while self._random.random() < 0.4:
+            name = pick(list(HEADERS))
+            headers[name] = pick(HEADERS[name])
+        return headers
+
+
+def _open(folder: Path, site: str, services: Mapping[str, Any] | None = None) -> Application:
+    settings = {**SITES[site], **(services or {})}
+    server_json = tiny_installation(folder, services_overrides=settings)
+    return create_application(str(server_json))
+
+
+def _etags(application: Application) -> list[str]:
+    fields = {"layer": "RGB_JPG", "style": "normal", "format": "image/jpeg", "level": "3"}
+    found = []
+    for row in (2, 3):
+        path, _, query = KVP.format(**fields, row=row, col=4).partition("?")
+        response = application.stored_tile(path, query, {})
+        assert response is not None
+        found.append(dict(response.headers)["ETag"])
+    return found
+
+
+def _compare(folder: Path, site: str, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http, "_date", lambda now: "Server: x\r\nDate: x\r\n")
+    application = _open(folder, site)
+    transports = [Transport(application, item) for item in (FastCGIConnection, HTTPConnection)]
+    etags = ['"none"'] if site == "other-roots" else _etags(application)
+    for number, request in enumerate(Requests(count, etags)):
+        if number == count:
+            break
+        for transport in transports:
+            transport.check(*request)
+    for transport in transports:
+        assert transport.answered > count / 10
+    application.site.catalogue.storages.close()
+
+
+TILE = ("/tms/1.0.0/RGB_JPG/3/4/2.jpg", "", {})
+
+
+@pytest.mark.parametrize(
+    "server",
+    [{"debug": True}, {"logger": {"level": "info", "access": "text"}}],
+    ids=["debug", "access"],
+)
+def test_there_is_no_table_if_something_must_see_every_request(
+    tmp_path: Path, server: dict[str, Any]
+) -> None:
+    application = create_application(str(tiny_installation(tmp_path, server_overrides=server)))
+    assert application.stored_tile(*TILE) is None
+
+
+def test_middleware_sees_every_request(tmp_path: Path) -> None:
+    services = {"metrics": {"enabled": True}}
+    application = _open(tmp_path, "plain", services)
+    assert application.stored_tile(*TILE) is None
+
+
+def test_changes_apply_to_the_table(tmp_path: Path) -> None:
+    application = _open(tmp_path, "plain")
+    assert application.stored_tile(*TILE) is not None
+    application.site.submit(Change(Action.DISABLE_SERVICES))
+    assert application.stored_tile(*TILE) is None
+    application.site.submit(Change(Action.ENABLE_SERVICES))
+    assert application.stored_tile(*TILE) is not None
+    application.site.submit(Change(Action.DELETE_LAYER, "RGB_JPG"))
+    assert application.stored_tile(*TILE) is None
+
+
+def test_requests_are_counted(tmp_path: Path) -> None:
+    application = _open(tmp_path, "plain")
+
+    def counted() -> int:
+        return sum(row.count for row in application.site.scoreboard.rows())
+
+    before = counted()
+    assert application.stored_tile(*TILE) is not None
+    assert application.stored_tile("/tms/1.0.0/RGB_JPG/3/0/0.jpg", "", {}) is None
+    assert counted() == before + 1
+
+
+def test_tiles_of_a_replaced_slab_are_current(tmp_path: Path) -> None:
+    application = _open(tmp_path, "plain")
+    before = application.stored_tile(*TILE)
+    for slab in (tmp_path / "pyramids").rglob("RGB_JPG/**/*.tif"):
+        os.utime(slab, (1, 1))
+    after = application.stored_tile(*TILE)
+    assert before is not None
+    assert after is not None
+    assert before.body == after.body
+    assert dict(before.headers)["ETag"] != dict(after.headers)["ETag"]
+
+
+@pytest.mark.parametrize("site", SITES)
+def test_answers_are_those_of_the_general_path(
+    tmp_path: Path, site: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _compare(tmp_path, site, FEW // len(SITES), monkeypatch)
+
+
+@pytest.mark.live
+def test_many_answers_are_those_of_the_general_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for site in SITES:
+        _compare(tmp_path / site, site, MANY // len(SITES), monkeypatch)
