@@ -23,10 +23,12 @@ from benchmarks.servers import (
     peer,
     plain_http,
     require_programs,
+    static_files,
 )
 
 _GROUPS = {"tiles": CLASSES, "maps": MAP_CLASSES}
 _SERVERS = {"fastcgi": fastcgi_behind_nginx, "http": plain_http}
+_FILE = "file"
 
 
 def main() -> int:
@@ -93,10 +95,15 @@ def _run(
     pids = dict(_pair(text) for text in arguments.peer_pid)
     try:
         for name in arguments.servers:
+            if name == _FILE:
+                continue
             start = _SERVERS[name]
             targets.append(
                 start(server_json, folder, workers=arguments.workers, threads=arguments.threads)
             )
+        tiles = next((item for item in classes if item.tiles and not item.conditional), None)
+        if _FILE in arguments.servers and targets and tiles is not None:
+            targets.append(static_files(targets[0], tiles, folder))
         if arguments.with_mapserver:
             if maps is None:
                 raise Missing("--with-mapserver compares maps only: add --classes maps")
@@ -140,10 +147,10 @@ def _parser() -> argparse.ArgumentParser:
     add(
         "--servers",
         nargs="+",
-        choices=_SERVERS,
-        default=list(_SERVERS),
+        choices=[*_SERVERS, _FILE],
+        default=[*_SERVERS, _FILE],
         metavar="SERVER",
-        help="of fastcgi, http (default: both)",
+        help="of fastcgi, http, and file: nginx sending the same tiles from files (default: all)",
     )
     add("--with-mapserver", action="store_true", help="measure maps of MapServer as well")
     add("--format", default="image/jpeg", help="media type of the tiles asked for")

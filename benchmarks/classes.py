@@ -17,7 +17,7 @@ from mastaba.environment import Environment
 from mastaba.plugins.manager import Plugins
 from mastaba.server.opening import read_server_config
 
-CLASSES = ("kvp", "tms", "rest", "not-modified", "capabilities")
+CLASSES = ("kvp", "tms", "rest", "ogcapi", "not-modified", "capabilities")
 _ATTEMPTS = 20
 
 
@@ -99,7 +99,7 @@ def load(server_json: Path) -> Catalogue:
 
 
 def _service(name: str) -> str:
-    return "tms" if name == "tms" else "wmts"
+    return name if name in ("tms", "ogcapi") else "wmts"
 
 
 def _class(name: str, roots: dict[str, str], tiles: list[Tile]) -> RequestClass:
@@ -113,6 +113,8 @@ def _class(name: str, roots: dict[str, str], tiles: list[Tile]) -> RequestClass:
             return RequestClass("WMTS REST", paths, tiles)
         case "tms":
             return RequestClass("TMS", [f"{root}/1.0.0/{_tms(tile)}" for tile in tiles], tiles)
+        case "ogcapi":
+            return RequestClass("OGC API", [f"{root}/{_ogcapi(tile)}" for tile in tiles], tiles)
         case "not-modified":
             return RequestClass("WMTS KVP, 304", kvp, tiles, status=304, conditional=True)
         case _:
@@ -136,6 +138,11 @@ def _rest(tile: Tile) -> str:
 
 def _tms(tile: Tile) -> str:
     return f"{quote(tile.layer)}/{quote(tile.level)}/{tile.col}/{tile.row}.{tile.ext}"
+
+
+def _ogcapi(tile: Tile) -> str:
+    layer, tile_matrix_set, level = map(quote, (tile.layer, tile.set, tile.level))
+    return f"collections/{layer}/map/tiles/{tile_matrix_set}/{level}/{tile.row}/{tile.col}"
 
 
 def _tiles(

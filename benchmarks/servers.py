@@ -16,8 +16,11 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO
+from typing import IO, TYPE_CHECKING
 from urllib.parse import quote, urlsplit
+
+if TYPE_CHECKING:
+    from benchmarks.classes import RequestClass
 
 _START_TIMEOUT = 60.0
 
@@ -29,12 +32,18 @@ http {{
   client_body_temp_path {folder}/body; proxy_temp_path {folder}/proxy;
   fastcgi_temp_path {folder}/fastcgi; uwsgi_temp_path {folder}/uwsgi; scgi_temp_path {folder}/scgi;
   keepalive_requests 100000000;
-  upstream server {{
-    server unix:{socket}; {keepalive}
-  }}
+  {upstream}
   server {{
     listen 127.0.0.1:{port};
     location / {{
+      {location}
+    }}
+  }}
+}}
+"""
+
+_UPSTREAM = "upstream server {{ server unix:{socket}; {keepalive} }}"
+_FASTCGI = """
       fastcgi_pass server;
       fastcgi_keep_conn {keep};
       fastcgi_buffers 16 64k;
@@ -48,11 +57,8 @@ http {{
       fastcgi_param REMOTE_ADDR $remote_addr;
       fastcgi_param SERVER_NAME $server_name;
       fastcgi_param SERVER_PORT $server_port;
-    }}
-  }}
-}}
 """
-
+_FILE = "/{layer}/{level}/{row}/{col}.{ext}"
 
 _KEEPALIVE = "keepalive 16; keepalive_requests 100000000;"
 
@@ -122,22 +128,30 @@ def nginx_before(target: Target, path: Path, folder: Path, name: str, *, keep: b
         keep: whether connections to the server stay open. With a server that handles one
             connection at a time, the others would wait forever behind an open one.
     """
+    keepalive = _KEEPALIVE if keep else ""
+    upstream = _UPSTREAM.format(socket=path, keepalive=keepalive)
+    _nginx(target, folder, name, _FASTCGI.format(keep="on" if keep else "off"), upstream)
+
+
+def _nginx(
+    target: Target, folder: Path, name: str, location: str, upstream: str = ""
+) -> subprocess.Popen[bytes]:
     log = folder / f"{name}.log"
     conf = folder / f"{name}.conf"
     conf.write_text(
         _NGINX_CONF.format(
             folder=folder,
             name=name,
-            socket=path,
             port=urlsplit(target.address).port,
             user=f"user {pwd.getpwuid(0).pw_name};" if os.geteuid() == 0 else "",
-            keep="on" if keep else "off",
-            keepalive=_KEEPALIVE if keep else "",
+            upstream=upstream,
+            location=location,
         )
     )
     command = [find_program("nginx") or "nginx", "-e", str(log), "-c", str(conf)]
     nginx = start_process(target, command, log)
     wait_for(lambda: is_answering(target.address), nginx, log)
+    return nginx
 
 
 def plain_http(server_json: Path, folder: Path, *, workers: int, threads: int) -> Target:
@@ -153,6 +167,22 @@ def plain_http(server_json: Path, folder: Path, *, workers: int, threads: int) -
     except BaseException:
         target.stop()
         raise
+    return target
+
+
+def static_files(source: Target, requests: RequestClass, folder: Path) -> Target:
+    """Start nginx on files with the responses of a running server: the cost of any server."""
+    target = Target("file", f"http://127.0.0.1:{free_port()}", _FILE)
+    parts = urlsplit(source.address)
+    connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=60)
+    for path, tile in zip(requests.paths, requests.tiles, strict=True):
+        connection.request("GET", path)
+        file = folder / "files" / tile_path(_FILE, tile._asdict()).removeprefix("/")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(connection.getresponse().read())
+    connection.close()
+    nginx = _nginx(target, folder, "file", f"root {folder}/files;")
+    target.pid = nginx.pid
     return target
 
 

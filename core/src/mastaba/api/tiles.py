@@ -1,6 +1,6 @@
 """Tiles of a layer by tile matrix set, tile matrix and style: stored ones and drawn ones."""
 
-from mastaba.services.addresses import StoredTiles, TileGroup, TilePaths, TileQueries
+from mastaba.services.addresses import TileFinder, TileGroup, TilePaths, TileQueries
 from mastaba.tiles.published import (
     DEFAULT_STYLE,
     LayerTiles,
@@ -18,7 +18,7 @@ __all__ = [
     "LayerTiles",
     "MatrixTiles",
     "Publisher",
-    "StoredTiles",
+    "TileFinder",
     "TileGroup",
     "TilePaths",
     "TilePublisher",

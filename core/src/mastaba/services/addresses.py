@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from mastaba.web.response import Response
 
 
-class StoredTiles(Protocol):
+class TileFinder(Protocol):
     """The stored tiles of one tile matrix in one style; a `mastaba.api.tiles.TilePublisher`."""
 
     @property
@@ -46,7 +46,7 @@ class TileGroup:
             None if the header does not matter.
     """
 
-    tiles: StoredTiles
+    tiles: TileFinder
     column_first: bool = False
     endings: frozenset[str] = frozenset(("",))
     last_row: int | None = None

@@ -49,7 +49,7 @@ class ComputedTile:
             MastabaError: as in ``encode``.
         """
         dataset = self.dataset
-        is_compressed = accepts_coding(request, "gzip")
+        is_compressed = accepts_coding(request.environ, "gzip")
         is_small = False
 
         def packed() -> bytes:
