@@ -78,12 +78,17 @@ class TestTerrain(ServiceTests):
         "/FLOAT32_RAW/mapbox.json",
         "/FLOAT32_RAW/terrarium.json?size=512&format=webp",
         "/FLOAT32_RAW/style.json",
+        "/FLOAT32_RAW/mesh/layer.json",
+        "/FLOAT32_RAW/mesh/0/0/0.terrain?extensions=octvertexnormals",
+        "/FLOAT32_RAW/contours.json",
     )
     invalid_paths = (
         "/none/mapbox.json",
         "/FLOAT32_RAW",
         "/FLOAT32_RAW/mapbox/0/0/x.png",
         "/FLOAT32_RAW/mapbox/0/0/0.png?fill=x",
+        "/FLOAT32_RAW/mesh/0/0/x.terrain",
+        "/FLOAT32_RAW/contours/0/0/0.png",
     )
     error_types = ("application/json",)
     layer = "FLOAT32_RAW"

@@ -297,7 +297,8 @@ def in_cesium(page: Any, url: str, script: str, **more: Any) -> Any:
 
 
 CESIUM_HEAD = """<script>window.CESIUM_BASE_URL = "/cesium/Build/Cesium/";</script>
-<script src="/cesium/Build/Cesium/Cesium.js"></script>"""
+<script src="/cesium/Build/Cesium/Cesium.js"></script>
+<link rel="stylesheet" href="/cesium/Build/Cesium/Widgets/widgets.css">"""
 
 
 def test_cesium_draws_the_mesh(browser: Any, url: str, libraries: str) -> None:

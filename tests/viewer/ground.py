@@ -23,7 +23,7 @@ from mastaba_writer.pyramids import LevelPlan, write_pyramid
 from mastaba_writer.tile_encoder import encode_tile
 from mastaba_writer.tile_matrix_sets import geographic, synthetic, web_mercator
 
-SERVICES = ("tms", "wmts", "wms", "ogcapi", "viewer")
+SERVICES = ("tms", "wmts", "wms", "ogcapi", "elevation", "viewer")
 HOSTILE = "<img src=x onerror=\"document.title='hacked'\"> & 'quoted'"
 GRID = synthetic(
     "GRID", crs="EPSG:2154", origin=(7e5, 7e6), cell_sizes=[50, 20, 10], tile_size=(128, 256)
@@ -142,6 +142,16 @@ def install(
         levels=[LevelPlan("1", 1, 2, 1, 3), LevelPlan("2", 2, 4, 2, 6)],
         tile=lambda level, row, col: tiny_integer_tile(3)("1", row, col)[:, :128],
     )
+    slope = write_pyramid(
+        directory,
+        "SLOPE",
+        tile_matrix_set=GRID,
+        format="TIFF_ZIP_FLOAT32",
+        channels=1,
+        levels=[LevelPlan("1", 1, 2, 1, 3)],
+        tile=lambda level, row, col: tiny_float_tile("1", row, col)[:, :128],
+    )
+    layers["SLOPE"] = layer_document(slope, tile_matrix_sets={"GRID": GRID})
     layers["VECTOR"] = layer_document(vector, title="VECTOR")
     layers["WORLD"] = layer_document(world, title=HOSTILE)
     layers["GRID"] = layer_document(

@@ -47,7 +47,7 @@ def test_list_of_layers(everything: Client) -> None:
     content: Any = everything.get("/viewer/data/layers.json").json
     layers = {found["id"]: found for found in content["layers"]}
     assert sorted(layers) == list(layers)
-    assert len(layers) == 12
+    assert len(layers) == 13
     assert layers["GRID"] == {
         "id": "GRID",
         "title": "GRID",
@@ -62,6 +62,10 @@ def test_layer(tiny: Client) -> None:
     found = layer(tiny, "RGB_JPG")
     box, sets = found.pop("geographicBbox"), found.pop("sets")
     projections = found.pop("projections")
+    snippets = found.pop("snippets")
+    assert [snippet["id"] for snippet in snippets] == [
+        *("qgis", "leaflet", "maplibre", "cesium", "mapproxy")
+    ]
     assert next(iter(projections)) == "EPSG:3857"
     assert projections["EPSG:3857"]["name"] == "WGS 84 / Pseudo-Mercator"
     assert projections["CRS:84"]["area"] == [-180, -90, 180, 90]

@@ -4,8 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from mastaba.storage.per_process import PerProcess
-from mastaba.storage.threads import ThreadPool
+from mastaba.storage.per_process import PerProcess, ThreadPool
 
 forks = pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 

@@ -17,7 +17,7 @@ from mastaba.render.tile_cache import TileCache
 from mastaba.slab.codecs import TileDecoder
 from mastaba.slab.plan import locate_tiles, read_located
 from mastaba.slab.reader import LevelReader, StoredTile
-from mastaba.storage.threads import ThreadPool
+from mastaba.storage.per_process import ThreadPool
 
 # With fewer tiles, using other threads costs more than it saves.
 _PARALLEL_FROM: Final = 6

@@ -16,7 +16,7 @@ from mastaba.errors import MastabaError
 from mastaba.slab.index import SlabIndex
 from mastaba.slab.reader import STALE_INDEX, LevelReader, StoredTile, again
 from mastaba.storage.base import ByteRange
-from mastaba.storage.threads import READS
+from mastaba.storage.per_process import READS
 
 _MAX_GAP: Final = 512 * 1024
 """Unused bytes that are read to save a request: 4 ms in a gigabit network."""

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from mastaba.api.maps import LevelPixels, tiles_around
+from mastaba.api.maps import LevelPixels, Sources, StoredTiles, tiles_around
+from mastaba.errors import ObjectChangedError
 from mastaba_elevation.taps import REACH, Floats, Integers, Taps
 
 if TYPE_CHECKING:
@@ -17,9 +19,13 @@ if TYPE_CHECKING:
     from mastaba.api.services import Site
 
 Booleans = npt.NDArray[np.bool_]
+_Read = TypeVar("_Read")
 
 GROUP: Final = 64
 """Decoded tiles held at a time, besides those of the shared cache."""
+
+_ATTEMPTS: Final = 4
+"""Maximum reads of tiles whose slabs are replaced repeatedly."""
 
 _FAR: Final = 1e12
 """Pixels; positions further away are on no level, and would not be exact."""
@@ -166,21 +172,25 @@ class HeightLevel:
         values, valid = np.zeros(size), np.zeros(size, np.bool_)
         is_stored = np.zeros(size, np.bool_)
         places = list(map(tuple, plan.places.tolist()))
-        stored = self._pixels.locate(places)
         order = np.argsort(plan.tiles, kind="stable")
         rows, columns = plan.rows[order], plan.columns[order]
         starts = np.searchsorted(plan.tiles[order], np.arange(len(places) + 1)).tolist()
         numbers = {place: number for number, place in enumerate(places)}
-        ordered = np.zeros(len(plan.taps), np.float32)
-        has = np.zeros(len(plan.taps), np.bool_)
-        for group in self._pixels.groups(places, stored, GROUP):
-            for place, pixels in group.items():
-                if pixels is None:
-                    continue
-                number = numbers[place]
-                here = slice(starts[number], starts[number + 1])
-                ordered[here] = pixels[rows[here], columns[here], 0]
-                has[here] = True
+
+        def pixels_of(stored: StoredTiles) -> tuple[npt.NDArray[np.float32], Booleans]:
+            ordered = np.zeros(len(plan.taps), np.float32)
+            has = np.zeros(len(plan.taps), np.bool_)
+            for group in self._pixels.groups(places, stored, GROUP):
+                for place, pixels in group.items():
+                    if pixels is None:
+                        continue
+                    number = numbers[place]
+                    here = slice(starts[number], starts[number + 1])
+                    ordered[here] = pixels[rows[here], columns[here], 0]
+                    has[here] = True
+            return ordered, has
+
+        ordered, has = _of_one_version(lambda: self._pixels.locate(places), pixels_of)
         read, found = np.empty_like(ordered), np.empty_like(has)
         read[order], found[order] = ordered, has
         is_stored[plan.taps] = found
@@ -225,9 +235,34 @@ class HeightLevel:
         from mastaba.api.maps import Window
 
         window = Window(top, bottom, left, right)
-        mosaic = self._pixels.read(window, self._around)
+        mosaic = _of_one_version(
+            lambda: self._pixels.stored(window, self._around),
+            lambda stored: self._pixels.read(window, self._around, stored),
+        )
         found: npt.NDArray[np.float32] = mosaic.pixels[:, :, 0]
         return found if mosaic.valid is None else np.where(mosaic.valid, found, self._nodata)
+
+
+def _of_one_version(
+    locate: Callable[[], StoredTiles], read: Callable[[StoredTiles], _Read]
+) -> _Read:
+    """Return what is read from tiles, all of the same version of their slab.
+
+    Args:
+        locate: finds the tiles.
+        read: reads them.
+
+    Raises:
+        ObjectChangedError: their slabs are replaced each time.
+    """
+    for _ in range(_ATTEMPTS):
+        stored = locate()
+        before = Sources.of(stored).version
+        found = read(stored)
+        # Some tiles may have been in memory when the others were replaced.
+        if before is None or Sources.of(stored).version == before:
+            return found
+    raise ObjectChangedError("the slabs of a query are replaced while they are read")
 
 
 class HeightLayer:

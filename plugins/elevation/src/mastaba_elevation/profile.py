@@ -150,7 +150,7 @@ def ascent_and_descent(heights: Floats, hysteresis: float = 0.0) -> tuple[float,
     if hysteresis <= 0.0:
         changes = np.diff(heights)
         changes = changes[~np.isnan(changes)]
-        return float(changes[changes > 0].sum()), float(-changes[changes < 0].sum())
+        return float(changes[changes > 0].sum()), float(abs(changes[changes < 0].sum()))
     up = down = 0.0
     base = math.nan
     for height in heights.tolist():

@@ -32,7 +32,7 @@ Indices = npt.NDArray[np.intp]
 _LEVELS_UP: Final = 4
 """Levels that are tried for a point: the wanted one and three coarser ones."""
 
-_HALF: Final = 0.5 - 1e-8
+HALF: Final = 0.5 - 1e-8
 """Weight of valid pixels from which a value counts; rounding errors must not drop a half. Positions
 are exact to a part of 2^-52."""
 
@@ -279,7 +279,7 @@ def _combined(taps: Taps, read: TapValues, *, strict: bool) -> tuple[Floats, Boo
     complete = (read.valid | (weights == 0.0)).all(axis=1)
     # A point has the same height whatever the others are: weights need not sum to 1 exactly.
     total = np.where(complete, 1.0, valid.sum(axis=1))
-    known = complete if strict else total >= _HALF
+    known = complete if strict else total >= HALF
     safe = np.where(known, total, 1.0)
     values = np.where(known, (valid * read.values).sum(axis=1) / safe, np.nan)
     return values, is_stored

@@ -10,7 +10,9 @@ from mastaba.api.web import Document
 from mastaba_viewer.grids import grids
 from mastaba_viewer.kinds import format_label, kind
 from mastaba_viewer.projections import projections
+from mastaba_viewer.snippets import snippets
 from mastaba_viewer.sources import sources
+from mastaba_viewer.sources.common import publisher, segment
 
 if TYPE_CHECKING:
     from mastaba.api.catalogue import Layer, Palette
@@ -22,17 +24,10 @@ def layers_document(
 ) -> Document:
     """Return what the scripts of all layers need.
 
-    It is the list of layers, with the fields needed to choose among them, the basemap, and the
-    addresses of services for elevations by name.
+    It is the list of layers, with the fields needed to choose among them, and the basemap.
     """
-    services = {
-        name: site.services[name].settings.endpoint_uri
-        for name in ("elevation", "terrain")
-        if name in site.services
-    }
-    return _json(
-        {"layers": [_summary(layer) for layer in layers], "basemap": basemap, "services": services}
-    )
+    listed = [_summary(layer, site) for layer in layers]
+    return _json({"layers": listed, "basemap": basemap})
 
 
 def layer_document(layer: Layer, site: Site) -> Document:
@@ -42,10 +37,10 @@ def layer_document(layer: Layer, site: Site) -> Document:
     # Loaded on first use: it needs the libraries of rendering.
     from mastaba.api.maps import legend_palette
 
-    attribution = layer.attribution
+    attribution, found = layer.attribution, sources(layer, site)
     return _json(
         {
-            **_summary(layer),
+            **_summary(layer, site),
             "abstract": layer.abstract,
             "mediaType": layer.pyramid.format.media_type,
             "nodata": list(raster.nodata) if raster else [],
@@ -66,13 +61,14 @@ def layer_document(layer: Layer, site: Site) -> Document:
             ],
             "tables": _tables(layer),
             "sets": grids(layer, site),
-            "sources": sources(layer, site),
+            "sources": found,
+            "snippets": snippets(layer, site, found),
             "projections": projections(layer, site),
         }
     )
 
 
-def _summary(layer: Layer) -> dict[str, Any]:
+def _summary(layer: Layer, site: Site) -> dict[str, Any]:
     tile_matrix_set = layer.pyramid.tile_matrix_set
     return {
         "id": layer.id,
@@ -81,7 +77,22 @@ def _summary(layer: Layer) -> dict[str, Any]:
         "format": format_label(layer),
         "set": tile_matrix_set.id,
         "crs": tile_matrix_set.crs.code,
+        **_elevation(layer, site),
     }
+
+
+def _elevation(layer: Layer, site: Site) -> dict[str, Any]:
+    """Return the addresses for the heights of a layer: of queries, and of terrain tiles."""
+    raster = layer.pyramid.raster
+    if raster is None or raster.channels != 1 or kind(layer) != "elevation":
+        return {}
+    queries, terrain = (publisher(name, layer, site) for name in ("elevation", "terrain"))
+    found = {}
+    if queries is not None:
+        found["elevation"] = queries.settings.endpoint_uri
+    if terrain is not None:
+        found["terrain"] = f"{terrain.settings.endpoint_uri}/{segment(layer.id)}"
+    return found
 
 
 def _tables(layer: Layer) -> list[dict[str, str]]:

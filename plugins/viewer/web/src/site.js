@@ -11,8 +11,8 @@ export const comparePage = (left, right) =>
   `${base}/compare/${encodeURIComponent(left)}/${encodeURIComponent(right)}`;
 
 /**
- * Fetch the list of layers, each with id, title, kind, format, tile matrix set and CRS, the basemap
- * or null, and addresses of services for elevations.
+ * Fetch the list of layers, each with id, title, kind, format, tile matrix set and CRS, and the
+ * addresses for its heights; and the basemap or null.
  */
 export function fetchSite() {
   return fetchJson(`${base}/data/layers.json`);

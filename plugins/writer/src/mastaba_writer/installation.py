@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from importlib.metadata import entry_points
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from mastaba_writer.documents import merged, write_document
 from mastaba_writer.tile_matrix_sets import geographic, web_mercator
@@ -52,10 +52,15 @@ SERVICES = ("health", "wms", "wmts", "tms", "ogcapi")
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
+_PLUGINS: Final = {"terrain": "elevation"}
+"""Plugins of the services that do not have their name."""
+
+
 def installed_services() -> list[str]:
     """Return the services of an installation for one person: those that are installed here."""
     names = entry_points(group="mastaba").names
-    return ["health", *(name for name in (*SERVICES[1:], "elevation", "viewer") if name in names)]
+    found = [*SERVICES[1:], "elevation", "terrain", "viewer"]
+    return ["health", *(name for name in found if _PLUGINS.get(name, name) in names)]
 
 
 def write_installation(

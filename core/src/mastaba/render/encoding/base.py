@@ -18,6 +18,8 @@ from mastaba.model.crs import CRS
 Strip = npt.NDArray[Any]
 """Some rows of a raster: shape (rows, columns, channels), dtype uint8 or float32."""
 
+_DEFAULT_QUALITY: Final = 75
+_BEST_QUALITY: Final = 100
 _WHOLE: Final = 4
 """Copies of a raster held by an encoder that needs it whole: ours, two of the codec, the result."""
 _BY_STRIPS: Final = 16 * 1024**2
@@ -181,3 +183,11 @@ class StripEncoder(Encoder):
     def memory(self, shape: tuple[int, int, int], dtype: np.dtype[Any]) -> int:
         row = shape[1] * shape[2] * dtype.itemsize
         return min(super().memory(shape, dtype), max(_BY_STRIPS, 64 * row))
+
+
+def quality(options: Mapping[str, str]) -> int:
+    """Return the option ``quality``, 1 to 100; 75 if absent or invalid (wms.md section 3.1)."""
+    text = options.get("quality", "")
+    if not (text.isascii() and text.isdigit() and len(text) <= len(str(_BEST_QUALITY))):
+        return _DEFAULT_QUALITY
+    return int(text) if 1 <= int(text) <= _BEST_QUALITY else _DEFAULT_QUALITY

@@ -10,8 +10,7 @@ import numpy as np
 import simplejpeg
 
 from mastaba.errors import InvalidParameterError
-from mastaba.render.encoding.base import StripEncoder, StripRaster
-from mastaba.render.encoding.options import quality
+from mastaba.render.encoding.base import StripEncoder, StripRaster, quality
 
 _MODES: Final = {1: ("GRAY", "Gray", 8), 3: ("RGB", "420", 16)}
 """Colour space, subsampling, and side of a minimum coded unit (MCU) in pixels, by channels."""

@@ -9,8 +9,7 @@ from typing import Any, ClassVar, Final
 import numpy as np
 
 from mastaba.errors import InvalidParameterError
-from mastaba.render.encoding.base import Encoder, Raster, StripRaster
-from mastaba.render.encoding.options import quality
+from mastaba.render.encoding.base import Encoder, Raster, StripRaster, quality
 
 _MAX_SIDE: Final = 16383
 """Pixels; the limit of the format."""

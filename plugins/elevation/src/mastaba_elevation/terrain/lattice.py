@@ -17,7 +17,7 @@ import numpy.typing as npt
 from mastaba.api.catalogue import transform_points
 from mastaba_elevation.ground import Floats, metres_per_unit, on_earth
 from mastaba_elevation.levels import GROUP
-from mastaba_elevation.sampling import Budget, Wish, inside_layer, level_for, sample
+from mastaba_elevation.sampling import HALF, Budget, Wish, inside_layer, level_for, sample
 from mastaba_elevation.taps import Integers, split
 
 if TYPE_CHECKING:
@@ -195,7 +195,7 @@ def _window(
     budget: Budget,
     valid_range: tuple[float, float],
 ) -> Floats | None:
-    """Return the heights of nodes whose pixels are all valid; NaN for others.
+    """Return the heights of nodes; NaN for those that the level has none for.
 
     Args:
         x, y: in the CRS of the level; NaN for nodes that are not on it.
@@ -217,22 +217,30 @@ def _window(
     budget.take(tiles, level.tile_size)
     pixels = level.values(*box)
     is_height = level.is_height(pixels, *valid_range)
-    values = pixels.astype(np.float64)
-    f, g = columns.fraction, rows.fraction[:, np.newaxis]
-    left, above = 1 - f, 1 - g
-    # The products and sums of `taps` and `sampling`, in their order.
-    top, below = values[rows.before], values[rows.before + 1]
-    i, j = columns.before, columns.before + 1
-    heights: Floats = left * above * top[:, i]
-    heights += f * above * top[:, j]
-    heights += left * g * below[:, i]
-    heights += f * g * below[:, j]
+    is_complete = bool(is_height.all())
+    values = (pixels if is_complete else np.where(is_height, pixels, 0.0)).astype(np.float64)
+    heights = _weighted(values, columns, rows)
     known = np.logical_and.outer(rows.known, columns.known)
-    if not is_height.all():
+    if not is_complete:
+        total = _weighted(is_height.astype(np.float64), columns, rows)
         # A pixel of weight 0 is not looked at.
-        right, lower = np.where(f > 0, j, i), np.where(rows.fraction > 0, 1, 0)
-        upper_row, lower_row = is_height[rows.before], is_height[rows.before + lower]
-        known &= upper_row[:, i] & upper_row[:, right] & lower_row[:, i] & lower_row[:, right]
+        missing = _weighted((~is_height).astype(np.float64), columns, rows)
+        total[missing == 0.0] = 1.0
+        known &= total >= HALF
+        heights /= np.where(known, total, 1.0)
     if not known.all():
         heights[~known] = np.nan
     return heights
+
+
+def _weighted(values: Floats, columns: _Axis, rows: _Axis) -> Floats:
+    """Return bilinear sums: the products and sums of `taps` and `sampling`, in their order."""
+    f, g = columns.fraction, rows.fraction[:, np.newaxis]
+    left, above = 1 - f, 1 - g
+    top, below = values[rows.before], values[rows.before + 1]
+    i, j = columns.before, columns.before + 1
+    result: Floats = left * above * top[:, i]
+    result += f * above * top[:, j]
+    result += left * g * below[:, i]
+    result += f * g * below[:, j]
+    return result

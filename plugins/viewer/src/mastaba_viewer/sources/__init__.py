@@ -15,6 +15,8 @@ The map and the list of request URLs are built from sources. A source is a JSON 
     Tiles only: names of the tile matrix sets in URLs, by identifier.
 ``crs``, ``limits``
     Maps only: CRS codes that clients may request, and the limits of one map.
+``geotiff``
+    Maps only: media type of georeferenced maps, or null.
 ``documents``
     Labels and URLs of metadata documents; the URLs may contain placeholders too.
 """

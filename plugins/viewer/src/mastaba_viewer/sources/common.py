@@ -58,6 +58,12 @@ def map_formats(site: Site) -> list[str]:
     return [name for name in site.catalogue.settings.map.formats if name.lower() in site.encoders]
 
 
+def geotiff_format(site: Site) -> str | None:
+    """Return the media type of georeferenced maps, or None."""
+    known = {name.lower(): name for name in map_formats(site)}
+    return known.get("image/geotiff") or known.get("image/tiff")
+
+
 def map_crs(layer: Layer, site: Site) -> list[str]:
     """Return the codes of the CRSs in which maps of a layer are available, its own first."""
     offer = CRSOffer(site.catalogue.settings)

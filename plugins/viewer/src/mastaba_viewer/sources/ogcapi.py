@@ -10,6 +10,7 @@ from mastaba_viewer.kinds import is_picture, kind
 from mastaba_viewer.sources.common import (
     data_formats,
     document,
+    geotiff_format,
     map_crs,
     map_limits,
     picture_formats,
@@ -80,6 +81,7 @@ def map_source(layer: Layer, site: Site) -> dict[str, Any] | None:
         "type": "maps",
         "crs": map_crs(layer, site),
         "limits": map_limits(site),
+        "geotiff": geotiff_format(site),
         "styles": styles,
         "documents": [document("Collection", f"{base}?f=json")],
     }

@@ -8,6 +8,7 @@ from mastaba_viewer.kinds import is_picture
 from mastaba_viewer.sources.common import (
     data_formats,
     document,
+    geotiff_format,
     map_crs,
     map_limits,
     picture_formats,
@@ -38,6 +39,7 @@ def wms_source(layer: Layer, site: Site) -> dict[str, Any] | None:
         "type": "maps",
         "crs": map_crs(layer, site),
         "limits": map_limits(site),
+        "geotiff": geotiff_format(site),
         "styles": [style for style in styles if style is not None],
         "info": _feature_info(layer, uri, site),
         "documents": [document("Capabilities", with_query(uri, parameters, {}))],

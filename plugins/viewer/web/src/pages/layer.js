@@ -8,6 +8,7 @@ import { formatsOf, isOffered, namesOf, nearest, sourcesOf, styleOptions } from 
 import { showBasemap } from "../basemap.js";
 import { bindSkipLink, byId, fillSelect, say } from "../dom.js";
 import { draw } from "../drawing.js";
+import { ElevationTools } from "../elevationtools.js";
 import { showFacts } from "../facts.js";
 import { askElevation, askFeatures, infoSource } from "../featureinfo.js";
 import { goTo } from "../goto.js";
@@ -22,6 +23,8 @@ import { showReadout } from "../readout.js";
 import { requestGroups } from "../requests.js";
 import { RequestList } from "../requestlist.js";
 import { comparePage, fetchLayer, fetchSite, layerPage } from "../site.js";
+import { bindTaking, showSnippets } from "../snippets.js";
+import { isDrawing } from "../sketch.js";
 import { t } from "../texts.js";
 import { readState, writeState } from "../viewstate.js";
 
@@ -70,6 +73,8 @@ class LayerPage {
     view.map.on("singleclick", ({ coordinate, pixel }) => this.identify(coordinate, pixel));
     view.map.on("rendercomplete", () => this.complete());
     goTo(view);
+    bindTaking(this);
+    this.tools = new ElevationTools(this);
     this.basemap = showBasemap(view, this.site.basemap, () => this.overlaysChanged());
     window.addEventListener("hashchange", () => this.follow());
     window.addEventListener("popstate", () => {
@@ -86,6 +91,7 @@ class LayerPage {
     fillSelect(byId("compare"), options.map(([key, title]) => [key, key === id ? t("itself", { title }) : title]), others[0]?.id ?? id);
     byId("compare-field").hidden = false;
     showHeading(this.layer);
+    showSnippets(this.layer);
     this.follow();
   }
 
@@ -182,16 +188,20 @@ class LayerPage {
     });
     this.fade();
     this.view.add(this.tiles);
+    this.tools.update();
     this.moved();
   }
 
   /** All tiles of the view are drawn. */
   complete() {
     const { tiles, view } = this;
-    say(this.failures ? t("tiles-missing") : this.choice ? "" : t("no-service"));
+    // Another notice, such as how to draw a line, stays.
+    if (this.failures || this.hasFailed) say(this.failures ? t("tiles-missing") : "");
+    this.hasFailed = this.failures > 0;
     this.failures = 0;
     if (tiles?.fit?.(view.box, view.crs, view.cellSize)) view.changed();
     if (tiles?.fit) showRange(tiles);
+    this.tools.showHistogram();
     this.updateReadout();
   }
 
@@ -282,6 +292,7 @@ class LayerPage {
 
   async identify(place, pixel) {
     this.question.abort();
+    if (isDrawing()) return;
     const { layer, choice, view } = this;
     const found = this.shownTiles().flatMap((tiles) => tiles.featuresAt?.(view.map, pixel) ?? []);
     showFeatures(found);

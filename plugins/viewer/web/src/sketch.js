@@ -1,0 +1,47 @@
+// Drawing of a line or an area on the map.
+
+import GeoJSON from "ol/format/GeoJSON.js";
+import Draw from "ol/interaction/Draw.js";
+import VectorLayer from "ol/layer/Vector.js";
+import VectorSource from "ol/source/Vector.js";
+
+const drawn = new VectorLayer({
+  source: new VectorSource({ wrapX: false }),
+  zIndex: 200,
+  style: { "stroke-color": "#c2571a", "stroke-width": 2.5, "fill-color": "#c2571a33" },
+});
+let drawing = null;
+
+/** Return the geometry that the user draws, as GeoJSON in degrees; null if it is given up. */
+export function drawGeometry(view, kind) {
+  removeDrawing(view);
+  drawn.setMap(view.map);
+  return new Promise((resolve) => {
+    drawing = new Draw({ source: drawn.getSource(), type: kind });
+    const finish = (geometry) => {
+      window.removeEventListener("keydown", escape);
+      view.map.removeInteraction(drawing);
+      drawing = null;
+      resolve(geometry);
+    };
+    const escape = ({ key }) => {
+      if (key === "Escape") finish(null);
+    };
+    drawing.on("drawend", ({ feature }) => {
+      const options = { featureProjection: view.crs, dataProjection: "CRS:84", decimals: 7 };
+      // The click that ends the drawing is not a question about features.
+      setTimeout(() => finish(new GeoJSON().writeGeometryObject(feature.getGeometry(), options)), 300);
+    });
+    window.addEventListener("keydown", escape);
+    view.map.addInteraction(drawing);
+  });
+}
+
+/** Return whether the user is drawing. */
+export const isDrawing = () => drawing !== null;
+
+export function removeDrawing(view) {
+  if (drawing) view.map.removeInteraction(drawing);
+  drawing = null;
+  drawn.getSource().clear();
+}
