@@ -1,4 +1,4 @@
-"""Fixtures and rules for all tests; the fixtures of one distribution lie in its own folder."""
+"""Fixtures and rules for all tests; fixtures of one distribution are in its own folder."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     if _is_worker(session.config):
         return
     for port in DOCUMENTED_PORTS:
-        # What another program has taken already serves the purpose as well.
+        # A port that another program uses is not free either.
         with suppress(OSError):
             _taken.append(socket.create_server(("127.0.0.1", port)))
 
@@ -143,7 +143,7 @@ def open_client() -> Iterator[OpenClient]:
         return Plugins()
 
     def open_it(server_json: Path) -> Client:
-        # To load the plugins takes half of the time.
+        # Loading the plugins takes half of the time.
         variables = [item for item in os.environ.items() if item[0].startswith(("MASTABA", "ROK4"))]
         application = create_application(str(server_json), plugins(frozenset(variables)))
         applications.append(application)
@@ -172,7 +172,7 @@ def serving() -> Serving:
 
 @pytest.fixture
 def gdal_environment(tmp_path: Path) -> dict[str, str]:
-    """Return the environment of GDAL's commands: no proxy between, and no cache left behind."""
+    """Return the environment of GDAL's commands: without a proxy, and with a temporary cache."""
     return {
         "PATH": "/usr/bin:/bin",
         "NO_PROXY": "127.0.0.1",

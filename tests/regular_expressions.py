@@ -344,11 +344,11 @@ class _Generator:
 
 
 def _parts(items: list[Any], before: list[Any]) -> Iterator[tuple[list[Any], list[Any]]]:
-    """Give each part of an expression, and what stands before it."""
+    """Give each part of an expression, and what precedes it."""
     for position, (operator, argument) in enumerate(items):
         ahead = [*before, *items[:position]]
         yield ahead, [(operator, argument)]
-        # A part that leads into the next one, as two that stand side by side.
+        # A part together with the next one.
         yield ahead, items[position : position + 2]
         for body in _bodies(operator, argument):
             yield ahead, body

@@ -58,7 +58,7 @@ LIBRARIES = {
     "yaml": {"mastaba.config"},
     "pluggy": {"mastaba", "mastaba.plugins"},
     "packaging": {"mastaba.plugins.discovery"},
-    # GeoTIFF has to write a CRS in the words of EPSG.
+    # GeoTIFF contains the EPSG definition of a CRS.
     "pyproj": {"mastaba.model.crs", "mastaba.render.encoding.geotiff"},
     "werkzeug": {"mastaba.web"},
     "urllib3": {"mastaba.storage.http_client", "mastaba.services.featureinfo.fetch"},

@@ -1,4 +1,4 @@
-"""Every cache of the project is bounded, and stands in the table of docs/operations.md."""
+"""Every cache of the project is bounded, and is in the table of docs/operations.md."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def decorated(module: str, tree: ast.Module) -> Iterator[tuple[str, bool]]:
 
 def is_bounded(decorator: ast.expr, function: ast.FunctionDef | ast.AsyncFunctionDef | None = None):
     if not isinstance(decorator, ast.Call):
-        # Without arguments there is one entry; functions of a name are asked for a few by us.
+        # Without arguments there is one entry; functions of a name are called with few names.
         return (
             named(decorator) == "lru_cache"
             or (function is not None and not function.args.args)

@@ -174,7 +174,7 @@ def test_published_schema_is_that_of_the_whole_workspace(name: str, workspace: P
     )
 
 
-def test_nothing_but_schemas_and_samples_lies_in_config() -> None:
+def test_config_contains_only_schemas_and_samples() -> None:
     assert {path.name for path in CONFIG.iterdir()} == {
         *(f"{name}.schema.json" for name in SCHEMA_NAMES),
         *(f"{name}.sample.yaml" for name in SAMPLES),

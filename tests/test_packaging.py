@@ -178,7 +178,7 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @distributions
-def test_wheel_holds_every_file_of_its_package(folder: Path, wheels: Path) -> None:
+def test_wheel_contains_every_file_of_its_package(folder: Path, wheels: Path) -> None:
     package = package_of(folder)
     name = pyproject(folder)["project"]["name"].replace("-", "_")
     (wheel,) = wheels.glob(f"{name}-{mastaba.__version__}-*.whl")
@@ -201,7 +201,7 @@ def test_wheel_holds_every_file_of_its_package(folder: Path, wheels: Path) -> No
         assert f"[{group}]" in entry_points
 
 
-def test_wheel_of_the_core_holds_the_schemas(wheels: Path) -> None:
+def test_wheel_of_the_core_contains_the_schemas(wheels: Path) -> None:
     (wheel,) = wheels.glob(f"mastaba-{mastaba.__version__}-*.whl")
     with zipfile.ZipFile(wheel) as archive:
         schemas = [item for item in archive.namelist() if item.startswith("mastaba/config/schemas")]

@@ -69,7 +69,7 @@ def descriptor(installation: Callable[..., Path], tmp_path: Path) -> dict[str, A
 
 
 class Server:
-    """A server with several workers, asked over HTTP on kept connections, one to each worker."""
+    """A server with several workers, and a keep-alive connection to each of them."""
 
     def __init__(self, server_json: Path, workers: int) -> None:
         with socket.socket() as sock:
@@ -94,7 +94,7 @@ class Server:
         return connection
 
     def connect_to_all(self) -> dict[int, http.client.HTTPConnection]:
-        """Return a kept connection to each worker, by process."""
+        """Return a keep-alive connection to each worker, by process."""
         found: dict[int, http.client.HTTPConnection] = {}
         deadline = time.monotonic() + PATIENCE
         while len(found) < self.workers:
@@ -142,7 +142,7 @@ def ask(
     body: bytes | None = None,
     headers: Mapping[str, str] | None = None,
 ) -> http.client.HTTPResponse:
-    """Make a request on a kept connection, and read its answer, which stays readable as text."""
+    """Make a request on a keep-alive connection and return its response, read as text."""
     connection.request(method, path, body=body, headers={**HEADERS, **(headers or {})})
     response = connection.getresponse()
     response.text = response.read().decode(errors="replace")  # type: ignore[attr-defined]

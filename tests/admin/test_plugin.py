@@ -82,7 +82,7 @@ def test_what_is_kept_is_there_after_a_start(
     assert len(layers) == 9 + 4
 
 
-def test_a_faulty_descriptor_among_those_kept_is_left_out(
+def test_an_invalid_descriptor_among_those_kept_is_left_out(
     installation: Installation, open_client: OpenClient, tmp_path: Path
 ) -> None:
     kept = tmp_path / "kept"

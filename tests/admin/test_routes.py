@@ -97,7 +97,7 @@ def test_a_layer_that_does_not_exist_is_not_found(
     ],
 )
 @pytest.mark.parametrize("path", ["/admin/layers/new", "/admin/layers/RGB_JPG"])
-def test_a_faulty_descriptor_changes_nothing(
+def test_an_invalid_descriptor_changes_nothing(
     body: bytes, reason: str, path: str, admin: Client, headers: dict[str, str]
 ) -> None:
     before = listed(admin)
@@ -202,7 +202,7 @@ def test_a_body_of_more_than_a_mebibyte_is_refused(admin: Client, headers: dict[
 # The secret
 
 
-def test_either_header_carries_the_secret(admin: Client, headers: dict[str, str]) -> None:
+def test_either_header_may_contain_the_secret(admin: Client, headers: dict[str, str]) -> None:
     secret = headers["X-Mastaba-Secret"]
     assert admin.get("/admin", headers={"X-Rok4-Secret": secret}).status_code == 200
     both = {"X-Rok4-Secret": secret, "X-Mastaba-Secret": "wrong"}

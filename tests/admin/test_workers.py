@@ -1,4 +1,4 @@
-"""What is changed through one worker is changed in all of them before the answer is sent."""
+"""A change through one worker reaches all of them before the response is sent."""
 
 from __future__ import annotations
 

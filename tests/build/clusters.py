@@ -53,6 +53,14 @@ class Cluster:
         file = ["--scheduler-file", str(self.scheduler_file)]
         self.workers.append(self._start("worker", *_ALONE, *file, variables=variables))
 
+    def await_workers(self) -> None:
+        """Return when all workers are known to the scheduler."""
+        log = self._directory / "worker.log"
+        deadline = time.monotonic() + 60
+        while log.read_text().count("Registered to:") < len(self.workers):
+            assert time.monotonic() < deadline, log.read_text()
+            time.sleep(0.1)
+
     def add_worker_in(
         self,
         prefix: Sequence[str],

@@ -94,7 +94,7 @@ def test_a_truncated_source_fails_its_slabs_and_can_be_repaired(
     intact = whole.read_bytes()
     whole.write_bytes(intact[: len(intact) // 2])
     words = [good, whole, "--output", tmp_path / "out", "--workers", "1", "--slab", "2x2"]
-    fails(command(*words), 1, "b.tif: cannot be read", "nothing is published")
+    fails(command(*words), 1, "of level 15: ", "b.tif: cannot be read", "nothing is published")
     assert published(tmp_path / "out") == []
     assert list((tmp_path / "out/a").rglob("*.tif"))  # the other slabs are kept
     whole.write_bytes(intact)

@@ -104,6 +104,7 @@ def test_a_cluster_that_does_not_fit_is_refused_before_the_build(
     (other / "METADATA").write_text("Metadata-Version: 2.1\nName: mastaba-build\nVersion: 9.9\n")
     cluster.add_worker()
     cluster.add_worker({"PYTHONPATH": str(other.parent)})
+    cluster.await_workers()
     words = [ortho, "--output", tmp_path / "out", *WORDS]
     engine = f"dask:{cluster.scheduler_file}"
     refused = command(*words, "--engine", engine)

@@ -126,9 +126,11 @@ def test_the_end_of_a_build_names_the_command_that_serves_it(
     tmp_path: Path, command: Callable[..., subprocess.CompletedProcess[str]]
 ) -> None:
     source = write_raster(tmp_path / "a.tif", noise(1, 300, 300), grid(5, 45, 1e-3), "EPSG:4326")
-    built = command(source, "--output", tmp_path / "out", "--workers", "1", "--format", "png")
+    words = [source, "--output", tmp_path / "out", "--workers", "1", "--format", "png"]
+    built = command(*words, "--http", "127.0.0.1:9999")
     assert built.returncode == 0, built.stderr
-    found = re.search(r"mastaba -f (\S+server\.json) --http", built.stdout)
+    # The address is that in the URLs of the installation.
+    found = re.search(r"mastaba -f (\S+server\.json) --http 127\.0\.0\.1:9999", built.stdout)
     assert found
     checked = subprocess.run(
         [*MASTABA, "check", "-f", found[1]], capture_output=True, text=True, check=False

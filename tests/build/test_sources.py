@@ -262,6 +262,22 @@ def test_overviews_are_read_if_they_are_wanted(tmp_path: Path, build_of: Build) 
     assert np.unique(built(build_of, *plain, name="plain", **options)).size > 50
 
 
+def test_what_the_user_should_know_is_in_the_plan(tmp_path: Path, plan_of: PlanOf) -> None:
+    fine = one_tile(tmp_path / "fine.tif", noise(1, 256, 256))
+    coarse = write_raster(
+        tmp_path / "coarse.tif", noise(1, 64, 64), grid(HERE.c, HERE.f, 4 * HERE.a), "EPSG:3857"
+    )
+    assert plan_of(fine).notes == ()
+    (note,) = plan_of(coarse, fine).notes
+    assert "coarse.tif are 4.0 times as large" in note
+    classes = one_tile(tmp_path / "classes.tif", noise(1, 256, 256), photometric="palette")
+    with rasterio.open(classes, "r+") as dataset:
+        dataset.write_colormap(1, {0: (9, 8, 7, 255)})
+    (note,) = plan_of(classes).notes
+    assert "--decimation mode" in note
+    assert plan_of(classes, decimation="mode").notes == ()
+
+
 def stac_item(name: str, href: str, date: str, **asset: Any) -> dict[str, Any]:
     return {
         "type": "Feature",

@@ -1,4 +1,4 @@
-"""``mastaba new``: names and directories it refuses, and whether its files are in order.
+"""``mastaba new``: names and directories it refuses, and whether its files are correct.
 
 tests/live/test_examples.py installs what it writes, and runs its tests.
 """
@@ -131,7 +131,7 @@ def test_installed_package_is_not_shadowed(
     assert "the package mastaba_library is installed" in capsys.readouterr().err
 
 
-def test_directory_that_is_not_empty_stays_as_it_is(
+def test_directory_that_is_not_empty_is_not_changed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "mine.txt").write_text("mine")

@@ -1,4 +1,4 @@
-"""Wrong encoders: each has one fault, and names the test of the kit that must report it.
+"""Wrong encoders: each has one bug, and names the test of the kit that must report it.
 
 `test_wrong_plugins.py` runs this file in a process of its own.
 """

@@ -1,4 +1,4 @@
-"""Wrong services: each has one fault, and names the test of the kit that must report it.
+"""Wrong services: each has one bug, and names the test of the kit that must report it.
 
 `test_wrong_plugins.py` runs this file in a process of its own.
 """

@@ -1,4 +1,4 @@
-"""Applications of the core alone: with a service of its own that answers stored tiles."""
+"""Applications of the core alone, with a test service that returns stored tiles."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def open_application(tmp_path: Path, tiny_layers: dict[str, Any]) -> Iterator[Op
 
 @pytest.fixture
 def tiles(tmp_path: Path, open_application: OpenApplication) -> Client:
-    """Return a client of a tiny installation of its own, with slabs that may be damaged."""
+    """Return a client of a separate tiny installation, whose slabs a test may damage."""
     server_json = tiny_installation(
         tmp_path / "own",
         services=["health"],

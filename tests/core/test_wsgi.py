@@ -43,7 +43,7 @@ def test_other_attributes_are_unknown(module: object) -> None:
         mastaba.wsgi.nothing  # type: ignore[attr-defined]  # noqa: B018
 
 
-def test_faulty_configuration_is_an_error_with_every_fault(tmp_path: Path) -> None:
+def test_invalid_configuration_raises_an_error_with_every_problem(tmp_path: Path) -> None:
     server_json = tmp_path / "server.json"
     server_json.write_text('{"threads": 0, "configurations": {}}')
 

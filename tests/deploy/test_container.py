@@ -1,4 +1,4 @@
-"""The image, as far as it can be made without a container engine."""
+"""The parts of the image that can be built without a container engine."""
 
 from __future__ import annotations
 

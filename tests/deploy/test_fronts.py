@@ -1,4 +1,4 @@
-"""Each front server with the sample configuration, as far as one machine allows.
+"""Each front server with the sample configuration, on one machine.
 
 What differs from the samples: the port where 80 cannot be had, and the places of socket, program
 and server.json.
@@ -120,7 +120,7 @@ def installed(request: pytest.FixtureRequest, deploy: Path) -> Iterator[Installe
         yield Installed(url, folder / "installation", file, has_daemon=has_daemon)
 
 
-def test_the_doctor_has_nothing_to_say(
+def test_the_doctor_reports_no_problem(
     installed: Installed, capsys: pytest.CaptureFixture[str]
 ) -> None:
     arguments = ["check", "-f", str(installed.server_json), "--deep", "--format", "json"]

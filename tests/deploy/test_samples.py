@@ -1,4 +1,4 @@
-"""What can be said of the samples without starting anything."""
+"""The samples, checked without starting a program."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def unit(path: Path) -> dict[str, dict[str, list[str]]]:
 # ---------------------------------------------------------------- Kubernetes
 
 
-def test_every_resource_says_what_it_is(resources: dict[str, Resource]) -> None:
+def test_all_resources_are_present(resources: dict[str, Resource]) -> None:
     assert set(resources) == {
         "ConfigMap",
         "Secret",
@@ -121,14 +121,14 @@ def test_pods_are_confined(resources: dict[str, Resource], container: Resource) 
 
 def test_requests_fit_the_autoscaler(resources: dict[str, Resource], container: Resource) -> None:
     (metric,) = resources["HorizontalPodAutoscaler"]["spec"]["metrics"]
-    # A part of what is requested: without a request there is nothing to take a part of.
+    # The target is a percentage of the request, so a request is required.
     assert metric["resource"]["target"]["type"] == "Utilization"
     assert metric["resource"]["name"] in container["resources"]["requests"]
     assert "replicas" not in resources["Deployment"]["spec"]
 
 
 @pytest.mark.parametrize("name", ["server", "services"])
-def test_the_configuration_of_the_pods_has_no_fault(
+def test_no_error_is_reported_for_the_configuration_of_the_pods(
     resources: dict[str, Resource], name: str
 ) -> None:
     faults = Faults()
@@ -222,7 +222,7 @@ def test_the_command_line_of_the_image_is_understood(
     text = (deploy / "container" / "Containerfile").read_text("utf-8")
     (entry,) = re.findall(r"^ENTRYPOINT (\[.*\])$", text, re.M)
     (command,) = re.findall(r"^CMD (\[.*\])$", text, re.M)
-    # There is no such file here: the command gets as far as that, and no usage is printed.
+    # The file does not exist here. The arguments are valid, because no usage is printed.
     assert main([*json.loads(entry)[1:], *json.loads(command)]) == 1
     printed = capsys.readouterr().err
     assert "/etc/mastaba/server.json" in printed

@@ -26,7 +26,7 @@ def units(deploy: Path, tmp_path: Path) -> list[Path]:
     return [service, tmp_path / "mastaba.socket"]
 
 
-def test_systemd_has_nothing_to_say(units: list[Path]) -> None:
+def test_systemd_reports_no_problem(units: list[Path]) -> None:
     analyze = program("systemd-analyze", "systemd")
     done = subprocess.run(
         [analyze, "verify", "--recursive-errors=no", *units], capture_output=True, text=True

@@ -26,7 +26,7 @@ class _Silent(WSGIRequestHandler):
 
 
 class Front:
-    """A front server on a port of its own.
+    """A front server on its own port.
 
     Attributes:
         url: without final slash.
@@ -67,7 +67,7 @@ def front() -> Iterator[Front]:
 
 
 def open_application(server_json: Path, plugins: Plugins | None = None) -> Application:
-    """Return the application of an installation that has no fault."""
+    """Return the application of an installation without errors."""
     faults, plugins = Faults(), plugins or Plugins()
     server = read_server_config(str(server_json), plugins, faults)
     scoreboard = Scoreboard(1, 1)

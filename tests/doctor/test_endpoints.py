@@ -52,7 +52,7 @@ def strip(environ: Environ) -> None:
 
 
 def look(application: Application, *, is_running: bool = True) -> dict[str, Fault]:
-    """The faults by service."""
+    """Return the problems by service."""
     environment = Environment({})
     _, faults = look_at_endpoints(
         application.site, application, "services.json", environment, is_running=is_running
@@ -174,7 +174,7 @@ def test_a_front_server_alone(publish: Publish, front: Front, status: str) -> No
     assert look(application, is_running=False)["wmts"].severity is Severity.WARNING
 
 
-def test_services_that_are_turned_off_are_no_fault(publish: Publish) -> None:
+def test_disabled_services_are_not_reported(publish: Publish) -> None:
     assert look(publish(enabled=False)) == {}
 
 
@@ -199,19 +199,19 @@ def test_a_redirect(publish: Publish, front: Front) -> None:
 
 
 @pytest.mark.parametrize("is_running", [True, False])
-def test_nobody_listens(publish: Publish, is_running: bool) -> None:
+def test_an_address_where_no_server_listens_is_reported(publish: Publish, is_running: bool) -> None:
     found = look(publish(url="http://127.0.0.1:9"), is_running=is_running)
     assert "cannot be reached" in found["wmts"].reason
     assert found["wmts"].severity is (Severity.ERROR if is_running else Severity.WARNING)
     assert ("start the server" in found["wmts"].remedy) is not is_running
 
 
-def test_a_name_that_nobody_has(publish: Publish) -> None:
+def test_an_unknown_host_name_is_reported(publish: Publish) -> None:
     assert "cannot be reached" in look(publish(url="http://nobody.invalid"))["wmts"].reason
 
 
 @pytest.mark.parametrize("url", ["ftp://127.0.0.1", "file:///etc", "maps.example.org", "http://"])
-def test_other_addresses_are_refused_and_not_asked(publish: Publish, url: str) -> None:
+def test_other_addresses_are_refused_without_a_request(publish: Publish, url: str) -> None:
     application = publish(url=url)
     count, faults = look_at_endpoints(
         application.site, application, "services.json", Environment({})

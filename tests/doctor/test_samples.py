@@ -22,7 +22,7 @@ def test_a_small_level_is_looked_at_whole_from_its_middle_on() -> None:
 
 
 @pytest.mark.parametrize("most", [1, 2, 7, 64])
-def test_a_large_level_gives_as_many_as_asked_for(most: int) -> None:
+def test_a_large_level_gives_the_requested_number(most: int) -> None:
     large = level(1001, 90_000, 5, 80_000)
     found = list(slab_positions(large, most))
     assert len(set(found)) == len(found) == most

@@ -127,7 +127,7 @@ def test_a_tile_becomes_a_picture(look: Look, tmp_path: Path, name: str, channel
     ("name", "suffix"),
     [("TIFF_JPG_UINT8", ".jpg"), ("TIFF_PNG_UINT8", ".png"), ("TIFF_PBF_MVT", ".pbf")],
 )
-def test_what_is_stored_in_the_form_asked_for_is_not_touched(
+def test_tiles_in_the_requested_format_are_not_converted(
     look: Look, tmp_path: Path, name: str, suffix: str
 ) -> None:
     out, data = tmp_path / f"tile{suffix}", slab(name)
@@ -191,7 +191,7 @@ def test_values_of_a_tile_are_shown(look: Look) -> None:
         (("--out", "x.png"), "--out needs --tile"),
     ],
 )
-def test_a_tile_that_is_not_there(look: Look, options: tuple[str, ...], reason: str) -> None:
+def test_a_missing_tile_is_explained(look: Look, options: tuple[str, ...], reason: str) -> None:
     status, text = look(slab("TIFF_PNG_UINT8", absent=(1,)), *options)
     assert status == (1 if "--tile" in options else 2)
     assert reason in text
@@ -263,7 +263,7 @@ def test_damage_is_described(
     assert "Traceback" not in text
 
 
-def test_no_damage_ends_in_a_traceback(tmp_path: Path, capsys: Output) -> None:
+def test_no_damage_causes_a_traceback(tmp_path: Path, capsys: Output) -> None:
     plugins, path = Plugins(autoload=False), tmp_path / "slab.tif"
     generator = np.random.default_rng(7)
     good = slab("TIFF_ZIP_UINT8")
@@ -347,7 +347,7 @@ def test_the_picture_of_no_data_is_black(look: Look, tmp_path: Path) -> None:
 
 
 class Tape(Storage):
-    """A remote storage of two objects: a slab, and one that stands for it."""
+    """A remote storage of two objects: a slab, and a symbolic link to it."""
 
     name: ClassVar[str] = "tape"
     container_field: ClassVar[str | None] = "reel_name"

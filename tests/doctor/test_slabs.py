@@ -1,4 +1,4 @@
-"""Sampled slabs: good ones, and every way in which they can be wrong."""
+"""Sampled slabs: good ones, and all kinds of damaged ones."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def only_fault(findings: SlabFindings) -> Fault:
     return fault
 
 
-def test_a_good_installation_has_no_fault(own: Path) -> None:
+def test_no_error_is_reported_for_a_good_installation(own: Path) -> None:
     findings = examine(own)
     assert findings.faults == []
     assert findings.storages == 1
@@ -114,7 +114,7 @@ def test_a_level_without_its_directory(own: Path) -> None:
     assert "image_directory" in fault.remedy
 
 
-def test_missing_slabs_beside_others_are_no_fault(own: Path) -> None:
+def test_missing_slabs_among_others_are_not_reported(own: Path) -> None:
     slabs(own, "RGB_PNG")[0].unlink()
     assert examine(own, 4).faults == []
 

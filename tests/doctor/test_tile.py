@@ -89,7 +89,7 @@ def test_a_slab_of_another_size(installation: Path, capsys: pytest.CaptureFixtur
         (("BROKEN", "PM", "4", "6", "9"), "the layer 'BROKEN' is not published because of errors"),
     ],
 )
-def test_what_is_not_there(
+def test_the_reason_why_a_tile_is_missing_is_printed(
     installation: Path, words: tuple[str, ...], reason: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with (installation.parent / "layers.txt").open("a", encoding="utf-8") as stream:

@@ -1,4 +1,4 @@
-"""Vector tiles, whole and broken."""
+"""Vector tiles, valid and damaged."""
 
 from __future__ import annotations
 

@@ -470,6 +470,17 @@ def test_intervals_that_do_not_fit() -> None:
     assert isinstance(half[2].value, int)
 
 
+def test_rough_ground_has_fewer_lines() -> None:
+    """Noise would have a line through almost every cell at every height."""
+    noise = np.random.default_rng(2).uniform(0, 900, (265, 265))
+    climb = float(sum(np.abs(np.diff(noise, axis=axis)).sum() for axis in (0, 1)))
+    heights = Intervals().heights(16, 0, 900, climb)
+    assert [item.value for item in heights] == [0, 500]
+    lines = traced(noise, [item.value for item in heights], 4, 256)
+    assert 10_000 < len(lines.points) <= 100_000
+    assert len(Intervals().heights(16, 0, 900)) == 181
+
+
 HOSTILE = (
     "contours/12/2122/1472",
     "contours/12/2122/1472.mvt",

@@ -334,7 +334,7 @@ def test_counters_survive_worker_restarts_and_reloads(server: Server) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
-def test_what_the_parent_counted_is_not_counted_by_its_children(client: Client) -> None:
+def test_children_do_not_count_what_their_parent_counted(client: Client) -> None:
     """A supervisor reads descriptors, before and between the forks of its workers."""
     site = client.application.site
     scoreboard = Scoreboard(workers=2, threads=1)

@@ -65,7 +65,7 @@ def test_invalid_bbox_is_refused(rich: Client, fault: Any, bbox: str) -> None:
     assert fault(rich.get(f"/ogcapi/collections?bbox={bbox}")) == (400, "InvalidParameter")
 
 
-def test_collection_tells_all_that_the_layer_does(rich: Client) -> None:
+def test_collection_describes_the_whole_layer(rich: Client) -> None:
     content = rich.get("/ogcapi/collections/b_europe").get_json()
     assert content["title"] == "Europe <b>"
     assert content["description"] == 'A "quoted" text & more'

@@ -36,7 +36,7 @@ def test_client_that_has_the_map_gets_304_and_nothing_is_decoded(
     assert (other.status_code, other.data) == (200, first.data)
 
 
-def test_etag_tells_maps_apart(rich: Client) -> None:
+def test_etag_differs_between_maps(rich: Client) -> None:
     base = "/ogcapi/collections/b_europe/map?bbox=0,40,20,60&width=50"
     further = [
         "&f=png",

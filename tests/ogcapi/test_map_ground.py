@@ -112,7 +112,7 @@ FAR = f"{LAMBERT}&bbox=-200,60,-100,100"
         ("bgcolor=navy&transparent=true", (0, 0, 128, 0), (0, 0, 128, 0)),
     ],
 )
-def test_void_lies_outside_the_valid_area(
+def test_void_is_outside_the_valid_area(
     rich: Client,
     pixels: Any,
     query: str,

@@ -35,7 +35,7 @@ DOCUMENTS = [
 
 
 @pytest.mark.parametrize("path", DOCUMENTS)
-def test_documents_are_json_unless_a_page_is_asked_for(rich: Client, path: str) -> None:
+def test_documents_are_json_unless_a_page_is_requested(rich: Client, path: str) -> None:
     for query, accept, expected in (
         ("", None, "application/json"),
         ("", "*/*", "application/json"),

@@ -201,7 +201,7 @@ def test_tileset_has_templates_of_tiles(rich: Client, path: str, template: str) 
             assert response.content_type == item["type"]
 
 
-def test_tileset_tells_extent_in_axis_order_and_attribution(rich: Client) -> None:
+def test_tileset_has_extent_in_axis_order_and_attribution(rich: Client) -> None:
     content = rich.get("/ogcapi/collections/d_lambert/map/tiles/LAEA").get_json()
     assert content["boundingBox"] == {
         "lowerLeft": [2125000, 3125000],
@@ -220,7 +220,7 @@ def test_extent_in_an_extra_set_is_that_of_its_crs(rich: Client) -> None:
     assert box["upperRight"] == pytest.approx([85.051128, 180])
 
 
-def test_vector_tileset_tells_its_tables(tiny: Client) -> None:
+def test_vector_tileset_lists_its_tables(tiny: Client) -> None:
     content = tiny.get("/ogcapi/collections/VECTOR/tiles/PM").get_json()
     assert content["dataType"] == "vector"
     tiles, centres = content["layers"]

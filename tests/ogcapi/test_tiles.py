@@ -74,7 +74,7 @@ def test_tiles_that_the_collection_does_not_have_are_not_found(
     assert fault(tiny.get(path)) == (404, "ResourceNotFound")
 
 
-def test_tile_that_nobody_stored_is_no_content(rich: Client) -> None:
+def test_tile_that_is_not_stored_is_no_content(rich: Client) -> None:
     """tiles /req/core/tc-error."""
     response = rich.get("/ogcapi/collections/b_europe/map/tiles/PM/4/6/10")
     assert (response.status_code, response.data) == (204, b"")
@@ -257,7 +257,7 @@ def test_background_parameters_change_the_bytes(tiny: Client, pixels: Any) -> No
     assert (pixels(clear)[:, :, 3] == image[:, :, 3]).all()
 
 
-def test_drawn_tile_tells_its_place(rich: Client) -> None:
+def test_drawn_tile_has_its_place_in_headers(rich: Client) -> None:
     response = rich.get("/ogcapi/collections/d_lambert/map/tiles/LAEA/0/1/2?width=32")
     assert response.headers["Content-Crs"] == "http://www.opengis.net/def/crs/EPSG/0/3035"
     assert response.headers["Content-Bbox"] == "3250000,4250000,4375000,5375000"
@@ -350,7 +350,7 @@ def test_layer_may_choose_the_status_of_missing_tiles(
     assert fault(response) == (404, "ResourceNotFound")
 
 
-def test_damaged_slab_is_reported_in_general_words(
+def test_damaged_slab_is_reported_without_details(
     tmp_path: Path, open_client: Any, fault: Any
 ) -> None:
     descriptor = write_pyramid(

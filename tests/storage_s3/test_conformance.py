@@ -32,7 +32,7 @@ class Bucket:
 
 @cache
 def environment(variables: tuple[tuple[str, str], ...]) -> Environment:
-    """Return the same environment for equal variables: each has a boto3 client of its own."""
+    """Return the same environment for equal variables: each has its own boto3 client."""
     return Environment({f"MASTABA_{name}": value for name, value in variables})
 
 

@@ -1,4 +1,4 @@
-"""What lies at which path, and what is reported of all others (tms.md sections 1 and 2)."""
+"""The resource at each path, and the errors for all other paths (tms.md sections 1 and 2)."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ CHANGES: list[dict[str, Any]] = [
 ]
 
 
-def test_etag_tells_maps_apart(client: Client, map_query: MapQuery) -> None:
+def test_etag_differs_between_maps(client: Client, map_query: MapQuery) -> None:
     def etag(changes: dict[str, Any]) -> str:
         response = client.get("/wms", query_string=map_query(**changes))
         assert response.status_code == 200, response.text

@@ -69,7 +69,7 @@ def test_capabilities_are_1_3_0_for_higher_versions_and_for_none(
         "SERVICE=WMS&REQUEST=GetCapabilities&FORMAT=text/xml",
     ],
 )
-def test_capabilities_do_not_depend_on_how_they_are_asked_for(client: Client, query: str) -> None:
+def test_capabilities_do_not_depend_on_the_form_of_the_request(client: Client, query: str) -> None:
     # W-2, W-3, W-10, W-11
     expected = client.get("/wms?SERVICE=WMS&REQUEST=GetCapabilities")
     response = client.get(f"/wms?{query}")

@@ -1,4 +1,4 @@
-"""Requests that an existing server was asked, on the same pyramids (tests with shared data)."""
+"""Recorded requests to an existing server, on the same pyramids (tests with shared data)."""
 
 from __future__ import annotations
 

@@ -152,7 +152,7 @@ def test_answer_is_passed_on_but_may_do_nothing(relay: Relay, info_query: MapQue
 @pytest.mark.parametrize(
     "given", [None, "", "nonsense", "text/html\tx", "a/b; c=" + "d" * 5000 + "\x7f"]
 )
-def test_answer_without_a_proper_type_has_the_one_asked_for(
+def test_answer_without_a_proper_type_has_the_requested_one(
     relay: Relay, info_query: MapQuery, given: str | None
 ) -> None:
     headers = {} if given is None else {"Content-Type": given}
@@ -216,7 +216,7 @@ def test_failures_are_reported_as_bad_gateway(
     assert len(response.data) < 1000
 
 
-def test_server_that_is_not_there_is_reported(
+def test_server_that_cannot_be_reached_is_reported(
     relay: Relay, info_query: MapQuery, fault: Fault
 ) -> None:
     with relay(lambda path: (200, PLAIN, b"")) as client:
@@ -389,7 +389,7 @@ def test_types_that_are_passed_on(
     assert response.headers["Content-Type"] == (given if is_passed_on else "text/plain")
 
 
-def test_old_version_is_asked_for_as_1_3_0(relay: Relay, info_query: MapQuery) -> None:
+def test_old_version_is_requested_as_1_3_0(relay: Relay, info_query: MapQuery) -> None:
     asked: list[str] = []
 
     def answer(path: str) -> Answer:

@@ -185,7 +185,7 @@ def test_floats_are_grey_in_pictures_from_the_lowest_to_the_highest_value(
     order = np.argsort(values[is_data])
     assert (np.diff(grey[is_data][order]) >= 0).all()
     assert np.ptp(grey[is_data]) > 50
-    # Each level of grey stands for the same span of values, white only for what is above all.
+    # Each level of grey represents the same span of values; white is only for values above all.
     slope, offset = np.polyfit(values[is_data], grey[is_data], 1)
     assert np.abs(slope * values[is_data] + offset - grey[is_data]).max() < 1.5
 

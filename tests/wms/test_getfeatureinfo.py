@@ -79,7 +79,7 @@ def test_place_without_data_has_the_nodata_value(client: Client, info_query: Map
 
 
 @pytest.mark.parametrize("info_format", INFO_FORMATS)
-def test_answer_is_of_the_type_asked_for(
+def test_answer_has_the_requested_type(
     client: Client, info_query: MapQuery, info_format: str
 ) -> None:
     # W-42
@@ -194,7 +194,7 @@ FAULTS: list[tuple[dict[str, Any], str, str]] = [
 
 
 @pytest.mark.parametrize(("changes", "code", "locator"), FAULTS)
-def test_faults_are_reported(
+def test_errors_are_reported(
     client: Client,
     info_query: MapQuery,
     fault: Fault,
@@ -206,7 +206,7 @@ def test_faults_are_reported(
     assert fault(response) == (400, code, locator)
 
 
-def test_reports_are_xml_whatever_is_asked_for(
+def test_reports_are_xml_for_every_requested_format(
     client: Client, info_query: MapQuery, fault: Fault
 ) -> None:
     # W-43

@@ -145,7 +145,7 @@ def test_several_layers_are_drawn(ask: Ask, draw: Draw, layers: str) -> None:
     assert draw(LAYERS=layers).shape[:2] == (60, 80)
 
 
-def test_last_layer_lies_on_top(draw: Draw) -> None:
+def test_last_layer_is_on_top(draw: Draw) -> None:
     assert np.array_equal(draw(LAYERS="grey,ground"), draw(LAYERS="ground"))
     below = draw(LAYERS="ground,grey")
     assert np.array_equal(below, np.repeat(draw(LAYERS="grey"), 3, axis=2))
@@ -182,16 +182,14 @@ def test_named_style_colours_the_map(draw: Draw) -> None:
 
 
 @pytest.mark.parametrize(("width", "height"), [(8, 5), (1, 1), (1024, 768), (1, 768), (1024, 1)])
-def test_map_has_exactly_the_size_asked_for(draw: Draw, width: int, height: int) -> None:
+def test_map_has_exactly_the_requested_size(draw: Draw, width: int, height: int) -> None:
     # W-41
     assert draw(WIDTH=width, HEIGHT=height).shape[:2] == (height, width)
 
 
 @pytest.mark.parametrize("transparent", [None, "FALSE", "false", ""])
 @pytest.mark.parametrize("layers", ["ground", "cover", "grey"])
-def test_maps_are_opaque_unless_asked_otherwise(
-    draw: Draw, transparent: str | None, layers: str
-) -> None:
+def test_maps_are_opaque_by_default(draw: Draw, transparent: str | None, layers: str) -> None:
     # W-38
     pixels = draw(LAYERS=layers, TRANSPARENT=transparent, BBOX="-2000000,-1000000,4000000,4000000")
     assert pixels.shape[2] in (1, 3)

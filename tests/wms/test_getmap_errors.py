@@ -1,4 +1,4 @@
-"""GetMap: what is refused, in which order and with which code (wms.md section 3.2)."""
+"""GetMap: invalid requests, the order of checks and the codes (wms.md section 3.2)."""
 
 from __future__ import annotations
 

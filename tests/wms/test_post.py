@@ -138,7 +138,7 @@ def test_options_in_xml(post: Post) -> None:
         ("sld:GetMap", "sld:Transaction", "OperationNotSupported", "REQUEST"),
     ],
 )
-def test_faults_in_xml_are_reported(
+def test_errors_in_xml_are_reported(
     post: Post, fault: Fault, old: str, new: str, code: str, locator: str
 ) -> None:
     assert old in GET_MAP

@@ -55,7 +55,7 @@ def test_blank_report_is_the_background(ask: Ask, image: ReadImage) -> None:
     assert (clear[:, :, 3] == 0).all()
 
 
-def test_words_are_drawn_on_the_background(ask: Ask, image: ReadImage) -> None:
+def test_text_is_drawn_on_the_background(ask: Ask, image: ReadImage) -> None:
     pixels = image(ask(EXCEPTIONS="INIMAGE", BGCOLOR="0x00FF00"))
     ground = (pixels == (0, 255, 0)).all(axis=2)
     assert 0.5 < ground.mean() < 1
@@ -64,7 +64,7 @@ def test_words_are_drawn_on_the_background(ask: Ask, image: ReadImage) -> None:
     assert (over_nothing[:, :, 3] == 255).any()
 
 
-def test_words_depend_on_the_error(ask: Ask) -> None:
+def test_text_depends_on_the_error(ask: Ask) -> None:
     one, other = ask(EXCEPTIONS="INIMAGE"), ask(EXCEPTIONS="INIMAGE", LAYERS="nowhere")
     assert one.data != other.data
 
@@ -92,7 +92,7 @@ def test_report_of_any_size_is_drawn(ask: Ask, image: ReadImage, width: int, hei
         {"EXCEPTIONS": "INIMAGE", "REQUEST": "GetFeatureInfo"},
     ],
 )
-def test_report_is_xml_where_nothing_else_is_asked_for_or_possible(
+def test_report_is_xml_unless_another_form_is_requested_and_possible(
     ask: Ask, changes: dict[str, str | None]
 ) -> None:
     query: dict[str, Any] = {

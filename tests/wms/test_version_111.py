@@ -79,9 +79,7 @@ def test_maps_and_feature_info_by_the_names_of_1_0_0(
     assert client.get("/wms", query_string=drawn).content_type == "image/png"
 
 
-def test_info_format_is_plain_text_where_none_is_asked_for(
-    client: Client, info_query: MapQuery
-) -> None:
+def test_info_format_is_plain_text_by_default(client: Client, info_query: MapQuery) -> None:
     """OGC 01-068r3 clause 7.3.3.6: INFO_FORMAT is optional. Clients of 1.3.0 leave it out too."""
     expected = client.get("/wms", query_string=info_query(I="10", J="20"))
     for changes in (
@@ -174,7 +172,7 @@ def test_feature_info_has_x_and_y(client: Client, info_query: MapQuery, old: Map
         ({"STYLES": "no", "EXCEPTIONS": "application/vnd.ogc.se_xml"}, "StyleNotDefined"),
     ],
 )
-def test_faults_are_reported_in_the_form_of_1_1_1(
+def test_errors_are_reported_in_the_form_of_1_1_1(
     client: Client, old: MapQuery, changes: dict[str, str | None], code: str
 ) -> None:
     assert fault(client.get("/wms", query_string=old(**changes))) == (400, code)

@@ -79,7 +79,7 @@ def test_unsupported_versions_fail_without_locator(
         ("contents,SERVICEPROVIDER", ["ServiceProvider", "Contents"]),
     ],
 )
-def test_sections_asked_for_are_written_and_no_others(
+def test_only_requested_sections_are_written(
     tiny: Client, find: Find, sections: str, expected: list[str]
 ) -> None:
     """M-6; OGC 06-121r3 clause 7.3.3, in any letter case."""
@@ -154,7 +154,7 @@ def test_identification_and_provider(rich: Client, find: Find) -> None:
     }.items():
         assert find(response, path) == [value], path
     assert find(response, "//ows:ServiceIdentification/ows:Keywords/*/text()") == ["one", "two"]
-    # What is not configured is not written as an empty element.
+    # Values that are not configured do not become empty elements.
     assert find(response, "//ows:Phone | //ows:PositionName | //ows:Country") == []
 
 
@@ -284,7 +284,7 @@ def test_limits_are_those_of_the_levels(rich: Client, find: Find) -> None:
     ]
 
 
-def test_limits_that_say_nothing_are_left_out(rich: Client, find: Find) -> None:
+def test_limits_of_the_whole_matrix_are_left_out(rich: Client, find: Find) -> None:
     link = layer("world", "wmts:TileMatrixSetLink")
     assert find(rich.get(GET), f"{link}/wmts:TileMatrixSet/text()") == ["PM_0_1"]
     assert find(rich.get(GET), f"{link}/wmts:TileMatrixSetLimits") == []

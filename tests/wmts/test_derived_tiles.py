@@ -114,7 +114,7 @@ def test_jpeg_has_the_quality_of_the_pyramid(derived: Client) -> None:
 
 
 def test_tile_of_the_same_pixels_is_copied(derived: Client) -> None:
-    """Four stored tiles, whatever the kernel."""
+    """Four stored tiles, for every kernel."""
     tile = ground.decoded(get(derived, "rgb", ("DOUBLE", "1", 2, 3)), (96, 128, 3))
     for row in (0, 1):
         for col in (0, 1):
@@ -269,7 +269,7 @@ def test_what_is_not_offered_is_reported(
         ({"TILECOL": "²"}, "TileCol"),
     ],
 )
-def test_faults_are_those_of_stored_tiles(
+def test_errors_are_those_of_stored_tiles(
     derived: Client, fault: Fault, changes: dict[str, str], locator: str
 ) -> None:
     response = get(derived, "rgb", LAMBERT_3, **changes)
@@ -326,7 +326,7 @@ def test_client_that_has_the_tile_gets_304_and_nothing_is_decoded(
         assert (other.status_code, other.data) == (200, response.data)
 
 
-def test_etag_tells_tiles_and_settings_apart(
+def test_etag_differs_between_tiles_and_settings(
     derived: Client, tmp_path: Path, open_client: OpenClient
 ) -> None:
     places = [LAMBERT_3, ("LAMBERT", "3", 24, 27), ("LAMBERT", "3", 25, 26), ("DOUBLE", "0", 1, 1)]

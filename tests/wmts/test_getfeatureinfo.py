@@ -170,7 +170,7 @@ def test_bodies(queryable: Client) -> None:
 
 
 @pytest.mark.parametrize("place", [NATIVE, EXTRA])
-def test_feature_lies_at_the_middle_of_the_pixel(
+def test_feature_is_at_the_middle_of_the_pixel(
     queryable: Client, place: tuple[str, str, str, str]
 ) -> None:
     """RFC 7946 clause 4: longitude and latitude of WGS 84."""
@@ -215,7 +215,7 @@ def test_published_name_of_the_set(queryable: Client) -> None:
         assert published == pixel(ask(queryable, "rgba", place))
 
 
-# ---------------------------------------------------------------- faults
+# ---------------------------------------------------------------- errors
 
 
 PARAMETERS = {
@@ -304,7 +304,7 @@ def faults(find: Find, response: TestResponse) -> list[tuple[str, str]]:
 def test_point_outside_the_tile(
     queryable: Client, find: Find, i: str, j: str, locators: list[str]
 ) -> None:
-    # M-31: the suite wants the code of tiles, the standard has one of its own
+    # M-31: the test suite requires the code of tiles, the standard defines another one
     found = faults(find, ask(queryable, "grey", NATIVE, I=i, J=j))
     assert found == [
         (code, locator) for code in ("PointIJOutOfRange", "TileOutOfRange") for locator in locators
@@ -332,7 +332,7 @@ def test_tile_outside_the_limits(
     place: tuple[str, str, str, str],
     locators: list[str | None],
 ) -> None:
-    # M-30, and before a fault in the point is looked at
+    # M-30, and before the point is checked
     response = ask(queryable, "grey", place, I="999")
     assert fault(response) == (400, "TileOutOfRange", locators)
 
@@ -519,12 +519,12 @@ def relay(tmp_path: Path, open_client: OpenClient, upstream: Upstream) -> Client
     return open_client(server_json)
 
 
-def test_tile_is_the_map_that_is_asked_about(relay: Client, upstream: Upstream) -> None:
+def test_the_request_is_for_the_map_of_the_tile(relay: Client, upstream: Upstream) -> None:
     response = ask(relay, "grey", NATIVE, INFOFORMAT="text/html")
     assert response.status_code == 200
     assert response.data == upstream.body
     assert response.headers["Content-Type"] == "application/json; charset=utf-8"
-    # What another server wrote is not to act as this one.
+    # Scripts from another server must not run in the origin of this one.
     assert response.headers["Content-Security-Policy"] == "sandbox"
     assert response.headers["X-Content-Type-Options"] == "nosniff"
     (path,) = upstream.asked
@@ -558,7 +558,7 @@ def test_tile_is_the_map_that_is_asked_about(relay: Client, upstream: Upstream) 
         (("DEGREES", "1", "313", "1138"), "EPSG:4326", ("64", "56"), [46.04, 2.08, 46.18, 2.24]),
     ],
 )
-def test_extra_set_is_asked_in_its_own_crs(
+def test_extra_set_is_requested_in_its_own_crs(
     relay: Client,
     upstream: Upstream,
     place: tuple[str, str, str, str],
@@ -595,7 +595,7 @@ def test_failure_of_the_other_server(
     assert fault(path) == (502, "NoApplicableCode", [None])
 
 
-def test_other_server_that_is_not_there(
+def test_other_server_that_cannot_be_reached_is_reported(
     tmp_path: Path, open_client: OpenClient, fault: Fault, upstream: Upstream
 ) -> None:
     forward = {
@@ -614,7 +614,7 @@ def test_wrong_request_is_not_passed_on(relay: Client, upstream: Upstream, param
     assert not upstream.asked
 
 
-def test_answer_without_type_has_the_one_asked_for(relay: Client, upstream: Upstream) -> None:
+def test_answer_without_type_has_the_requested_one(relay: Client, upstream: Upstream) -> None:
     upstream.headers = {}
     response = ask(relay, "grey", NATIVE, INFOFORMAT="text/plain")
     assert response.headers["Content-Type"] == "text/plain"

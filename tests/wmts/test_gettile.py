@@ -166,7 +166,7 @@ def test_cache_control_and_missing_status_of_the_layer_apply(
     assert client.get("/wmts", query_string=query).status_code == 204
 
 
-# ---------------------------------------------------------------- faults
+# ---------------------------------------------------------------- errors
 
 
 @pytest.mark.parametrize(
@@ -270,7 +270,7 @@ def test_matrix_that_the_layer_lacks_is_out_of_range(
     assert fault(rich.get("/wmts", query_string=query)) == (400, "TileOutOfRange", ["TileMatrix"])
 
 
-def test_tile_that_nobody_stored_is_not_found(
+def test_tile_that_is_not_stored_is_not_found(
     rich: Client, tile_query: TileQuery, fault: Fault
 ) -> None:
     query = tile_query(LAYER="gap", FORMAT="image/png", TILEROW="6")
@@ -290,7 +290,7 @@ def test_tile_that_nobody_stored_is_not_found(
         ({"FORMAT": "image/jpeg"}, "MissingParameterValue", ["Style"]),
     ],
 )
-def test_first_fault_in_the_order_of_the_names_is_reported(
+def test_first_error_in_the_order_of_the_names_is_reported(
     tiny: Client, fault: Fault, wrong: dict[str, str], code: str, locators: list[str]
 ) -> None:
     # Each line puts one more parameter right than the line before.

@@ -71,7 +71,7 @@ def test_owslib_fetches_a_tile(url: str, address: str) -> None:
     assert Image.open(io.BytesIO(tile.read())).size == (256, 256)
 
 
-def test_owslib_understands_a_fault(url: str, tmp_path: Path) -> None:
+def test_owslib_understands_an_error(url: str, tmp_path: Path) -> None:
     service = WebMapTileService(url)
     with pytest.raises(ServiceException, match="no such tile"):
         service.gettile(

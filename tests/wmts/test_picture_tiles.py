@@ -149,7 +149,7 @@ def test_client_that_has_the_picture_gets_304(tiny: Client) -> None:
     first = get(tiny, "RGB_RAW", "image/png")
     headers = {"If-None-Match": first.headers["ETag"]}
     assert get(tiny, "RGB_RAW", "image/png", headers=headers).status_code == 304
-    # Each format and style has an ETag of its own.
+    # Each format and style has its own ETag.
     assert get(tiny, "RGB_RAW", "image/webp", headers=headers).status_code == 200
 
 

@@ -133,7 +133,7 @@ def test_vendor_option_is_a_parameter(tiny: Client) -> None:
         ('<Envelope xmlns="http://s.example"/>', 501, "OperationNotSupported", "Envelope"),
     ],
 )
-def test_fault_in_xml_is_reported_as_in_kvp(
+def test_errors_in_xml_are_reported_as_in_kvp(
     tiny: Client, fault: Fault, body: str, status: int, code: str, locator: str | None
 ) -> None:
     assert fault(post(tiny, body.replace("{}", ""))) == (status, code, [locator])
@@ -191,7 +191,7 @@ def test_body_above_the_limit_is_too_large(tiny: Client, fault: Fault, media_typ
     ],
     ids=["empty", "separators", "bytes", "names", "no layer"],
 )
-def test_fault_in_a_form_is_reported_as_in_kvp(
+def test_errors_in_a_form_are_reported_as_in_kvp(
     tiny: Client, fault: Fault, body: bytes, code: str, locator: str
 ) -> None:
     response = post(tiny, body, "application/x-www-form-urlencoded")

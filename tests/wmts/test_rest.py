@@ -148,7 +148,7 @@ def test_path_that_leads_nowhere_is_not_found(
     assert fault(tiny.get(f"/wmts{path}")) == (404, code, locators)
 
 
-def test_tile_that_nobody_stored_is_not_found(rich: Client, fault: Fault) -> None:
+def test_tile_that_is_not_stored_is_not_found(rich: Client, fault: Fault) -> None:
     response = rich.get("/wmts/1.0.0/gap/normal/PM/4/6/9.png")
     assert fault(response) == (404, "NoApplicableCode", [None])
 

@@ -84,7 +84,7 @@ def server(tmp_path: Path) -> Iterator[Server]:
     server.stop()
 
 
-def test_a_layer_with_a_fault_stays_as_it_was(server: Server) -> None:
+def test_a_reload_keeps_a_layer_whose_new_descriptor_is_invalid(server: Server) -> None:
     descriptor = server.layers / "RGB_JPG.json"
     whole = descriptor.read_text("utf-8")
     pyramid = server.folder / "pyramids" / "RGB_PNG.json"
@@ -102,7 +102,7 @@ def test_a_layer_with_a_fault_stays_as_it_was(server: Server) -> None:
     server.await_info(1, [])
 
 
-def test_a_refused_reload_shows_faults_and_no_traceback(server: Server) -> None:
+def test_a_refused_reload_shows_errors_and_no_traceback(server: Server) -> None:
     (server.folder / "services.json").write_text("{", "utf-8")
     server.reload("reload failed")
     log = server.log.read_text("utf-8")
@@ -139,7 +139,7 @@ def test_the_default_log_has_a_line_for_start_request_and_stop(server: Server) -
     assert texts[2:] == ["stopping: running requests are finished", "stopped"]
 
 
-def test_a_layer_with_a_fault_is_left_out_at_the_start(tmp_path: Path) -> None:
+def test_an_invalid_layer_is_left_out_at_the_start(tmp_path: Path) -> None:
     installation = tiny_installation(tmp_path / "i", services=["health"])
     (tmp_path / "i" / "layers" / "RGB_JPG.json").write_text("{", "utf-8")
     from mastaba.wsgi import create_application

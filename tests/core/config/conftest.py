@@ -1,4 +1,4 @@
-"""An installation as documents in memory, to be made faulty, written and checked."""
+"""An installation as documents in memory, to be changed, written and checked."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from mastaba_writer.tile_matrix_sets import web_mercator
 
 
 class Sample(Service):
-    """A service with a setting of its own."""
+    """A service with its own setting."""
 
     name: ClassVar[str] = "sample"
     title: ClassVar[str] = "Sample service"
@@ -196,7 +196,7 @@ _STEP = re.compile(r"[^.\[\]]+")
 
 @dataclass(frozen=True)
 class Reported:
-    """One fault as `mastaba check` prints it."""
+    """One problem as `mastaba check` prints it."""
 
     severity: str
     file: str
@@ -244,7 +244,7 @@ class Installation:
         return self.directory / "server.json"
 
     def load(self) -> tuple[ServerConfig | None, Catalogue | None, tuple[Fault, ...]]:
-        """Write and load; returns what could be loaded, and the faults."""
+        """Write and load; return what could be loaded, and the problems."""
         self.write()
         faults = Faults()
         server = load_server("server.json", self.plugins, faults)
@@ -253,7 +253,7 @@ class Installation:
         return server, load_catalogue(server, self.plugins, Environment({}), faults), faults.all
 
     def catalogue(self) -> Catalogue:
-        """Write and load what must be without any fault."""
+        """Write and load an installation that must have no problem."""
         _, catalogue, faults = self.load()
         assert faults == ()
         assert catalogue is not None

@@ -114,7 +114,7 @@ def test_layer_list_that_is_not_a_string_is_reported(
     assert reported
 
 
-def test_byte_order_mark_is_no_fault(installation: Any) -> None:
+def test_byte_order_mark_is_accepted(installation: Any) -> None:
     for file in FILES:
         text = json.dumps(installation.documents[file])
         installation.documents[file] = b"\xef\xbb\xbf" + text.encode()
@@ -169,7 +169,7 @@ UNREADABLE_YAML = {
 
 
 @pytest.mark.parametrize("text", UNREADABLE_YAML.values(), ids=UNREADABLE_YAML.keys())
-def test_unreadable_yaml_is_one_fault(text: str) -> None:
+def test_unreadable_yaml_is_one_error(text: str) -> None:
     faults = Faults()
 
     assert parse_document(text, "a.yaml", faults) is None
@@ -196,13 +196,13 @@ def test_keys_of_yaml_become_texts() -> None:
     assert parse_document("2154: x\ntrue: y", "a.yaml", Faults()) == {"2154": "x", "True": "y"}
 
 
-def test_fault_of_a_value_tells_its_path() -> None:
+def test_error_in_a_value_names_its_path() -> None:
     faults = Faults()
     parse_document('{"a": [{"b": 1e999}]}', "a.json", faults)
     assert [fault.path for fault in faults.all] == ["$.a[0].b"]
 
 
-def test_fault_of_syntax_tells_line_and_column() -> None:
+def test_syntax_error_names_line_and_column() -> None:
     for name, text in [("a.json", '{\n "a": x}'), ("a.yaml", "a: 1\nb: [}")]:
         faults = Faults()
         parse_document(text, name, faults)

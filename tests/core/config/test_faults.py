@@ -385,7 +385,7 @@ def test_warning_is_reported_and_the_layer_is_served(
 
 
 @pytest.mark.parametrize(("place", "value", "path", "word"), STYLE_ERRORS)
-def test_faulty_style_is_reported_and_left_out_of_its_layer(
+def test_invalid_style_is_reported_and_left_out_of_its_layer(
     place: str, value: Any, path: str, word: str, installation: Any, run_check: Any
 ) -> None:
     installation.set(STYLE, place, value)

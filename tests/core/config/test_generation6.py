@@ -214,7 +214,7 @@ def test_the_new_document_has_nothing_else(office: dict[str, Any]) -> None:
     }
 
 
-def test_the_old_document_is_left_alone() -> None:
+def test_the_old_document_is_not_changed() -> None:
     document = copy.deepcopy(OFFICE)
     to_generation7(document)
     assert document == OFFICE
@@ -356,13 +356,13 @@ def test_a_file_of_generation_6_is_used_with_a_warning(tmp_path: Path) -> None:
     assert "$.tiles.root_path" in {fault.path for fault in faults.all}
 
 
-def test_a_fault_in_a_file_of_generation_6_is_refused(tmp_path: Path) -> None:
+def test_an_error_in_a_file_of_generation_6_is_reported(tmp_path: Path) -> None:
     config, faults = load(tmp_path, {**SMALL, "wms": {"limits": {"width": "wide"}}})
     assert config is None
     assert [fault.path for fault in faults.errors] == ["$.global.map.limits.width"]
 
 
-def test_a_file_of_generation_7_is_used_without_a_word(tmp_path: Path) -> None:
+def test_a_file_of_generation_7_is_used_without_a_warning(tmp_path: Path) -> None:
     config, faults = load(tmp_path, {"global": {"provider": "Town"}, "wmts": {"enabled": True}})
     assert config is not None
     assert config.settings.map.reprojection is True

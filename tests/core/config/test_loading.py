@@ -1,4 +1,4 @@
-"""What a configuration means: defaults, order, and the rules that are no faults."""
+"""What a configuration means: defaults, order, and rules whose violation is not an error."""
 
 from __future__ import annotations
 

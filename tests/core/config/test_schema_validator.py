@@ -24,7 +24,7 @@ FILES = {
     "tile_matrix_set": "tilematrixsets/PM.json",
     "style": "styles/ember.json",
 }
-# What is put in place of each value of a document in turn.
+# Replaces each value of a document in turn.
 INTRUDERS: list[Any] = [
     None, True, False, 0, 1, -1, 2.0, 2.5, 1e300, 300, "", "x", "a<b", "\n", "x\n", "\x7f", [],
     ["x"], [1], {}, {"x": 1},

@@ -1,4 +1,4 @@
-"""Where layers lie, in every CRS (layer.md section 4)."""
+"""The extents of layers, in every CRS (layer.md section 4)."""
 
 from __future__ import annotations
 

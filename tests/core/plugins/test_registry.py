@@ -24,7 +24,7 @@ def test_registry_is_a_mapping_in_the_order_given(registry: Registry[int]) -> No
     assert 5 not in registry
 
 
-def test_unknown_name_tells_the_known_ones(registry: Registry[int]) -> None:
+def test_error_for_an_unknown_name_lists_the_known_ones(registry: Registry[int]) -> None:
     with pytest.raises(UnknownPluginError, match=r"no thing 'z' \(installed: a, b, c\)"):
         registry["z"]
     with pytest.raises(UnknownPluginError, match="none"):
@@ -37,6 +37,6 @@ def test_get_of_an_unknown_name_gives_the_default(registry: Registry[int]) -> No
     assert registry.get("z", 7) == 7
 
 
-def test_registry_tells_what_a_plugin_provides(registry: Registry[int]) -> None:
+def test_registry_lists_what_a_plugin_provides(registry: Registry[int]) -> None:
     assert registry.provided_by("plugin-x") == ["b", "c"]
     assert registry.provided_by("plugin-z") == []

@@ -167,7 +167,7 @@ def warp_locally(
                 _table_weights(table, values[part], radii[part], first[part], count[part], taps)
                 for (values, radii), (first, count), taps in zip(axes, reaches, size, strict=True)
             )
-            # Taps beyond those of a pixel have no weight; they need not lie inside.
+            # Taps beyond those of a pixel have no weight; they need not be inside.
             row = np.minimum(reaches[0][0][part, np.newaxis] + np.arange(size[0]), height - 1)
             column = np.minimum(reaches[1][0][part, np.newaxis] + np.arange(size[1]), width - 1)
             total = np.zeros((part.size, channels), np.float32)

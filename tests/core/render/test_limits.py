@@ -91,7 +91,7 @@ def test_map_within_the_limits_is_drawn(limited: World, reads: list[str]) -> Non
 
 
 def refused(limited: World, request: MapRequest, limits: MapSettings | None = None) -> str | None:
-    """Return the parameter at fault of a map that is refused."""
+    """Return the invalid parameter of a map that is refused."""
     with pytest.raises(InvalidParameterError) as caught:
         limited.site.renderer.prepare(request, limits)
     return caught.value.parameter

@@ -1,4 +1,4 @@
-"""Maps whose scale varies: kernels are as wide as each place needs, whatever map it is on."""
+"""Maps whose scale varies: kernels are as wide as each place needs, on every map."""
 
 from __future__ import annotations
 

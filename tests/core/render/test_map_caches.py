@@ -1,4 +1,4 @@
-"""What maps leave behind in memory, whatever is asked for."""
+"""The memory that maps occupy after they are drawn is bounded for all requests."""
 
 from __future__ import annotations
 

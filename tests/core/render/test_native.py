@@ -150,7 +150,7 @@ def agree(quick: Pixels, plain: Pixels) -> None:
         assert difference.max() < 1e-3
 
 
-def test_what_lies_outside_of_an_image_is_not_read() -> None:
+def test_memory_outside_an_image_is_not_read() -> None:
     pixels = np.zeros((8, 8, 3), np.uint8)
     inside = weights_at("linear", np.array([1.25, 2.25]), 1.0)
     fractions = stencil("linear", 1.0)

@@ -1,4 +1,4 @@
-"""Where there is no data: floats never mix with it, colours do (resampling.md 7 and 10)."""
+"""Nodata: floats are never mixed with it, colours are (resampling.md 7 and 10)."""
 
 from __future__ import annotations
 
@@ -177,7 +177,7 @@ def test_map_of_nothing_is_nodata(holes: World, crs: str, name: str) -> None:
 
 
 def test_tiles_beyond_the_limits_are_not_data(world: World) -> None:
-    """Slabs reach further than the limits; what they hold there is not looked at."""
+    """Slabs extend beyond the limits; their tiles there are not read."""
 
     def grey(level: str, row: int, col: int) -> np.ndarray:
         return np.full((48, 64, 1), 100, np.uint8)

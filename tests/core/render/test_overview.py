@@ -93,7 +93,7 @@ def test_maps_over_the_boxes_of_a_layer_are_drawn(
 
 @pytest.mark.parametrize(("size", "group"), [(20, 32), (100, 8), (300, 8)])
 def test_an_overview_shows_the_ground(fine: World, size: int, group: int) -> None:
-    """A tile stands for a group of them on each side: that much may a pixel be off its place."""
+    """A tile represents a group of tiles: a pixel may be off by the size of the group."""
     request = whole_map(fine, "ramp", size=size)
     image = fine.site.renderer.render(request)
     # Three quarters of the kernel lie outside at the corners.
@@ -131,7 +131,7 @@ def test_far_beyond_the_layer(fine: World, tiles_read: list[int]) -> None:
 
 
 def test_large_maps_are_refused_still(fine: World, tiles_read: list[int]) -> None:
-    """Where an overview would be much coarser than the pixels asked for."""
+    """Where an overview would be much coarser than the requested pixels."""
     with pytest.raises(InvalidParameterError, match="too big"):
         fine.site.renderer.prepare(whole_map(fine, "ramp", size=4000))
     assert not tiles_read

@@ -232,7 +232,7 @@ def test_neighbour_without_data_takes_the_result_away(world: World) -> None:
         assert np.array_equal(image.valid, expected)
         assert (image.pixels[~expected] == 33).all()
         assert image.nodata == (33.0,)
-    # At the border of the pyramid there is no neighbour either.
+    # Pixels at the border of the pyramid have no neighbour either.
     corner = BoundingBox(
         matrix.origin_x, matrix.origin_y - 10 * 400, matrix.origin_x + 10 * 400, matrix.origin_y
     )
@@ -241,7 +241,7 @@ def test_neighbour_without_data_takes_the_result_away(world: World) -> None:
     assert not image.valid[0].any()
     assert not image.valid[:, 0].any()
     assert image.valid[1:, 1:].all()
-    # A value of the style's own that stands for no data
+    # The style's own nodata value
     odd = styled("pente", image_nodata=50)
     image = world.draw("hole", bbox, "EPSG:3857", (64, 48), odd)
     assert image.valid is not None

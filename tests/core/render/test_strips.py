@@ -1,4 +1,4 @@
-"""Maps in strips: the same pixels whatever the strips, in memory that does not grow with them."""
+"""Maps in strips: pixels do not depend on the strips, and memory does not grow with the map."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ def test_pixels_do_not_depend_on_the_strips(gaps: World, name: str, place: str) 
 
 
 @pytest.mark.parametrize("name", ENTRIES)
-def test_blank_pixel_tells_what_the_map_is(gaps: World, name: str) -> None:
+def test_blank_pixel_has_the_properties_of_the_map(gaps: World, name: str) -> None:
     a_map = prepared(gaps, ENTRIES[name], "EPSG:3857")
     image, blank = a_map.draw(), a_map.blank
     assert blank.pixels.shape == (1, 1, image.pixels.shape[2])

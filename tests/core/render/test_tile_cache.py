@@ -62,7 +62,7 @@ def test_hits_and_misses_are_counted() -> None:
     assert (cache.hits, cache.misses) == (2, 1)
 
 
-def test_size_holds_with_many_threads() -> None:
+def test_size_is_bounded_with_many_threads() -> None:
     cache = TileCache(1000)
     failures = []
 

@@ -258,7 +258,7 @@ class Process:
 
 @pytest.fixture
 def spawn() -> Iterator[Callable[..., Process]]:
-    """Run a program in a process of its own: ``spawn(source, *arguments)``."""
+    """Run a program in its own process: ``spawn(source, *arguments)``."""
     started: list[Process] = []
 
     def start(program: str, *arguments: str, **options: Any) -> Process:

@@ -1,4 +1,4 @@
-"""A FastCGI server in a process of its own, with workers."""
+"""A FastCGI server with workers, in its own process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Access lines: what they tell, what they hide."""
+"""Access lines: what they contain and what they hide."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def test_one_line_by_default_and_none_above_info(
     assert caplog.records == []
 
 
-def test_debug_says_where_a_tile_lies(open_logged: Callable[..., Client]) -> None:
+def test_debug_header_names_the_place_of_a_tile(open_logged: Callable[..., Client]) -> None:
     client = open_logged("off", debug=True)
     found = client.get(TILE).headers["X-Mastaba-Tile"]
     assert re.fullmatch(

@@ -1,4 +1,4 @@
-"""What the C library keeps of freed memory, in a process of its own."""
+"""Freed memory that the C library keeps, measured in a new process."""
 
 from __future__ import annotations
 

@@ -117,7 +117,7 @@ def test_first_path_elements_pick_the_service(
     "path",
     ["/alphafoo", "/alph", "/ALPHA", "/foo/alpha", "/beta", "/beta/deepfoo", "/x//alpha", "/."],
 )
-def test_path_that_only_resembles_a_root_path_is_unknown(
+def test_path_that_only_begins_like_a_root_path_is_unknown(
     path: str, open_client: Callable[..., Client]
 ) -> None:
     response = open_client(Alpha, Beta, beta={"root_path": "/beta/deep"}).get(path)
@@ -497,7 +497,7 @@ def test_a_request_beyond_its_time_is_answered_with_503(
     assert caplog.records == []
 
 
-def test_the_request_of_a_client_that_has_gone_ends_and_is_no_fault(
+def test_the_request_of_a_client_that_has_gone_is_cancelled_without_an_error(
     open_client: Callable[..., Client], caplog: pytest.LogCaptureFixture
 ) -> None:
     answer = open_client(Long).get("/long", environ_overrides={cancellation.CLIENT: Gone()})

@@ -1,4 +1,4 @@
-"""Whatever a WSGI application returns reaches the front server, and its faults stay its own."""
+"""Every response of a WSGI application reaches the front server; its errors are contained."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_records_are_padded(serve: Any, protocol: Any) -> None:
 def test_a_small_answer_is_sent_at_once(serve: Any, protocol: Any) -> None:
     client = serve(application_of(bytes(9000))).connect()
     client.send(protocol.request())
-    # What is here after the first byte was sent together with it.
+    # The bytes that arrived with the first one were sent together with it.
     first = client.socket.recv(1)
     rest = client.socket.recv(1 << 20)
     assert len(first + rest) > 9000
@@ -138,7 +138,7 @@ def breaks_a_pipe(environ: dict[str, Any], start_response: Any) -> Any:
     "application",
     [raises, raises_later, starts_twice, never_starts, injects, returns_none, breaks_a_pipe],
 )
-def test_faults_of_the_application_are_answered_with_500(
+def test_errors_in_the_application_are_answered_with_500(
     serve: Any, application: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     client = serve(application).connect()

@@ -41,7 +41,7 @@ class Gate:
 
 
 @pytest.mark.parametrize("threads", [1, 4])
-def test_idle_kept_connections_starve_nobody(serve: Any, threads: int) -> None:
+def test_idle_connections_do_not_block_others(serve: Any, threads: int) -> None:
     served = serve(small, threads=threads)
     clients = [served.connect() for _ in range(300)]
     for _ in range(2):
@@ -221,7 +221,9 @@ def test_many_clients_at_once(serve: Any) -> None:
 
 
 @pytest.mark.parametrize("family", [socket.AF_UNIX, socket.AF_INET])
-def test_clients_that_go_away_harm_nobody(serve: Any, protocol: Any, family: int) -> None:
+def test_clients_that_disconnect_do_not_affect_others(
+    serve: Any, protocol: Any, family: int
+) -> None:
     served = serve(large, family=family, threads=2)
     for path in ("/", "/large"):
         for cut in (1, 20, None):
@@ -236,7 +238,7 @@ def test_clients_that_go_away_harm_nobody(serve: Any, protocol: Any, family: int
     assert served.connect().ask().body == b"ok"
 
 
-def test_a_client_that_ends_its_side_gets_its_answer(serve: Any, protocol: Any) -> None:
+def test_a_client_that_closes_its_side_gets_its_answer(serve: Any, protocol: Any) -> None:
     served = serve(small)
     client = served.connect()
     client.ask()
@@ -358,7 +360,7 @@ def test_stop_sends_large_answers_to_their_end(serve: Any, protocol: Any) -> Non
     served.join()
 
 
-def test_threads_that_are_woken_by_one_signal_are_no_fault() -> None:
+def test_threads_woken_by_the_same_signal_cause_no_error() -> None:
     with open_listener("127.0.0.1:0") as listener:
         server = Server(lambda environ, start: [], listener.socket, FastCGIConnection, threads=2)
         server._wake()  # of the thread that comes second: nothing is left to read

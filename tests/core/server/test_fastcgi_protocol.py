@@ -1,4 +1,4 @@
-"""What arrives as records, the application sees as PEP 3333 says; what is nonsense is refused."""
+"""FastCGI records become environments of PEP 3333; invalid records are refused."""
 
 from __future__ import annotations
 
@@ -314,7 +314,7 @@ def test_too_many_parameters_are_refused(serve: Any, protocol: Any) -> None:
 
 
 @pytest.mark.parametrize("digits", [5_000, 19])
-def test_a_content_length_that_is_no_length_harms_nobody(
+def test_an_invalid_content_length_does_not_affect_other_requests(
     serve: Any, protocol: Any, digits: int
 ) -> None:
     def application(environ: dict[str, Any], start_response: Any) -> list[bytes]:

@@ -158,7 +158,7 @@ def test_a_worker_in_an_endless_native_function_is_replaced(service: Service) ->
     assert victim not in {service.ask() for _ in range(20)}
 
 
-def test_a_worker_with_a_request_without_progress_is_replaced_in_order(service: Service) -> None:
+def test_a_worker_with_a_request_without_progress_is_replaced_gracefully(service: Service) -> None:
     victim = service.holder("/stuck")
     assert "makes no progress" in service.await_line(f"process {victim} is replaced")
     # First another one takes its place, then it is killed since it does not end.
@@ -166,7 +166,7 @@ def test_a_worker_with_a_request_without_progress_is_replaced_in_order(service: 
     service.await_workers(lambda pids: victim not in pids)
 
 
-def test_a_long_request_that_makes_progress_is_left_alone(service: Service) -> None:
+def test_a_long_request_that_makes_progress_is_not_stopped(service: Service) -> None:
     victim = service.holder("/long")
     time.sleep(6.0)
     assert victim in service.children()

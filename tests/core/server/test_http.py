@@ -158,14 +158,14 @@ def test_large_bodies_both_ways(site: Site) -> None:
     assert site.ask("POST", "/body", body=iter([b"chunk", b"ed"]))[1] == b"chunked"
 
 
-def test_faults_of_the_application_are_answered_with_500(site: Site) -> None:
+def test_errors_in_the_application_are_answered_with_500(site: Site) -> None:
     response, body = site.ask("GET", "/fail")
     assert response.status == 500
     assert b"secret" not in body
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGQUIT, signal.SIGINT])
-def test_stop_in_order(site: Site, number: int) -> None:
+def test_graceful_stop(site: Site, number: int) -> None:
     idle = site.connect()
     idle.request("GET", "/")
     idle.getresponse().read()

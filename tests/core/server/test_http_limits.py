@@ -104,7 +104,7 @@ def test_a_body_is_read_by_lines_and_to_its_end(site: Site) -> None:
 
 
 @pytest.mark.parametrize("begin", [b"", b"half of it"])
-def test_bodies_that_never_come_hold_nobody_and_end_with_408(site: Site, begin: bytes) -> None:
+def test_missing_bodies_block_no_other_request_and_get_408(site: Site, begin: bytes) -> None:
     head = b"POST / HTTP/1.1\r\nContent-Length: 100\r\n"
     stuck = [site.send(head + HOST + begin) for _ in range(20)]
     for _ in range(20):
@@ -134,7 +134,7 @@ def test_requests_are_answered_beside_those_that_stepped_aside(site: Site) -> No
         assert everything(sock).endswith(b"\r\n\r\nok")
 
 
-def test_answers_that_are_not_read_cost_little_memory_and_hold_nobody(site: Site) -> None:
+def test_unread_answers_cost_little_memory_and_block_no_other_request(site: Site) -> None:
     assert site.get("/") == (200, b"ok")
     before = site.memory()
     slow = [site.send(b"GET /large HTTP/1.1\r\n" + HOST) for _ in range(60)]

@@ -242,7 +242,7 @@ def refuse_large(environ: dict[str, Any], start_response: Any) -> list[bytes]:
     return [b"too large"]
 
 
-def test_a_body_that_is_too_large_is_not_asked_for(ask: Ask) -> None:
+def test_a_body_that_is_too_large_is_not_requested(ask: Ask) -> None:
     answers = ask(
         b"POST / HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 5000000\r\n" + HOST + b"\r\n",
         refuse_large,

@@ -125,7 +125,7 @@ def test_a_file_is_never_replaced(tmp_path: Path) -> None:
     assert path.read_text() == "precious"
 
 
-def test_the_socket_of_a_successor_is_left_alone(tmp_path: Path) -> None:
+def test_the_socket_of_a_successor_is_not_removed(tmp_path: Path) -> None:
     path = tmp_path / "socket"
     first = open_listener(str(path))
     path.rename(tmp_path / "aside")

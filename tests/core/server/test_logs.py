@@ -308,7 +308,7 @@ def test_log_goes_to_standard_output(capsys: pytest.CaptureFixture[str]) -> None
 @pytest.mark.usefixtures("own_logging")
 @pytest.mark.parametrize("output", ["static_file", "rolling_file"])
 @pytest.mark.parametrize("name", ["no/log", "\0"])
-def test_log_that_cannot_be_written_is_a_fault_of_its_setting(
+def test_log_that_cannot_be_written_is_an_error_in_its_setting(
     output: str, name: str, tmp_path: Path
 ) -> None:
     (tmp_path / "no").touch()
@@ -331,7 +331,7 @@ def test_failed_change_of_the_log_leaves_the_old_one(tmp_path: Path) -> None:
     assert "still here" in path.read_text()
 
 
-def test_faults_are_logged_with_their_severity(caplog: pytest.LogCaptureFixture) -> None:
+def test_errors_are_logged_with_their_severity(caplog: pytest.LogCaptureFixture) -> None:
     log_faults(
         (
             Fault(Severity.ERROR, "a.json", "$.x", "bad", "mend it"),

@@ -1,4 +1,4 @@
-"""Worker processes: replaced, reloaded without a lost request, and stopped in order."""
+"""Worker processes: replaced, reloaded without a lost request, and stopped gracefully."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def is_alive(pid: int) -> bool:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
-    # What was orphaned may wait for ever to be reaped by a container's first process.
+    # In a container, the first process may never reap orphans.
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
 
 
@@ -234,7 +234,7 @@ def shared_with(parent: int, worker: int) -> tuple[set[str], set[str]]:
 
 
 def test_a_worker_inherits_no_descriptors_of_the_parent_or_of_other_workers(run: Any) -> None:
-    """What a worker holds open keeps the end of its owner from being noticed."""
+    """A descriptor that workers hold open would hide the exit of its owner."""
     service = run(3)
     first = min(service.children())
     os.kill(first, signal.SIGKILL)

@@ -49,14 +49,14 @@ def test_info_lists_identifiers_sorted(open_client: OpenClient) -> None:
     }
 
 
-def test_info_names_layers_with_faults(open_client: OpenClient) -> None:
+def test_info_names_layers_with_errors(open_client: OpenClient) -> None:
     client = open_client(missing_layers=frozenset("dc"), outdated_layers=frozenset("ba"))
     info: Any = client.get("/healthcheck/info").json
     assert info["missing_layers"] == ["c", "d"]
     assert info["outdated_layers"] == ["a", "b"]
 
 
-def test_threads_tells_what_each_thread_does(open_client: OpenClient) -> None:
+def test_threads_shows_what_each_thread_does(open_client: OpenClient) -> None:
     client = open_client(["zzz"])
     client.get("/zzz")
     answer: Any = client.get("/healthcheck/threads").json
@@ -138,7 +138,7 @@ def test_ready_without_layers_when_none_is_configured(open_client: OpenClient) -
     assert response.json == {"status": "OK", "reasons": []}
 
 
-def test_not_ready_when_every_layer_is_faulty(open_client: OpenClient) -> None:
+def test_not_ready_when_every_layer_is_invalid(open_client: OpenClient) -> None:
     response = open_client(missing_layers=frozenset("ab")).get("/healthcheck/ready")
     assert response.status_code == 503
     assert response.json is not None

@@ -211,7 +211,7 @@ def test_tiles_that_share_bytes_are_read_whole(directory: Path, storage: type[Fi
     count = SIDE * SIDE
     offsets = memoryview(slab)[2048 : 2048 + 8 * count].cast("I")
     start, length = offsets[0], offsets[count]
-    # The second tile lies inside the first one, the third one reaches over its end.
+    # The second tile is inside the first one, the third one extends beyond its end.
     offsets[1], offsets[count + 1] = start + 10, 20
     offsets[2], offsets[count + 2] = start + length - 5, 30
     offsets.release()
@@ -268,7 +268,7 @@ def test_a_truncated_slab_is_an_error_that_names_it(
 
 
 class Unversioned(Remote):
-    """A storage that cannot tell generations apart."""
+    """A storage that cannot distinguish generations."""
 
     def read(
         self, key: str, byte_range: ByteRange | None = None, version: str | None = None

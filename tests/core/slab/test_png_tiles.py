@@ -109,7 +109,7 @@ def test_transparent_entries_of_a_palette_become_alpha() -> None:
 
 
 @pytest.mark.parametrize("extra", [1, WIDTH, 100_000])
-def test_stream_that_holds_more_than_a_tile_is_damaged(extra: int) -> None:
+def test_stream_with_more_than_a_tile_is_damaged(extra: int) -> None:
     pixels = noise(3)
     with pytest.raises(SlabFormatError):
         decoder(3).decode(png(3, filtered(pixels, 0) + bytes(extra)))

@@ -1,4 +1,4 @@
-"""Answers over HTTP that are not what was asked for."""
+"""HTTP responses that do not match the request."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ def storage(server: Server) -> Iterator[OverHTTP]:
         ((206, "", 1000), "1000 bytes"),
     ],
 )
-def test_other_bytes_than_those_asked_for_are_refused_unread(
+def test_bytes_that_were_not_requested_are_refused_unread(
     server: Server, storage: OverHTTP, answer: tuple[int, str, int], reason: str
 ) -> None:
     server.answer = answer

@@ -190,7 +190,7 @@ def test_damaged_gzip_of_a_vector_tile_is_reported(
 @pytest.mark.parametrize(
     "layer", ["RGB_JPG", "RGB_PNG", "RGB_RAW", "GREYA_ZIP", "FLOAT32_ZIP", "FLOAT32_RAW", "VECTOR"]
 )
-def test_tile_carries_a_strong_etag_and_is_not_sent_again(layer: str, client: Client) -> None:
+def test_tile_has_a_strong_etag_and_is_not_sent_again(layer: str, client: Client) -> None:
     first = client.get(address(layer))
     etag, weak = first.get_etag()
     assert etag
@@ -243,7 +243,7 @@ def test_etag_changes_with_the_palette(
     assert len({r.data for r in (plain, coloured, edited)}) == 3
 
 
-def test_tile_tells_when_its_slab_was_written(tiles: Client, tmp_path: Path) -> None:
+def test_tile_has_the_time_at_which_its_slab_was_written(tiles: Client, tmp_path: Path) -> None:
     slab = next(tmp_path.glob(f"own/pyramids/RGB_PNG/DATA/{LEVEL}")) / slab_path(2, 1)
     os.utime(slab, (1_700_000_000.9, 1_700_000_000.9))
 

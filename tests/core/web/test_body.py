@@ -27,7 +27,7 @@ def test_body_of_declared_length_is_read(stream: type[io.BytesIO]) -> None:
     assert make_request(b"0123456789", stream, CONTENT_LENGTH="10").body() == b"0123456789"
 
 
-def test_bytes_behind_the_declared_length_are_left_alone() -> None:
+def test_bytes_after_the_declared_length_are_not_read() -> None:
     request = make_request(b"0123456789", CONTENT_LENGTH="4")
     assert request.body() == b"0123"
     assert request.environ["wsgi.input"].read() == b"456789"
@@ -39,7 +39,7 @@ def test_body_shorter_than_declared_is_what_came() -> None:
 
 @pytest.mark.parametrize("declared", [None, "", "abc", "-5", "1e3", "٣", "+4", "0x10"])
 def test_body_without_a_usable_length_is_empty(declared: str | None) -> None:
-    # Reading on could wait for ever: the stream of a kept connection does not end.
+    # Reading on could wait for ever: the stream of a keep-alive connection does not end.
     environ = {} if declared is None else {"CONTENT_LENGTH": declared}
     assert make_request(b"0123", **environ).body() == b""
 

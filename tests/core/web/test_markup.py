@@ -53,5 +53,5 @@ def test_link_is_escaped() -> None:
 @pytest.mark.parametrize(
     "href", ["javascript:alert(1)", " JavaScript:1", "java\nscript:1", "http://["]
 )
-def test_address_that_is_a_script_or_none_is_no_link(href: str) -> None:
+def test_script_or_missing_address_does_not_become_a_link(href: str) -> None:
     assert anchor(href, "<x>") == "&lt;x&gt;"

@@ -45,7 +45,7 @@ def test_a_folder_that_cannot_be_written_costs_memory_only(
 
 
 def test_a_full_disk_in_the_middle_costs_memory_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each write takes a part, and at the end of the space there is no more of it."""
+    """Each write accepts a part of the data until the space is used up."""
     write, room = os.pwrite, 2_000_000
 
     def full(descriptor: int, data: memoryview, offset: int) -> int:

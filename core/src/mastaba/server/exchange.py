@@ -32,7 +32,6 @@ class Exchange(ABC):
         self.body_size = 0
         """Bytes of the body received, including those dropped."""
         self.status = ""
-        self.headers: list[tuple[str, str]] = []
         self._head = b""
         self._head_sent = False
         self._result: Iterable[bytes] = ()
@@ -190,7 +189,7 @@ class Exchange(ABC):
         # A line break inside a value would let a client inject headers.
         if not text.count("\n") == text.count("\r") == len(headers) + 1:
             raise ValueError("a status or a header contains a line break")
-        self.status, self.headers = status, headers
+        self.status = status
         self._head = text.encode("latin-1")
 
     def _framed(self, data: bytes) -> Buffers:

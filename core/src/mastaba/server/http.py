@@ -358,11 +358,12 @@ class HTTPExchange(Exchange):
         Args:
             size: of the whole body; None if unknown.
         """
-        given = {name.lower(): value for name, value in self.headers}
-        own = "" if "date" in given else _date(int(time.time()))
+        lines = head.lower()
+        own = "" if b"\r\ndate: " in lines else _date(int(time.time()))
         self._has_body = self.method != "HEAD" and self.status[:3] not in ("204", "304")
-        if "content-length" in given:
-            self._left = int(given["content-length"])
+        _, given, rest = lines.rpartition(b"\r\ncontent-length: ")
+        if given:
+            self._left = int(rest.partition(b"\r\n")[0])
         elif self._has_body and size is not None:
             own += f"Content-Length: {size}\r\n"
         elif self._has_body and self.version == "1.1":

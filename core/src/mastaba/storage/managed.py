@@ -53,6 +53,9 @@ class ManagedStorage(Storage):
         self._policy = policy
         self._breaker = CircuitBreaker(storage.full_name, policy.failures, policy.pause)
         self._counts = counts
+        if counts is None and not self.is_remote:
+            # Nothing to repeat and nothing to count: a stored tile is read without these calls.
+            vars(self)["read"] = storage.read
 
     @property
     def full_name(self) -> str:

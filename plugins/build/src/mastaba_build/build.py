@@ -196,7 +196,7 @@ def make_version(
         with opened(engine, configuration) as workers:
             workers.check(plan, job)
             outcome = coordinator.run(observe, workers, job, order)
-        reports.built(outcome)
+        reports.built(plan, outcome)
         if outcome.failures:
             return False
         rows = recorded(list(journal.rows()))

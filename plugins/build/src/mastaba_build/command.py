@@ -275,7 +275,7 @@ def _run(arguments: argparse.Namespace, reports: Any) -> int:
     if not build(plan, reports, replace=arguments.replace, update=arguments.update):
         return 1
     server_json = write_server(plan, f"http://{arguments.http}")
-    reports.done(plan, server_json)
+    reports.done(plan, server_json, arguments.http)
     return _serve(server_json, arguments, reports) if arguments.serve else 0
 
 

@@ -29,6 +29,8 @@ from mastaba_writer.tile_encoder import TILE_FORMATS
 
 _LARGEST_SLAB = (1 << 32) - 1
 _MOST_SLABS = 10_000_000
+_MIXED = 2.0
+"""Ratio of pixel sizes from which on the user is told."""
 _FORMATS = {
     name.lower(): f"TIFF_{name}" for name in ("RAW", "ZIP", "LZW", "PKB", "PNG", "JPG", "JPG90")
 }
@@ -122,7 +124,24 @@ class Plan:
     @property
     def notes(self) -> tuple[str, ...]:
         """What the user should know before the build, one sentence each."""
-        return ()
+        notes = []
+        sizes = [
+            (math.sqrt((box.xmax - box.xmin) * (box.ymax - box.ymin) / group.width / group.height))
+            for group, box in zip(self.groups, self.boxes, strict=True)
+        ]
+        if sizes and max(sizes) > _MIXED * min(sizes):
+            coarse = self.groups[sizes.index(max(sizes))]
+            notes.append(
+                f"the pixels of {coarse.name} are {max(sizes) / min(sizes):.1f} times as large as "
+                "the finest ones; all sources are drawn on the same levels"
+            )
+        palettes = [source for source in self.sources if getattr(source, "palette", False)]
+        if palettes and self.configuration.decimation == "average" and self.styling is None:
+            notes.append(
+                f"the colours of the palette of {palettes[0].path} are mixed; for classes, use "
+                "--interpolation nn --decimation mode"
+            )
+        return tuple(notes)
 
     def layer_fields(self) -> dict[str, Any]:
         """Return the fields of the layer descriptor that depend on the kind of tiles."""

@@ -104,7 +104,7 @@ class Reports:
         else:
             self._bar(done, total)
 
-    def built(self, outcome: Outcome) -> None:
+    def built(self, plan: Plan, outcome: Outcome) -> None:
         """Show the totals of a run, and its failures."""
         seconds = time.monotonic() - self._started
         if self._json:
@@ -132,7 +132,8 @@ class Reports:
                 "their pixels are not exactly those of a full build; --keep-work avoids that"
             )
         for slab, error in list(outcome.failures.items())[:_MOST_FAILURES]:
-            self.failed(f"slab {slab.column}, {slab.row} of level {slab.level}: {error}")
+            level = plan.levels[slab.level].matrix.id
+            self.failed(f"slab {slab.column}, {slab.row} of level {level}: {error}")
         if outcome.failures:
             self.failed(
                 f"{len(outcome.failures)} slabs failed; nothing is published. Correct the cause "
@@ -153,8 +154,12 @@ class Reports:
         else:
             self._line(f"{name}: {slabs} slabs are correct")
 
-    def done(self, plan: Plan, server_json: Path | None = None) -> None:
-        """Say what is published and, if there is an installation, how the layer is served."""
+    def done(self, plan: Plan, server_json: Path | None = None, address: str = "") -> None:
+        """Say what is published and, if there is an installation, how the layer is served.
+
+        Args:
+            address: in the URLs of the installation.
+        """
         path = plan.configuration.output.path(f"{plan.configuration.name}.json")
         server = {} if server_json is None else {"server": str(server_json)}
         if self._json:
@@ -162,7 +167,7 @@ class Reports:
             return
         self._line(f"Published {path}")
         if server:
-            self._line(f"Serve it:  mastaba -f {server_json} --http 127.0.0.1:8080")
+            self._line(f"Serve it:  mastaba -f {server_json} --http {address}")
 
     def serving(self, address: str) -> None:
         """Say where the layer is served."""

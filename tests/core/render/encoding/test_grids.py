@@ -88,7 +88,7 @@ def test_grids_accept_bytes_and_floats() -> None:
     assert not asc.accepts(np.dtype(np.uint16), 1)
 
 
-def test_ascii_grid_holds_the_luminance_of_colours_and_the_first_of_other_channels() -> None:
+def test_ascii_grid_contains_the_luminance_of_colours_or_the_first_channel() -> None:
     box, crs = BoundingBox(0, 0, 1, 1), WGS84
 
     def last_lines(values: list[float], dtype: type, nodata: tuple[float, ...]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Rasters that come in strips: the same bytes whatever the strips, and never the whole picture."""
+"""Rasters in strips: the bytes do not depend on the strips, and no whole image is in memory."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_bytes_do_not_depend_on_the_strips(make_raster: MakeRaster, case: str, r
 
 @pytest.mark.parametrize("rows", [1, 4])
 def test_encoder_of_whole_pictures_gets_one(make_raster: MakeRaster, rows: int) -> None:
-    """Encoders of plugins that know nothing of strips go on working."""
+    """Plugin encoders without strips continue to work."""
 
     class Plain(Encoder):
         def accepts(self, dtype: np.dtype[np.generic], channels: int) -> bool:

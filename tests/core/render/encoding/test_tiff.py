@@ -51,7 +51,7 @@ def test_tiff_keeps_every_sample(
     assert np.array_equal(read, raster.pixels)
 
 
-def test_compression_is_raw_unless_asked_for(make_raster: MakeRaster) -> None:
+def test_compression_is_raw_by_default(make_raster: MakeRaster) -> None:
     raster = make_raster(20, 30, 3)
     plain = TiffEncoder().encode(raster, {})
     assert plain == TiffEncoder().encode(raster, {"compression": "RAW"})
@@ -62,7 +62,7 @@ def test_compression_is_raw_unless_asked_for(make_raster: MakeRaster) -> None:
 @pytest.mark.parametrize(
     ("compression", "number"), [("lzw", 5), ("deflate", 8), ("packbits", 32773)]
 )
-def test_compression_is_the_one_asked_for(
+def test_compression_is_the_requested_one(
     make_raster: MakeRaster, compression: str, number: int
 ) -> None:
     raster = make_raster(200, 200, 1)

@@ -98,7 +98,7 @@ def test_proxy_is_used_for_http(
     assert base64.b64decode(headers["Proxy-Authorization"].removeprefix("Basic ")) == b"me:pw"
 
 
-def test_proxy_is_asked_for_a_tunnel_for_https(
+def test_https_requests_go_through_a_tunnel_of_the_proxy(
     fetcher: Fetcher, port: int, requests: Requests, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("https_proxy", f"http://127.0.0.1:{port}")
@@ -107,7 +107,7 @@ def test_proxy_is_asked_for_a_tunnel_for_https(
     assert [path for path, _ in requests] == ["far.example:443"]
 
 
-def test_hosts_without_proxy_are_asked_directly(
+def test_requests_to_hosts_without_proxy_are_direct(
     fetcher: Fetcher, port: int, requests: Requests, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
@@ -134,7 +134,7 @@ def test_hosts_without_proxy_are_asked_directly(
     ],
     ids=lambda url: url[:30],
 )
-def test_addresses_that_cannot_be_asked(
+def test_invalid_addresses_are_refused_without_a_request(
     fetcher: Fetcher, port: int, requests: Requests, url: str
 ) -> None:
     with pytest.raises(NoResponseError):

@@ -27,6 +27,9 @@ UNITS: Final = {"m": 1.0, "ft": 3.28084}
 MOST: Final = 200
 """Lines in a tile; where the relief is higher, they are further apart."""
 
+MOST_POINTS: Final = 100_000
+"""Points in a tile; where the ground is rougher, lines are further apart."""
+
 
 @dataclass(frozen=True, slots=True)
 class Height:
@@ -68,24 +71,27 @@ class Intervals:
         """Coarsest zoom with lines."""
         return self._zooms[0]
 
-    def heights(self, zoom: int, lowest: float, highest: float) -> list[Height]:
+    def heights(self, zoom: int, lowest: float, highest: float, climb: float = 0.0) -> list[Height]:
         """Return the heights of the lines between two heights, ascending.
 
         Args:
             lowest, highest: in the unit of the lines.
+            climb: sum of the differences between neighbours, in the same unit: the number of
+                points where lines are one unit apart.
         """
         number = sum(first <= zoom for first in self._zooms) - 1
         if number < 0:
             return []
         row = self._rows[number]
-        while not self._fits(row, lowest, highest):
+        while not self._fits(row, highest - lowest, climb):
             number -= 1
             row = self._rows[number] if number >= 0 else tuple(2.0 * step for step in row)
         first, last = math.ceil(lowest / row[0]), math.floor(highest / row[0])
         return [_height(multiple, row) for multiple in range(first, last + 1)]
 
-    def _fits(self, row: Sequence[float], lowest: float, highest: float) -> bool:
-        return row[0] >= self._closest and (highest - lowest) / row[0] <= MOST
+    def _fits(self, row: Sequence[float], relief: float, climb: float) -> bool:
+        is_few = relief <= MOST * row[0] and climb <= MOST_POINTS * row[0]
+        return is_few and row[0] >= self._closest
 
 
 def _height(multiple: int, row: Sequence[float]) -> Height:

@@ -35,8 +35,8 @@ _SMALL: Final = 16
 """Units; smaller rings are left out except at the finest zoom."""
 _REACH: Final = 3.0
 """Standard deviations at which smoothing ends."""
-_TRACED: Final = 40 * 1024**2
-"""Bytes of the lines of a tile, at most about."""
+_TRACED: Final = 16 * 1024**2
+"""Bytes of the grid and the lines of a tile, which have about 100 bytes for each point."""
 
 
 class ContourSource:
@@ -88,7 +88,8 @@ class ContourSource:
             return b""
         scale = self.intervals.scale
         lowest, highest = float(known.min()) * scale, float(known.max()) * scale
-        heights = self.intervals.heights(z, lowest, highest)
+        climb = float(sum(np.nansum(np.abs(np.diff(grid, axis=axis))) for axis in (0, 1))) * scale
+        heights = self.intervals.heights(z, lowest, highest, climb)
         lines = traced(grid, [height.value / scale for height in heights], BORDER, INTERVALS)
         if z < self._last:
             lines = without_small_rings(simplified(lines, self._settings.simplify), _SMALL)
