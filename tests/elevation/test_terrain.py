@@ -295,8 +295,9 @@ def test_datasets_are_those_of_queries(terrain: Callable[..., Client]) -> None:
 def test_own_datasets_are_checked(terrain: Callable[..., Client]) -> None:
     from mastaba.errors import ConfigurationError
 
-    with pytest.raises(ConfigurationError, match="publishes no layer 'none'"):
+    with pytest.raises(ConfigurationError, match="publishes no layer 'none'") as caught:
         terrain({"terrain": {"datasets": [{"id": "s", "layers": ["none"]}]}})
+    assert [fault.path for fault in caught.value.faults] == ["$.terrain.datasets[0].layers[0]"]
 
 
 def test_limits_of_stored_tiles(terrain: Callable[..., Client]) -> None:
