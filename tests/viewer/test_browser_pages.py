@@ -72,6 +72,16 @@ def test_search(page: Page) -> None:
     assert page.page.locator(".card:visible").count() == len(ground.FORMATS) + 4
 
 
+def test_filter_by_kind(page: Page) -> None:
+    open_any(page, "")
+    chip = page.page.locator(".chip", has_text="Vector")
+    chip.click()
+    assert chip.get_attribute("aria-pressed") == "true"
+    assert page.page.locator(".card:visible").count() == 1
+    chip.click()
+    assert page.page.locator(".card:visible").count() == len(ground.FORMATS) + 4
+
+
 def test_card_links_to_the_layer_and_back(page: Page) -> None:
     open_any(page, "")
     page.page.locator('[data-layer="GRID"]').click()

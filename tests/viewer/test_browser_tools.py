@@ -158,6 +158,7 @@ def test_colours_and_light_of_elevations(page: Page) -> None:
         page.settle()
         seen.add(tuple(page.tile_pixel(100, 100)))
     assert len(seen) == 4
+    page.page.locator("#shade").fill("0")
     page.page.select_option("#palette", "grey")
     page.page.fill("#lowest", "0")
     page.page.fill("#highest", "1")

@@ -104,8 +104,41 @@ def test_list_links_to_the_pages_of_other_services(
         )
     )
     page = client.get("/viewer").text
-    assert '<nav class="services"><a href="http://maps.example/ogcapi' in page
-    assert ">Maps &amp; more</a></nav>" in page
+    assert '<b>Maps &amp; more</b> <a href="http://maps.example/ogcapi' in page
+
+
+def test_first_page_of_the_server(tmp_path: Path, open_client: OpenClient) -> None:
+    contact = {"name": "A <b> Mapper", "city": "Berne", "email": "maps@example.org"}
+    overrides: dict[str, Any] = {
+        "global": {
+            "provider": "Survey & Co",
+            "site": "https://example.org",
+            "fee": "none",
+            "access_constraint": "CC BY 4.0",
+            "contact": contact,
+        }
+    }
+    client = open_client(
+        tiny_installation(
+            tmp_path,
+            services=["health", "ogcapi", "wmts", "viewer"],
+            services_overrides=overrides,
+        )
+    )
+    response = client.get("/", headers={"Accept": "text/html"})
+    assert response.text == client.get("/viewer").text
+    assert "default-src 'none'" in response.headers["Content-Security-Policy"]
+    page = Elements(response.text)
+    texts = "".join(page.texts)
+    for text in ("Survey & Co", "A <b> Mapper", "Berne", "CC BY 4.0", "maps@example.org"):
+        assert text in texts
+    links = page.attributes("a", "href")
+    assert any("GetCapabilities" in link for link in links), links
+    assert any("/ogcapi" in link for link in links), links
+    assert any("/health" in link for link in links), links
+    # Programs still get the list.
+    assert client.get("/").content_type.startswith("application/xml")
+    assert client.get("/?f=json").content_type == "application/json"
 
 
 def test_pages_have_titles(tiny: Client) -> None:

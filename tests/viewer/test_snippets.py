@@ -129,6 +129,7 @@ LIBRARIES = {
     ],
 )
 def test_pages_show_tiles(page: Page, browser: Any, program: str, layer: str) -> None:
+    web_clients()
     text = snippet(page, layer, program)
     made = browser.new_page(viewport={"width": 1000, "height": 700})
     answers: list[tuple[int, str]] = []

@@ -174,6 +174,10 @@ class Service(ABC):
         """
         return None
 
+    def home_page(self, request: Request) -> Response | None:
+        """Return what browsers get at ``/`` instead of the list of services, or None."""
+        return None
+
     def published_layers(self) -> list[Layer]:
         """Return the layers that this service publishes, sorted by identifier."""
         return [

@@ -38,6 +38,9 @@ class RootService(Service):
             return response
         form = _form(request)
         if form == _HTML:
+            homes = (service.home_page(request) for service in self.site.services.values())
+            if (home := next(filter(None, homes), None)) is not None:
+                return home
             response = self._page.respond(request)
             response.headers += POLICY
             return response

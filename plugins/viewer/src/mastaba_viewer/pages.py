@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable
 from functools import cache
 from html import escape
 from importlib.resources import files
 from string import Template
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, urlsplit
 
-from mastaba.api.web import Document, anchor
+from mastaba.api.web import Document
 from mastaba_viewer.kinds import format_label
+from mastaba_viewer.provider import about_section, services_section
 from mastaba_viewer.texts import text, texts
 from mastaba_viewer.thumbnails import thumbnail
 
@@ -21,32 +23,36 @@ if TYPE_CHECKING:
     from mastaba.api.services import ServiceSettings, Site
     from mastaba_viewer.thumbnails import Thumbnail
 
+_CHIPS: Final = 24
+"""Most keywords that are offered: those that most layers have."""
+
 
 def list_page(
-    settings: ServiceSettings,
-    abstract: str,
-    layers: Iterable[Layer],
-    links: Iterable[tuple[str, str]],
-    site: Site,
-    lang: str,
+    settings: ServiceSettings, abstract: str, layers: Iterable[Layer], site: Site, lang: str
 ) -> Document:
-    """Return the page that lists all layers with thumbnails.
+    """Return the page of the server: its layers with thumbnails, its services and its provider.
 
     Args:
         abstract: of the viewer.
-        links: title and address of the pages of other services.
     """
     base = base_path(settings.endpoint_uri)
-    cards = [_card(layer, thumbnail(layer, site), base) for layer in layers]
+    listed = list(layers)
+    cards = [_card(layer, thumbnail(layer, site), base) for layer in listed]
+    kinds = dict.fromkeys(map(format_label, listed))
+    keywords = Counter(word for layer in listed for word in layer.keywords)
     return _page(
         "list.html",
         settings,
         lang,
         title=escape(settings.title),
         abstract=_paragraph(abstract, "lead"),
-        links=_links(links),
+        provider=_paragraph(site.catalogue.settings.provider, "provider"),
+        kinds="".join(_chip("kind", name) for name in kinds),
+        keywords="".join(_chip("keyword", name) for name, _ in keywords.most_common(_CHIPS)),
         count=text("one-layer" if len(cards) == 1 else "layers", lang, count=len(cards)),
         cards="".join(cards),
+        services=services_section(site, lang),
+        about=about_section(site.catalogue.settings, lang),
     )
 
 
@@ -107,8 +113,10 @@ def _template(name: str) -> Template:
 
 def _card(layer: Layer, image: Thumbnail | None, base: str) -> str:
     address = escape(f"{base}/{quote(layer.id, safe='')}")
+    words = json.dumps([format_label(layer), *layer.keywords], ensure_ascii=False)
     return (
-        f'<li class="card" data-layer="{escape(layer.id)}"><a href="{address}">'
+        f'<li class="card" data-layer="{escape(layer.id)}" data-words="{escape(words)}">'
+        f'<a href="{address}">'
         f'<span class="picture">{_thumbnail(image)}</span>'
         f'<span class="title">{escape(layer.title)}</span></a>'
         f"{_paragraph(layer.abstract, 'abstract')}"
@@ -133,9 +141,9 @@ def _tags(layer: Layer) -> str:
     )
 
 
-def _links(links: Iterable[tuple[str, str]]) -> str:
-    anchors = [anchor(uri, title) for title, uri in links]
-    return f'<nav class="services">{" ".join(anchors)}</nav>\n' if anchors else ""
+def _chip(kind: str, name: str) -> str:
+    attributes = f'type="button" class="chip {kind}" aria-pressed="false" value="{escape(name)}"'
+    return f"<button {attributes}>{escape(name)}</button>\n"
 
 
 def _paragraph(text: str, css_class: str) -> str:

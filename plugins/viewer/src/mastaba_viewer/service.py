@@ -54,6 +54,9 @@ class Viewer(Service):
         """
         return self._secured(self._find(request.path, language(request)).respond(request))
 
+    def home_page(self, request: Request) -> Response:
+        return self._secured(self._lists[language(request)].respond(request))
+
     def error_response(self, error: Exception, request: Request) -> Response:
         status = 404 if isinstance(error, RequestError) else 500
         return self._secured(message(status, public_message(error), "text/plain; charset=utf-8"))
@@ -93,12 +96,7 @@ class Viewer(Service):
     def _list(self, lang: str) -> Document:
         # The default abstract of a service is its title.
         abstract = "" if self.settings.abstract == self.title else self.settings.abstract
-        links = [
-            (service.settings.title, uri)
-            for service in self.site.services.values()
-            if service is not self and (uri := service.page_uri()) is not None
-        ]
-        return list_page(self.settings, abstract, self.published_layers(), links, self.site, lang)
+        return list_page(self.settings, abstract, self.published_layers(), self.site, lang)
 
     @cached_property
     def _layers(self) -> Document:

@@ -16,11 +16,13 @@ function followOldLink() {
 }
 
 function search() {
+  const chosen = [...byId("chips").querySelectorAll("[aria-pressed=true]")].map(({ value }) => value);
   const words = byId("search").value.toLowerCase().split(/\s+/).filter(Boolean);
   let found = 0;
   for (const card of cards) {
-    const text = `${card.dataset.layer} ${card.textContent}`.toLowerCase();
-    card.hidden = !words.every((word) => text.includes(word));
+    const text = `${card.dataset.layer} ${card.textContent} ${card.dataset.words}`.toLowerCase();
+    const own = JSON.parse(card.dataset.words);
+    card.hidden = !words.every((word) => text.includes(word)) || !chosen.every((word) => own.includes(word));
     if (!card.hidden) found += 1;
   }
   byId("empty").hidden = found > 0;
@@ -49,6 +51,11 @@ async function paint(canvas) {
 for (const image of document.querySelectorAll(".picture img")) {
   image.addEventListener("error", () => image.remove());
 }
+byId("chips").addEventListener("click", ({ target }) => {
+  if (!target.matches(".chip")) return;
+  target.setAttribute("aria-pressed", target.getAttribute("aria-pressed") !== "true");
+  search();
+});
 byId("search").addEventListener("input", search);
 followOldLink();
 paintWhenVisible();
