@@ -213,7 +213,7 @@ class Copy:
         chosen = set(_test_files(tests)) - set(_test_files(without))
         files = sorted(chosen, key=lambda path: (*_distance(path, changed), path))
         arguments = ["-m", "not live and not shared_data", "-x", "-q", "-p", "no:cacheprovider"]
-        arguments += ["-p", "no:xdist", "-p", "no:schemathesis"]
+        arguments += ["-p", "no:xdist"]
         with tempfile.TemporaryFile("w+") as output:
             status = self._run([*arguments, *map(str, files)], output)
             output.seek(0)

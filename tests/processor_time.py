@@ -13,13 +13,9 @@ from collections.abc import Iterator
 import pytest
 
 LONGEST = 25
-"""Files, and tests, in the report."""
+"""Folders, files and tests in the report, each."""
 
 _NAME = "processor seconds"
-
-
-def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--cpu-file", help="also write the seconds of every test to this file")
 
 
 @pytest.hookimpl(wrapper=True)
@@ -50,9 +46,7 @@ def _processor_time() -> float:
     return sum(os.times()[:4])
 
 
-def pytest_terminal_summary(
-    terminalreporter: pytest.TerminalReporter, config: pytest.Config
-) -> None:
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     tests: Counter[str] = Counter()
     for reports in terminalreporter.stats.values():
         for report in reports:
@@ -62,12 +56,13 @@ def pytest_terminal_summary(
                     value for name, value in report.user_properties if name == _NAME
                 )
     files: Counter[str] = Counter()
+    folders: Counter[str] = Counter()
     for test, seconds in tests.items():
-        files[test.partition("::")[0]] += seconds
-    total = sum(tests.values())
-    terminalreporter.section(f"{total:.1f} s of processor time in tests")
-    for name, seconds in files.most_common(LONGEST) + tests.most_common(LONGEST):
-        terminalreporter.write_line(f"{seconds:8.2f}  {name}")
-    if file := config.getoption("cpu_file"):
-        with open(file, "w") as output:
-            output.writelines(f"{seconds:.3f}\t{name}\n" for name, seconds in tests.most_common())
+        file = test.partition("::")[0]
+        files[file] += seconds
+        folders[file.rpartition("/")[0]] += seconds
+    terminalreporter.section(f"{sum(tests.values()):.1f} s of processor time in tests")
+    for counted in (folders, files, tests):
+        for name, seconds in counted.most_common(LONGEST):
+            terminalreporter.write_line(f"{seconds:8.2f}  {name}")
+        terminalreporter.write_line("")

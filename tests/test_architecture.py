@@ -83,6 +83,8 @@ PLUGIN_NAMES = {
 # Every stored tile passes through these: nothing is decoded, drawn or routed by plugins there.
 TILE_PATH = (
     "mastaba.server.app",
+    "mastaba.server.tile_table",
+    "mastaba.services.addresses",
     "mastaba.web.request",
     "mastaba.web.response",
     "mastaba.tiles.stored",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
@@ -24,29 +26,57 @@ PATHS = {
 }
 
 
+MOST_FILES_OF_TABLE = 12
+MOST_CALLS_OF_TABLE = 26
+
+
 @pytest.mark.parametrize("path", PATHS.values(), ids=PATHS)
 def test_a_stored_tile_goes_through_few_files_and_calls(tmp_path: Path, path: str) -> None:
     application = create_application(str(tiny_installation(tmp_path)))
     client, environ = Client(application), create_environ(path)
     body = client.get(path).data
     assert body.startswith(b"\xff\xd8")  # the index is cached from here on
-    files: set[str] = set()
+    with noted_calls() as calls:
+        pieces = application(environ, lambda status, headers: None)
+    assert b"".join(pieces) == body
+    assert "mastaba.tiles.stored:TilePublisher.respond" in calls
+    assert len(calls) <= MOST_CALLS, calls
+    assert len(files_of(calls)) <= MOST_FILES, files_of(calls)
+    application.site.catalogue.storages.close()
+
+
+@pytest.mark.parametrize("path", PATHS.values(), ids=PATHS)
+def test_a_tile_from_the_table_goes_through_fewer(tmp_path: Path, path: str) -> None:
+    application = create_application(str(tiny_installation(tmp_path)))
+    address, _, query = path.partition("?")
+    application.stored_tile(address, query, {})  # the base of the address is known from here on
+    with noted_calls() as calls:
+        response = application.stored_tile(address, query, {})
+    assert response is not None
+    assert response.status == 200
+    assert "mastaba.tiles.stored:TilePublisher.find" in calls
+    assert len(calls) <= MOST_CALLS_OF_TABLE, calls
+    assert len(files_of(calls)) <= MOST_FILES_OF_TABLE, files_of(calls)
+    application.site.catalogue.storages.close()
+
+
+@contextmanager
+def noted_calls() -> Iterator[list[str]]:
+    """Note the calls of functions of Mastaba, with their modules."""
     calls: list[str] = []
 
     def note(frame: FrameType, event: str, _argument: object) -> None:
         module = frame.f_globals.get("__name__", "")
         if event == "call" and module.split(".")[0].startswith("mastaba"):
-            files.add(module)
-            calls.append(f"{module}.{frame.f_code.co_qualname}")
+            calls.append(f"{module}:{frame.f_code.co_qualname}")
 
     before = sys.getprofile()
     sys.setprofile(note)
     try:
-        pieces = application(environ, lambda status, headers: None)
+        yield calls
     finally:
         sys.setprofile(before)
-    assert b"".join(pieces) == body
-    assert "mastaba.tiles.stored.TilePublisher.respond" in calls
-    assert len(files) <= MOST_FILES, sorted(files)
-    assert len(calls) <= MOST_CALLS, calls
-    application.site.catalogue.storages.close()
+
+
+def files_of(calls: list[str]) -> set[str]:
+    return {call.partition(":")[0] for call in calls}

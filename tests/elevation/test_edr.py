@@ -123,6 +123,29 @@ def test_list_is_filtered_by_box(client: Client) -> None:
     assert client.get(f"{EDR}/collections?datetime=yesterday").status_code == 400
 
 
+@pytest.mark.parametrize(
+    ("value", "found"),
+    [
+        ("2020-01-02", True),
+        ("2020", True),
+        ("2020-01-02T00:00:00Z", True),
+        ("2020-01-03", False),
+        ("2019", False),
+        ("2019-01-01/2021-01-01", True),
+        ("../2020-01-01", False),
+        ("../2020-01-02", True),
+        ("2020-01-02T00:00:01Z/..", False),
+        ("null", True),
+    ],
+)
+def test_list_is_filtered_by_time(client: Client, value: str, found: bool) -> None:
+    """The layer alps is of 2020-01-02; the others have times until the start of the server."""
+    response = client.get(f"{EDR}/collections", query_string={"datetime": value})
+    names = [item["id"] for item in read(response)["collections"]]
+    assert ("alps" in names) is found
+    assert "world" in names
+
+
 def test_temporal_extent_can_be_left_out(open_with: Open) -> None:
     client = open_with({"facades": {"edr": {"temporal": False}}})
     assert "temporal" not in read(client.get(f"{EDR}/collections/alps"))["extent"]
@@ -252,6 +275,25 @@ def test_m_is_time(client: Client, coords: str) -> None:
     assert times[0] == "2019-06-14T10:10:00Z"
     assert times[2] == "2019-06-14T10:20:00Z"
     assert times == sorted(times)
+
+
+@pytest.mark.parametrize("simplify", ["minmax", "50"])
+def test_trajectory_is_simplified(client: Client, simplify: str) -> None:
+    line = "LINESTRINGM(900020 6599980 0,900900 6599300 1000)"
+    parameters = {"coords": line, "crs": "EPSG:2154", "parameter_name": "elevation,distance"}
+    fine = coverage(ask(client, "alps", "trajectory", points=5000, **parameters))["ranges"]
+    few = coverage(ask(client, "alps", "trajectory", points=20, simplify=simplify, **parameters))
+    heights = [h for h in fine["elevation"]["values"] if h is not None]
+    kept = [h for h in few["ranges"]["elevation"]["values"] if h is not None]
+    distances = few["ranges"]["distance"]["values"]
+    assert len(distances) <= 20
+    assert distances[0] == 0
+    assert distances[-1] == fine["distance"]["values"][-1]
+    times = [entry[0] for entry in few["domain"]["axes"]["composite"]["values"]]
+    assert times == sorted(times)
+    if simplify == "minmax":
+        assert max(kept) == max(heights)
+        assert min(kept) == min(heights)
 
 
 def test_several_lines_follow_each_other(client: Client) -> None:
@@ -589,6 +631,8 @@ INVALID = [
     ("trajectory", "coords=LINESTRINGM(1 2 1e300,3 4 2e300)"),
     ("trajectory", "coords=LINESTRING(1 2)"),
     ("trajectory", "coords=LINESTRING(1 2,3 4 5)"),
+    ("trajectory", "coords=LINESTRING(1 2,3 4)&simplify=x"),
+    ("trajectory", "coords=LINESTRING(1 2,3 4)&simplify=-1"),
     ("radius", "coords=POINT(1 2)"),
     ("radius", "coords=POINT(1 2)&within=1"),
     ("radius", "coords=POINT(1 2)&within=1&within-units=x"),

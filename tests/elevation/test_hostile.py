@@ -196,6 +196,11 @@ def test_area_of_a_continent_is_bounded_before_anything_is_read(open_with: Any) 
     storage = count_calls(client.application.site.catalogue, "merc")
     body = {"dataset": "merc", "geometry": {"type": "Polygon", "coordinates": [WORLD]}}
     assert post(client, f"{NATIVE}/statistics", body).status_code in (200, 413)
+    storage.clear()
+    zigzags = {"coords": wkt_of(zigzag(5000)), "corridor-width": 1, "width-units": "km"}
+    response = post(client, "/elevation/edr/collections/merc/corridor", zigzags)
+    assert response.status_code == 413
+    assert storage.reads == []
     fine = body | {"resolution": 1}
     assert post(client, f"{NATIVE}/statistics", fine).status_code == 413
     points = [[x / 10, y / 10 + 50] for x in range(0, 200, 10) for y in range(0, 100, 10)]

@@ -35,15 +35,21 @@ def server() -> Iterator[ObjectServer]:
 
 
 @pytest.fixture(params=["native", "keystone"])
-def open_container(request: pytest.FixtureRequest, server: ObjectServer) -> OpenContainer:
+def authentication(request: pytest.FixtureRequest) -> str:
+    """The kind of authentication that `open_container` uses."""
+    return str(request.param)
+
+
+@pytest.fixture
+def open_container(authentication: str, server: ObjectServer) -> OpenContainer:
     """Opens a container of the server; keyword arguments override the valid variables."""
     account, _, user = SWIFT_USER.partition(":")
     valid = {"SWIFT_USER": user, "SWIFT_PASSWD": SWIFT_PASSWORD}
-    if request.param == "native":
+    if authentication == "native":
         valid |= {"SWIFT_ACCOUNT": account}
     else:
         valid |= {"KEYSTONE_DOMAINID": DOMAIN_ID, "KEYSTONE_PROJECTID": PROJECT_ID}
-    path = "/auth/v1.0" if request.param == "native" else "/v3/auth/tokens"
+    path = "/auth/v1.0" if authentication == "native" else "/v3/auth/tokens"
 
     @cache
     def environment(variables: tuple[tuple[str, str], ...]) -> Environment:

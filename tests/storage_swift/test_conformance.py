@@ -7,6 +7,10 @@ import pytest
 from mastaba.storage.base import Storage
 from mastaba_conformance.object_server import ObjectServer
 from mastaba_conformance.storage import ObjectWriter, StorageTests
+from mastaba_conformance.storage.faults import FaultTests
+from mastaba_conformance.storage.forks import ForkTests
+from mastaba_conformance.storage.kit import StorageKit
+from mastaba_conformance.storage.reads import ReadTests
 
 
 class Container:
@@ -20,7 +24,7 @@ class Container:
         self._server.delete("maps", key)
 
 
-class TestSwiftStorage(StorageTests):
+class Fixtures(StorageKit):
     # The connection to the authentication server belongs to all containers of an account.
     shares_connections = True
     forks_while_reading = True
@@ -57,3 +61,19 @@ class TestSwiftStorage(StorageTests):
         with socket.create_server(("127.0.0.1", 0)) as listener:
             url = f"http://127.0.0.1:{listener.getsockname()[1]}/v1/AUTH_account"
             yield lambda: open_container(SWIFT_PUBLICURL=url, NETWORK_TIMEOUT="1")
+
+
+class TestSwiftStorage(Fixtures, StorageTests):
+    @pytest.fixture
+    def authentication(self) -> str:
+        return "keystone"
+
+
+class TestNativeAuthentication(Fixtures, ReadTests, FaultTests, ForkTests):
+    """Levels whose requests fetch and renew tokens."""
+
+    level = "reads"
+
+    @pytest.fixture
+    def authentication(self) -> str:
+        return "native"

@@ -148,7 +148,7 @@ def test_around_a_pole_only_uneven_parts_take_many_points(
 
     monkeypatch.setattr(positions, "transform_points", counting)
     matrix = globe.layer("values").pyramid.finest.matrix
-    bbox, size = BoundingBox(-3e6, -2.9e6, 3.1e6, 3e6), 1600
+    bbox, size = BoundingBox(-3e6, -2.9e6, 3.1e6, 3e6), 1100
     mercator = CRS.from_code("EPSG:3857")
     found = other_crs_positions(bbox, CRS.from_code(crs), size, size, matrix, mercator)
     assert isinstance(found, GridPositions)

@@ -369,6 +369,7 @@ def test_answers_are_those_of_the_general_path(
 
 
 @pytest.mark.live
+@pytest.mark.timeout(3600)
 def test_many_answers_are_those_of_the_general_path(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

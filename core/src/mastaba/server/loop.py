@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import errno
 import logging
+import math
 import os
 import resource
 import select
@@ -59,6 +60,8 @@ _GLANCE = 1.0
 # Seconds in which a process with fewer connections must take a new one.
 _PATIENCE = 0.01
 _NAP = 0.0005
+# Seconds without the end of a connection after which those that begin are expected to stay.
+_SETTLED = 0.02
 _SWEEP_PERIOD = 0.5
 _MAX_UNCLAIMED = 64
 _MAX_CONNECTIONS = 10_000
@@ -129,6 +132,7 @@ class Server:
         self._balance = balance
         # When this process first left the present connection to an emptier one.
         self._left_at: float | None = None
+        self._closed_at = -math.inf
         self._retiring = False
         self._answered = 0
         self._resting = 0
@@ -251,6 +255,7 @@ class Server:
         """Forget a connection that is about to close its socket."""
         if self._connections.get(connection.descriptor) is connection:
             del self._connections[connection.descriptor]
+            self._closed_at = time.monotonic()
             self._count()
         self._watched.discard(connection)
 
@@ -394,11 +399,18 @@ class Server:
             self._serve(self._protocol(sock, self))
 
     def _leaves_it(self) -> bool:
-        """Leave a new connection to the process with the fewest, unless that does not take it."""
-        if self._balance is None or not self._balance.wake_emptier():
+        """Leave a new connection to the process with the fewest, unless that does not take it.
+
+        Only connections that stay are worth waiting for.
+        """
+        now = time.monotonic()
+        if (
+            self._balance is None
+            or now - self._closed_at < _SETTLED
+            or not self._balance.wake_emptier()
+        ):
             self._left_at = None
             return False
-        now = time.monotonic()
         if self._left_at is None:
             self._left_at = now
         elif now - self._left_at > _PATIENCE:

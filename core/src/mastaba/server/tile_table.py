@@ -9,7 +9,6 @@ here, and takes the general path, which gives the same answer to the requests an
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -138,28 +137,38 @@ class _QueryTable:
     """The groups of a service by the parameters other than row and column."""
 
     def __init__(self, form: TileQueries) -> None:
-        self._form = form
-        self._row = form.row.lower()
-        index = f"({form.row}|{form.column})=([0-9]{{1,{_MAX_DIGITS}}})"
-        self._indices = re.compile(rf"(.*)&{index}&{index}(&.*)?", re.ASCII | re.IGNORECASE)
+        self._group = form.group
+        self._row = f"&{form.row.lower()}="
+        self._column = f"&{form.column.lower()}="
         self._groups: _Groups = {}
 
     def find(self, query: str) -> tuple[TileGroup, int, int] | None:
         """Return the tiles that a query requests, row and column."""
-        match = self._indices.fullmatch(query)
-        if match is None:
+        if not query.isascii():
             return None
-        before, name, first, other, second, after = match.groups()
-        rest = before if after is None else before + after
+        row, rest = _taken(f"&{query}", self._row)
+        column, rest = _taken(rest, self._column)
+        if not (row.isdigit() and column.isdigit()):
+            return None
+        if len(row) > _MAX_DIGITS or len(column) > _MAX_DIGITS:
+            return None
         try:
             group = self._groups[rest]
         except KeyError:
-            group = _group(self._form.group, parse_query(rest))
+            group = _group(self._group, parse_query(rest))
             _remember(self._groups, rest, group)
-        if group is None or name.lower() == other.lower():
-            return None
-        row, column = int(first), int(second)
-        return group, *((row, column) if name.lower() == self._row else (column, row))
+        return None if group is None else (group, int(row), int(column))
+
+
+def _taken(query: str, item: str) -> tuple[str, str]:
+    """Return the value of the first such item of a query, and the query without it."""
+    start = query.lower().find(item)
+    if start < 0:
+        return "", query
+    end = query.find("&", start + 1)
+    if end < 0:
+        end = len(query)
+    return query[start + len(item) : end], query[:start] + query[end:]
 
 
 def _group(find: Callable[[_T], TileGroup | None], address: _T) -> TileGroup | None:

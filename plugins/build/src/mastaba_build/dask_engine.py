@@ -40,7 +40,7 @@ class DaskEngine:
 
     def __init__(self, address: str) -> None:
         self._address = address
-        for name in ("distributed", "distributed.client"):
+        for name in ("distributed", "distributed.client", "tornado.application", "asyncio"):
             # Errors of the client are reported by the build; its log has a traceback for each.
             logging.getLogger(name).setLevel(logging.CRITICAL)
         try:

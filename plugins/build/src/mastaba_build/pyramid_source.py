@@ -221,7 +221,7 @@ class PyramidDataset:
     def __init__(self, level: PyramidLevel) -> None:
         self._level = level
         self._matrix = level.level.matrix
-        self._pool = _pool(Plugins(autoload=bool(level.container)))
+        self._pool = _pool(Plugins(autoload=level.storage != "file"))
         try:
             self._images = self._tiles_of(level.images, level.format, level.channels)
             self._masks = (

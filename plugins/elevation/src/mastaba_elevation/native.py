@@ -104,7 +104,7 @@ class Native(Facade):
         line = Line.of(geometry.x, geometry.y, crs, measure)
         limit = queries.limits.points
         count = parameters.integer("points", min(_PROFILE_POINTS, limit), 2, limit)
-        simplify = _simplify(parameters)
+        simplify = simplification(parameters)
         mode = parameters.choice("mode", MODES, "")
         if not mode and simplify is None and queries.needs_peaks(dataset, line, count):
             simplify = MINMAX
@@ -185,7 +185,12 @@ def _resolution(parameters: Parameters) -> float | None:
     return parameters.number("resolution", None, 1e-6) if "resolution" in parameters else None
 
 
-def _simplify(parameters: Parameters) -> str | float | None:
+def simplification(parameters: Parameters) -> str | float | None:
+    """Return how a profile is simplified: ``minmax``, metres (0 for not), or None for the default.
+
+    Raises:
+        InvalidParameterError: ``simplify`` is neither.
+    """
     text = parameters.text("simplify", "")
     if text in ("", "none"):
         return 0.0 if text else None

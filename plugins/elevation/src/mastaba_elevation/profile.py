@@ -83,7 +83,7 @@ def peaks(line: Line, sampled: SampleLine, count: int, step: float, most: int) -
     """
     wanted = max(2, min(most, _whole(line.length / step) + 1))
     fine = profile(line, sampled, EVEN, max(wanted, count), step)
-    return fine.only(_extremes(fine.samples.heights, max(count, _FEWEST)))
+    return with_peaks(fine, count)
 
 
 def _whole(number: float) -> int:
@@ -105,6 +105,11 @@ def _extremes(heights: Floats, count: int) -> npt.NDArray[np.int64]:
         else:
             chosen |= {int(start + np.nanargmin(part)), int(start + np.nanargmax(part))}
     return np.array(sorted(chosen))
+
+
+def with_peaks(found: Profile, count: int) -> Profile:
+    """Return a profile of at most ``count`` points, or 4, that keeps the peaks of a finer one."""
+    return found.only(_extremes(found.samples.heights, max(count, _FEWEST)))
 
 
 def simplified(found: Profile, tolerance: float) -> Profile:

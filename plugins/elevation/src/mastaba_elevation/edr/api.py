@@ -15,7 +15,11 @@ from mastaba.errors import InvalidParameterError, public_message
 from mastaba_elevation.edr import query as q
 from mastaba_elevation.edr.answers import Cells, Found, Points
 from mastaba_elevation.edr.areas import area_of, polygon_of
-from mastaba_elevation.edr.collection import collection_document, collections_document
+from mastaba_elevation.edr.collection import (
+    collection_document,
+    collections_document,
+    interval_of,
+)
 from mastaba_elevation.edr.covjson import coverage
 from mastaba_elevation.edr.geojson import features, statistics_feature
 from mastaba_elevation.edr.landing import conformance, landing_page
@@ -126,7 +130,7 @@ class Edr(Facade):
         return collection_document(self.context, self.uri, dataset, temporal=self._temporal)
 
     def _collections(self, request: Request) -> Response:
-        """Return the list of collections, filtered by ``bbox``."""
+        """Return the list of collections, filtered by ``bbox`` and ``datetime``."""
         parameters = Parameters(request.query)
         q.check_ignored(parameters)
         _check_json(request)
@@ -134,6 +138,13 @@ class Edr(Facade):
         if parameters.values.get("bbox"):
             box = q.box_of(parameters, WGS84)
             chosen = [item for item in chosen if item.box.intersection(box) is not None]
+        if self._temporal:
+            times = [interval_of(self.context, item) for item in chosen]
+            chosen = [
+                item
+                for item, time in zip(chosen, times, strict=True)
+                if q.is_in_time(parameters, *time)
+            ]
         content = collections_document(self.uri, map(self._collection, chosen))
         return json_document(content).respond(request)
 

@@ -99,8 +99,7 @@ def collection_document(
         "spatial": {"bbox": [[box.xmin, box.ymin, box.xmax, box.ymax]], "crs": CRS84_URI}
     }
     if temporal:
-        date = dataset.vertical.date
-        interval = [date, date] if date else [_EPOCH, _instant(context.site.started)]
+        interval = list(interval_of(context, dataset))
         extent["temporal"] = {
             "interval": [interval],
             "values": ["/".join(interval)],
@@ -122,6 +121,12 @@ def collection_document(
     if dataset.attributions:
         content["attribution"] = ", ".join(title for title, _ in dataset.attributions)
     return content
+
+
+def interval_of(context: Context, dataset: Dataset) -> tuple[str, str]:
+    """Return the first and the last time of a collection, RFC 3339."""
+    date = dataset.vertical.date
+    return (date, date) if date else (_EPOCH, _instant(context.site.started))
 
 
 def collections_document(uri: str, collections: Iterable[dict[str, Any]]) -> dict[str, Any]:

@@ -140,6 +140,7 @@ def _query(context: Context, identifier: str, query: str) -> Part:
     if query == TRAJECTORY:
         own += [
             _parameter("points", "Number of points", _COUNT),
+            _parameter("simplify", "minmax, or metres", {"type": "string"}),
             _parameter("path", "Way between vertices", _words(["straight", "geodesic"])),
         ]
     if query in (AREA, RADIUS):

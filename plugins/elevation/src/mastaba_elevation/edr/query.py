@@ -136,6 +136,19 @@ def check_ignored(parameters: Parameters) -> None:
         raise InvalidParameterError("z is not a number, list or interval", "z")
 
 
+def is_in_time(parameters: Parameters, first: str, last: str) -> bool:
+    """Return whether an interval of RFC 3339 meets ``datetime``, which `check_ignored` accepts.
+
+    Times with a lower precision, such as a year, are periods.
+    """
+    time = parameters.text("datetime", "")
+    start, joint, end = time.partition("/")
+    if not joint:
+        end = start
+    start, end = ("" if part in (*_OPEN, "null") else part.upper() for part in (start, end))
+    return (not start or last[: len(start)] >= start) and (not end or first[: len(end)] <= end)
+
+
 def length_of(parameters: Parameters, name: str, unit_name: str) -> float:
     """Return a length on the ground in metres, more than 0.
 

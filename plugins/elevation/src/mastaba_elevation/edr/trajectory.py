@@ -9,6 +9,8 @@ import numpy as np
 from mastaba.errors import InvalidParameterError
 from mastaba_elevation.ground import Floats
 from mastaba_elevation.lines import FILL, VERTICES, Line, Measure, shared_out
+from mastaba_elevation.native import simplification
+from mastaba_elevation.profile import MINMAX, Profile, simplified, with_peaks
 from mastaba_elevation.sampling import Samples, Wish
 
 if TYPE_CHECKING:
@@ -28,7 +30,7 @@ def walked(
     """Return the points along lines: x, y, heights, distances, and times from ascending M values.
 
     Raises:
-        InvalidParameterError: an M value is not a time.
+        InvalidParameterError: an M value is not a time, or a parameter is invalid.
         TooMuchError: there are too many points.
         SlabFormatError, StorageError: the data cannot be read.
     """
@@ -39,7 +41,10 @@ def walked(
     limit = queries.limits.points
     vertices = np.array([len(line.x) for line in lines])
     count = parameters.integer("points", min(_POINTS, limit), 0, limit)
-    extra = max(0, count - int(vertices.sum()))
+    simplify = simplification(parameters)
+    # A finer walk has the peaks that fewer points would miss.
+    wanted = limit if simplify == MINMAX else count
+    extra = max(0, wanted - int(vertices.sum()))
     more = shared_out(np.array([line.length for line in lines]), extra)
     walks = [
         line.points(FILL if extra else VERTICES, int(total))
@@ -50,9 +55,14 @@ def walked(
     distances = np.concatenate([part + start for part, start in zip(along, starts, strict=False)])
     x = np.concatenate([walk[0] for walk in walks])
     y = np.concatenate([walk[1] for walk in walks])
-    times = _times(geometry.measures, lines, starts, distances)
     samples = queries.points(found.dataset, x, y, found.crs, Wish(method, affordable=True))
-    return x, y, samples, distances, times
+    profile = Profile(x, y, distances, samples)
+    if simplify == MINMAX:
+        profile = with_peaks(profile, max(count, 2))
+    elif simplify:
+        profile = simplified(profile, float(simplify))
+    times = _times(geometry.measures, lines, starts, profile.distances)
+    return profile.x, profile.y, profile.samples, profile.distances, times
 
 
 def _times(

@@ -20,7 +20,7 @@ from mastaba.api.maps import (
     StoredTiles,
     Window,
 )
-from mastaba.errors import InvalidParameterError, ObjectChangedError
+from mastaba.errors import InvalidParameterError
 from mastaba_elevation.errors import TooMuchError
 
 if TYPE_CHECKING:
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 
 Values = npt.NDArray[np.float32]
 
-_ATTEMPTS: Final = 4
-"""Maximum reads of a window whose slabs are replaced repeatedly."""
 _SOURCE: Final = 4
 """Pixels of a layer for each pixel of a drawn tile, in each direction. If no level is as coarse as
 that, the layer has no heights in the tile."""
@@ -53,9 +51,6 @@ class _Part(Protocol):
 
     def read(self) -> tuple[Values, Mask | None]:
         """Return values, shape (rows, columns), and where they are data; None for everywhere."""
-
-    def forget(self) -> None:
-        """Look for the tiles again."""
 
 
 class Heights:
@@ -115,19 +110,8 @@ class Heights:
             None if all are heights.
 
         Raises:
-            SlabFormatError, StorageError: the tiles cannot be read, or are replaced all the time.
+            SlabFormatError, StorageError: the tiles cannot be read.
         """
-        for _ in range(_ATTEMPTS):
-            before = self.sources().version
-            found = self._read()
-            # Some tiles may have been in memory when the others were replaced.
-            if before is None or self.sources().version == before:
-                return found
-            for part in self._parts:
-                part.forget()
-        raise ObjectChangedError("the slabs of a tile are replaced while they are read")
-
-    def _read(self) -> tuple[Values, Mask | None]:
         values = np.zeros(self._shape, np.float32)
         valid: Mask | None = np.zeros(self._shape, np.bool_)
         for number, part in enumerate(self._parts):
@@ -159,9 +143,6 @@ class _Stored:
     def read(self) -> tuple[Values, Mask | None]:
         mosaic = self._pixels.read(self._window, 0, self._tiles())
         return mosaic.pixels[:, :, 0], mosaic.valid
-
-    def forget(self) -> None:
-        self._stored = None
 
     def _tiles(self) -> StoredTiles:
         if self._stored is None:
@@ -217,9 +198,6 @@ class _Drawn:
             is_data = image.valid
             valid[rows, columns] = True if is_data is None else is_data[tile_rows, tile_columns]
         return values, valid
-
-    def forget(self) -> None:
-        self._maps = dict(self._prepared())
 
     def _prepared(self) -> Iterator[tuple[tuple[int, int], PreparedMap]]:
         tiles, matrix = self._tiles, self._matrix

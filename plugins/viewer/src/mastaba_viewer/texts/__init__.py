@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from functools import cache
+from functools import lru_cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Final
 
@@ -24,7 +24,7 @@ def language(request: Request) -> str:
     return wanted.best_match(LANGUAGES, LANGUAGES[0])
 
 
-@cache
+@lru_cache(maxsize=len(LANGUAGES))
 def texts(lang: str) -> Mapping[str, str]:
     """Return all texts of a language by key, with placeholders in braces."""
     content = files("mastaba_viewer").joinpath("texts", f"{lang}.json").read_text("utf-8")
