@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import random
 import socket
@@ -12,6 +13,7 @@ from typing import Any
 from urllib.parse import quote, unquote_to_bytes
 
 import pytest
+from werkzeug.test import Client
 
 from mastaba.server import http
 from mastaba.server.app import Application
@@ -308,16 +310,29 @@ def _compare(folder: Path, site: str, count: int, monkeypatch: pytest.MonkeyPatc
 TILE = ("/tms/1.0.0/RGB_JPG/3/4/2.jpg", "", {})
 
 
-@pytest.mark.parametrize(
-    "server",
-    [{"debug": True}, {"logger": {"level": "info", "access": "text"}}],
-    ids=["debug", "access"],
-)
-def test_there_is_no_table_if_something_must_see_every_request(
-    tmp_path: Path, server: dict[str, Any]
-) -> None:
+def test_there_is_no_table_while_debug_headers_are_on(tmp_path: Path) -> None:
+    server = {"debug": True}
     application = create_application(str(tiny_installation(tmp_path, server_overrides=server)))
     assert application.stored_tile(*TILE) is None
+
+
+def test_access_lines_are_those_of_the_general_path(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "mastaba.access")
+    server = {"logger": {"level": "info", "access": "json"}}
+    application = create_application(str(tiny_installation(tmp_path, server_overrides=server)))
+    client = {"REMOTE_ADDR": "192.0.2.1"}
+    Client(application).get(TILE[0], environ_overrides=client)
+    response = application.stored_tile(TILE[0], "", client)
+    assert application.stored_tile("/tms/1.0.0/RGB_JPG/3/0/0.jpg", "", client) is None
+    lines = [record.fields for record in caplog.records if record.name == "mastaba.access"]
+    assert response is not None
+    assert [line["bytes"] for line in lines] == [len(response.body)] * 2
+    for line in lines:
+        assert line.pop("seconds") > 0
+        del line["cache"]
+    assert lines[0] == lines[1]
 
 
 def test_middleware_sees_every_request(tmp_path: Path) -> None:

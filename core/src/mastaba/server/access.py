@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from time import perf_counter
 from typing import Any
 
@@ -12,63 +12,98 @@ from mastaba import trace
 from mastaba.web.body import SpooledBody
 from mastaba.web.masking import masked
 from mastaba.web.request import utf8
+from mastaba.web.response import Response
 
 logger = logging.getLogger("mastaba.access")
 
 _Application = Callable[[dict[str, Any], Any], Iterable[bytes]]
+FindTile = Callable[[str, str, Mapping[str, Any]], Response | None]
 
 
-def with_access_lines(application: _Application, style: str, *, steps: bool) -> _Application:
-    """Wrap a WSGI application so that each request is logged when it is answered.
+class AccessLines:
+    """Logs each request when it is answered.
 
     A line contains the client address, method, path and query, status, bytes of the body,
     seconds, and whether the slab indices came from the cache.
+
+    Args:
+        style: ``json`` or ``text``.
+        steps: whether lines contain the time of each step.
     """
-    write = _write_json if style == "json" else _write_text
 
-    def wrapped(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
-        status = ""
+    def __init__(self, style: str, *, steps: bool) -> None:
+        self._write = _write_json if style == "json" else _write_text
+        self._steps = steps
 
-        def start(line: str, *rest: Any) -> Any:
-            nonlocal status
-            status = line
-            return start_response(line, *rest)
+    def around(self, application: _Application) -> _Application:
+        """Wrap a WSGI application."""
 
-        notes = trace.begin()
-        begun = perf_counter()
-        result: Iterable[bytes] | None = None
-        try:
-            result = application(environ, start)
-            return result
-        finally:
-            trace.end()
-            seconds = perf_counter() - begun
-            write(_fields(environ, status, result, seconds, notes, steps))
+        def wrapped(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+            status = ""
 
-    return wrapped
+            def start(line: str, *rest: Any) -> Any:
+                nonlocal status
+                status = line
+                return start_response(line, *rest)
 
+            notes = trace.begin()
+            begun = perf_counter()
+            result: Iterable[bytes] | None = None
+            try:
+                result = application(environ, start)
+                return result
+            finally:
+                trace.end()
+                seconds = perf_counter() - begun
+                path = environ.get("SCRIPT_NAME", "") + environ.get("PATH_INFO", "")
+                query = environ.get("QUERY_STRING", "")
+                request = environ.get("REMOTE_ADDR"), environ.get("REQUEST_METHOD", ""), path, query
+                self._log(*request, int(status[:3] or 500), _size(result), seconds, notes)
 
-def _fields(
-    environ: dict[str, Any],
-    status: str,
-    result: Iterable[bytes] | None,
-    seconds: float,
-    notes: trace.Trace,
-    steps: bool,
-) -> dict[str, Any]:
-    fields: dict[str, Any] = {
-        "client": environ.get("REMOTE_ADDR") or "-",
-        "method": environ.get("REQUEST_METHOD", ""),
-        "path": utf8(environ.get("SCRIPT_NAME", "") + environ.get("PATH_INFO", "")) or "/",
-        "query": masked(environ.get("QUERY_STRING", "")),
-        "status": int(status[:3] or 500),
-        "bytes": _size(result),
-        "seconds": round(seconds, 6),
-        "cache": notes.cache,
-    }
-    if steps:
-        fields["steps"] = {name: round(taken, 6) for name, taken in notes.steps.items()}
-    return fields
+        return wrapped
+
+    def around_tiles(self, find: FindTile) -> FindTile:
+        """Wrap what `Application.stored_tile` calls; requests without a tile are not logged."""
+
+        def wrapped(path: str, query: str, headers: Mapping[str, Any]) -> Response | None:
+            notes = trace.begin()
+            begun = perf_counter()
+            try:
+                response = find(path, query, headers)
+            finally:
+                trace.end()
+            if response is not None:
+                seconds = perf_counter() - begun
+                request = headers.get("REMOTE_ADDR"), "GET", path, query
+                self._log(*request, response.status, len(response.body), seconds, notes)
+            return response
+
+        return wrapped
+
+    def _log(
+        self,
+        client: str | None,
+        method: str,
+        path: str,
+        query: str,
+        status: int,
+        size: int | None,
+        seconds: float,
+        notes: trace.Trace,
+    ) -> None:
+        fields: dict[str, Any] = {
+            "client": client or "-",
+            "method": method,
+            "path": utf8(path) or "/",
+            "query": masked(query),
+            "status": status,
+            "bytes": size,
+            "seconds": round(seconds, 6),
+            "cache": notes.cache,
+        }
+        if self._steps:
+            fields["steps"] = {name: round(taken, 6) for name, taken in notes.steps.items()}
+        self._write(fields)
 
 
 def _size(result: Iterable[bytes] | None) -> int | None:

@@ -15,7 +15,7 @@ from mastaba.errors import (
     SlabFormatError,
     StorageError,
 )
-from mastaba.server.access import with_access_lines
+from mastaba.server.access import AccessLines, FindTile
 from mastaba.server.debug import with_debug_headers
 from mastaba.server.tile_table import TileTable
 from mastaba.services.base import Service, Site
@@ -48,20 +48,24 @@ class Application:
             entry = wrap(entry)
         if site.debug:
             entry = with_debug_headers(entry, site)
+        # What is around the application must see every request.
+        table = inner.tile_table() if entry is inner else None
+        self._find_tile: FindTile | None = table.answer if table else None
         if site.access != "off":
-            entry = with_access_lines(entry, site.access, steps=site.debug)
+            lines = AccessLines(site.access, steps=site.debug)
+            entry = lines.around(entry)
+            if self._find_tile:
+                self._find_tile = lines.around_tiles(self._find_tile)
         self.site = site
         self._entry = entry
-        # What is around the application must see every request.
-        self._table = inner.tile_table() if entry is inner else None
 
     def stored_tile(self, path: str, query: str, headers: Mapping[str, Any]) -> Response | None:
         """Return the response to a GET request for a stored tile; None for anything else.
 
         For transports: without a WSGI call, and the same. See `TileTable.answer`.
         """
-        table = self._table
-        return None if table is None else table.answer(path, query, headers)
+        find = self._find_tile
+        return None if find is None else find(path, query, headers)
 
     def __call__(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
         return self._entry(environ, start_response)

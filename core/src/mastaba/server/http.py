@@ -49,7 +49,7 @@ class HTTPConnection(Connection):
             peer = sock.getpeername()
         except OSError:  # the client has reset the connection
             peer = ""
-        self.base = {**owner.environ, "REMOTE_ADDR": peer[0] if isinstance(peer, tuple) else ""}
+        self.client = peer[0] if isinstance(peer, tuple) else ""
         self._parser: Any = httptools.HttpRequestParser(self)
         self._arriving: HTTPExchange | None = None
         self._ready: deque[HTTPExchange] = deque()
@@ -283,7 +283,7 @@ class HTTPExchange(Exchange):
     Attributes:
         method: request method.
         target: request target, as sent.
-        params: header fields, by their WSGI keys.
+        params: client address and header fields, by their WSGI keys.
         version: ``1.0`` or ``1.1``.
         keep: the connection serves further requests.
         refusal: status with which the request is refused; empty if it is served.
@@ -295,13 +295,12 @@ class HTTPExchange(Exchange):
         super().__init__(connection)
         self.method = "GET"
         self.target = b""
-        self.params: dict[str, str] = {}
+        self.params: dict[str, str] = {"REMOTE_ADDR": connection.client}
         self.version = "1.1"
         self.keep = False
         self.refusal = ""
         self.expects_continue = False
         self.is_body_awaited: bool | None = None
-        self._base = connection.base
         self._has_body = True
         self._chunked = False
         self._left: int | None = None
@@ -322,7 +321,7 @@ class HTTPExchange(Exchange):
                 target += "?" + url.query.decode("latin-1")
         path, _, query = target.partition("#")[0].partition("?")
         return {
-            **self._base,
+            **self.connection.owner.environ,
             **self.params,
             "REQUEST_METHOD": self.method,
             "SERVER_PROTOCOL": f"HTTP/{self.version}",
