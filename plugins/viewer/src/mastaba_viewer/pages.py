@@ -39,7 +39,9 @@ def list_page(
     listed = list(layers)
     cards = [_card(layer, thumbnail(layer, site), base) for layer in listed]
     kinds = dict.fromkeys(map(format_label, listed))
-    keywords = Counter(word for layer in listed for word in layer.keywords)
+    named = {name.casefold() for name in kinds}
+    words = (word for layer in listed for word in layer.keywords)
+    keywords = Counter(word for word in words if word.casefold() not in named)
     return _page(
         "list.html",
         settings,

@@ -8,7 +8,10 @@ export function loadImage(url, signal) {
     if (new URL(url, location.href).origin !== location.origin) image.crossOrigin = "anonymous";
     image.onload = () => resolve(image);
     image.onerror = () => resolve(null);
-    signal.addEventListener("abort", () => image.removeAttribute("src"));
+    signal.addEventListener("abort", () => {
+      image.removeAttribute("src");
+      resolve(null);
+    });
     image.src = url;
   });
 }

@@ -42,7 +42,8 @@ export class MapView {
     this.edge = new VectorLayer({
       source: new VectorSource({ wrapX: false }),
       zIndex: 5,
-      style: new Style({ stroke: new Stroke({ color: ACCENT, width: 1, lineDash: [4, 4] }) }),
+      // No dashes: far outside the view, browsers would draw millions of them.
+      style: new Style({ stroke: new Stroke({ color: ACCENT, width: 1 }) }),
     });
     this.map.addLayer(this.edge);
     this.graticule = null;

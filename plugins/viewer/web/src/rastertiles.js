@@ -43,7 +43,11 @@ export class RasterTiles {
     if (!plan.isValid(...place)) return blank(matrix);
     if (plan.isStored && !(await plan.isStored(...place))) return blank(matrix);
     if (signal.aborted) return blank(matrix);
-    const image = await this.load(plan.url(...place), signal, matrix, `${z}/${x}/${y}`);
+    const image = await this.load(plan.url(...place), signal, matrix, `${z}/${x}/${y}`).catch((error) => {
+      if (!signal.aborted) throw error;
+    });
+    // The library waits for every tile, also for those that it no longer needs.
+    if (signal.aborted) return blank(matrix);
     if (!image && !plan.mayMiss) throw new Error("a tile is missing");
     return image ?? blank(matrix);
   }
