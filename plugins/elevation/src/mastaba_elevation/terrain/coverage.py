@@ -61,12 +61,10 @@ class Zoom:
     Attributes:
         matrix: the matrix.
         members: layers in order of preference.
-        finer: the matrix with half the cells, in which the dataset has tiles too; or None.
     """
 
     matrix: TileMatrix
     members: tuple[Member, ...]
-    finer: Zoom | None
 
     def contains(self, row: int, column: int, width: int = 1) -> bool:
         """Return whether a square of tiles touches the limits of a layer."""
@@ -160,7 +158,6 @@ def coverage_of(
     if not ranks:
         raise _no_set(name)
     found: dict[str, Zoom] = {}
-    finer: Zoom | None = None
     last = min(max(ranks) + overzoom, len(matrices) - 1)
     for rank in range(last, min(ranks) - 1, -1):
         matrix = matrices[rank]
@@ -170,11 +167,8 @@ def coverage_of(
             if offer is not None and rank >= min(offer.ranks)
             if (limits := offer.limits(matrix)) is not None
         )
-        if not members:
-            continue
-        is_half = finer is not None and finer_than(tile_matrix_set, matrix) is finer.matrix
-        finer = Zoom(matrix, members, finer if is_half else None)
-        found[matrix.id] = finer
+        if members:
+            found[matrix.id] = Zoom(matrix, members)
     return Coverage(tile_matrix_set, MappingProxyType(dict(reversed(found.items()))))
 
 
