@@ -46,7 +46,7 @@ def test_without_deep_slabs_are_not_read(own: Path, capsys: Output) -> None:
     assert capsys.readouterr().out.endswith("\n0 errors, 0 warnings, 9 layers usable\n")
 
 
-def test_deep_says_what_was_looked_at(own: Path, capsys: Output) -> None:
+def test_deep_check_names_what_it_examined(own: Path, capsys: Output) -> None:
     assert main(["check", "-f", str(own), "--deep", "--samples", "1"]) == 0
     *_, looked, counted = capsys.readouterr().out.splitlines()
     assert looked == (
@@ -102,9 +102,7 @@ def test_a_file_that_cannot_be_read(tmp_path: Path, capsys: Output) -> None:
     assert "examined" not in document
 
 
-def test_faults_of_descriptors_do_not_keep_the_rest_from_being_looked_at(
-    own: Path, capsys: Output
-) -> None:
+def test_errors_in_descriptors_do_not_stop_the_other_checks(own: Path, capsys: Output) -> None:
     (own.parent / "layers" / "RGB_JPG.json").write_text("{}", encoding="utf-8")
     status, document = as_json(capsys, "-f", str(own), "--deep")
     assert status == 1

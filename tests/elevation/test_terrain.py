@@ -295,8 +295,9 @@ def test_datasets_are_those_of_queries(terrain: Callable[..., Client]) -> None:
 def test_own_datasets_are_checked(terrain: Callable[..., Client]) -> None:
     from mastaba.errors import ConfigurationError
 
-    with pytest.raises(ConfigurationError, match="publishes no layer 'none'"):
+    with pytest.raises(ConfigurationError, match="publishes no layer 'none'") as caught:
         terrain({"terrain": {"datasets": [{"id": "s", "layers": ["none"]}]}})
+    assert [fault.path for fault in caught.value.faults] == ["$.terrain.datasets[0].layers[0]"]
 
 
 def test_limits_of_stored_tiles(terrain: Callable[..., Client]) -> None:
@@ -311,3 +312,13 @@ def test_pages_of_every_origin_may_read(terrain: Callable[..., Client], tiles: C
         assert tiles.get(f"/terrain/{path}").headers["Access-Control-Allow-Origin"] == "*"
     closed = terrain({"terrain": {"cors": False}})
     assert "Access-Control-Allow-Origin" not in closed.get("/terrain/merc/mapbox.json").headers
+
+
+@pytest.mark.parametrize("encoding", STEPS)
+def test_the_style_terrainrgb_has_the_same_encodings(encoding: str) -> None:
+    from mastaba.render.styles import apply_terrain_rgb
+
+    heights = np.random.default_rng(4).uniform(-9000, 9000, (50, 50)).astype(np.float32)
+    heights[0, :3] = 157.2, -32.5, -1e6
+    found = apply_terrain_rgb({"encoding": encoding}, heights[:, :, np.newaxis])
+    assert np.array_equal(found, ENCODINGS[encoding].colours(heights.astype(np.float64)))

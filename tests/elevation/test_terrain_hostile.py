@@ -49,7 +49,7 @@ QUERIES = [
 def test_strange_addresses_are_client_errors(tiles: Client) -> None:
     dice = random.Random(11)
     statuses = set()
-    for _ in range(600):
+    for _ in range(300):
         dataset = dice.choice(["merc", "alps", "none", "", "..", "colour"])
         kind = dice.choice(["mapbox", "terrarium", "Mapbox", "", "x"])
         z, x, y, matrix_set = (dice.choice(WORDS) for _ in range(4))
@@ -175,7 +175,7 @@ def test_slabs_replaced_during_requests(replaced: Replaced) -> None:
     writer.start()
     generations: dict[str, set[int]] = {}
     try:
-        for number in range(150):
+        for number in range(60):
             path = f"5/{LEFT // 2}/{TOP // 2}@2x.png" if number % 2 else f"6/{LEFT}/{TOP}.png"
             height, etag = replaced.get(path)
             generations.setdefault(etag, set()).add(height)

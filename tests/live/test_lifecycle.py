@@ -113,7 +113,7 @@ def test_reload_fails_no_request(setting: Setting) -> None:
     assert all((answer.status, answer.body) == (200, setting.tile) for answer in state.answers)
 
 
-def test_faulty_reload_keeps_the_old_configuration(setting: Setting) -> None:
+def test_invalid_reload_keeps_the_old_configuration(setting: Setting) -> None:
     setting.services_json.write_text("{", encoding="utf-8")
     with load(setting.url, PATH) as state:
         setting.server.send(signal.SIGHUP)
@@ -124,7 +124,7 @@ def test_faulty_reload_keeps_the_old_configuration(setting: Setting) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGQUIT, signal.SIGINT])
-def test_ordered_stop(setting: Setting, number: signal.Signals) -> None:
+def test_graceful_stop(setting: Setting, number: signal.Signals) -> None:
     server = setting.server
     with load(setting.url, PATH) as state:
         wait_until(lambda: len(state.answers) > 50)
@@ -231,7 +231,7 @@ def test_graceful_restart_of_apache(apache: Apache) -> None:
     assert ask(url, PATH).body == apache.tile
 
 
-def test_stop_of_apache_ends_its_processes(apache: Apache) -> None:
+def test_stop_of_apache_stops_its_processes(apache: Apache) -> None:
     assert ask(apache.front.urls[0], PATH).body == apache.tile
     assert apache.processes()
     apache.front.send(signal.SIGTERM)

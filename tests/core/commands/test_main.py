@@ -146,13 +146,13 @@ def test_schema_of_services_has_the_settings_of_every_installed_service(
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGQUIT])
-def test_stop_that_is_ordered_during_the_start_is_in_order(number: int, hanging_start: Any) -> None:
+def test_stop_during_the_start_is_graceful(number: int, hanging_start: Any) -> None:
     hanging_start.send_signal(number)
     assert hanging_start.wait(30) == 0
     assert "Traceback" not in hanging_start.stderr.read()
 
 
-def test_reload_that_is_ordered_during_the_start_comes_after_it(
+def test_reload_during_the_start_follows_the_start(
     hanging_start: Any, server_json: Path, tmp_path: Path
 ) -> None:
     hanging_start.send_signal(signal.SIGHUP)
@@ -191,7 +191,7 @@ def hanging_start(tmp_path: Path, server_json: Path) -> Iterator[Any]:
         process.kill()
 
 
-def test_reader_that_has_seen_enough_is_no_fault(tmp_path: Path) -> None:
+def test_closed_pipe_is_not_an_error(tmp_path: Path) -> None:
     command = f"{sys.executable} -m mastaba schema services | head -n 1"
     done = subprocess.run(["/bin/sh", "-c", command], capture_output=True, text=True, check=False)
     assert (done.stdout, done.stderr) == ("{\n", "")
@@ -236,7 +236,7 @@ def test_a_file_that_is_too_large_is_refused(tmp_path: Path) -> None:
     assert "larger than 64 MiB" in done.stdout
 
 
-def test_absent_server_json_ends_the_start_with_status_1(tmp_path: Path) -> None:
+def test_missing_server_json_stops_the_start_with_status_1(tmp_path: Path) -> None:
     ended = run("-f", str(tmp_path / "no.json"))
     assert ended.returncode == 1
     assert "no.json" in ended.stderr
@@ -248,7 +248,7 @@ def test_reason_is_reported_once_before_there_is_a_log() -> None:
     assert done.stderr.count("nowhere.json") == 1
 
 
-def test_every_fault_ends_the_start_and_is_on_stderr(server_json: Path) -> None:
+def test_every_error_stops_the_start_and_is_on_stderr(server_json: Path) -> None:
     edit(server_json, lambda d: d.update(port=5, threads=0, logger={"level": "loud"}))
     ended = run("-f", str(server_json))
 
@@ -257,7 +257,7 @@ def test_every_fault_ends_the_start_and_is_on_stderr(server_json: Path) -> None:
         assert path in ended.stderr
 
 
-def test_missing_port_ends_the_start(server_json: Path) -> None:
+def test_missing_port_stops_the_start(server_json: Path) -> None:
     edit(server_json, lambda document: document.pop("port"))
     ended = run("-f", str(server_json))
 
@@ -265,7 +265,7 @@ def test_missing_port_ends_the_start(server_json: Path) -> None:
     assert "$.port" in ended.stderr
 
 
-def test_listening_address_in_use_ends_the_start_and_is_named(server_json: Path) -> None:
+def test_listening_address_in_use_stops_the_start_and_is_named(server_json: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         edit(server_json, lambda document: document.update(port=address))
@@ -276,7 +276,7 @@ def test_listening_address_in_use_ends_the_start_and_is_named(server_json: Path)
     assert "Traceback" not in ended.stderr
 
 
-def test_log_file_that_cannot_be_written_ends_the_start(server_json: Path, tmp_path: Path) -> None:
+def test_log_file_that_cannot_be_written_stops_the_start(server_json: Path, tmp_path: Path) -> None:
     logger = {"output": "static_file", "file_prefix": str(server_json / "no/such/log")}
     edit(server_json, lambda document: document.update(logger=logger))
     ended = run("-f", str(server_json))
@@ -285,7 +285,7 @@ def test_log_file_that_cannot_be_written_ends_the_start(server_json: Path, tmp_p
     assert "$.logger.file_prefix" in ended.stderr
 
 
-def test_faulty_services_file_ends_the_start_with_all_its_faults(server_json: Path) -> None:
+def test_invalid_services_file_stops_the_start_with_all_its_errors(server_json: Path) -> None:
     services = server_json.with_name("services.json")
     edit(services, lambda document: document.update(enabled="x", health=[]))
     ended = run("-f", str(server_json))

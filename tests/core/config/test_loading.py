@@ -112,7 +112,7 @@ def test_integral_floats_are_whole_numbers(installation: Any) -> None:
         ({"size": None, "validity": 1.5}, 1000, 300.0),
     ],
 )
-def test_faulty_cache_gets_its_defaults_value_by_value(
+def test_invalid_cache_values_get_their_defaults(
     cache: Any, size: int, validity: float, installation: Any
 ) -> None:
     installation.set(SERVER, "$.cache", cache)
@@ -167,7 +167,7 @@ def test_healthy_configuration_passes_the_check(run_check: Any) -> None:
     assert run_check() == (0, [])
 
 
-def test_faulty_layer_is_left_out_and_the_others_are_served(installation: Any) -> None:
+def test_invalid_layer_is_left_out_and_the_others_are_served(installation: Any) -> None:
     installation.documents["layers/M.json"] = {**installation.documents[LAYER], "title": 1}
     installation.documents["layers.txt"] = "layers/M.json\nlayers/nowhere.json\nlayers/L.json\n"
     _, catalogue, faults = installation.load()
@@ -185,7 +185,7 @@ def test_what_concerns_all_services_stops_the_load(file: str, installation: Any)
     assert [fault.file for fault in faults if fault.severity == "error"] == [file]
 
 
-def test_configuration_error_holds_every_fault(installation: Any) -> None:
+def test_configuration_error_contains_every_problem(installation: Any) -> None:
     faults = Faults()
     faults.warning("a", "$", "harmless")
     faults.error("b", "$.c", "bad", "mend it")

@@ -20,6 +20,9 @@ Bytes = npt.NDArray[np.uint8]
 
 
 _BYTES_OUT: Final = ("terrainrgb", "colorize")
+_ENCODINGS: Final = {"mapbox": (-10000.0, 10.0), "terrarium": (-32768.0, 256.0)}
+"""Least height, and numbers per metre (elevation.md 4.1)."""
+_MOST: Final = 2**24 - 1
 _STYLING: Final = dict.fromkeys(RELIEF_STYLES, 160) | {
     "terrainrgb": 64,
     "colorize": 48,
@@ -134,16 +137,22 @@ def apply_terrain_rgb(settings: Mapping[str, Any], pixels: Pixels) -> Bytes:
     """Return values encoded in three channels: height above a minimum, in steps.
 
     Args:
-        settings: ``min_elevation`` (default -10000) and ``step`` (0.1), in units of the values.
+        settings: ``min_elevation`` (default -10000) and ``step`` (0.1), in units of the values, or
+            ``encoding``, ``mapbox`` or ``terrarium``, which rounds to the nearest number.
         pixels: shape (height, width, 1).
 
     Returns:
         shape (height, width, 3); (0, 0, 0) for values below the minimum.
     """
-    minimum = np.float32(settings.get("min_elevation", -10000.0))
-    step = np.float32(settings.get("step", 0.1))
-    values = pixels[:, :, 0].astype(np.float32, copy=False)
-    steps = ((np.maximum(values, minimum) - minimum) / step).astype(np.int64)
+    if "encoding" in settings:
+        base, per_metre = _ENCODINGS[settings["encoding"]]
+        numbers = np.floor((pixels[:, :, 0].astype(np.float64) - base) * per_metre + 0.5)
+        steps = np.clip(numbers, 0, _MOST).astype(np.int64)
+    else:
+        minimum = np.float32(settings.get("min_elevation", -10000.0))
+        step = np.float32(settings.get("step", 0.1))
+        values = pixels[:, :, 0].astype(np.float32, copy=False)
+        steps = ((np.maximum(values, minimum) - minimum) / step).astype(np.int64)
     return np.stack([(steps >> 16) & 255, (steps >> 8) & 255, steps & 255], axis=-1).astype(
         np.uint8
     )

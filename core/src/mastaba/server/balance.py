@@ -45,25 +45,31 @@ class Balance:
 
     def fileno(self) -> int:
         """Return a descriptor that is readable when another process leaves a connection to this."""
-        return -1 if self._slot is None else self._bells[self._slot]
+        slot = self._slot
+        return -1 if slot is None else self._bells[slot]
 
     def answer(self) -> None:
         """Make the descriptor unreadable again."""
-        with suppress(BlockingIOError):
-            os.eventfd_read(self.fileno())
+        bell = self.fileno()
+        if bell >= 0:  # another thread may leave at the same time
+            with suppress(BlockingIOError):
+                os.eventfd_read(bell)
 
     def count(self, connections: int) -> None:
         """Record the number of connections of this process."""
-        if self._slot is not None:
-            self._counts[self._slot] = connections
+        slot = self._slot
+        if slot is not None:
+            self._counts[slot] = connections
 
     def wake_emptier(self) -> bool:
         """Wake the process with the fewest connections; return False if it is this one."""
-        if self._slot is None:
+        own = self._slot
+        if own is None:
             return False
-        counts = enumerate(self._counts)
-        fewest, slot = min((count, slot) for slot, count in counts if count != _ABSENT)
-        if fewest == self._counts[self._slot]:
+        counts = [*self._counts]
+        present = [slot for slot, count in enumerate(counts) if count != _ABSENT]
+        emptiest = min(present, key=counts.__getitem__, default=own)
+        if counts[emptiest] >= counts[own]:
             return False
-        os.eventfd_write(self._bells[slot], 1)
+        os.eventfd_write(self._bells[emptiest], 1)
         return True

@@ -176,21 +176,17 @@ class HeightLevel:
         rows, columns = plan.rows[order], plan.columns[order]
         starts = np.searchsorted(plan.tiles[order], np.arange(len(places) + 1)).tolist()
         numbers = {place: number for number, place in enumerate(places)}
-
-        def pixels_of(stored: StoredTiles) -> tuple[npt.NDArray[np.float32], Booleans]:
-            ordered = np.zeros(len(plan.taps), np.float32)
-            has = np.zeros(len(plan.taps), np.bool_)
-            for group in self._pixels.groups(places, stored, GROUP):
-                for place, pixels in group.items():
-                    if pixels is None:
-                        continue
-                    number = numbers[place]
-                    here = slice(starts[number], starts[number + 1])
-                    ordered[here] = pixels[rows[here], columns[here], 0]
-                    has[here] = True
-            return ordered, has
-
-        ordered, has = _of_one_version(lambda: self._pixels.locate(places), pixels_of)
+        ordered = np.zeros(len(plan.taps), np.float32)
+        has = np.zeros(len(plan.taps), np.bool_)
+        # The groups of a plan never mix versions of a slab.
+        for group in self._pixels.groups(places, self._pixels.locate(places), GROUP):
+            for place, pixels in group.items():
+                if pixels is None:
+                    continue
+                number = numbers[place]
+                here = slice(starts[number], starts[number + 1])
+                ordered[here] = pixels[rows[here], columns[here], 0]
+                has[here] = True
         read, found = np.empty_like(ordered), np.empty_like(has)
         read[order], found[order] = ordered, has
         is_stored[plan.taps] = found
