@@ -58,7 +58,11 @@ class CustomBuildHook(BuildHookInterface[Any]):
             shutil.rmtree(made, ignore_errors=True)
 
     def _is_current(self) -> bool:
-        sources = [Path(__file__), *self._path(TEXTS).glob("*"), *self._path(SOURCES).glob("*.*")]
+        sources = [
+            Path(__file__),
+            *self._path(TEXTS).glob("*.json"),
+            *self._path(SOURCES).glob("*.*"),
+        ]
         sources += self._path(SOURCES / "src").rglob("*")
         return _is_newer(self._path(BUNDLE) / "licences.txt", sources)
 

@@ -1,4 +1,4 @@
-"""The texts for other programs: each one is run."""
+"""The texts for other programs, run by those programs where they are installed."""
 
 from __future__ import annotations
 
@@ -114,7 +114,6 @@ def test_mapproxy(page: Page) -> None:
 LIBRARIES = {
     "leaflet": lambda: Path(next(iter(leaflet.__path__))) / "data",
     "ol": lambda: web_clients() / "ol",
-    "maplibre-gl": lambda: web_clients() / "maplibre-gl",
 }
 
 
@@ -124,8 +123,6 @@ LIBRARIES = {
         ("openlayers", "IMAGE"),
         ("leaflet", "IMAGE"),
         ("leaflet", "GRID"),
-        ("maplibre", "IMAGE"),
-        ("maplibre", "VECTOR"),
     ],
 )
 def test_pages_show_tiles(page: Page, browser: Any, program: str, layer: str) -> None:

@@ -56,10 +56,10 @@ def everything(tmp_path_factory: pytest.TempPathFactory, open_client: OpenClient
 
 def test_maps_of_whole_layers(everything: Client) -> None:
     found = thumbnails(everything)
-    assert sorted(found) == sorted([*ground.FORMATS, "VECTOR", "WORLD", "GRID"])
+    assert sorted(found) == sorted([*ground.FORMATS, "VECTOR", "WORLD", "GRID", "SLOPE"])
     drawn = {name for name, (url, _) in found.items() if "/wms?" in url}
     # WMS draws neither vector tiles nor values without colours.
-    assert drawn == {*found} - {"VECTOR", "HEIGHT_ZIP", "HEIGHT_LZW"}
+    assert drawn == {*found} - {"VECTOR", "HEIGHT_ZIP", "HEIGHT_LZW", "SLOPE"}
     for url, _ in found.values():
         response = everything.get(url.removeprefix(PUBLIC))
         assert response.status_code == 200, url
