@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import re
 import warnings
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import pyproj
 
@@ -16,8 +15,6 @@ from mastaba_viewer.sources.common import map_crs
 if TYPE_CHECKING:
     from mastaba.api.catalogue import Layer
     from mastaba.api.services import Site
-
-_SHIFT: Final = re.compile(r"proj=helmert\s+(?:\S+\s+)*?x=(\S+) y=(\S+) z=(\S+)")
 
 
 def projections(layer: Layer, site: Site) -> dict[str, dict[str, Any]]:
@@ -58,6 +55,7 @@ def _definition(crs: pyproj.CRS) -> str:
     if "+datum=" in text or "+towgs84=" in text:
         return text
     pipeline = pyproj.Transformer.from_crs(crs, "EPSG:4326", always_xy=True).definition
-    found = _SHIFT.search(pipeline)
-    shift = ",".join(found.groups()) if found else "0,0,0"
+    helmert = pipeline.partition("proj=helmert")[2].partition(" step ")[0]
+    values = dict(word.split("=", 1) for word in helmert.split() if "=" in word)
+    shift = ",".join(values.get(axis, "0") for axis in "xyz")
     return f"{text} +towgs84={shift}"
