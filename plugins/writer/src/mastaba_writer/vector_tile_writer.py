@@ -151,7 +151,7 @@ def _varints(numbers: npt.NDArray[np.int64]) -> tuple[bytes, npt.NDArray[np.int6
     while len(rest):
         is_more = rest > 0x7F
         encoded[places] = rest & 0x7F | is_more.astype(np.uint32) << 7
-        rest, places = rest[is_more] >> 7, places[is_more] + 1
+        rest, places = rest[is_more] >> np.uint32(7), places[is_more] + 1
     return encoded.tobytes(), ends
 
 
