@@ -169,7 +169,8 @@ def add_parser(subparsers: _SubParsersAction[ArgumentParser]) -> None:
         const="quick",
         choices=("quick", "full"),
         default=None,
-        help="check the pyramid NAME in the output directory; full: decode all tiles",
+        help="check the pyramid NAME in the output directory; full: also decode all tiles "
+        "and compare the levels",
     )
     actions.add_argument(
         "--replace",

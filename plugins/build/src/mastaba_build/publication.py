@@ -8,6 +8,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from mastaba.api.catalogue import TILE_FORMATS, Codec
 from mastaba_build.errors import BuildError
 from mastaba_build.journal import Row
 from mastaba_build.names import MASK_FORMAT, kinds, level_storage, slab_key
@@ -84,6 +85,7 @@ def _record(plan: Plan, rows: Sequence[Row], inexact: int) -> Record:
         "format": plan.pixel_type.format,
         "encoder": plan.encoder,
         **({} if plan.is_vector else {"decimation": plan.configuration.decimation}),
+        "factors": _factors(plan),
         "tile_size": [plan.levels[0].matrix.tile_width, plan.levels[0].matrix.tile_height],
         "sources": [{"path": source.path, "identity": source.identity} for source in plan.sources],
         "tiles": sum(row.result.tiles for row in rows),
@@ -109,6 +111,17 @@ def _record(plan: Plan, rows: Sequence[Row], inexact: int) -> Record:
             )
         )
     return Record(facts, tuple(slabs))
+
+
+def _factors(plan: Plan) -> dict[str, int]:
+    """Return `Level.factor` of the levels whose stored pixels are exactly those of the next finer.
+
+    Losses and protected colours of nodata are not in the level above.
+    """
+    codec = TILE_FORMATS[plan.pixel_type.format].codec
+    if plan.is_vector or codec is Codec.JPEG or plan.pixel_type.protects_nodata:
+        return {}
+    return {level.matrix.id: level.factor for level in plan.levels if level.factor}
 
 
 def _descriptor(plan: Plan, stored: Sequence[Row]) -> Mapping[str, Any]:
