@@ -67,11 +67,14 @@ def _slab_list(plan: Plan, stored: Sequence[Row]) -> bytes:
     names = {row.holder or plan.root for row in stored} - {plan.root}
     roots = {root: number for number, root in enumerate([plan.root, *sorted(names)])}
     output = plan.configuration.output
-    lines = [
-        (roots[row.holder or plan.root], slab_key(plan, row.result.slab, kind))
-        for kind in kinds(plan)
-        for row in stored
-    ]
+    with_md5 = plan.configuration.list_md5
+    lines = []
+    for kind in kinds(plan):
+        for row in stored:
+            line = slab_key(plan, row.result.slab, kind)
+            if with_md5 and kind == "DATA" and row.result.md5:
+                line += f" {row.result.md5}"
+            lines.append((roots[row.holder or plan.root], line))
     return slab_list(list(map(output.listed, roots)), lines).encode()
 
 
