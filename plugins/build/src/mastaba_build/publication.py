@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import itertools
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -90,7 +91,10 @@ def _record(plan: Plan, rows: Sequence[Row], inexact: int) -> Record:
         **({} if plan.is_vector else {"decimation": plan.configuration.decimation}),
         "factors": _factors(plan),
         "tile_size": [plan.levels[0].matrix.tile_width, plan.levels[0].matrix.tile_height],
-        "sources": [{"path": source.path, "identity": source.identity} for source in plan.sources],
+        "sources": [
+            {"path": without_passwords(source.path), "identity": source.identity}
+            for source in plan.sources
+        ],
         "tiles": sum(row.result.tiles for row in rows),
         "bytes": sum(row.result.size for row in rows),
         "linked": linked,
@@ -114,6 +118,12 @@ def _record(plan: Plan, rows: Sequence[Row], inexact: int) -> Record:
             )
         )
     return Record(facts, tuple(slabs))
+
+
+def without_passwords(path: str) -> str:
+    """Return the path of a source without user and password: anyone may read a build record."""
+    path = re.sub(r"://[^/@\s]+@", "://", path)
+    return re.sub(r"\s?\bpassword=(?:'[^']*'|[^\s']+)", "", path)
 
 
 def _factors(plan: Plan) -> dict[str, int]:
