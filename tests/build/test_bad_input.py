@@ -283,6 +283,20 @@ def test_verification_compares_levels(
     fails(command(*where, "--verify", "full"), 4, "pixels are not those of level 12")
 
 
+def test_the_list_may_contain_checksums(tmp_path: Path, command: Command) -> None:
+    source = write_raster(tmp_path / "a.tif", noise(1, 300, 300), LAMBERT, "EPSG:2154")
+    words = ["--output", tmp_path / "out", "--name", "a"]
+    options = ["--list-md5", "--masks", "--slab", "2x2", "--workers", "1", "--top", "12"]
+    assert command(source, *words, *options).returncode == 0
+    lines = (tmp_path / "out/a.list").read_text().partition("#\n")[2].splitlines()
+    data = [line.split() for line in lines if "DATA" in line]
+    assert len(data) > 3
+    for name, md5 in data:
+        stored = (tmp_path / "out/a" / name.removeprefix("0/")).read_bytes()
+        assert hashlib.md5(stored).hexdigest() == md5
+    assert command(*words, "--verify").returncode == 0
+
+
 def changed_slab(data: bytes, channels: int, format: str) -> bytes:
     """Return a slab of 2 x 2 tiles whose colours differ by one where there is data."""
     name = f"TIFF_{format.upper()}_UINT8"

@@ -13,6 +13,7 @@ from tests.build.ground import MASTABA, grid, noise, write_raster
 
 from mastaba.api.resampling import decimate
 from mastaba_build.groups import Group
+from mastaba_build.local_engine import processes
 from mastaba_build.pixels import Raster
 from mastaba_build.placement import Rectangle
 from mastaba_build.plan import Plan
@@ -65,6 +66,15 @@ def test_the_worst_slabs_fit(tmp_path: Path, kind: str) -> None:
     slabs = [path.stat().st_size for path in (tmp_path / "out").rglob("*.tif")]
     assert max(slabs) > 30 << 20
     assert int(measured.stdout) / 1024 <= LIMIT
+
+
+@pytest.mark.parametrize(("memory", "count"), [(None, 8), (5000, 8), (1000, 3), (100, 1)])
+def test_memory_limits_the_processes(
+    tmp_path: Path, plan_of: Callable[..., Plan], memory: int | None, count: int
+) -> None:
+    source = write_raster(tmp_path / "a.tif", noise(1, 9, 9), grid(0, 6500000, 1), "EPSG:2154")
+    options = {} if memory is None else {"memory": memory}
+    assert processes(plan_of(source, workers=8, **options).configuration) == count
 
 
 def test_coarse_levels_are_read_in_parts(
