@@ -23,7 +23,7 @@ from mastaba_writer.pyramids import LevelPlan, write_pyramid
 from mastaba_writer.tile_encoder import encode_tile
 from mastaba_writer.tile_matrix_sets import geographic, synthetic, web_mercator
 
-SERVICES = ("tms", "wmts", "wms", "ogcapi", "elevation", "viewer")
+SERVICES = ("tms", "wmts", "wms", "ogcapi", "elevation", "terrain", "viewer")
 HOSTILE = "<img src=x onerror=\"document.title='hacked'\"> & 'quoted'"
 GRID = synthetic(
     "GRID", crs="EPSG:2154", origin=(7e5, 7e6), cell_sizes=[50, 20, 10], tile_size=(128, 256)
@@ -103,8 +103,9 @@ def install(
     url: str,
     services: Sequence[str] = SERVICES,
     services_overrides: Mapping[str, Any] | None = None,
+    more: Mapping[str, Any] | None = None,
 ) -> Path:
-    """Write the installation and return the path of its server.json."""
+    """Write the installation, with more layers if given; return the path of its server.json."""
     layers: dict[str, Any] = {}
     for name, (format, channels, _) in FORMATS.items():
         descriptor = write_pyramid(
@@ -162,7 +163,7 @@ def install(
     )
     return write_installation(
         directory,
-        layers=layers,
+        layers=layers | dict(more or {}),
         tile_matrix_sets={"GRID": GRID},
         styles={"tint": TINT},
         services=services,

@@ -408,3 +408,13 @@ def test_other_methods_are_refused(tiny: Client) -> None:
 
 def test_viewer_is_not_in_the_list_of_services(tiny: Client) -> None:
     assert "viewer" not in tiny.get("/").text
+
+
+def test_filters_are_named_once(tmp_path: Path, open_client: OpenClient) -> None:
+    pyramid = ground.one_tile_pyramid(tmp_path)
+    words = {"A": ["png", "Relief", "relief"], "B": ["PNG", "relief", "roads"]}
+    layers = {name: layer_document(pyramid, keywords=found) for name, found in words.items()}
+    client = open_client(write_installation(tmp_path, layers=layers, services=["tms", "viewer"]))
+    page = Elements(client.get("/viewer").text)
+    assert page.attributes("button", "value") == ["png", "relief", "roads"]
+    assert {"PNG", "Relief", "roads"} <= set(page.texts)

@@ -47,7 +47,7 @@ def snippet(page: Page, layer: str, program: str) -> str:
         ),
         ("VECTOR", ["qgis", "maplibre"]),
         ("GRID", ["gdal", "owslib", "leaflet", "arcgis"]),
-        ("HEIGHT", ["gdal", "owslib", "arcgis"]),
+        ("HEIGHT", ["gdal", "owslib", "maplibre", "cesium", "arcgis"]),
     ],
 )
 def test_programs_that_can_show_a_layer(page: Page, layer: str, programs: list[str]) -> None:

@@ -13,7 +13,7 @@ from mastaba_viewer.kinds import format_label, kind
 from mastaba_viewer.projections import projections
 from mastaba_viewer.snippets import snippets
 from mastaba_viewer.sources import sources
-from mastaba_viewer.sources.common import publisher, segment
+from mastaba_viewer.sources.heights import heights
 
 if TYPE_CHECKING:
     from mastaba.api.catalogue import Layer, Palette, Style
@@ -67,22 +67,8 @@ def _summary(layer: Layer, site: Site) -> dict[str, Any]:
         "format": format_label(layer),
         "set": tile_matrix_set.id,
         "crs": tile_matrix_set.crs.code,
-        **_elevation(layer, site),
+        **heights(layer, site),
     }
-
-
-def _elevation(layer: Layer, site: Site) -> dict[str, Any]:
-    """Return the addresses for the heights of a layer: of queries, and of terrain tiles."""
-    raster = layer.pyramid.raster
-    if raster is None or raster.channels != 1 or kind(layer) != "elevation":
-        return {}
-    queries, terrain = (publisher(name, layer, site) for name in ("elevation", "terrain"))
-    found = {}
-    if queries is not None:
-        found["elevation"] = queries.settings.endpoint_uri
-    if terrain is not None:
-        found["terrain"] = f"{terrain.settings.endpoint_uri}/{segment(layer.id)}"
-    return found
 
 
 def _tables(layer: Layer) -> list[dict[str, str]]:

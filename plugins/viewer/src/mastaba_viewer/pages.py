@@ -39,9 +39,7 @@ def list_page(
     listed = list(layers)
     cards = [_card(layer, thumbnail(layer, site), base) for layer in listed]
     kinds = dict.fromkeys(map(format_label, listed))
-    named = {name.casefold() for name in kinds}
-    words = (word for layer in listed for word in layer.keywords)
-    keywords = Counter(word for word in words if word.casefold() not in named)
+    keywords = _keywords(listed, {name.casefold() for name in kinds})
     return _page(
         "list.html",
         settings,
@@ -50,7 +48,7 @@ def list_page(
         abstract=_paragraph(abstract, "lead"),
         provider=_paragraph(site.catalogue.settings.provider, "provider"),
         kinds="".join(_chip("kind", name) for name in kinds),
-        keywords="".join(_chip("keyword", name) for name, _ in keywords.most_common(_CHIPS)),
+        keywords="".join(_chip("keyword", name) for name in keywords),
         count=text("one-layer" if len(cards) == 1 else "layers", lang, count=len(cards)),
         cards="".join(cards),
         services=services_section(site, lang),
@@ -113,9 +111,18 @@ def _template(name: str) -> Template:
     return Template(files("mastaba_viewer").joinpath("templates", name).read_text("utf-8"))
 
 
+def _keywords(layers: list[Layer], others: set[str]) -> list[str]:
+    """Return the most frequent keywords, each in one letter case, without those in `others`."""
+    words = [word for layer in layers for word in layer.keywords]
+    counts = Counter(word.casefold() for word in words if word.casefold() not in others)
+    written = {word.casefold(): word for word in reversed(words)}
+    return [written[name] for name, _ in counts.most_common(_CHIPS)]
+
+
 def _card(layer: Layer, image: Thumbnail | None, base: str) -> str:
     address = escape(f"{base}/{quote(layer.id, safe='')}")
-    words = json.dumps([format_label(layer), *layer.keywords], ensure_ascii=False)
+    names = (format_label(layer), *layer.keywords)
+    words = json.dumps([name.casefold() for name in names], ensure_ascii=False)
     return (
         f'<li class="card" data-layer="{escape(layer.id)}" data-words="{escape(words)}">'
         f'<a href="{address}">'
@@ -144,7 +151,8 @@ def _tags(layer: Layer) -> str:
 
 
 def _chip(kind: str, name: str) -> str:
-    attributes = f'type="button" class="chip {kind}" aria-pressed="false" value="{escape(name)}"'
+    value = escape(name.casefold())
+    attributes = f'type="button" class="chip {kind}" aria-pressed="false" value="{value}"'
     return f"<button {attributes}>{escape(name)}</button>\n"
 
 

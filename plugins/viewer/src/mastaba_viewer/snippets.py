@@ -9,6 +9,7 @@ from xml.sax.saxutils import quoteattr
 
 from mastaba_viewer.kinds import is_picture
 from mastaba_viewer.sources.common import picture_formats, publisher, with_query
+from mastaba_viewer.sources.heights import heights
 
 if TYPE_CHECKING:
     from mastaba.api.catalogue import Layer
@@ -47,6 +48,7 @@ def snippets(layer: Layer, site: Site, found: list[dict[str, Any]]) -> list[dict
         *_of_wmts(layer, site),
         *(_of_tiles(layer, tiles) if tiles and _is_web_mercator(layer) else []),
         *_of_wms(layer, site),
+        *_of_terrain(layer, site),
     ]
     return [
         {"id": name, "title": title, "file": file, "text": text}
@@ -131,9 +133,7 @@ def _of_tiles(layer: Layer, source: dict[str, Any]) -> list[tuple[str, str, str,
   bounds: {_js([west, south, east, north])},
   style: {maplibre},
 }});"""
-    page = _page(
-        layer, "maplibre-gl@5/dist/maplibre-gl.js", "maplibre-gl@5/dist/maplibre-gl.css", script
-    )
+    page = _maplibre_page(layer, script)
     made = [
         ("qgis", "QGIS", f"{layer.id}.xml", connection),
         ("maplibre", "MapLibre GL", f"{layer.id}.html", page),
@@ -186,12 +186,7 @@ sources:
             "cesium",
             "Cesium",
             f"{layer.id}.html",
-            _page(
-                layer,
-                "cesium@1.133.0/Build/Cesium/Cesium.js",
-                "cesium@1.133.0/Build/Cesium/Widgets/widgets.css",
-                cesium,
-            ),
+            _cesium_page(layer, cesium),
         ),
         ("mapproxy", "MapProxy", "mapproxy.yaml", mapproxy),
     ]
@@ -217,9 +212,57 @@ map.fitBounds({_js([[box[1], box[0]], [box[3], box[2]]])});"""
     return [("leaflet", "Leaflet", f"{layer.id}.html", page)]
 
 
-def _page(layer: Layer, script: str, sheet: str, code: str, *, module: bool = False) -> str:
-    head = f'<link rel="stylesheet" href="{_CDN}/{sheet}">\n<script src="{_CDN}/{script}"></script>'
-    kind = ' type="module"' if module else ""
+def _of_terrain(layer: Layer, site: Site) -> list[tuple[str, str, str, str]]:
+    """Return what shows heights in 3D."""
+    terrain = heights(layer, site).get("terrain")
+    if terrain is None:
+        return []
+    west, south, east, north = _degrees(layer)
+    maplibre = f"""new maplibregl.Map({{
+  container: "map",
+  bounds: {_js([west, south, east, north])},
+  pitch: 60,
+  style: {_js(f"{terrain}/style.json")},
+}});"""
+    cesium = f"""const terrainProvider = await Cesium.CesiumTerrainProvider.fromUrl(
+  {_js(f"{terrain}/mesh")},
+  {{ requestVertexNormals: true }},
+);
+const viewer = new Cesium.Viewer("map", {{
+  baseLayer: false,
+  terrainProvider,
+  baseLayerPicker: false,
+  geocoder: false,
+}});
+viewer.scene.globe.baseColor = Cesium.Color.WHITE;
+viewer.scene.globe.enableLighting = true;
+viewer.camera.setView({{
+  destination: Cesium.Rectangle.fromDegrees({west}, {south}, {east}, {north}),
+}});"""
+    return [
+        ("maplibre", "MapLibre GL", f"{layer.id}.html", _maplibre_page(layer, maplibre)),
+        ("cesium", "Cesium", f"{layer.id}.html", _cesium_page(layer, cesium)),
+    ]
+
+
+def _maplibre_page(layer: Layer, code: str) -> str:
+    library = "maplibre-gl@6/dist/maplibre-gl"
+    script = f'import * as maplibregl from "{_CDN}/{library}.mjs";\n{code}'
+    return _page(layer, None, f"{library}.css", script)
+
+
+def _cesium_page(layer: Layer, code: str) -> str:
+    library = "cesium@1.145/Build/Cesium"
+    sheet = f"{library}/Widgets/widgets.css"
+    return _page(layer, f"{library}/Cesium.js", sheet, code, module=True)
+
+
+def _page(layer: Layer, script: str | None, sheet: str, code: str, *, module: bool = False) -> str:
+    """Return a page with a map; without a script, the code imports the library itself."""
+    head = f'<link rel="stylesheet" href="{_CDN}/{sheet}">'
+    if script:
+        head += f'\n<script src="{_CDN}/{script}"></script>'
+    kind = ' type="module"' if module or not script else ""
     return _PAGE.format(title=escape(layer.title), head=head, kind=kind, script=code)
 
 

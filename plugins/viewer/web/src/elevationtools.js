@@ -37,10 +37,10 @@ export class ElevationTools {
     if (tiles?.setLook) this.apply();
   }
 
-  /** Return the TileJSON of terrain for the layer, or of another layer if it has no heights. */
+  /** Return the layer, or another one if it has no heights; null if there are none. */
   terrain() {
     const { layer, layers } = this.page;
-    return layer.terrain ?? layers.find(({ terrain }) => terrain)?.terrain ?? null;
+    return [layer, ...layers].find(({ terrain }) => terrain) ?? null;
   }
 
   apply() {

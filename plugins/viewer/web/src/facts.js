@@ -2,14 +2,14 @@
 
 import { byId, element, link } from "./dom.js";
 import { levelsOf } from "./levels.js";
-import { threeDigits } from "./numbers.js";
+import { fixed, threeDigits } from "./numbers.js";
 import { t } from "./texts.js";
 
 export function showFacts(layer, set) {
   const levels = levelsOf(set);
   const [top, bottom] = [levels[0], levels[levels.length - 1]];
   const unit = set.geographic ? "°" : "m";
-  const [west, south, east, north] = layer.geographicBbox.map((edge) => edge.toFixed(4));
+  const [west, south, east, north] = layer.geographicBbox.map((edge) => fixed(edge, 4));
   const facts = [
     [t("identifier"), layer.id],
     [t("stored-as"), layer.mediaType],

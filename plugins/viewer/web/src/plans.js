@@ -18,6 +18,15 @@ export function planOf(layer, choice, options) {
   return choice.source.type === "maps" ? mapPlan(choice, options) : tilePlan(layer, choice);
 }
 
+export function isWithin([minRow, maxRow, minCol, maxCol], row, col) {
+  return row >= minRow && row <= maxRow && col >= minCol && col <= maxCol;
+}
+
+/** Return whether a tile exists, as far as this is known without a request for it. */
+export async function exists(plan, ...place) {
+  return plan.isValid(...place) && (!plan.isStored || plan.isStored(...place));
+}
+
 function tilePlan(layer, choice) {
   const { source, set } = choice;
   const stored = set.blocks && source.missing !== 204 ? new StoredTiles(layer) : null;
@@ -27,8 +36,7 @@ function tilePlan(layer, choice) {
     mayMiss: !stored,
     url: (matrix, row, col) => tileUrl(choice, matrix, row, col),
     isValid(matrix, row, col) {
-      const [minRow, maxRow, minCol, maxCol] = set.limits[matrix.id];
-      return row >= minRow && row <= maxRow && col >= minCol && col <= maxCol;
+      return isWithin(set.limits[matrix.id], row, col);
     },
     isStored: stored ? (matrix, row, col) => stored.has(matrix.id, row, col) : null,
   };

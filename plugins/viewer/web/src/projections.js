@@ -4,6 +4,7 @@
 import { get, transform, transformExtent } from "ol/proj.js";
 import { register } from "ol/proj/proj4.js";
 import proj4 from "proj4";
+import { fixed } from "./numbers.js";
 
 /** Make the CRSs of a description known to the map library. */
 export function learn({ projections }) {
@@ -33,8 +34,8 @@ export function cellIn(cell, from, to) {
 /** Format a position for reading: latitude and longitude of CRSs that the world uses, else x, y. */
 export function placeText([x, y], crs) {
   const isWorldwide = crs === "EPSG:3857" || get(crs).getUnits() === "degrees";
-  if (!isWorldwide) return `${x.toFixed(1)}  ${y.toFixed(1)}`;
+  if (!isWorldwide) return `${fixed(x, 1)}  ${fixed(y, 1)}`;
   const [longitude, latitude] = toDegrees([x, y], crs);
-  if (Math.abs(longitude) > 180) return `${x.toFixed(0)}  ${y.toFixed(0)}`;
-  return `${latitude.toFixed(5)}, ${longitude.toFixed(5)}`;
+  if (Math.abs(longitude) > 180) return `${fixed(x, 0)}  ${fixed(y, 0)}`;
+  return `${fixed(latitude, 5)}, ${fixed(longitude, 5)}`;
 }

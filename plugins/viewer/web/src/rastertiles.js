@@ -3,6 +3,7 @@
 import TileLayer from "ol/layer/Tile.js";
 import ImageTile from "ol/source/ImageTile.js";
 import { gridOf } from "./levels.js";
+import { exists } from "./plans.js";
 import { cellIn } from "./projections.js";
 
 /** At cells coarser than this many times the coarsest ones, too many tiles would be in view. */
@@ -40,9 +41,7 @@ export class RasterTiles {
     const { plan } = this;
     const matrix = plan.matrices[z];
     const place = [matrix, y, x];
-    if (!plan.isValid(...place)) return blank(matrix);
-    if (plan.isStored && !(await plan.isStored(...place))) return blank(matrix);
-    if (signal.aborted) return blank(matrix);
+    if (!(await exists(plan, ...place)) || signal.aborted) return blank(matrix);
     const image = await this.load(plan.url(...place), signal, matrix, `${z}/${x}/${y}`).catch((error) => {
       if (!signal.aborted) throw error;
     });

@@ -2,7 +2,7 @@
 
 import { get } from "ol/proj.js";
 import { element } from "./dom.js";
-import { threeDigits } from "./numbers.js";
+import { fixed, threeDigits } from "./numbers.js";
 import { placeText } from "./projections.js";
 import { t } from "./texts.js";
 
@@ -25,7 +25,7 @@ export function showReadout(view, output, elevationAt, level) {
     const unit = get(view.crs).getUnits() === "degrees" ? "°" : "m";
     output.replaceChildren(
       ...(pointed ? [] : [piece("span", t("centre"))]),
-      ...(elevation === null ? [] : [piece("b", `${elevation.toFixed(2)} m`)]),
+      ...(elevation === null ? [] : [piece("b", `${fixed(elevation, 2)} m`)]),
       piece("i", placeText(place, view.crs)),
       piece("span", t("level", { id: level() })),
       piece("span", `${threeDigits(view.cellSize)} ${unit}/px`),

@@ -18,22 +18,34 @@ export function drawGeometry(view, kind) {
   drawn.setMap(view.map);
   return new Promise((resolve) => {
     drawing = new Draw({ source: drawn.getSource(), type: kind });
+    const map = view.map.getTargetElement();
+    let last = null;
     const finish = (geometry) => {
-      window.removeEventListener("keydown", escape);
+      window.removeEventListener("keydown", press);
+      map.classList.remove("drawing");
       view.map.removeInteraction(drawing);
       drawing = null;
       resolve(geometry);
     };
-    const escape = ({ key }) => {
-      if (key === "Escape") finish(null);
+    const press = (event) => {
+      if (event.key === "Escape") finish(null);
+      if (event.key !== "Enter" || event.target !== map) return;
+      event.preventDefault();
+      const place = view.map.getView().getCenter();
+      // As a double click does, a second point at the same place ends the drawing.
+      if (last && last.every((value, axis) => value === place[axis])) drawing.finishDrawing();
+      else drawing.appendCoordinates([place]);
+      last = place;
     };
     drawing.on("drawend", ({ feature }) => {
       const options = { featureProjection: view.crs, dataProjection: "CRS:84", decimals: 7 };
       // The click that ends the drawing is not a question about features.
       setTimeout(() => finish(new GeoJSON().writeGeometryObject(feature.getGeometry(), options)), 300);
     });
-    window.addEventListener("keydown", escape);
+    window.addEventListener("keydown", press);
     view.map.addInteraction(drawing);
+    map.classList.add("drawing");
+    map.focus();
   });
 }
 

@@ -2,19 +2,23 @@
 
 import * as maplibre from "maplibre-gl";
 import { byId, fetchJson, say } from "./dom.js";
+import { fetchTile } from "./fetching.js";
+import { exists, isWithin, planOf } from "./plans.js";
 import { hasZooms } from "./requests.js";
 import { toDegrees } from "./projections.js";
+import { fetchLayer } from "./site.js";
 import { t } from "./texts.js";
 
 const { base } = document.body.dataset;
 
-/** Show the terrain of a dataset over the map, until it is closed. */
-export async function openTerrain({ layer, choice, view }, terrain) {
-  const heights = await fetchJson(`${terrain}/terrarium.json`);
+/** Show the terrain of a layer over the map, until it is closed. */
+export async function openTerrain(page, { id, terrain }) {
+  const { view } = page;
+  const [heights, ground] = await Promise.all([fetchJson(`${terrain}/terrarium.json`), fetchLayer(id)]);
   maplibre.setWorkerUrl(new URL(`${base}/static/maplibre-worker.js`, location.href).href);
   byId("terrain").hidden = false;
-  const draped = drape(layer, choice);
-  const sources = { heights: { type: "raster-dem", ...picked(heights), encoding: "terrarium" } };
+  const draped = drape(page);
+  const sources = { heights: { type: "raster-dem", ...picked(heights, ground.sets[0]), encoding: "terrarium" } };
   const layers = [{ id: "ground", type: "background", paint: { "background-color": "#dfe3dc" } }];
   if (draped) {
     sources.draped = draped;
@@ -49,26 +53,48 @@ export async function openTerrain({ layer, choice, view }, terrain) {
 }
 
 /** Return the parts of a TileJSON document that a source takes. */
-function picked({ tiles, minzoom, maxzoom, bounds, attribution }) {
-  return { tiles, minzoom, maxzoom, bounds, attribution, tileSize: 256 };
+function picked({ tiles, minzoom, maxzoom, bounds, tileSize }, set) {
+  // Levels that are not stored are made from others.
+  const limits = set.crs === "EPSG:3857" && hasZooms(set) ? set.limits : {};
+  const isThere = (level, row, col) => !limits[level] || isWithin(limits[level], row, col);
+  const url = (level, row, col) => tiles[0].replace("{z}", level).replace("{y}", row).replace("{x}", col);
+  return { tiles: [served("heights", isThere, url)], minzoom, maxzoom, bounds, tileSize };
 }
 
 /** Return the source of what the map shows, or null if it is no image in Web Mercator. */
-function drape(layer, { source, set, look }) {
+function drape(page) {
+  const { layer, choice } = page;
+  const { source, set, look } = choice;
   if (look.draws !== "image" || source.type !== "tiles" || set.crs !== "EPSG:3857" || !hasZooms(set)) return null;
-  const levels = Object.keys(set.limits).map(Number);
-  const template = look.template
-    .replace("{TileMatrixSet}", encodeURIComponent(source.sets[set.id]))
-    .replace("{TileMatrix}", "{z}")
-    .replace("{TileCol}", "{x}")
-    .replace("{TileRow}", "{y}");
+  const plan = planOf(layer, choice, page.options());
+  const levels = plan.matrices.map(({ id }) => Number(id));
+  const matrix = (level) => plan.matrices.find(({ id }) => id === level);
+  const isThere = (level, row, col) => matrix(level) && exists(plan, matrix(level), row, col);
+  const url = (level, row, col) => plan.url(matrix(level), row, col);
   return {
     type: "raster",
-    tiles: [template],
+    tiles: [served("draped", isThere, url)],
     tileSize: set.matrices[0].tileWidth,
-    scheme: source.fromBottom ? "tms" : "xyz",
     minzoom: Math.min(...levels),
     maxzoom: Math.max(...levels),
     bounds: layer.geographicBbox,
   };
+}
+
+/**
+ * Return the template of tiles that are only requested if they exist.
+ *
+ * @param isThere function of (level, row, column) that returns whether a tile exists, or a promise
+ * @param url function of (level, row, column)
+ */
+function served(name, isThere, url) {
+  maplibre.addProtocol(name, async ({ url: address }, { signal }) => {
+    const [level, row, col] = address.split("/").slice(2);
+    const place = [level, Number(row), Number(col)];
+    const data = (await isThere(...place)) ? await fetchTile(url(...place), signal) : null;
+    // With this status, the map shows a coarser tile instead.
+    if (!data) throw Object.assign(new Error("the tile is not stored"), { status: 404 });
+    return { data };
+  });
+  return `${name}://{z}/{y}/{x}`;
 }

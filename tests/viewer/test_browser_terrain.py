@@ -1,0 +1,218 @@
+"""Terrain in 3D, contours, and drawing by keyboard, in a real browser."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+from tests.viewer import ground
+from tests.viewer.browser import Page, live_in_chromium
+
+from mastaba_conformance.tiny_installation import tiny_integer_tile
+from mastaba_writer.installation import layer_document
+from mastaba_writer.pyramids import LevelPlan, write_pyramid
+from mastaba_writer.tile_matrix_sets import web_mercator
+
+pytestmark = live_in_chromium
+
+
+def pixels(page: Page, selector: str) -> Image.Image:
+    """Return what a part of the page looks like."""
+    shot = page.page.locator(selector).screenshot()
+    return Image.open(io.BytesIO(shot)).convert("RGB")
+
+
+def colours(image: Image.Image) -> int:
+    """Return the number of colours, at most 256."""
+    found = image.getcolors(256)
+    return 256 if found is None else len(found)
+
+
+def open_terrain(page: Page) -> None:
+    page.page.locator("#three").click()
+    page.page.wait_for_selector("#terrain-map[aria-busy=false]")
+
+
+def hilly(level: str, row: int, col: int) -> Any:
+    """Return a tile of hills of 500 m."""
+    y, x = np.mgrid[0:256, 0:256] / 256
+    return (600 + 500 * np.sin(12 * x) * np.sin(12 * y)).astype(np.float32)[..., None]
+
+
+@pytest.fixture(scope="module")
+def rough(tmp_path_factory: pytest.TempPathFactory, serving: Any) -> Iterator[str]:
+    """A server of hills, and of an image that is finer, and has gaps, in a part of its extent."""
+    directory = tmp_path_factory.mktemp("partial")
+
+    def install(url: str) -> Path:
+        fine = {(4, 8), (5, 9), (6, 10)}
+        image = tiny_integer_tile(3)
+        descriptor = write_pyramid(
+            directory,
+            "PARTIAL",
+            tile_matrix_set=web_mercator(),
+            format="TIFF_JPG_UINT8",
+            levels=[LevelPlan("3", 2, 3, 4, 5), LevelPlan("4", 4, 6, 8, 10)],
+            tile=lambda level, row, col: (
+                image(level, row, col) if level == "3" or (row, col) in fine else None
+            ),
+        )
+        hills = write_pyramid(
+            directory,
+            "HILLS",
+            tile_matrix_set=web_mercator(),
+            format="TIFF_RAW_FLOAT32",
+            channels=1,
+            levels=[LevelPlan("12", 1500, 1501, 2500, 2501)],
+            tile=hilly,
+        )
+        more = {
+            "PARTIAL": layer_document(descriptor, title="PARTIAL"),
+            "HILLS": layer_document(hills, title="HILLS"),
+        }
+        return ground.install(directory, url, more=more)
+
+    with serving(install) as url:
+        yield url
+
+
+@pytest.fixture
+def hills(browser: Any, rough: str) -> Iterator[Page]:
+    opened = Page(browser, rough)
+    yield opened
+    opened.close()
+
+
+@pytest.mark.parametrize("layer", ["HILLS", "PARTIAL"])
+def test_terrain_is_drawn(hills: Page, layer: str) -> None:
+    hills.open(layer)
+    open_terrain(hills)
+    assert hills.page.locator("#terrain-map canvas").count() == 1
+    assert colours(pixels(hills, "#terrain-map")) > 50
+    hills.page.locator("#close-terrain").click()
+    assert hills.page.locator("#terrain").is_hidden()
+    hills.page.wait_for_function("document.activeElement.id === 'three'")
+
+
+def test_exaggeration_changes_the_terrain(hills: Page) -> None:
+    hills.open("HILLS")
+    open_terrain(hills)
+    before = pixels(hills, "#terrain-map").tobytes()
+    hills.page.locator("#terrain-exaggeration").fill("3")
+    for _ in range(50):
+        hills.page.wait_for_timeout(100)
+        if pixels(hills, "#terrain-map").tobytes() != before:
+            return
+    pytest.fail("the terrain is the same")
+
+
+def test_tiles_that_are_not_stored_are_not_requested_in_3d(hills: Page) -> None:
+    hills.open("PARTIAL#at=5009377,5009377,9783.939621")
+    hills.requests.clear()
+    open_terrain(hills)
+    # Any 404 would be a fault of the page.
+    assert any("/tms/1.0.0/PARTIAL/" in url for url in hills.requests)
+
+
+def test_contours(hills: Page) -> None:
+    hills.open("HILLS")
+    plain = pixels(hills, "#map")
+    hills.page.check("#contours")
+    for _ in range(50):
+        if any("/contours/" in url for url in hills.requests):
+            break
+        hills.page.wait_for_timeout(100)
+    hills.settle()
+    assert pixels(hills, "#map").tobytes() != plain.tobytes()
+    hills.page.uncheck("#contours")
+    hills.settle()
+    assert pixels(hills, "#map").tobytes() == plain.tobytes()
+
+
+def test_profile_by_keyboard(page: Page) -> None:
+    page.open("HEIGHT_ZIP")
+    page.page.locator("#profile").focus()
+    page.page.keyboard.press("Enter")
+    page.page.wait_for_function("document.activeElement.id === 'map'")
+    plain = pixels(page, "#map")
+    for key in ("Enter", "ArrowRight", "ArrowDown"):
+        before = page.page.url
+        page.page.keyboard.press(key)
+        if key != "Enter":
+            page.page.wait_for_function("(url) => location.href !== url", arg=before)
+            page.settle()
+    page.page.keyboard.press("Enter")
+    page.settle()
+    assert pixels(page, "#map").tobytes() != plain.tobytes()
+    page.page.keyboard.press("Enter")
+    page.page.wait_for_selector("#result-body .chart canvas")
+    assert "ascent" in page.page.locator("#result-body .facts-line").inner_text()
+
+
+def test_keyboard_gives_up_a_drawing(page: Page) -> None:
+    page.open("HEIGHT_ZIP")
+    page.page.locator("#statistics").focus()
+    for key in ("Enter", "Enter", "Escape"):
+        page.page.keyboard.press(key)
+    page.page.locator("#notice").wait_for(state="hidden")
+    assert page.page.locator("#result").is_hidden()
+
+
+def test_full_screen(page: Page) -> None:
+    page.open("IMAGE")
+    button = page.page.locator(".ol-full-screen button")
+    assert button.get_attribute("title") == "Full screen"
+    button.click()
+    page.page.wait_for_function("document.fullscreenElement?.id === 'stage'")
+    page.settle()
+    button.click()
+    page.page.wait_for_function("!document.fullscreenElement")
+
+
+def test_french(browser: Any, site: str) -> None:
+    page = Page(browser, site, locale="fr-FR")
+    page.open("HEIGHT")
+    assert page.page.evaluate("document.documentElement.lang") == "fr"
+    assert page.page.locator("#profile").inner_text() == "Profil"
+    page.page.locator("#profile").click()
+    page.page.locator("#notice", has_text="double clic").wait_for()
+    low, _ = page.page.locator("#histogram-ends span").all_inner_texts()
+    assert low.replace("\u202f", " ") == "5 472 m"
+    page.close()
+
+
+def test_attributes_of_features_stay_text(browser: Any, tmp_path: Path, serving: Any) -> None:
+    def tile(level: str, row: int, col: int) -> bytes:
+        return ground.vector_tile("3", row, col).replace(b"row", b"<b>")
+
+    def install(url: str) -> Path:
+        descriptor = write_pyramid(
+            tmp_path,
+            "NASTY",
+            tile_matrix_set=web_mercator(),
+            format="TIFF_PBF_MVT",
+            levels=[LevelPlan("3", 2, 3, 4, 5)],
+            tile=tile,
+            tables=ground.TINY_TABLES,
+        )
+        return ground.install(tmp_path, url, more={"NASTY": layer_document(descriptor)})
+
+    with serving(install) as url:
+        page = Page(browser, url)
+        page.open("NASTY")
+        box = page.page.locator("#map").bounding_box()
+        page.page.mouse.click(box["x"] + box["width"] / 2 - 60, box["y"] + box["height"] / 2 - 60)
+        page.page.locator("#identified tr", has_text="<b>").wait_for()
+        assert page.page.locator("#identified b").count() == 0
+        page.close()
+
+
+def test_coordinates_have_no_negative_zero(page: Page) -> None:
+    page.open("WORLD#at=-0.000001,-0.000001,0.703125")
+    page.page.locator("#readout i", has_text="0.00000, 0.00000").wait_for()
+    assert "-" not in page.page.locator("#readout i").inner_text()
