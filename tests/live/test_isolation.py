@@ -54,6 +54,7 @@ DESELECTED = {
     "storage_s3": ["test_libraries_are_loaded_for_the_first_layer_only"],
     "viewer": [
         "test_content_security_policy_is_strict",
+        "test_first_page_of_the_server",
         "test_list_links_to_the_pages_of_other_services",
     ],
 }
