@@ -44,6 +44,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="fail when more tests are skipped; in CI %(default)s by default",
     )
 
+    parser.addoption(
+        "--random-requests",
+        type=int,
+        default=50_000,
+        help="number of random requests in the live test of the tile table (%(default)s)",
+    )
+
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -9,8 +9,9 @@ import subprocess
 import sys
 import threading
 import warnings
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, NoReturn
 
 from mastaba.commands.main import main
 
@@ -30,24 +31,14 @@ class Mastaba(subprocess.Popen[str]):
     def __init__(
         self, *arguments: str, variables: Mapping[str, str] | None = None, **options: Any
     ) -> None:
-        def run() -> None:
-            status = 1
-            try:
-                # Also the pipe with which Popen waits for the start of the program.
-                os.closerange(3, os.sysconf("SC_OPEN_MAX"))
-                become_new(variables or {})
-                status = main(arguments)
-            except SystemExit as error:
-                status = error.code if isinstance(error.code, int) else 1
-            except BaseException:
-                sys.excepthook(*sys.exc_info())
-            finally:
-                sys.stdout.flush()
-                sys.stderr.flush()
-                os._exit(status)
+        def prepare() -> None:
+            # Also the pipe with which Popen waits for the start of the program.
+            os.closerange(3, os.sysconf("SC_OPEN_MAX"))
+            become_new(variables or {})
 
         # Called in the child; the program is never started.
-        super().__init__(["mastaba", *arguments], preexec_fn=run, text=True, **options)
+        run_main = partial(exit_with_main, arguments, prepare)
+        super().__init__(["mastaba", *arguments], preexec_fn=run_main, text=True, **options)
 
 
 def run(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
@@ -61,6 +52,22 @@ def run(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
     ) as process:
         output, errors = process.communicate()
     return subprocess.CompletedProcess(arguments, process.returncode, output, errors)
+
+
+def exit_with_main(arguments: Sequence[str], prepare: Callable[[], object]) -> NoReturn:
+    """Run a command in a process that has just been forked, and end the process."""
+    status = 1
+    try:
+        prepare()
+        status = main(arguments)
+    except SystemExit as error:
+        status = error.code if isinstance(error.code, int) else 1
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
 
 
 def become_new(variables: Mapping[str, str]) -> None:

@@ -15,11 +15,11 @@ import sys
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import NoReturn
 
-from tests.forked import become_new
+from tests.forked import become_new, exit_with_main
 
 import mastaba_build
-from mastaba.commands.main import main
 from mastaba.plugins.manager import Plugins
 
 REPOSITORY = Path(__file__).parents[2]
@@ -70,21 +70,13 @@ def serve() -> None:
         print(status, flush=True)
 
 
-def _run(words: list[str], folder: str, directory: str, environment: dict[str, str]) -> None:
-    status = 1
-    try:
+def _run(words: list[str], folder: str, directory: str, environment: dict[str, str]) -> NoReturn:
+    def prepare() -> None:
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         for number in (1, 2):
             os.dup2(os.open(f"{folder}/{number}", os.O_WRONLY | os.O_CREAT), number)
         os.environ.clear()
         become_new(environment)
         os.chdir(directory)
-        status = main(words)
-    except SystemExit as error:
-        status = error.code if isinstance(error.code, int) else 1
-    except BaseException:
-        sys.excepthook(*sys.exc_info())
-    finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(status)
+
+    exit_with_main(words, prepare)

@@ -118,12 +118,13 @@ def read_tiles(descriptor: Path) -> dict[Tile, np.ndarray]:
     specification = document["raster_specifications"]
     decoder = TileDecoder(TILE_FORMATS[document["format"]], specification["channels"], 256, 256)
     nodata = [float(value) for value in specification["nodata"].split(",")]
-    decoded = {key: decoder.decode(data) for key, data in read_payloads(descriptor).items()}
-    return {
-        key: pixels
-        for key, pixels in decoded.items()
-        if not (pixels == np.array(nodata, pixels.dtype)).all()
+    payloads = read_payloads(descriptor)
+    # Most tiles of small pyramids are the same one without data.
+    decoded = {data: decoder.decode(data) for data in set(payloads.values())}
+    empty = {
+        data for data, pixels in decoded.items() if (pixels == np.array(nodata, pixels.dtype)).all()
     }
+    return {key: decoded[data] for key, data in payloads.items() if data not in empty}
 
 
 def slab_index(path: Path) -> tuple[int, int]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import resource
 import struct
@@ -18,10 +20,15 @@ import rasterio
 from rasterio.transform import Affine
 from tests.build.ground import grid, noise, read_tiles, write_raster
 
+from mastaba.api.catalogue import TILE_FORMATS
+from mastaba.api.slabs import TileDecoder
 from mastaba_build.build import build
 from mastaba_build.errors import PlanError
 from mastaba_build.plan import Plan
 from mastaba_build.reports import Reports
+from mastaba_build.stored import slab_index
+from mastaba_writer.slab_names import slab_path
+from mastaba_writer.slab_writer import build_slab, encode_tile
 
 PlanOf = Callable[..., Plan]
 Command = Callable[..., subprocess.CompletedProcess[str]]
@@ -242,6 +249,64 @@ def test_verification_finds_damage(tmp_path: Path, command: Command) -> None:
     slab.unlink()
     (slab.parent / "ZZ.tif").write_bytes(b"")
     fails(command(*words, "--verify", "full"), 4, "does not exist", "is not in the build record")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--format", "png"),
+        ("--format", "png", "--channels", "4"),
+        ("--format", "zip", "--masks", "--decimation", "max"),
+    ],
+    ids=["nodata", "alpha", "masks"],
+)
+def test_verification_compares_levels(
+    tmp_path: Path, command: Command, words: tuple[str, ...]
+) -> None:
+    pixels = noise(3, 700, 700)
+    pixels[:, 100:300, 100:200] = 255  # data with the colour of nodata
+    pixels[:, 400:600, 333:500] = 1
+    source = write_raster(tmp_path / "a.tif", pixels, LAMBERT, "EPSG:2154", nodata=1)
+    where = ["--output", tmp_path / "out", "--name", "a"]
+    options = ["--slab", "2x2", "--top", "10", "--workers", "1"]
+    assert command(source, *where, *words, *options).returncode == 0
+    assert command(*where, "--verify", "full").returncode == 0
+    record = tmp_path / "out/a.build.json"
+    document = json.loads(record.read_text())
+    slab = next(one for one in document["slabs"] if one[0] == "11" and one[3])
+    path = tmp_path / "out/a/DATA/11" / slab_path(slab[1], slab[2], 2)
+    data = changed_slab(path.read_bytes(), 4 if "4" in words else 3, words[1])
+    path.write_bytes(data)
+    slab[3:5] = len(data), hashlib.md5(data).hexdigest()
+    record.write_text(json.dumps(document))
+    assert command(*where, "--verify").returncode == 0
+    fails(command(*where, "--verify", "full"), 4, "pixels are not those of level 12")
+
+
+def test_the_list_may_contain_checksums(tmp_path: Path, command: Command) -> None:
+    source = write_raster(tmp_path / "a.tif", noise(1, 300, 300), LAMBERT, "EPSG:2154")
+    words = ["--output", tmp_path / "out", "--name", "a"]
+    options = ["--list-md5", "--masks", "--slab", "2x2", "--workers", "1", "--top", "12"]
+    assert command(source, *words, *options).returncode == 0
+    lines = (tmp_path / "out/a.list").read_text().partition("#\n")[2].splitlines()
+    data = [line.split() for line in lines if "DATA" in line]
+    assert len(data) > 3
+    for name, md5 in data:
+        stored = (tmp_path / "out/a" / name.removeprefix("0/")).read_bytes()
+        assert hashlib.md5(stored).hexdigest() == md5
+    assert command(*words, "--verify").returncode == 0
+
+
+def changed_slab(data: bytes, channels: int, format: str) -> bytes:
+    """Return a slab of 2 x 2 tiles whose colours differ by one where there is data."""
+    name = f"TIFF_{format.upper()}_UINT8"
+    decoder = TileDecoder(TILE_FORMATS[name], channels, 256, 256)
+    tiles = []
+    for offset, size in slab_index(data, 4):
+        pixels = decoder.decode(data[offset : offset + size]).copy()
+        pixels[:, :, 0] ^= (pixels[:, :, -1] < 255) | (channels == 4)
+        tiles.append(encode_tile(name, pixels))
+    return build_slab(tiles, format=name, channels=channels)
 
 
 def test_all_nodata_is_an_error(tmp_path: Path, command: Command) -> None:

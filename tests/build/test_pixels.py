@@ -247,6 +247,29 @@ def test_sets_whose_levels_are_not_multiples(tmp_path: Path, build_of: Build) ->
             assert np.abs(found - ((x[inside] - 900000) / 10 - 0.5)).max() < 0.1
 
 
+def test_cell_sizes_may_have_fractions(tmp_path: Path, plan_of: Callable[..., Plan]) -> None:
+    odd_set(tmp_path, [0.8, 0.4, 0.3, 0.1])
+    source = write_raster(
+        tmp_path / "a.tif", noise(1, 90, 90), grid(99, 11999900, 0.1), "EPSG:2154"
+    )
+    options = {"tile_matrix_set": "ODD", "tile_matrix_sets": str(tmp_path), "slab": [1, 1]}
+    plan = plan_of(source, **options)
+    # A tile is not a whole number of pixels that are three times as large.
+    assert [level.factor for level in plan.levels] == [0, 0, 0, 2]
+
+
+def test_a_source_may_cross_the_antimeridian(tmp_path: Path, build_of: Build) -> None:
+    pixels = np.full((1, 40, 80), 90, np.uint8)
+    source = write_raster(tmp_path / "a.tif", pixels, grid(178, 1, 0.05), "EPSG:4326")
+    tiles = read_tiles(build_of(source, format="png", channels=2, bottom="8", top="8"))
+    assert {tile[2] for tile in tiles} == {0, 1, 254, 255}
+    for (_, _, column), pixels_of_tile in tiles.items():
+        covered = pixels_of_tile[:, :, 1] > 0
+        assert (pixels_of_tile[covered][:, 0] == 90).all()
+        if column in (0, 255):
+            assert covered.any(axis=0).all()
+
+
 @pytest.mark.parametrize("method", ["average", "nn", "mode", "min", "max"])
 def test_levels_of_whole_ratios_come_from_the_level_below(
     tmp_path: Path, plan_of: Callable[..., Plan], build_of: Build, method: str

@@ -24,6 +24,7 @@ from mastaba_build.edges import outside
 from mastaba_build.engine import ExecutorEngine
 from mastaba_build.errors import PlanError
 from mastaba_build.plan import Plan
+from mastaba_build.publication import without_passwords
 from mastaba_build.reports import Reports
 
 PlanOf = Callable[..., Plan]
@@ -191,6 +192,30 @@ def test_palettes_masks_and_alpha(tmp_path: Path, build_of: Build) -> None:
     part = pixels[:3].astype(float) * 100 / 255
     part[0] += 155
     assert np.abs(flat - np.moveaxis(part, 0, -1)).max() <= 0.51
+
+
+def test_a_mask_may_have_losses(tmp_path: Path, build_of: Build) -> None:
+    source = one_tile(tmp_path / "a.tif", noise(3, 256, 256))
+    mask = np.zeros((1, 256, 256), np.uint8)
+    for row, value in enumerate((0, 5, 127, 128, 250, 255)):
+        mask[0, 40 * row : 40 * row + 40] = value
+    with rasterio.open(source) as dataset:
+        profile = {**dataset.profile, "count": 1}
+    with rasterio.open(f"{source}.msk", "w", **profile) as dataset:
+        dataset.update_tags(INTERNAL_MASK_FLAGS_1="2")
+        dataset.write(mask)
+    tile = built(build_of, source, channels=4)
+    assert np.array_equal(tile[:, :, 3] > 0, mask[0] >= 128)
+
+
+def test_the_build_record_has_no_passwords() -> None:
+    for path, shown in (
+        ("/vsicurl/https://me:secret@example.org/a.tif", "/vsicurl/https://example.org/a.tif"),
+        ("PG:host=db password='my secret' mode=2", "PG:host=db mode=2"),
+        ("PG:dbname=a user=b password=secret", "PG:dbname=a user=b"),
+        ("/maps/me@home/password/a.tif", "/maps/me@home/password/a.tif"),
+    ):
+        assert without_passwords(path) == shown
 
 
 def test_sixteen_bits_become_eight_by_a_scale(tmp_path: Path, build_of: Build) -> None:

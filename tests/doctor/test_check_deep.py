@@ -73,6 +73,7 @@ def test_json_of_a_quick_check(own: Path, capsys: Output) -> None:
         "layers": 9,
         "missing_layers": [],
         "grey_in_pictures": ["FLOAT32_RAW", "FLOAT32_ZIP"],
+        "served": [],
         "faults": [],
     }
 

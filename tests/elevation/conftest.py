@@ -156,19 +156,19 @@ def open_ridge(
 
 
 @pytest.fixture(scope="session")
-def terrain(
-    pyramids: dict[str, Path], tmp_path_factory: pytest.TempPathFactory, open_client: OpenClient
-) -> Open:
-    """Return a function that opens the service ``terrain`` with settings."""
+def write_terrain(
+    pyramids: dict[str, Path], tmp_path_factory: pytest.TempPathFactory
+) -> Callable[..., Path]:
+    """Return a function that writes an installation with the service ``terrain``."""
 
     def it(
         services: Mapping[str, Any], names: tuple[str, ...] = ("terrain",), **layers: Any
-    ) -> Client:
+    ) -> Path:
         documents = {
             name: layer_document(path, tile_matrix_sets=SETS, **layers.get(name, {}))
             for name, path in pyramids.items()
         }
-        server_json = write_installation(
+        return write_installation(
             tmp_path_factory.mktemp("terrain"),
             layers=documents,
             tile_matrix_sets=SETS,
@@ -176,7 +176,16 @@ def terrain(
             public_url=PUBLIC_URL,
             services_overrides=services,
         )
-        return open_client(server_json)
+
+    return it
+
+
+@pytest.fixture(scope="session")
+def terrain(write_terrain: Callable[..., Path], open_client: OpenClient) -> Open:
+    """Return a function that opens the service ``terrain`` with settings."""
+
+    def it(*given: Any, **layers: Any) -> Client:
+        return open_client(write_terrain(*given, **layers))
 
     return it
 

@@ -41,6 +41,7 @@ TINT: Mapping[str, Any] = {
             {"value": -99999, "red": 0, "green": 255, "blue": 0, "alpha": 255},
             {"value": 0, "red": 0, "green": 0, "blue": 255, "alpha": 255},
             {"value": 10000, "red": 255, "green": 0, "blue": 0, "alpha": 255},
+            {"value": 20000, "red": 255, "green": 0, "blue": 0, "alpha": 255},
         ],
     },
 }

@@ -155,6 +155,7 @@ def test_elevation_under_the_pointer(page: Page, layer: str) -> None:
 def test_elevation_requested_from_a_service(page: Page) -> None:
     page.open("HEIGHT#source=wms")
     assert page.page.input_value("#style") == "tint"
+    assert page.page.locator("#legend .ends").inner_text().split() == ["0", "m", "10000", "m"]
     place_pointer(page)
     # The value for the centre of the map appears first; the one for the pointer follows.
     page.page.wait_for_function(

@@ -210,13 +210,25 @@ def test_styles_that_each_source_shows(everything: Client) -> None:
     assert shown("VECTOR") == {"tms": [(None, "vector")], "ogcapi-tiles": [(None, "vector")]}
 
 
-def test_palettes_for_legends_leave_out_nodata(everything: Client) -> None:
+def test_palettes_for_legends_have_the_stops_around_the_values(everything: Client) -> None:
     tint, normal = layer(everything, "HEIGHT")["styles"]
     assert tint["palette"] == {
         "continuous": True,
+        "unit": "m",
         "colours": [[0, 0, 0, 255, 255], [10000, 255, 0, 0, 255]],
     }
     assert normal["palette"] is None
+
+
+def test_palettes_are_whole_without_readable_values(
+    tmp_path: Path, open_client: OpenClient
+) -> None:
+    client = open_client(ground.install(tmp_path, PUBLIC))
+    for slab in tmp_path.rglob("HEIGHT/**/*.tif"):
+        slab.write_bytes(b"damaged")
+    tint, _ = layer(client, "HEIGHT")["styles"]
+    assert [colour[0] for colour in tint["palette"]["colours"]] == [0, 10000, 20000]
+    assert tint["palette"]["unit"] == "m"
 
 
 def requests(found: dict[str, Any]) -> Iterator[tuple[str, str]]:

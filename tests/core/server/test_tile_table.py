@@ -27,7 +27,6 @@ from mastaba_conformance.tiny_installation import TINY_LEVELS, tiny_installation
 from .conftest import request as fastcgi_request
 
 FEW = 6_000
-MANY = 500_000
 
 KVP = (
     "/wmts?SERVICE=WMTS&VERSION=1.0.0&REQUEST=GetTile&LAYER={layer}&STYLE={style}"
@@ -386,7 +385,12 @@ def test_answers_are_those_of_the_general_path(
 @pytest.mark.live
 @pytest.mark.timeout(3600)
 def test_many_answers_are_those_of_the_general_path(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
     for site in SITES:
-        _compare(tmp_path / site, site, MANY // len(SITES), monkeypatch)
+        _compare(
+            tmp_path / site,
+            site,
+            request.config.getoption("random_requests") // len(SITES),
+            monkeypatch,
+        )

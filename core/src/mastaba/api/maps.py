@@ -3,7 +3,7 @@
 from mastaba.render.compose import as_data, as_picture, joined
 from mastaba.render.encoded_map import EncodedMap, coloured
 from mastaba.render.engine import PreparedMap, Renderer
-from mastaba.render.legend_palette import legend_palette
+from mastaba.render.legend_palette import legend_palette, legend_unit
 from mastaba.render.map_request import Background, MapImage, MapLayer, MapRequest, Mask, Pixels
 from mastaba.render.mosaic import LevelPixels, Mosaic, Sources, StoredTiles, Window
 from mastaba.render.positions import is_plausible, tiles_around
@@ -38,6 +38,7 @@ __all__ = [
     "is_plausible",
     "joined",
     "legend_palette",
+    "legend_unit",
     "relief_name",
     "styled",
     "tiles_around",

@@ -1,4 +1,4 @@
-"""The part of a palette that a legend shows."""
+"""The part of a palette that a legend shows, and the unit of its values."""
 
 from __future__ import annotations
 
@@ -45,6 +45,23 @@ def legend_palette(
     if values is not None and relief is None and palette.rgb_continuous:
         kept = _around(kept, *values)
     return replace(palette, entries=kept or palette.entries)
+
+
+def legend_unit(layer: Layer, style: Style) -> str | None:
+    """Return the unit of the values that a style shows.
+
+    It is ``vertical.unit`` of the layer (elevation.md), and metres if ``vertical`` has none.
+
+    Returns:
+        None if it is unknown; empty for hillshade, which has no unit.
+    """
+    relief = relief_name(style)
+    if relief is None:
+        vertical = layer.own.get("vertical")
+        return str(vertical.get("unit", "m")) if vertical else None
+    if relief == "estompage":
+        return ""
+    return "%" if style.processing[relief].get("unit") == "pourcent" else "°"
 
 
 def _around(entries: tuple[PaletteEntry, ...], low: float, high: float) -> tuple[PaletteEntry, ...]:

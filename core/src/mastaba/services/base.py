@@ -174,6 +174,10 @@ class Service(ABC):
         """
         return None
 
+    def summary(self) -> Sequence[str]:
+        """Return lines for ``mastaba check`` that say what the service serves. Nothing is read."""
+        return ()
+
     def home_page(self, request: Request) -> Response | None:
         """Return what browsers get at ``/`` instead of the list of services, or None."""
         return None

@@ -110,6 +110,17 @@ def add_parser(subparsers: _SubParsersAction[ArgumentParser]) -> None:
     )
     add("--workers", type=int, help="processes (default: one per processor)")
     add(
+        "--memory",
+        type=int,
+        metavar="MIB",
+        help="memory for these processes; each may need 300 MiB, so it may lower their number",
+    )
+    add(
+        "--list-md5",
+        action="store_true",
+        help="write MD5 sums into the slab list, for tools that check copies",
+    )
+    add(
         "--engine",
         metavar="local|dask:ADDRESS",
         help="where slabs are computed: on this machine (default), or on the Dask cluster of a "
@@ -169,7 +180,8 @@ def add_parser(subparsers: _SubParsersAction[ArgumentParser]) -> None:
         const="quick",
         choices=("quick", "full"),
         default=None,
-        help="check the pyramid NAME in the output directory; full: decode all tiles",
+        help="check the pyramid NAME in the output directory; full: also decode all tiles "
+        "and compare the levels",
     )
     actions.add_argument(
         "--replace",
@@ -325,6 +337,8 @@ _KEYS = (
     "server",
     "scan_attributes",
     "workers",
+    "memory",
+    "list_md5",
     "engine",
 )
 

@@ -85,6 +85,8 @@ class Configuration:
     workers: int | None = None
     keep_work: bool = False
     server: Path | None = None
+    memory: int | None = None
+    list_md5: bool = False
     engine: str = "local"
 
     @property

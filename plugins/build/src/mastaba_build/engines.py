@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from mastaba_build.configuration import Configuration
 from mastaba_build.engine import Engine
 from mastaba_build.errors import PlanError
-from mastaba_build.local_engine import LocalEngine
+from mastaba_build.local_engine import LocalEngine, processes
 
 _DASK = "dask:"
 
@@ -37,7 +37,7 @@ def engine_of(configuration: Configuration) -> Engine:
         PlanError: its package is not installed, or its workers cannot be reached.
     """
     if not configuration.engine.startswith(_DASK):
-        return LocalEngine(configuration.workers)
+        return LocalEngine(processes(configuration))
     try:
         from mastaba_build.dask_engine import DaskEngine
     except ModuleNotFoundError as error:

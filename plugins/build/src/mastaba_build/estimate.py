@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import rasterio
 
-from mastaba_build.local_engine import processors
+from mastaba_build.local_engine import processes
 from mastaba_build.plan import Plan
 from mastaba_build.worker import GDAL_OPTIONS, builder_of
 
@@ -67,5 +67,5 @@ def estimate(plan: Plan, samples: int = 8) -> Estimate:
     else:
         upper = _UPPER.get(plan.pixel_type.format.split("_")[1], _UPPER_OTHER)
         cpu, total = seconds * share * upper, size * share * 4 / 3
-    workers = plan.configuration.workers or processors()
+    workers = processes(plan.configuration)
     return Estimate(len(chosen), int(total), cpu, cpu / workers)

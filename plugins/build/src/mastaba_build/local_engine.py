@@ -11,15 +11,26 @@ from multiprocessing import get_context, parent_process
 from multiprocessing.connection import wait
 from typing import Any
 
+from mastaba_build.configuration import Configuration
 from mastaba_build.plan import Plan
 from mastaba_build.worker import Job
 
+_MEMORY = 300
+"""MiB that a worker needs at most; tests/build/test_memory.py checks it."""
 _LIBRARY_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 def processors() -> int:
     """Return the number of processors that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def processes(configuration: Configuration) -> int:
+    """Return how many processes compute slabs on this machine, at least one."""
+    wanted = configuration.workers or processors()
+    if configuration.memory is None:
+        return wanted
+    return max(1, min(wanted, configuration.memory // _MEMORY))
 
 
 class LocalEngine:

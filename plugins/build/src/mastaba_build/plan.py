@@ -39,6 +39,8 @@ _FORMATS = {
 _NOT_PIXELS = frozenset(
     [
         "workers",
+        "memory",
+        "list_md5",
         "engine",
         "work",
         "output",

@@ -5,9 +5,11 @@ from __future__ import annotations
 import datetime
 import itertools
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from mastaba.api.catalogue import TILE_FORMATS, Codec
 from mastaba_build.errors import BuildError
 from mastaba_build.journal import Row
 from mastaba_build.names import MASK_FORMAT, kinds, level_storage, slab_key
@@ -66,11 +68,14 @@ def _slab_list(plan: Plan, stored: Sequence[Row]) -> bytes:
     names = {row.holder or plan.root for row in stored} - {plan.root}
     roots = {root: number for number, root in enumerate([plan.root, *sorted(names)])}
     output = plan.configuration.output
-    lines = [
-        (roots[row.holder or plan.root], slab_key(plan, row.result.slab, kind))
-        for kind in kinds(plan)
-        for row in stored
-    ]
+    with_md5 = plan.configuration.list_md5
+    lines = []
+    for kind in kinds(plan):
+        for row in stored:
+            line = slab_key(plan, row.result.slab, kind)
+            if with_md5 and kind == "DATA" and row.result.md5:
+                line += f" {row.result.md5}"
+            lines.append((roots[row.holder or plan.root], line))
     return slab_list(list(map(output.listed, roots)), lines).encode()
 
 
@@ -84,8 +89,12 @@ def _record(plan: Plan, rows: Sequence[Row], inexact: int) -> Record:
         "format": plan.pixel_type.format,
         "encoder": plan.encoder,
         **({} if plan.is_vector else {"decimation": plan.configuration.decimation}),
+        "factors": _factors(plan),
         "tile_size": [plan.levels[0].matrix.tile_width, plan.levels[0].matrix.tile_height],
-        "sources": [{"path": source.path, "identity": source.identity} for source in plan.sources],
+        "sources": [
+            {"path": without_passwords(source.path), "identity": source.identity}
+            for source in plan.sources
+        ],
         "tiles": sum(row.result.tiles for row in rows),
         "bytes": sum(row.result.size for row in rows),
         "linked": linked,
@@ -109,6 +118,23 @@ def _record(plan: Plan, rows: Sequence[Row], inexact: int) -> Record:
             )
         )
     return Record(facts, tuple(slabs))
+
+
+def without_passwords(path: str) -> str:
+    """Return the path of a source without user and password: anyone may read a build record."""
+    path = re.sub(r"://[^/@\s]+@", "://", path)
+    return re.sub(r"\s?\bpassword=(?:'[^']*'|[^\s']+)", "", path)
+
+
+def _factors(plan: Plan) -> dict[str, int]:
+    """Return `Level.factor` of the levels whose stored pixels are exactly those of the next finer.
+
+    Losses and protected colours of nodata are not in the level above.
+    """
+    codec = TILE_FORMATS[plan.pixel_type.format].codec
+    if plan.is_vector or codec is Codec.JPEG or plan.pixel_type.protects_nodata:
+        return {}
+    return {level.matrix.id: level.factor for level in plan.levels if level.factor}
 
 
 def _descriptor(plan: Plan, stored: Sequence[Row]) -> Mapping[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence
+from itertools import product
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -22,7 +23,7 @@ from mastaba_build.storage import Place
 
 _OPEN_DATASETS = 32
 _STRIP = 1 << 22
-"""Source pixels that are averaged at a time."""
+"""Source pixels that are averaged at a time; one cell at least."""
 
 _Image: TypeAlias = tuple[str, int | None]
 """Path of a source, and number of the overview."""
@@ -71,13 +72,13 @@ class Reader:
         first, last = max(left, 0), min(right, -(-group.width // factor))
         if last_row <= first_row or last <= first:
             return result
-        rows = max(1, _STRIP // (factor * factor * (last - first)))
-        for start in range(first_row, last_row, rows):
-            end = min(start + rows, last_row)
-            native = (start * factor, end * factor, first * factor, last * factor)
-            part = np.s_[start - top : end - top, first - left : last - left]
+        across = min(last - first, max(1, _STRIP // (factor * factor)))
+        down = max(1, _STRIP // (factor * factor * across))
+        for row, column in product(range(first_row, last_row, down), range(first, last, across)):
+            cells = row, min(row + down, last_row), column, min(column + across, last)
+            part = np.s_[cells[0] - top : cells[1] - top, cells[2] - left : cells[3] - left]
             decimate(
-                *self._read(group, native),
+                *self._read(group, _scaled(cells, factor)),
                 factor,
                 self._decimation,
                 has_alpha=self._type.has_alpha,
@@ -268,6 +269,12 @@ class Reader:
             colours = self._dataset(source).colormap(source.bands[0])
             self._palettes[source.path] = palette_of(colours, source.dtype)
         return self._palettes[source.path]
+
+
+def _scaled(cells: Rectangle, factor: int) -> Rectangle:
+    """Return the pixels of cells."""
+    top, bottom, left, right = cells
+    return top * factor, bottom * factor, left * factor, right * factor
 
 
 def _usable(member: Member) -> set[int]:

@@ -49,20 +49,34 @@ def stored_tiles(plan: Plan, place: Place, slab: SlabKey, *, masks: bool) -> Ite
         BuildError: the slab cannot be read or is damaged.
     """
     type_ = plan.pixel_type
+    matrix = plan.levels[slab.level].matrix
+    size = matrix.tile_width, matrix.tile_height
     width, height = plan.configuration.slab
-    colours = _Tiles(plan, place, slab_key(plan, slab), type_.format, type_.channels, slab)
+    count = width * height
+    decoder = TileDecoder(TILE_FORMATS[type_.format], type_.channels, *size)
+    colours = SlabTiles(place, slab_key(plan, slab), decoder, count)
     mask = None
     if masks and not type_.has_alpha:
-        mask = _Tiles(plan, place, slab_key(plan, slab, "MASK"), MASK_FORMAT, 1, slab)
-    for number in range(width * height):
-        samples = colours.tile(number)
-        if samples is None:
-            matrix = plan.levels[slab.level].matrix
-            yield type_.blank(matrix.tile_height, matrix.tile_width)
-            continue
-        known = None if mask is None else mask.tile(number)
-        valid = _valid(samples, type_) if known is None else known[:, :, 0] > 0
-        yield Raster(np.where(valid[:, :, np.newaxis], samples, samples.dtype.type(0)), valid)
+        decoder = TileDecoder(TILE_FORMATS[MASK_FORMAT], 1, *size)
+        mask = SlabTiles(place, slab_key(plan, slab, "MASK"), decoder, count)
+    for number in range(count):
+        yield stored_tile(type_, colours, mask, number) or type_.blank(size[1], size[0])
+
+
+def stored_tile(
+    type_: PixelType, colours: SlabTiles, mask: SlabTiles | None, number: int
+) -> Raster | None:
+    """Return a tile of a stored slab as `stored_tiles` does; None if it is absent.
+
+    Raises:
+        BuildError: it is damaged.
+    """
+    samples = colours.tile(number)
+    if samples is None:
+        return None
+    known = None if mask is None else mask.tile(number)
+    valid = _valid(samples, type_) if known is None else known[:, :, 0] > 0
+    return Raster(np.where(valid[:, :, np.newaxis], samples, samples.dtype.type(0)), valid)
 
 
 def _valid(samples: Samples, type_: PixelType) -> Mask:
@@ -78,25 +92,28 @@ def _valid(samples: Samples, type_: PixelType) -> Mask:
     return far
 
 
-class _Tiles:
-    """The tiles of one stored slab."""
+class SlabTiles:
+    """The tiles of one stored slab.
 
-    def __init__(
-        self, plan: Plan, place: Place, key: str, format: str, channels: int, slab: SlabKey
-    ) -> None:
-        matrix = plan.levels[slab.level].matrix
-        width, height = plan.configuration.slab
+    Args:
+        place: root of the pyramid that contains it.
+        key: its name below the root.
+        tiles: number of its tiles.
+
+    Raises:
+        BuildError: it is missing or damaged.
+    """
+
+    def __init__(self, place: Place, key: str, decoder: TileDecoder, tiles: int) -> None:
         self._name = key
+        self._decoder = decoder
         try:
             self._data = place.read(key)
-            self._index = slab_index(self._data, width * height)
+            self._index = slab_index(self._data, tiles)
         except FileNotFoundError:
             raise BuildError(f"{key}: does not exist; run mastaba build --verify") from None
         except ValueError as error:
             raise BuildError(f"{key}: {error}") from None
-        self._decoder = TileDecoder(
-            TILE_FORMATS[format], channels, matrix.tile_width, matrix.tile_height
-        )
 
     def tile(self, number: int) -> Samples | None:
         """Return a tile, shape (rows, columns, channels); None if it is absent."""

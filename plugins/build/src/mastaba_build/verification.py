@@ -8,12 +8,14 @@ from collections.abc import Callable
 from contextlib import closing
 from typing import Any, TypeAlias
 
-from mastaba.api.catalogue import TILE_FORMATS
+from mastaba.api.catalogue import TILE_FORMATS, TileLimits
 from mastaba.api.slabs import TileDecoder
 from mastaba.errors import MastabaError
 from mastaba_build.destination import Destination
 from mastaba_build.errors import VerificationError
 from mastaba_build.names import recorded_key
+from mastaba_build.parents import Parents
+from mastaba_build.plan import union
 from mastaba_build.pyramid_versions import read_record
 from mastaba_build.records import Record, RecordedSlab
 from mastaba_build.storage import Place
@@ -35,7 +37,7 @@ def verify(output: Destination, name: str, *, full: bool = False) -> int:
     index of every slab. Links must lead to slabs.
 
     Args:
-        full: also decode every tile.
+        full: also decode every tile, and compare the levels with each other; see `Parents`.
 
     Raises:
         VerificationError: something differs; the message names the slabs.
@@ -61,8 +63,9 @@ def _verify(output: Destination, place: Place, name: str, *, full: bool) -> int:
         for level in descriptor["levels"]
     }
     decode = _decode(descriptor, record.tile_size) if full else None
+    parents = Parents(place, record, descriptor) if full else None
     problems: list[str] = []
-    listed = set(lines)
+    listed = {line.partition(" ")[0] for line in lines}  # an MD5 sum may follow
     roots = _roots(lines)
     expected: set[str] = set()
     for slab in record.stored():
@@ -71,15 +74,31 @@ def _verify(output: Destination, place: Place, name: str, *, full: bool) -> int:
         problem = _slab_problem(place, record, slab, key, tiles[slab.level], decode)
         if problem is None and f"{roots.get(output.listed(holder))}/{key}" not in listed:
             problem = "is missing from the list"
+        if problem is None and parents is not None:
+            problem = parents.problem(slab)
         if problem:
             problems.append(f"{key}: {problem}")
     stored = {key.removeprefix(f"{record.root}/") for key in place.list(f"{record.root}/DATA")}
+    problems += _wrong_limits(record, descriptor)
     problems += [f"{key}: is not in the build record" for key in sorted(stored - expected)]
     if problems:
         more = len(problems) - _MOST_REPORTED
         shown = problems[:_MOST_REPORTED] + ([f"and {more} more"] if more > 0 else [])
         raise VerificationError("\n".join(shown))
     return len(expected)
+
+
+def _wrong_limits(record: Record, descriptor: dict[str, Any]) -> list[str]:
+    """Return the levels whose limits are not those of their tiles with data."""
+    found: dict[str, list[TileLimits]] = {}
+    for slab in record.stored():
+        if slab.limits is not None:
+            found.setdefault(slab.level, []).append(slab.limits)
+    return [
+        f"level {level['id']}: its tile limits are not those of its slabs"
+        for level in descriptor["levels"]
+        if level["id"] in found and TileLimits(**level["tile_limits"]) != union(found[level["id"]])
+    ]
 
 
 def _roots(lines: list[str]) -> dict[str, str]:

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _EVERYWHERE = (CRS84, "EPSG:4326", "EPSG:3857")
+_RENAME = "choose another identifier"
+_REMOVE = "remove it from the dataset, or correct the name"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -141,7 +143,8 @@ class Datasets(Mapping[str, Dataset]):
         try:
             vertical = vertical_of(layer)
         except ValueError as error:
-            self._fault(f"layer {layer.id}", f"$.{KEY}.crs", str(error))
+            remedy = "correct the code of the vertical CRS"
+            self._fault(f"layer {layer.id}", f"$.{KEY}.crs", str(error), remedy)
             return
         self._single[layer.id] = HeightLayer(layer, self._site), vertical
 
@@ -150,23 +153,25 @@ class Datasets(Mapping[str, Dataset]):
     ) -> Dataset | None:
         identifier, names = entry["id"], entry["layers"]
         if identifier in known:
-            self._fault("services.json", f"{path}.id", f"duplicate dataset {identifier!r}")
+            reason = f"duplicate dataset {identifier!r}"
+            self._fault("services.json", f"{path}.id", reason, _RENAME)
         if identifier in self._site.catalogue.layers and identifier not in names:
             reason = f"{identifier!r} is a layer that is not in the dataset"
-            self._fault("services.json", f"{path}.id", reason)
+            self._fault("services.json", f"{path}.id", reason, _RENAME)
         for number, name in enumerate(names):
             at = f"{path}.layers[{number}]"
             if name in self._refused:
                 reason = f"the layer {name!r} cannot be used: {self._refused[name]}"
-                self._fault("services.json", at, reason)
+                self._fault("services.json", at, reason, _REMOVE)
             elif name not in self._single and name not in self._site.catalogue.missing_layers:
-                self._fault("services.json", at, f"the service publishes no layer {name!r}")
+                reason = f"the service publishes no layer {name!r}"
+                self._fault("services.json", at, reason, _REMOVE)
         usable = [name for name in names if name in self._single]
         # A layer with an error is reported already, and must not stop the others.
         return self._dataset(identifier, {**entry, "layers": usable}) if usable else None
 
-    def _fault(self, file: str, path: str, reason: str) -> None:
-        self._faults.append(Fault(Severity.ERROR, file, path, reason))
+    def _fault(self, file: str, path: str, reason: str, remedy: str) -> None:
+        self._faults.append(Fault(Severity.ERROR, file, path, reason, remedy))
 
     def _dataset(self, identifier: str, entry: Mapping[str, Any]) -> Dataset:
         members = [self._single[name] for name in entry["layers"]]

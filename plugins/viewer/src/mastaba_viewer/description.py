@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from mastaba.api.web import Document
+from mastaba.errors import SlabFormatError, StorageError
 from mastaba_viewer.grids import grids
 from mastaba_viewer.kinds import format_label, kind
 from mastaba_viewer.projections import projections
@@ -15,7 +16,7 @@ from mastaba_viewer.sources import sources
 from mastaba_viewer.sources.heights import heights
 
 if TYPE_CHECKING:
-    from mastaba.api.catalogue import Layer, Palette
+    from mastaba.api.catalogue import Layer, Palette, Style
     from mastaba.api.services import Site
 
 
@@ -33,10 +34,6 @@ def layers_document(
 def layer_document(layer: Layer, site: Site) -> Document:
     """Return the full description of one layer and its sources."""
     raster, box = layer.pyramid.raster, layer.geographic_bbox
-    # Among bytes, the value for "no data" is one like the others.
-    # Loaded on first use: it needs the libraries of rendering.
-    from mastaba.api.maps import legend_palette
-
     attribution, found = layer.attribution, sources(layer, site)
     return _json(
         {
@@ -51,14 +48,7 @@ def layer_document(layer: Layer, site: Site) -> Document:
             "metadata": [
                 {"title": record.type or "Metadata", "url": record.url} for record in layer.metadata
             ],
-            "styles": [
-                {
-                    "id": style.identifier,
-                    "title": style.title or style.identifier,
-                    "palette": _palette(legend_palette(layer, style)),
-                }
-                for style in layer.styles
-            ],
+            "styles": _styles(layer, site),
             "tables": _tables(layer),
             "sets": grids(layer, site),
             "sources": found,
@@ -87,12 +77,45 @@ def _tables(layer: Layer) -> list[dict[str, str]]:
     return [{"name": table.name, "geometry": table.geometry} for table in tables.values()]
 
 
-def _palette(palette: Palette | None) -> dict[str, Any] | None:
-    """Return the colours of a legend."""
-    if palette is None:
+def _styles(layer: Layer, site: Site) -> list[dict[str, Any]]:
+    """Return the styles of a layer; the legends of a float layer end near its values."""
+    # Loaded on first use: it needs the libraries of rendering.
+    from mastaba.api.maps import legend_palette, legend_unit
+
+    values, metres = None, ""
+    if kind(layer) == "elevation":
+        metres = "m"
+        if any(style.palette for style in layer.styles):
+            values = _values(layer, site)
+
+    def palette(style: Style) -> dict[str, Any] | None:
+        shown = legend_palette(layer, style, values)
+        unit = legend_unit(layer, style)
+        return _palette(shown, metres if unit is None else unit) if shown else None
+
+    return [
+        {
+            "id": style.identifier,
+            "title": style.title or style.identifier,
+            "palette": palette(style),
+        }
+        for style in layer.styles
+    ]
+
+
+def _values(layer: Layer, site: Site) -> tuple[float, float] | None:
+    """Return the range of the values of a float layer; None if they cannot be read."""
+    try:
+        return site.renderer.value_range(layer)
+    except (SlabFormatError, StorageError):
         return None
+
+
+def _palette(palette: Palette, unit: str) -> dict[str, Any]:
+    """Return the colours of a legend, and the unit of its values."""
     return {
         "continuous": palette.rgb_continuous,
+        "unit": unit,
         "colours": [
             [
                 entry.value,

@@ -14,13 +14,12 @@ export function showLegend(layer, { look }) {
     return;
   }
   const palette = layer.styles.find(({ id }) => id === look.style)?.palette;
-  const unit = layer.kind === "elevation" ? " m" : "";
-  if (look.draws === "image" && palette) showPalette(palette, unit);
+  if (look.draws === "image" && palette) showPalette(palette);
   else legend().replaceChildren();
 }
 
 /** Show the colours of a palette from its lowest to its highest value. */
-function showPalette({ colours, continuous }, unit) {
+function showPalette({ colours, continuous, unit }) {
   const scale = element("canvas", { width: 256, height: 1 });
   const context = scale.getContext("2d");
   const [low, high] = [colours[0][0], colours[colours.length - 1][0]];
@@ -33,7 +32,7 @@ function showPalette({ colours, continuous }, unit) {
   });
   context.fillStyle = ramp;
   context.fillRect(0, 0, 256, 1);
-  showScale(scale, [low, high].map((value) => `${value}${unit}`));
+  showScale(scale, [low, high].map((value) => `${value} ${unit}`.trim()));
 }
 
 /** Show the colours of an elevation range. */

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from PIL import Image, ImageDraw
 
 from mastaba.api.catalogue import Layer, Palette, PaletteEntry, Style
-from mastaba.api.maps import MapLayer, is_bytes, legend_palette, relief_name
+from mastaba.api.maps import MapLayer, is_bytes, legend_palette, legend_unit
 from mastaba.errors import SlabFormatError, StorageError
 from mastaba_wms.drawing import LINE_HEIGHT, Colour, canvas, font, text_width
 
@@ -85,7 +85,7 @@ def legend_of(layer: Layer, style: Style) -> Legend:
     """Return the legend of a style without the values of the layer. Nothing is read."""
     palette = legend_palette(layer, style)
     is_grey = palette is None and not layer.is_vector and not is_bytes(layer, style)
-    return Legend(palette, palette, is_grey, _unit(layer, style))
+    return Legend(palette, palette, is_grey, legend_unit(layer, style) or "")
 
 
 def with_values(legend: Legend, layer: Layer, style: Style, renderer: Renderer) -> Legend:
@@ -233,14 +233,3 @@ def _with_middle(palette: Palette | None) -> Palette | None:
     value = low.value / 2 + high.value / 2
     middle = PaletteEntry(value, *palette.colour(value))
     return replace(palette, entries=(low, middle, high))
-
-
-def _unit(layer: Layer, style: Style) -> str:
-    """Return the unit of the values that a style shows; empty if it is unknown."""
-    relief = relief_name(style)
-    if relief is None:
-        vertical = layer.own.get("vertical")
-        return str(vertical.get("unit", "m")) if vertical else ""
-    if relief == "estompage":
-        return ""
-    return "%" if style.processing[relief].get("unit") == "pourcent" else "°"

@@ -121,7 +121,7 @@ def slab_list(roots: Sequence[str], slabs: Iterable[tuple[int, str]]) -> str:
         roots: absolute directories of slabs, or ``<container>/<name>`` in an object store: that of
             the pyramid itself, then those of pyramids to whose slabs it has links.
         slabs: number of the root that contains the slab, and name below it, in the order of the
-            list.
+            list. A space and the MD5 sum of the slab may follow the name.
 
     Raises:
         ValueError: a root contains white space, which existing readers would remove.

@@ -141,18 +141,18 @@ def _geometries(features: Sequence[Feature]) -> list[bytes]:
 def _varints(numbers: npt.NDArray[np.int64]) -> tuple[bytes, npt.NDArray[np.int64]]:
     """Return numbers of up to 32 bits as varints, and the byte after each of them."""
     rest = numbers.astype(np.uint32)
-    width = max(1, -(-int(rest.max()).bit_length() // 7))
-    groups = np.empty((len(rest), width), np.uint8)
-    is_used = np.ones((len(rest), width), np.bool_)
-    for column in range(width):
-        groups[:, column] = rest & 0x7F
-        rest >>= 7
-        is_more = rest > 0
-        groups[:, column] |= is_more.astype(np.uint8) << 7
-        if column + 1 < width:
-            is_used[:, column + 1] = is_more
-    ends = np.cumsum(is_used.sum(axis=1, dtype=np.int64))
-    return groups[is_used].tobytes(), ends
+    lengths = np.ones(len(rest), np.int64)
+    for bits in range(7, int(rest.max()).bit_length(), 7):
+        lengths += rest >= 1 << bits
+    ends = np.cumsum(lengths)
+    encoded = np.empty(int(ends[-1]), np.uint8)
+    places = ends - lengths
+    # Most numbers have one byte, so each round has much fewer than the one before.
+    while len(rest):
+        is_more = rest > 0x7F
+        encoded[places] = rest & 0x7F | is_more.astype(np.uint32) << 7
+        rest, places = rest[is_more] >> np.uint32(7), places[is_more] + 1
+    return encoded.tobytes(), ends
 
 
 def _value(value: Value) -> bytes:

@@ -22,7 +22,7 @@ from mastaba.api.documents import (
 from mastaba.api.services import Scoreboard, Site
 from mastaba.api.storages import Environment
 from mastaba.api.tools import Application, Plugins, escaped
-from mastaba.errors import MastabaError
+from mastaba.errors import ConfigurationError, MastabaError
 from mastaba_doctor.addresses import address_faults, port_faults
 from mastaba_doctor.commands import DEFAULT_SAMPLES
 
@@ -45,6 +45,7 @@ def run(arguments: argparse.Namespace) -> int:
     server = load_server(arguments.file, plugins, faults)
     layers, missing, examined = 0, frozenset[str](), None
     grey: list[str] = []
+    served: list[str] = []
     if server is not None:
         faults.extend([missing_port(server)] if server.port is None else port_faults(server))
         catalogue = load_catalogue(server, plugins, Environment(), faults)
@@ -55,15 +56,16 @@ def run(arguments: argparse.Namespace) -> int:
             try:
                 site = _open_site(server, catalogue, plugins, faults)
                 if site is not None:
+                    served = [line for item in site.services.values() for line in item.summary()]
                     faults.extend(address_faults(site, server.services))
                 if site is not None and is_deep:
                     examined = _examined(server, site, samples or DEFAULT_SAMPLES, faults)
             finally:
                 catalogue.storages.close()
     if arguments.format == "json":
-        _print_json(arguments.file, faults, layers, missing, grey, examined)
+        _print_json(arguments.file, faults, layers, missing, grey, served, examined)
     else:
-        _print_text(faults, layers, missing, grey, examined)
+        _print_text(faults, layers, missing, grey, served, examined)
     return 1 if faults.errors else 0
 
 
@@ -116,6 +118,9 @@ def _open_site(
     try:
         site.open_services()
         Application(site)
+    except ConfigurationError as error:
+        faults.extend(error.faults)
+        return None
     except MastabaError as error:
         faults.error(server.services, "$", str(error), "fix the plugin, or block it")
         return None
@@ -133,6 +138,7 @@ def _print_text(
     layers: int,
     missing: frozenset[str],
     grey: list[str],
+    served: list[str],
     examined: Examined | None,
 ) -> None:
     for fault in faults.all:
@@ -142,6 +148,8 @@ def _print_text(
             print(f"    to do: {escaped(fault.remedy)}")
     if grey:
         print(escaped(f"drawn in grey in picture formats, by default: {', '.join(grey)}"))
+    for line in served:
+        print(escaped(line))
     if examined is not None:
         port = f"the port is {examined.port}" if examined.port else "no port"
         print(
@@ -159,6 +167,7 @@ def _print_json(
     layers: int,
     missing: frozenset[str],
     grey: list[str],
+    served: list[str],
     examined: Examined | None,
 ) -> None:
     errors, warnings = _counts(faults)
@@ -169,6 +178,7 @@ def _print_json(
         "layers": layers,
         "missing_layers": sorted(missing),
         "grey_in_pictures": grey,
+        "served": served,
         "faults": [asdict(fault) for fault in faults.all],
     }
     if examined is not None:

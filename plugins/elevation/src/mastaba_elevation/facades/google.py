@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from mastaba.api.catalogue import WGS84
 from mastaba.api.web import Response, message, printable
-from mastaba.errors import (
-    InvalidParameterError,
-    RequestError,
-    UnknownPathError,
-    public_message,
-)
+from mastaba.errors import InvalidParameterError, RequestError, UnknownPathError, public_message
 from mastaba_elevation.errors import TooMuchError
 from mastaba_elevation.facade import Facade, status_of, unknown_path
+from mastaba_elevation.facades.google_forms import geojson, results
 from mastaba_elevation.facades.locations import locations_of
 from mastaba_elevation.lines import EVEN, Line, Measure
 from mastaba_elevation.numbers import JSON, json_document, rounded, to_json
@@ -68,7 +64,7 @@ class Google(Facade):
 
     def _datasets(self, request: Request) -> Response:
         names = list(self.context.datasets)
-        results = [
+        found = [
             {
                 "name": name,
                 "child_datasets": [
@@ -77,7 +73,7 @@ class Google(Facade):
             }
             for name in names
         ]
-        return json_document({"results": results, "status": "OK"}).respond(request)
+        return json_document({"results": found, "status": "OK"}).respond(request)
 
     def _stack(self, names: list[str]) -> Dataset:
         """Return the layers of some datasets in order.
@@ -128,36 +124,8 @@ class Google(Facade):
             rounded(cells, _MILLIMETRES),
             strict=True,
         )
-        document = _geojson if form == "geojson" else _results
+        document = geojson if form == "geojson" else results
         return json_document(document(list(rows))).respond(request)
-
-
-def _results(rows: list[Any]) -> dict[str, Any]:
-    results = [
-        {
-            "elevation": height,
-            "location": {"lat": y, "lng": x},
-            "dataset": layer,
-            "resolution": cell,
-        }
-        for x, y, height, layer, cell in rows
-    ]
-    return {"results": results, "status": "OK"}
-
-
-def _geojson(rows: list[Any]) -> dict[str, Any]:
-    features = [
-        {
-            "type": "Feature",
-            "geometry": {
-                "type": "Point",
-                "coordinates": [x, y] if height is None else [x, y, height],
-            },
-            "properties": {"dataset": layer},
-        }
-        for x, y, height, layer, _ in rows
-    ]
-    return {"type": "FeatureCollection", "features": features}
 
 
 def _nodata(parameters: Parameters) -> float | None:

@@ -8,11 +8,7 @@ import numpy as np
 
 from mastaba.api.catalogue import WGS84
 from mastaba.api.web import Response, message, printable
-from mastaba.errors import (
-    InvalidParameterError,
-    MissingParameterError,
-    public_message,
-)
+from mastaba.errors import InvalidParameterError, MissingParameterError, public_message
 from mastaba_elevation.errors import TooMuchError
 from mastaba_elevation.facade import Facade, status_of, unknown_path
 from mastaba_elevation.facades.ign_forms import (

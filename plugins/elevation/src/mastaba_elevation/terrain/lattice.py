@@ -237,10 +237,17 @@ def _weighted(values: Floats, columns: _Axis, rows: _Axis) -> Floats:
     """Return bilinear sums: the products and sums of `taps` and `sampling`, in their order."""
     f, g = columns.fraction, rows.fraction[:, np.newaxis]
     left, above = 1 - f, 1 - g
-    top, below = values[rows.before], values[rows.before + 1]
-    i, j = columns.before, columns.before + 1
+    top, below = values[_slice(rows.before)], values[_slice(rows.before + 1)]
+    i, j = _slice(columns.before), _slice(columns.before + 1)
     result: Floats = left * above * top[:, i]
     result += f * above * top[:, j]
     result += left * g * below[:, i]
     result += f * g * below[:, j]
     return result
+
+
+def _slice(places: Integers) -> Integers | slice:
+    """Return places as a slice if each one follows the one before: slices are not copied."""
+    if (np.diff(places) == 1).all():
+        return slice(int(places[0]), int(places[-1]) + 1)
+    return places

@@ -98,6 +98,14 @@ class Resource(ABC):
         """Return the links of a dataset to this resource, for the list of datasets."""
         return []
 
+    def offer(self, dataset: Dataset) -> str:
+        """Return what is served of a dataset and its zooms, for ``mastaba check``; may be empty.
+
+        Raises:
+            UnknownNameError: nothing in Web Mercator.
+        """
+        return ""
+
     def style(self, dataset: Dataset) -> tuple[dict[str, Any], list[dict[str, Any]]]:
         """Return the sources and layers that this resource adds to the style of a dataset."""
         return {}, []

@@ -9,8 +9,8 @@ from typing import Any, ClassVar, Final
 
 from mastaba.api.services import RootEntry, Service, ServiceSettings, Site
 from mastaba.api.web import CrossOrigin, Document, Request, Response, message
-from mastaba.errors import public_message
-from mastaba_elevation.datasets import Datasets
+from mastaba.errors import UnknownNameError, public_message
+from mastaba_elevation.datasets import Dataset, Datasets
 from mastaba_elevation.facade import status_of, unknown_path
 from mastaba_elevation.numbers import JSON, json_document, to_json
 from mastaba_elevation.terrain.resource import Context, Resource, bounds
@@ -68,6 +68,9 @@ class TerrainService(Service):
         uri = self.settings.endpoint_uri
         return RootEntry(60, "Terrain", "1.0", uri, uri, JSON)
 
+    def summary(self) -> list[str]:
+        return [f"terrain: {item.id}: {self._offer(item)}" for item in self._datasets.values()]
+
     def respond(self, request: Request) -> Response:
         """Answer a request.
 
@@ -94,6 +97,13 @@ class TerrainService(Service):
         response = message(status, to_json(content), JSON)
         response.headers += self._cors.headers(request.environ)
         return response
+
+    def _offer(self, dataset: Dataset) -> str:
+        """Return what is served of a dataset, with its zooms."""
+        try:
+            return ", ".join(filter(None, (item.offer(dataset) for item in self._resources)))
+        except UnknownNameError as error:
+            return str(error)
 
     @cached_property
     def _start(self) -> Document:

@@ -73,6 +73,11 @@ class TileJson(Resource):
             raise InvalidParameterError("the dataset has no tiles of this size", "size")
         return max(coverage.first - 1, 0), coverage.last - 1
 
+    def offer(self, dataset: Dataset) -> str:
+        first, last = self.zooms(dataset, int(SIZES[0]))
+        formats = ", ".join(self.context.formats)
+        return f"{' and '.join(ENCODINGS)} {first} to {last} ({formats})"
+
     def links(self, dataset: Dataset) -> list[dict[str, str]]:
         uri = self.context.uri(dataset)
         return [{"rel": "tilejson", "href": f"{uri}/{name}.json"} for name in ENCODINGS]

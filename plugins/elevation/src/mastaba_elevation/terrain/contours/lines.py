@@ -83,9 +83,10 @@ def traced(grid: Floats, heights: Sequence[float], border: int, intervals: int) 
         line_type=contourpy.LineType.ChunkCombinedOffset,
     )
     points, counts, numbers = [], [], []
-    for number, height in enumerate(heights):
+    levels = generator.multi_lines([height + _TIE for height in heights])
+    for number, lines in enumerate(levels):
         # There is one chunk, the whole grid.
-        for found, offsets in zip(*generator.lines(height + _TIE), strict=True):
+        for found, offsets in zip(*lines, strict=True):
             if found is not None and offsets is not None:
                 points.append(found)
                 counts.append(np.diff(np.asarray(offsets, np.int64)))
@@ -104,9 +105,10 @@ def without_repeats(lines: Lines) -> Lines:
     if not len(lines.points):
         return lines
     is_new = np.ones(len(lines.points), np.bool_)
-    is_new[1:] = (lines.points[1:] != lines.points[:-1]).any(axis=1)
+    x, y = lines.points.T
+    is_new[1:] = (x[1:] != x[:-1]) | (y[1:] != y[:-1])
     is_new[lines.starts[:-1]] = True
-    return lines.kept(is_new)
+    return lines if is_new.all() else lines.kept(is_new)
 
 
 def without_small_rings(lines: Lines, size: int) -> Lines:

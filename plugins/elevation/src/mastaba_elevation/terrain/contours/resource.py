@@ -53,6 +53,10 @@ class Contours(Resource):
         )
         return tile.respond(request, self.context)
 
+    def offer(self, dataset: Dataset) -> str:
+        first, last = self._zooms(dataset)
+        return f"contours {first} to {last}"
+
     def links(self, dataset: Dataset) -> list[dict[str, str]]:
         return [{"rel": "contours", "href": f"{self.context.uri(dataset)}/{DOCUMENT}"}]
 
@@ -81,10 +85,16 @@ class Contours(Resource):
             self.context.site.catalogue.settings.equivalences,
         )
 
+    def _zooms(self, dataset: Dataset) -> tuple[int, int]:
+        """Return the first and the last zoom with lines."""
+        coverage = self.context.coverage(dataset)
+        first = max(self._source(dataset).intervals.first, coverage.first)
+        return min(first, coverage.last), coverage.last
+
     def _tilejson(self, dataset: Dataset) -> dict[str, Any]:
         """Return the TileJSON 3.0.0 of the tiles."""
-        coverage, names = self.context.coverage(dataset), self.context.settings.contours
-        first = min(max(self._source(dataset).intervals.first, coverage.first), coverage.last)
+        names = self.context.settings.contours
+        first, last = self._zooms(dataset)
         west, south, east, north = bounds(dataset)
         fields = {names.ele: "Number", names.level: "Number", names.index: "Boolean"}
         document: dict[str, Any] = {
@@ -95,12 +105,12 @@ class Contours(Resource):
             "scheme": "xyz",
             "format": "pbf",
             "minzoom": first,
-            "maxzoom": coverage.last,
+            "maxzoom": last,
             "bounds": [west, south, east, north],
             "center": [(west + east) / 2, (south + north) / 2, first],
             "unit": names.unit,
             "vector_layers": [
-                {"id": names.layer, "fields": fields, "minzoom": first, "maxzoom": coverage.last}
+                {"id": names.layer, "fields": fields, "minzoom": first, "maxzoom": last}
             ],
             **described(dataset),
         }

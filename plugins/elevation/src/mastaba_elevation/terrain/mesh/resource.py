@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 MEDIA_TYPE: Final = "application/vnd.quantized-mesh"
 
 _EXTENSION: Final = ".terrain"
+_NO_GRID_REMEDY: Final = (
+    "correct it, or set terrain.mesh.grids in services.json to the directory of the grid"
+)
 _ACCEPTED: Final = re.compile(
     r"application/vnd\.quantized-mesh\s*;\s*extensions=([A-Za-z0-9-]{1,200})"
 )
@@ -54,7 +57,10 @@ class Mesh(Resource):
                     shifts[item.id] = shift_of(vertical, directory)
                 except ValueError as error:
                     place = f"$.{KEY}.to_ellipsoid"
-                    faults.append(Fault(Severity.ERROR, f"layer {item.id}", place, str(error)))
+                    fault = Fault(
+                        Severity.ERROR, f"layer {item.id}", place, str(error), _NO_GRID_REMEDY
+                    )
+                    faults.append(fault)
                     shifts[item.id] = shift_of(type(vertical)())
         if faults:
             raise ConfigurationError(faults)
@@ -78,6 +84,9 @@ class Mesh(Resource):
         if len(path) != 4 or not path[3].endswith(_EXTENSION):
             raise unknown_path()
         return self._tile(request, dataset, path)
+
+    def offer(self, dataset: Dataset) -> str:
+        return f"mesh 0 to {self._sources[dataset.id].tiling.last}"
 
     def links(self, dataset: Dataset) -> list[dict[str, str]]:
         return [{"rel": "mesh", "href": f"{self.context.uri(dataset)}/mesh/layer.json"}]
