@@ -39,6 +39,8 @@ def test_no_serve_writes_a_complete_installation(
     for name in ("wmts", "tms", "health", "elevation", "terrain", "viewer"):
         assert services[name]["enabled"] is True
         assert services[name]["endpoint_uri"].startswith("http://127.0.0.1:9999/")
+    places = services["viewer"]["places"]
+    assert all(place["name"] for place in places)
     layers = sorted(path.stem for path in (directory / "layers").iterdir())
     assert layers == ["elevation", "features", "imagery", "relief", "topographic"]
 

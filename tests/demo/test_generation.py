@@ -126,6 +126,17 @@ def test_vector_tiles_have_the_described_tables(pyramids: Path) -> None:
     assert seen["rivers"] == {"10", "12"}
 
 
+def test_places_are_in_the_world_with_rivers(pyramids: Path, settings: Settings) -> None:
+    window = settings.drainage_window()
+    places = json.loads((pyramids / "places.json").read_text())
+    assert places
+    for place in places:
+        x = (place["longitude"] + 180) / 360 * window.world
+        y = (0.5 - np.arcsinh(np.tan(np.radians(place["latitude"]))) / (2 * np.pi)) * window.world
+        assert window.left <= x <= window.left + window.size
+        assert window.top <= y <= window.top + window.size
+
+
 def test_lines_meet_at_the_edges_of_tiles(pyramids: Path) -> None:
     ends: dict[int, set[int]] = {}
     for _, col, data in level_tiles(pyramids, "features", "10"):

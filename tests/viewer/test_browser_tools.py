@@ -226,6 +226,9 @@ def test_escape_ends_a_drawing(page: Page) -> None:
 
 def test_tools_are_only_for_elevations(page: Page) -> None:
     page.open("IMAGE")
-    assert page.page.locator("#elevation-section").is_hidden()
+    # An image can be draped over the terrain of another layer.
+    assert page.page.locator("#three").is_visible()
+    tools = ("relief-tools", "measure-tools", "contours-field")
+    assert all(page.page.locator(f"#{name}").is_hidden() for name in tools)
     page.choose("layer", "HEIGHT")
-    assert page.page.locator("#elevation-section").is_visible()
+    assert all(page.page.locator(f"#{name}").is_visible() for name in tools)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import shutil
 import tempfile
@@ -24,6 +25,9 @@ from mastaba_writer.tile_matrix_sets import web_mercator
 
 Progress = Callable[[int, int], None]
 """Called with the number of finished blocks and the total."""
+
+PLACES = "places.json"
+"""Name of the list of peaks and towns in the directory of the pyramids, for search by name."""
 
 _STAMP = "stamp.json"
 _FIRST_WITH_RIVERS = 6  # the first level with river valleys and places
@@ -57,6 +61,8 @@ def generate(
     try:
         tiles, features = _render(settings, progress, processes or _processors())
         _write(temporary / "new", settings, tiles, features)
+        names = json.dumps(_named(features), indent=1, ensure_ascii=False)
+        (temporary / "new" / PLACES).write_text(f"{names}\n", encoding="utf-8")
         (temporary / "new" / _STAMP).write_text(json.dumps(stamp) + "\n", encoding="utf-8")
         if directory.exists():
             directory.rename(temporary / "old")
@@ -78,6 +84,18 @@ def _processors() -> int:
         return len(os.sched_getaffinity(0))
     except AttributeError:  # not on every platform
         return os.cpu_count() or 1
+
+
+def _named(features: Features) -> list[dict[str, str | float]]:
+    """Return the names of towns and peaks, with longitude and latitude in degrees."""
+    return [
+        {
+            "name": place.name,
+            "longitude": round(360 * place.x - 180, 5),
+            "latitude": round(math.degrees(math.atan(math.sinh(math.pi * (1 - 2 * place.y)))), 5),
+        }
+        for place in (*features.towns, *features.peaks)
+    ]
 
 
 def _render(

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from mastaba_demo.generation import PLACES
 from mastaba_writer.documents import Document
 from mastaba_writer.installation import installed_services, layer_document, write_installation
 
@@ -87,6 +89,9 @@ def write_demo_installation(directory: Path, public_url: str) -> Path:
     overrides: dict[str, Any] = {"global": {"provider": "Mastaba demo", "cors": True}}
     if "elevation" in services:
         overrides["elevation"] = _ELEVATION
+    if "viewer" in services:
+        places = (directory / PYRAMIDS / PLACES).read_text(encoding="utf-8")
+        overrides["viewer"] = {"places": json.loads(places)}
     layers = {
         name: layer_document(
             directory / PYRAMIDS / f"{name}.json",
