@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, suppress
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 from werkzeug.test import Client
@@ -23,6 +24,8 @@ REPOSITORY = Path(__file__).parents[1]
 
 OpenClient = Callable[[Path], Client]
 Serving = Callable[[Callable[[str], Path]], AbstractContextManager[str]]
+
+CHROMIUM = Path("/usr/bin/chromium")
 
 LIVE_TIMEOUT = 600
 """Seconds for a live test with its fixtures; pyproject.toml has the limit of the others."""
@@ -166,6 +169,26 @@ def alps(shared_data: Path, monkeypatch: pytest.MonkeyPatch, open_client: OpenCl
     """Return a client of the real pyramids; their paths are relative to their folder."""
     monkeypatch.chdir(shared_data / "alps")
     return open_client(Path("conf/server.json"))
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """Return Chromium with a software renderer for WebGL. One process can have only one."""
+    if not CHROMIUM.exists():
+        pytest.skip(f"{CHROMIUM} is not installed")
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    with playwright.sync_playwright() as running:
+        opened = running.chromium.launch(
+            executable_path=str(CHROMIUM),
+            args=[
+                "--no-sandbox",
+                "--use-angle=swiftshader",
+                "--enable-unsafe-swiftshader",
+                "--disable-background-networking",
+            ],
+        )
+        yield opened
+        opened.close()
 
 
 @pytest.fixture(scope="session")

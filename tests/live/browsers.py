@@ -5,7 +5,6 @@ from __future__ import annotations
 import filecmp
 import shutil
 import subprocess
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,8 +13,6 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from tests.live.processes import REPOSITORY
-
-CHROMIUM = Path("/usr/bin/chromium")
 
 MAPLIBRE = (
     "maplibre-gl.css",
@@ -51,25 +48,6 @@ def web_clients() -> Path:
             pytest.skip(f"npm cannot install the map libraries: {done.stderr.strip()[-300:]}")
         shutil.copy(lock, stamp)
     return target / "node_modules"
-
-
-def opened_browser() -> Iterator[Any]:
-    """Yield Chromium with a software renderer for WebGL. Skips the test without it."""
-    if not CHROMIUM.exists():
-        pytest.skip(f"{CHROMIUM} is not installed")
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    with playwright.sync_playwright() as running:
-        opened = running.chromium.launch(
-            executable_path=str(CHROMIUM),
-            args=[
-                "--no-sandbox",
-                "--use-angle=swiftshader",
-                "--enable-unsafe-swiftshader",
-                "--disable-background-networking",
-            ],
-        )
-        yield opened
-        opened.close()
 
 
 def drawn(browser: Any, url: str, files: dict[str, Path], script: str, *arguments: Any) -> Pixels:

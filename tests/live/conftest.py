@@ -6,11 +6,9 @@ from collections.abc import Generator, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import pytest
 from tests.live import fronts
-from tests.live.browsers import opened_browser
 from tests.live.installations import make_installation, program_for_web_users
 from tests.live.processes import (
     SHARED_DATA,
@@ -151,8 +149,3 @@ def shared_data() -> Path:
     if not SHARED_DATA.is_dir():
         pytest.skip(f"{SHARED_DATA} is absent")
     return SHARED_DATA
-
-
-@pytest.fixture(scope="session")
-def browser() -> Iterator[Any]:
-    yield from opened_browser()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -79,6 +80,26 @@ def url() -> Iterator[str]:
         )
         with Mastaba(changed(server_json, folder / "server-http.json"), folder, http=port):
             yield address
+
+
+@pytest.fixture(scope="module")
+def alps(shared_data: Path) -> Iterator[str]:
+    """The address of a dataset whose pyramid was written by other tools: 4 × 4 flat tiles."""
+    with public_folder() as folder:
+        port = free_port()
+        address = f"http://127.0.0.1:{port}"
+        conf = shared_data / "alps" / "conf"
+        services = folder / "services.json"
+        document = json.loads((conf / "services.json").read_text("utf-8"))
+        document["terrain"] = {"enabled": True, "endpoint_uri": f"{address}/terrain"}
+        services.write_text(json.dumps(document), encoding="utf-8")
+        places = json.loads((conf / "server.json").read_text("utf-8"))["configurations"]
+        places["services"] = str(services)
+        server_json = changed(
+            conf / "server.json", folder / "server-http.json", configurations=places
+        )
+        with Mastaba(server_json, folder, http=port, cwd=conf.parent):
+            yield f"{address}/terrain/DEV_F32_ZIP"
 
 
 @pytest.fixture(scope="module")
@@ -250,6 +271,45 @@ def test_maplibre_draws_the_hillshade(browser: Any, url: str, libraries: str) ->
     assert difference.max() < 0.05 * 255
 
 
+@pytest.mark.shared_data
+def test_maplibre_draws_the_alps(browser: Any, alps: str, libraries: str) -> None:
+    """The style alone shows the place."""
+    with page_with(browser, libraries, HEAD) as page:
+        in_maplibre(page, f"{alps}/style.json", {}, "return null;")
+        shot = pixels_of(page.screenshot())
+    assert _share_of_ground(shot) > 0.2
+
+
+@pytest.mark.shared_data
+def test_cesium_draws_the_alps(browser: Any, alps: str, libraries: str) -> None:
+    with page_with(browser, libraries, CESIUM_HEAD) as page:
+        height = in_cesium(
+            page,
+            f"{alps}/mesh",
+            f"""
+            const layer = await (await fetch(`${{a.url}}/layer.json`)).json();
+            const [west, south, east, north] = layer.bounds;
+            const x = (west + east) / 2, height = (north - south) * 111000;
+            const middle = Cesium.Cartographic.fromDegrees(x, (south + north) / 2);
+            await Cesium.sampleTerrainMostDetailed(provider, [middle]);
+            viewer.camera.setView({{
+                destination: Cesium.Cartesian3.fromDegrees(x, 2 * south - north, height),
+                orientation: {{heading: 0, pitch: -0.6, roll: 0}}}});
+            {DRAWN}
+            return middle.height;
+            """,
+        )
+        shot = pixels_of(page.screenshot())
+    assert 15 < height < 40  # the lowest and highest pixel there have 17 and 33.5 m
+    assert _share_of_ground(shot) > 0.02
+
+
+def _share_of_ground(shot: Pixels) -> float:
+    """Return the share of the picture whose neighbourhoods are not of one colour."""
+    blocks = shot.reshape(VIEW // 16, 16, VIEW // 16, 16, 3).astype(float)
+    return float((blocks.std(axis=(1, 3)).max(axis=-1) > 4).mean())
+
+
 def hillshade(ground: Floats) -> Floats:
     """Return the grey of the default hillshade of MapLibre on black, 0 to 255.
 
@@ -292,6 +352,19 @@ CESIUM = """
 """
 
 
+DRAWN = """
+    viewer.clock.currentTime = Cesium.JulianDate.fromIso8601("2024-06-21T08:00:00Z");
+    await new Promise((resolve, reject) => {
+        let still = 0;
+        setTimeout(() => reject(new Error("the globe is not drawn in time")), 120000);
+        viewer.scene.postRender.addEventListener(() => {
+            still = viewer.scene.globe.tilesLoaded ? still + 1 : 0;
+            if (still > 5) resolve();
+        });
+    });
+"""
+
+
 def in_cesium(page: Any, url: str, script: str, **more: Any) -> Any:
     return page.evaluate(
         f"""async (a) => {{ {CESIUM}
@@ -321,15 +394,9 @@ def test_cesium_draws_the_mesh(browser: Any, url: str, libraries: str) -> None:
             viewer.camera.setView({
                 destination: Cesium.Cartesian3.fromDegrees(x, y - 0.25, 16000),
                 orientation: {heading: 0, pitch: -0.5, roll: 0}});
-            viewer.clock.currentTime = Cesium.JulianDate.fromIso8601("2024-06-21T08:00:00Z");
-            await new Promise((resolve, reject) => {
-                let still = 0;
-                setTimeout(() => reject(new Error("the globe is not drawn in time")), 120000);
-                viewer.scene.postRender.addEventListener(() => {
-                    still = viewer.scene.globe.tilesLoaded ? still + 1 : 0;
-                    if (still > 5) resolve();
-                });
-            });
+            """
+            + DRAWN
+            + """
             return places.map((place) => place.height);
             """,
             points=points,

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import io
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
 from PIL import Image
 
-CHROMIUM = Path("/usr/bin/chromium")
 DESKTOP = (1280, 800)
 PHONE = (380, 780)
 
 live_in_chromium = [
     pytest.mark.live,
-    pytest.mark.skipif(not CHROMIUM.exists(), reason=f"{CHROMIUM} is not installed"),
 ]
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from tests.viewer import ground
-from tests.viewer.browser import CHROMIUM, Page
+from tests.viewer.browser import Page
 from werkzeug.serving import make_server
 from werkzeug.test import Client
 
@@ -65,24 +65,6 @@ def serving() -> Serving:
     It takes a function that writes the installation for a public URL, and returns this URL.
     """
     return _serving
-
-
-@pytest.fixture(scope="session")
-def browser() -> Iterator[Any]:
-    """Return a headless browser."""
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    with playwright.sync_playwright() as running:
-        opened = running.chromium.launch(
-            executable_path=str(CHROMIUM),
-            args=[
-                "--no-sandbox",
-                "--use-angle=swiftshader",
-                "--enable-unsafe-swiftshader",
-                "--disable-background-networking",
-            ],
-        )
-        yield opened
-        opened.close()
 
 
 @pytest.fixture(scope="session")
