@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from PIL import Image
+from tests.live.processes import wait_until
 
 DESKTOP = (1280, 800)
 PHONE = (380, 780)
@@ -80,6 +81,13 @@ class Page:
         )
         # Changes of the fragment reach `url` a moment later.
         self.page.wait_for_url(self.page.evaluate("location.href"))
+
+    def wait_for(self, expression: str, argument: Any = None) -> None:
+        """Wait until an expression, or a function of the argument, is true.
+
+        The method of Playwright evaluates later attempts in the page, whose policy forbids it.
+        """
+        wait_until(lambda: self.page.evaluate(expression, argument))
 
     def choose(self, name: str, value: str) -> None:
         """Choose an option of a select and wait for the tiles."""

@@ -35,7 +35,7 @@ def test_list_has_a_thumbnail_of_every_layer(page: Page) -> None:
     cards = page.page.locator(".card")
     assert cards.count() == len(ground.FORMATS) + 4
     cards.last.scroll_into_view_if_needed()
-    page.page.wait_for_function(
+    page.wait_for(
         """() => [...document.querySelectorAll(".picture > *")].every((picture) =>
             picture.classList.contains("painted") || (picture.complete && picture.naturalWidth))"""
     )
@@ -253,7 +253,7 @@ def test_keyboard_reaches_the_map(page: Page) -> None:
     assert page.page.evaluate("document.activeElement.id") == "map"
     before = page.page.url
     page.page.keyboard.press("ArrowRight")
-    page.page.wait_for_function("(before) => location.href !== before", arg=before)
+    page.wait_for("(before) => location.href !== before", before)
 
 
 def test_focus_order_follows_the_panel(page: Page) -> None:

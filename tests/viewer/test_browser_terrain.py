@@ -96,7 +96,7 @@ def test_terrain_is_drawn(hills: Page, layer: str) -> None:
     assert colours(pixels(hills, "#terrain-map")) > 50
     hills.page.locator("#close-terrain").click()
     assert hills.page.locator("#terrain").is_hidden()
-    hills.page.wait_for_function("document.activeElement.id === 'three'")
+    hills.wait_for("document.activeElement.id === 'three'")
 
 
 def test_exaggeration_changes_the_terrain(hills: Page) -> None:
@@ -138,13 +138,13 @@ def test_profile_by_keyboard(page: Page) -> None:
     page.open("HEIGHT_ZIP")
     page.page.locator("#profile").focus()
     page.page.keyboard.press("Enter")
-    page.page.wait_for_function("document.activeElement.id === 'map'")
+    page.wait_for("document.activeElement.id === 'map'")
     plain = pixels(page, "#map")
     for key in ("Enter", "ArrowRight", "ArrowDown"):
         before = page.page.url
         page.page.keyboard.press(key)
         if key != "Enter":
-            page.page.wait_for_function("(url) => location.href !== url", arg=before)
+            page.wait_for("(url) => location.href !== url", before)
             page.settle()
     page.page.keyboard.press("Enter")
     page.settle()
@@ -168,10 +168,10 @@ def test_full_screen(page: Page) -> None:
     button = page.page.locator(".ol-full-screen button")
     assert button.get_attribute("title") == "Full screen"
     button.click()
-    page.page.wait_for_function("document.fullscreenElement?.id === 'stage'")
+    page.wait_for("document.fullscreenElement?.id === 'stage'")
     page.settle()
     button.click()
-    page.page.wait_for_function("!document.fullscreenElement")
+    page.wait_for("!document.fullscreenElement")
 
 
 def test_french(browser: Any, site: str) -> None:

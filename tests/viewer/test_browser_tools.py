@@ -31,7 +31,7 @@ def test_switch_layers_without_losing_the_view(page: Page) -> None:
     assert page.screen_pixel(0.4, 0.4) != before
     page.page.go_back()
     page.page.wait_for_url("**/viewer/IMAGE#*")
-    page.page.wait_for_function("document.querySelector('h1').textContent === 'IMAGE'")
+    page.wait_for("document.querySelector('h1').textContent === 'IMAGE'")
     page.settle()
     assert page.screen_pixel(0.4, 0.4) == pytest.approx(before, abs=2)
 
@@ -82,7 +82,7 @@ def test_go_to_coordinates_and_names(browser: Any, tmp_path: Path, serving: Any)
             page.page.wait_for_url(f"**#at={wanted[0]},{wanted[1]},*")
         page.page.fill("#goto", "nowhere")
         page.page.keyboard.press("Enter")
-        page.page.wait_for_function("!document.getElementById('goto').validity.valid")
+        page.wait_for("!document.getElementById('goto').validity.valid")
         assert place(page)[:2] == [30, 50]
         page.close()
 

@@ -62,7 +62,7 @@ def test_snippet_is_copied_and_saved(browser: Any, site: str) -> None:
     page = Page(browser, site, permissions=["clipboard-read", "clipboard-write"])
     text = snippet(page, "IMAGE", "gdal")
     page.page.locator("#copy-snippet").click()
-    page.page.wait_for_function("document.getElementById('copy-snippet').textContent === 'Copied'")
+    page.wait_for("document.getElementById('copy-snippet').textContent === 'Copied'")
     assert page.page.evaluate("navigator.clipboard.readText()").strip() == text.strip()
     with page.page.expect_download() as download:
         page.page.locator("#save-snippet").click()
