@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from mastaba.api.maps import LevelPixels, Sources, StoredTiles, tiles_around
+from mastaba.api.maps import LevelPixels, Sources, tiles_around
 from mastaba.errors import ObjectChangedError
 from mastaba_elevation.taps import REACH, Floats, Integers, Taps
 
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
     from mastaba.api.services import Site
 
 Booleans = npt.NDArray[np.bool_]
-_Read = TypeVar("_Read")
 
 GROUP: Final = 64
 """Decoded tiles held at a time, besides those of the shared cache."""
@@ -227,38 +225,22 @@ class HeightLevel:
 
         Raises:
             SlabFormatError, StorageError: a tile cannot be read or decoded.
+            ObjectChangedError: the slabs are replaced each time they are read.
         """
         from mastaba.api.maps import Window
 
         window = Window(top, bottom, left, right)
-        mosaic = _of_one_version(
-            lambda: self._pixels.stored(window, self._around),
-            lambda stored: self._pixels.read(window, self._around, stored),
-        )
-        found: npt.NDArray[np.float32] = mosaic.pixels[:, :, 0]
-        return found if mosaic.valid is None else np.where(mosaic.valid, found, self._nodata)
-
-
-def _of_one_version(
-    locate: Callable[[], StoredTiles], read: Callable[[StoredTiles], _Read]
-) -> _Read:
-    """Return what is read from tiles, all of the same version of their slab.
-
-    Args:
-        locate: finds the tiles.
-        read: reads them.
-
-    Raises:
-        ObjectChangedError: their slabs are replaced each time.
-    """
-    for _ in range(_ATTEMPTS):
-        stored = locate()
-        before = Sources.of(stored).version
-        found = read(stored)
-        # Some tiles may have been in memory when the others were replaced.
-        if before is None or Sources.of(stored).version == before:
-            return found
-    raise ObjectChangedError("the slabs of a query are replaced while they are read")
+        for _ in range(_ATTEMPTS):
+            stored = self._pixels.stored(window, self._around)
+            before = Sources.of(stored).version
+            mosaic = self._pixels.read(window, self._around, stored)
+            # A large window takes several reads, and slabs may be replaced between them.
+            if before is None or Sources.of(stored).version == before:
+                found: npt.NDArray[np.float32] = mosaic.pixels[:, :, 0]
+                return (
+                    found if mosaic.valid is None else np.where(mosaic.valid, found, self._nodata)
+                )
+        raise ObjectChangedError("the slabs of a query are replaced while they are read")
 
 
 class HeightLayer:
