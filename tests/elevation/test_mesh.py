@@ -7,7 +7,6 @@ import math
 import struct
 from collections.abc import Callable
 from pathlib import Path
-from threading import Event, Thread
 from typing import Any
 
 import numpy as np
@@ -491,22 +490,8 @@ def test_the_world_is_sampled(client: Client) -> None:
 def test_slabs_replaced_during_requests(tmp_path: Path, open_client: OpenClient) -> None:
     """Every tile is of one generation of the slab, and an ETag is always of the same one."""
     replaced = Replaced(tmp_path, open_client)
-    stop = Event()
-
-    def replace() -> None:
-        number = 0
-        while not stop.is_set():
-            number = 1 - number
-            replaced.put(number)
-            # Some tiles stay in memory.
-            for key in list(replaced.decoded._tiles)[::2]:
-                replaced.decoded._tiles.pop(key, None)
-            stop.wait(0.02)
-
-    writer = Thread(target=replace)
-    writer.start()
     generations: dict[str, set[int]] = {}
-    try:
+    with replaced.again_and_again(forgotten=2):  # some tiles stay in memory
         for _ in range(60):
             response = replaced.client.get("/terrain/level/mesh/5/32/23.terrain")
             assert response.status_code == 200, response.data[:200]
@@ -514,8 +499,5 @@ def test_slabs_replaced_during_requests(tmp_path: Path, open_client: OpenClient)
             hundreds = {round(height / 100) for height in tile.heights if height > 50}
             assert len(hundreds) == 1, "tiles of two generations"
             generations.setdefault(response.headers["ETag"], set()).update(hundreds)
-    finally:
-        stop.set()
-        writer.join()
     assert {len(heights) for heights in generations.values()} == {1}
     assert len(generations) == 2

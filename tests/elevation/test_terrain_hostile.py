@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import os
 import random
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any
@@ -138,6 +140,32 @@ class Replaced:
         assert len(np.unique(hundreds)) == 1, "tiles of two generations"
         return int(hundreds[0, 0]), response.headers["ETag"]
 
+    @contextmanager
+    def again_and_again(self, forgotten: int) -> Iterator[None]:
+        """Replace the slab all the time in another thread.
+
+        Args:
+            forgotten: each time, one of so many decoded tiles is forgotten.
+        """
+        stop = Event()
+
+        def replace() -> None:
+            number = 0
+            while not stop.is_set():
+                number = 1 - number
+                self.put(number)
+                for key in list(self.decoded._tiles)[::forgotten]:
+                    self.decoded._tiles.pop(key, None)
+                stop.wait(0.02)
+
+        writer = Thread(target=replace)
+        writer.start()
+        try:
+            yield
+        finally:
+            stop.set()
+            writer.join()
+
 
 def _noisy(height: int, seed: int) -> np.ndarray[Any, np.dtype[np.float32]]:
     dice = np.random.default_rng(seed)
@@ -161,26 +189,11 @@ def test_tiles_in_memory_are_not_mixed_with_those_of_a_new_slab(replaced: Replac
 
 def test_slabs_replaced_during_requests(replaced: Replaced) -> None:
     """Every answer is of one generation, and an ETag is always of the same one."""
-    stop = Event()
-
-    def replace() -> None:
-        number = 0
-        while not stop.is_set():
-            number = 1 - number
-            replaced.put(number)
-            replaced.decoded._tiles.clear()
-            stop.wait(0.02)
-
-    writer = Thread(target=replace)
-    writer.start()
     generations: dict[str, set[int]] = {}
-    try:
+    with replaced.again_and_again(forgotten=1):
         for number in range(60):
             path = f"5/{LEFT // 2}/{TOP // 2}@2x.png" if number % 2 else f"6/{LEFT}/{TOP}.png"
             height, etag = replaced.get(path)
             generations.setdefault(etag, set()).add(height)
-    finally:
-        stop.set()
-        writer.join()
     assert {len(heights) for heights in generations.values()} == {1}
     assert {height for heights in generations.values() for height in heights} == {1, 3}
