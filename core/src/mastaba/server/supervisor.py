@@ -318,7 +318,7 @@ class Supervisor:
             generation.serve(WorkerLink(index, theirs))
 
         try:
-            pid = self._start(serve, f"worker {index}")
+            pid = self._child(f"worker {index}", serve)
         except OSError:
             ours.close()
             raise
@@ -329,8 +329,8 @@ class Supervisor:
             child.ticks = self._watch.ticks(index)
         logger.debug("worker %d started, process %d", index, pid)
 
-    def _start(self, run: Callable[[], None], name: str) -> int:
-        """Fork a process that calls a function and exits; return its process id."""
+    def _child(self, name: str, run: Callable[[], None]) -> int:
+        """Run a function in a child process; return its process id. Raises OSError."""
         with contextlib.suppress(OSError, ValueError):
             sys.stdout.flush()
             sys.stderr.flush()
@@ -339,12 +339,12 @@ class Supervisor:
         try:
             pid = os.fork()
             if pid == 0:
-                self._be_child(run, name)
-            return pid
+                self._be_child(name, run)
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        return pid
 
-    def _be_child(self, run: Callable[[], None], name: str) -> None:
+    def _be_child(self, name: str, run: Callable[[], None]) -> None:
         """Run a child process. Does not return."""
         status = 1
         try:
@@ -469,7 +469,7 @@ class Supervisor:
             and time.monotonic() >= self._follow_from
         ):
             try:
-                self._follower = self._start(self._generation.await_change, "following")
+                self._follower = self._child("following", self._generation.await_change)
             except OSError as error:
                 logger.error("cannot follow the configuration: %s", error.strerror)
 
