@@ -138,8 +138,9 @@ class _QueryTable:
 
     def __init__(self, form: TileQueries) -> None:
         self._group = form.group
-        self._row = f"&{form.row.lower()}="
-        self._column = f"&{form.column.lower()}="
+        # In the spelling of nearly all clients.
+        self._row = f"&{form.row.upper()}="
+        self._column = f"&{form.column.upper()}="
         self._groups: _Groups = {}
 
     def find(self, query: str) -> tuple[TileGroup, int, int] | None:
@@ -161,10 +162,12 @@ class _QueryTable:
 
 
 def _taken(query: str, item: str) -> tuple[str, str]:
-    """Return the value of the first such item of a query, and the query without it."""
-    start = query.lower().find(item)
+    """Return the value of such an item of a query, in any case, and the query without it."""
+    start = query.find(item)
     if start < 0:
-        return "", query
+        start = query.upper().find(item)
+        if start < 0:
+            return "", query
     end = query.find("&", start + 1)
     if end < 0:
         end = len(query)
