@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
 import itertools
 import logging
 import random
@@ -22,6 +23,7 @@ from mastaba.config.server import ServerConfig, missing_port
 from mastaba.errors import ConfigurationError, ListenError, MastabaError, PluginError
 from mastaba.plugins.manager import Plugins
 from mastaba.server.allocator import keep_freed_memory, return_freed_memory
+from mastaba.server.announcement import announce
 from mastaba.server.app import Application
 from mastaba.server.balance import Balance
 from mastaba.server.connection import Connection, Limits
@@ -42,11 +44,13 @@ from mastaba.server.publication import Publication
 from mastaba.server.signals import handled_by
 from mastaba.server.supervisor import STOP_SIGNALS, Generation, Supervisor
 from mastaba.services.base import Site
-from mastaba.services.change import Change
+from mastaba.services.change import Change, layer_changes
 from mastaba.services.scoreboard import Scoreboard
 
 if TYPE_CHECKING:
     from wsgiref.types import WSGIApplication
+
+    from mastaba.catalogue import Catalogue
 
 _TICK_PERIOD = 0.5
 # A process that draws maps returns freed memory at every n-th tick.
@@ -191,7 +195,12 @@ class SiteGeneration(Generation):
     """
 
     def __init__(
-        self, site: Site, server: ServerConfig, plugins: Plugins, endpoint: Endpoint
+        self,
+        site: Site,
+        server: ServerConfig,
+        plugins: Plugins,
+        endpoint: Endpoint,
+        previous: Catalogue | None = None,
     ) -> None:
         if site.draws_maps:
             # Loaded before the fork: the workers share its memory.
@@ -200,6 +209,8 @@ class SiteGeneration(Generation):
         self._application = Application(site)
         self._publication = Publication(self._application, server, plugins)
         self._server = server
+        self._plugins = plugins
+        self._announced = previous or site.catalogue
         self.endpoint = endpoint
 
     @property
@@ -248,6 +259,13 @@ class SiteGeneration(Generation):
 
     def follow(self, change: ChangeMessage) -> None:
         self._publication.follow(Change.from_json(change))
+
+    def announcement(self) -> Callable[[], None] | None:
+        site, before = self.site, self._announced
+        self._announced = site.catalogue
+        changes = layer_changes(before, site.catalogue)
+        calls = self._plugins.announcements(site, changes) if changes else None
+        return functools.partial(announce, calls) if calls else None
 
 
 def _counted(
@@ -310,7 +328,7 @@ def _reloaded(
         )
         configure_logging(server)
         log_findings(site, faults)
-        return SiteGeneration(site, server, plugins, served.endpoint)
+        return SiteGeneration(site, server, plugins, served.endpoint, old.catalogue)
     except ConfigurationError as error:
         _log_all(faults, error)
         count = len(error.faults)

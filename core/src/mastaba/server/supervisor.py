@@ -65,6 +65,10 @@ class Generation(ABC):
     def follow(self, change: Change) -> None:  # noqa: B027 - without changes, nothing to do
         """Make a change that another generation has made while both are served."""
 
+    def announcement(self) -> Callable[[], None] | None:
+        """Return what reports the changes since the last call, or None. It may take long."""
+        return None
+
 
 @dataclass(slots=True)
 class _Trial:
@@ -134,7 +138,8 @@ class Supervisor:
         self._start_timeout = start_timeout
         self._notifier = notifier or Notifier()
         self._children: dict[int, Worker] = {}
-        self._coordinator = Coordinator(self._children, self._carry_out)
+        self._announcers: set[int] = set()
+        self._coordinator = Coordinator(self._children, self._carry_out, self._announce)
         self._watch = watch
         self._worker_timeout = worker_timeout
         self._watched = time.monotonic()
@@ -283,30 +288,50 @@ class Supervisor:
     def _fork(self, generation: Generation) -> None:
         used = {child.index for child in self._children.values()}
         index = next(number for number in range(len(used) + 1) if number not in used)
-        with contextlib.suppress(OSError, ValueError):
-            sys.stdout.flush()
-            sys.stderr.flush()
         ours, theirs = socket.socketpair()
-        # A signal that reached the child too early would write to the parent's pipe.
-        mask = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+
+        def serve() -> None:
+            ours.close()
+            generation.serve(WorkerLink(index, theirs))
+
         try:
-            pid = os.fork()
-            if pid == 0:
-                ours.close()
-                self._be_child(generation, WorkerLink(index, theirs))
+            pid = self._child(f"worker {index}", serve)
         except OSError:
             ours.close()
             raise
         finally:
             theirs.close()
-            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         child = self._children[pid] = Worker(pid, index, ours, generation)
         if self._watch is not None:
             child.ticks = self._watch.ticks(index)
         logger.debug("worker %d started, process %d", index, pid)
 
-    def _be_child(self, generation: Generation, link: WorkerLink) -> None:
-        """Run a worker process. Does not return."""
+    def _announce(self) -> None:
+        """Report what has changed, in a process of its own: neither reloads nor changes wait."""
+        run = self._generation.announcement()
+        if run is not None:
+            try:
+                self._announcers.add(self._child("the process that reports changes", run))
+            except OSError as error:
+                logger.error("changes cannot be reported: %s", error.strerror)
+
+    def _child(self, name: str, run: Callable[[], None]) -> int:
+        """Run a function in a child process; return its process id. Raises OSError."""
+        with contextlib.suppress(OSError, ValueError):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        # A signal that reached the child too early would write to the parent's pipe.
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+        try:
+            pid = os.fork()
+            if pid == 0:
+                self._be_child(name, run)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        return pid
+
+    def _be_child(self, name: str, run: Callable[[], None]) -> None:
+        """Run a child process. Does not return."""
         status = 1
         try:
             signal.set_wakeup_fd(-1)
@@ -323,16 +348,17 @@ class Supervisor:
             threading.Thread(
                 target=_watch_parent, args=(reading, self._stop_timeout), daemon=True
             ).start()
-            generation.serve(link)
+            run()
             status = 0
         except BaseException:
-            logger.exception("worker %d failed", link.index)
+            logger.exception("%s failed", name)
         finally:
             logging.shutdown()
             # Skip the parent's clean-up, and do not wait for threads that hang.
             os._exit(status)
 
     def _reap(self) -> None:
+        self._announcers = {pid for pid in self._announcers if os.waitpid(pid, os.WNOHANG)[0] == 0}
         for pid in list(self._children):
             ended, status = os.waitpid(pid, os.WNOHANG)
             if not ended:
@@ -437,6 +463,7 @@ class Supervisor:
             self._retire_all(previous)
             logger.info("reload complete, the new configuration is in use")
             self._notifier.ready()
+            self._announce()
         elif trial.exits > _TOLERATED_EXITS or time.monotonic() >= trial.deadline:
             self._trial = None
             self._retire_all(trial.generation)
@@ -471,6 +498,10 @@ class Supervisor:
             child.signal(signal.SIGKILL)
             os.waitpid(pid, 0)
             self._forget(pid)
+        for pid in self._announcers:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
 
 
 def _watch_parent(lifeline: int, stop_timeout: float) -> None:

@@ -112,10 +112,16 @@ class Resource(ABC):
 
 
 def caching(dataset: Dataset) -> Headers:
-    """Return Cache-Control of tiles: the value on which the layers agree; none by default."""
-    values = {item.layer.cache_control for item in dataset.layers}
+    """Return the headers of tiles for caches: none by default.
+
+    Cache-Control is the value on which the layers agree, or ``no-cache``.
+    """
+    layers = [item.layer for item in dataset.layers]
+    values = {layer.cache_control for layer in layers}
     agreed = values.pop() if len(values) == 1 else "no-cache"
-    return [("Cache-Control", agreed)] if agreed else []
+    from mastaba.api.maps import drawn_keys  # loads the renderer
+
+    return ([("Cache-Control", agreed)] if agreed else []) + drawn_keys(layers)
 
 
 def attribution(dataset: Dataset) -> str:
