@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
+from mastaba.model.generation import generation_of
 from mastaba.model.layer import Layer
 from mastaba.model.settings import MapLimits, ServiceSettings, Settings
 from mastaba.model.style import Style
@@ -36,6 +37,8 @@ class Catalogue:
         missing_layers: configured, but left out because of an error.
         outdated_layers: published in their previous version, because the new one has an error.
         map_limits: limits for all maps of a process together.
+        generation: 12 hexadecimal digits that change with everything that is published; equal on
+            all nodes that publish the same.
     """
 
     settings: Settings
@@ -50,6 +53,18 @@ class Catalogue:
     missing_layers: frozenset[str] = frozenset()
     outdated_layers: frozenset[str] = frozenset()
     map_limits: MapLimits = field(default_factory=MapLimits)
+    generation: str = field(init=False, default="")
+
+    def __post_init__(self) -> None:
+        services = {name: replace(one, own=_shown(one.own)) for name, one in self.services.items()}
+        layers = {name: layer.generation for name, layer in self.layers.items()}
+        generation = generation_of(self.settings, services, layers)
+        object.__setattr__(self, "generation", generation)
+
+
+def _shown(own: Mapping[str, Any]) -> dict[str, Any]:
+    # A generation is public, and nodes may have different secrets.
+    return {key: value for key, value in own.items() if key != "secret"}
 
 
 def in_order(loaded: Mapping[str, LoadedLayer]) -> dict[str, Any]:

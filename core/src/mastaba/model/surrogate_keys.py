@@ -24,7 +24,8 @@ DOCUMENTS_KEY: Final = "documents"
 
 def layer_keys(identifier: str, pyramid: Pyramid) -> tuple[str, ...]:
     """Return the keys that every tile and map of a layer has."""
-    return layer_key(identifier), f"pyramid-{quote(pyramid.name, '')}"
+    name = quote(pyramid.name, "")
+    return layer_key(identifier), f"pyramid-{name}", f"gen-{pyramid.generation}"
 
 
 def layer_key(identifier: str) -> str:

@@ -61,8 +61,8 @@ class LayerChange:
 
     Attributes:
         layer: identifier.
-        before: generation of its pyramid until now; None for a new layer.
-        after: generation of its pyramid from now on; None for a removed layer.
+        before: its generation until now; None for a new layer.
+        after: its generation from now on; None for a removed layer.
         bbox: area outside which its tiles are as before, in the CRS of its tile matrix set; None
             if the whole layer may have changed.
     """
@@ -84,4 +84,4 @@ def layer_changes(old: Catalogue, new: Catalogue) -> list[LayerChange]:
 
 
 def _generation(layer: Layer | None) -> str | None:
-    return None if layer is None else getattr(layer.pyramid, "generation", "")
+    return None if layer is None else layer.generation
