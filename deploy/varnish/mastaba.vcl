@@ -95,7 +95,11 @@ sub vcl_backend_response {
         return (deliver);
     }
     set beresp.http.xkey = beresp.http.Surrogate-Key;
-    set beresp.http.Mastaba-While-Revalidate = beresp.grace;
+    # Varnish reads stale-while-revalidate itself, and uses a default without it.
+    if (beresp.http.Cache-Control !~ "stale-while-revalidate=[0-9]") {
+        set beresp.grace = 0s;
+    }
+    set beresp.http.Mastaba-While-Revalidate = "" + beresp.grace + "s";
     if (beresp.http.Cache-Control ~ "stale-if-error=[0-9]") {
         set beresp.http.Mastaba-If-Error =
             regsub(beresp.http.Cache-Control, "^.*stale-if-error=([0-9]+).*$", "\1s");

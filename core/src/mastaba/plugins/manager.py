@@ -241,10 +241,10 @@ class Plugins:
             for item in registry.provided_by(name)
         ]
         provides += [f"command {command}" for command in self._commands[name]]
-        if any(
-            one.plugin_name == name for one in self._manager.hook.wsgi_middleware.get_hookimpls()
-        ):
-            provides.append("middleware")
+        for hook, word in (("wsgi_middleware", "middleware"), ("generation_changed", "changes")):
+            implementations = getattr(self._manager.hook, hook).get_hookimpls()
+            if any(one.plugin_name == name for one in implementations):
+                provides.append(word)
         error = self._failed.get(name)
         return PluginInfo(
             name,
