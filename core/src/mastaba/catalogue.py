@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
@@ -20,7 +21,7 @@ LoadedLayer = tuple[Layer, Mapping[str, LevelReader]]
 """A layer, and the reader of each of its levels by tile matrix identifier."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Catalogue:
     """What is published, complete and validated; never changed once built.
 
@@ -37,8 +38,6 @@ class Catalogue:
         missing_layers: configured, but left out because of an error.
         outdated_layers: published in their previous version, because the new one has an error.
         map_limits: limits for all maps of a process together.
-        generation: 12 hexadecimal digits that change with everything that is published; equal on
-            all nodes that publish the same.
     """
 
     settings: Settings
@@ -53,13 +52,16 @@ class Catalogue:
     missing_layers: frozenset[str] = frozenset()
     outdated_layers: frozenset[str] = frozenset()
     map_limits: MapLimits = field(default_factory=MapLimits)
-    generation: str = field(init=False, default="")
 
-    def __post_init__(self) -> None:
+    @cached_property
+    def generation(self) -> str:
+        """12 hexadecimal digits that change with everything that is published.
+
+        Equal on all nodes that read equal files.
+        """
         services = {name: replace(one, own=_shown(one.own)) for name, one in self.services.items()}
         layers = {name: layer.generation for name, layer in self.layers.items()}
-        generation = generation_of(self.settings, services, layers)
-        object.__setattr__(self, "generation", generation)
+        return generation_of(self.settings, services, layers)
 
 
 def _shown(own: Mapping[str, Any]) -> dict[str, Any]:

@@ -137,6 +137,9 @@ class LayerLoader:
                 styles,
                 [_described(one) for one in (pyramid.tile_matrix_set, *extra_sets)],
             ),
+            headers=(("Mastaba-Pyramid", pyramid.generation),)
+            if self._settings.generation_headers
+            else (),
         )
         readers = {
             name: places[name].reader(level, self._indices)

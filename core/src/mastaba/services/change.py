@@ -21,6 +21,7 @@ class Action(StrEnum):
         DELETE_LAYER: fails if the layer does not exist.
         ENABLE_SERVICES: turns all services on.
         DISABLE_SERVICES: turns all services off, except those that are always on.
+        RELOAD: reads the whole configuration again. Only begun when it is submitted.
     """
 
     CREATE_LAYER = "create-layer"
@@ -28,6 +29,7 @@ class Action(StrEnum):
     DELETE_LAYER = "delete-layer"
     ENABLE_SERVICES = "enable-services"
     DISABLE_SERVICES = "disable-services"
+    RELOAD = "reload"
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,6 +75,7 @@ class DerivedTilePublisher:
         if layer.cache_control:
             self._headers.append(("Cache-Control", layer.cache_control))
         self._headers += drawn_keys([layer])
+        self._headers += layer.headers
         self._limits_of_map = replace(
             site.catalogue.settings.map,
             max_layers=1,

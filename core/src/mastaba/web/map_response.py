@@ -97,20 +97,30 @@ def identity_of(entry: MapLayer) -> tuple[object, ...]:
     """Return everything but the stored tiles that affects a layer's pixels in a map."""
     layer, style = entry.layer, entry.style
     pyramid = layer.pyramid
-    pixels = (pyramid.format.name, pyramid.raster, pyramid.tile_matrix_set.crs.code)
+    pixels = (
+        pyramid.generation,
+        pyramid.format.name,
+        pyramid.raster,
+        pyramid.tile_matrix_set.crs.code,
+    )
     drawn = None if style is None else (style.palette, sorted(style.processing.items()))
     return (layer.id, *pixels, layer.resampling, drawn)
 
 
 def cache_control(layers: Iterable[Layer]) -> Headers:
-    """Return the headers of a map for caches: Cache-Control, and surrogate keys if turned on.
+    """Return the headers of a map for caches, and `Layer.headers` of its layers.
 
-    Cache-Control is the value on which its layers agree, otherwise ``no-cache``.
+    Cache-Control is the value on which its layers agree, otherwise ``no-cache``. Surrogate keys
+    are added if they are turned on.
     """
     shown = list(layers)
     values = {layer.cache_control for layer in shown}
     agreed = values.pop() if len(values) == 1 else None
-    return [("Cache-Control", agreed or _UNAGREED), *drawn_keys(shown)]
+    return [
+        ("Cache-Control", agreed or _UNAGREED),
+        *(header for layer in shown for header in layer.headers),
+        *drawn_keys(shown),
+    ]
 
 
 def drawn_keys(layers: Iterable[Layer]) -> Headers:
