@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
 import itertools
 import logging
 import random
@@ -23,6 +24,7 @@ from mastaba.config.source import Source
 from mastaba.errors import ConfigurationError, ListenError, MastabaError, PluginError
 from mastaba.plugins.manager import Plugins
 from mastaba.server.allocator import keep_freed_memory, return_freed_memory
+from mastaba.server.announcement import announce
 from mastaba.server.app import Application
 from mastaba.server.balance import Balance
 from mastaba.server.connection import Connection, Limits
@@ -43,13 +45,15 @@ from mastaba.server.publication import Publication
 from mastaba.server.signals import handled_by
 from mastaba.server.supervisor import STOP_SIGNALS, Generation, Supervisor
 from mastaba.services.base import Site
-from mastaba.services.change import Change
+from mastaba.services.change import Change, layer_changes
 from mastaba.services.scoreboard import Obstacle, Scoreboard
 from mastaba.storage.file import FileStorage
 from mastaba.storage.path import ResourcePath
 
 if TYPE_CHECKING:
     from mastaba.web.response import Response
+
+    from mastaba.catalogue import Catalogue
 
 _TICK_PERIOD = 0.5
 # A process that draws maps returns freed memory at every n-th tick.
@@ -208,6 +212,7 @@ class SiteGeneration(Generation):
         plugins: Plugins,
         endpoint: Endpoint,
         source: Source,
+        previous: Catalogue | None = None,
     ) -> None:
         if site.draws_maps:
             # Loaded before the fork: the workers share its memory.
@@ -218,6 +223,8 @@ class SiteGeneration(Generation):
         self.drain = server.drain
         self.follows = server.follow is not None
         self._server = server
+        self._plugins = plugins
+        self._announced = previous or site.catalogue
         self.endpoint = endpoint
 
     @property
@@ -275,6 +282,13 @@ class SiteGeneration(Generation):
 
     def follow(self, change: ChangeMessage) -> None:
         self._publication.follow(Change.from_json(change))
+
+    def announcement(self) -> Callable[[], None] | None:
+        site, before = self.site, self._announced
+        self._announced = site.catalogue
+        changes = layer_changes(before, site.catalogue)
+        calls = self._plugins.announcements(site, changes) if changes else None
+        return functools.partial(announce, calls) if calls else None
 
     def await_change(self) -> None:
         assert self._server.follow is not None
@@ -376,7 +390,7 @@ def _reloaded(
         raise MastabaError(f"{count} {'errors' if count > 1 else 'error'}, see above") from failure
     configure_logging(server)
     log_findings(site, faults)
-    return SiteGeneration(site, server, plugins, served.endpoint, served.source)
+    return SiteGeneration(site, server, plugins, served.endpoint, served.source, old.catalogue)
 
 
 def _watching(file: str) -> Source:
