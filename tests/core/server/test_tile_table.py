@@ -104,6 +104,15 @@ HEADERS: Mapping[str, Sequence[str]] = {
 SITES: Mapping[str, dict[str, Any]] = {
     "plain": {},
     "shared": {"global": {"cors": True}},
+    "keyed": {
+        "global": {
+            "caching": {
+                "layers": "public, max-age=60, s-maxage=600",
+                "documents": "max-age=5",
+                "surrogate_keys": True,
+            }
+        }
+    },
     "one-origin": {"global": {"cors": "https://one.example"}},
     "from-bottom": {"tms": {"y_origin": "bottom"}, "ogcapi": {"cors": True}},
     "generations": {"global": {"generation_headers": True, "cors": True}},
