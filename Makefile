@@ -15,7 +15,7 @@ PLUGINS := $(patsubst %/pyproject.toml,%,$(wildcard plugins/*/pyproject.toml))
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help install tools install-live demo test live mutate bench bench-storage bench-memory bench-start bench-build soak docs gallery check schemas surface clean
+.PHONY: help install tools install-live demo test live mutate bench bench-storage bench-index bench-memory bench-start bench-build soak docs gallery check schemas surface clean
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 
@@ -53,6 +53,9 @@ bench: $(TOOLS) ## measure requests per second, latency and CPU (more: ARGS="--h
 
 bench-storage: $(TOOLS) ## measure the cost of tiles and maps from an object storage
 	$(BIN)/python -m benchmarks.storage $(ARGS)
+
+bench-index: $(TOOLS) ## measure the index store with a million slabs
+	$(BIN)/python -m benchmarks.index $(ARGS)
 
 bench-memory: $(TOOLS) ## measure memory over thousands of different maps
 	$(BIN)/python -m benchmarks.leak $(ARGS)
