@@ -23,7 +23,15 @@ if TYPE_CHECKING:
 _COMMON = frozenset(
     ("enabled", "endpoint_uri", "root_path", "title", "abstract", "keywords", "metadata")
 )
-_PLAIN = ("provider", "site", "fee", "access_constraint", "inspire", "default_style")
+_PLAIN = (
+    "provider",
+    "site",
+    "fee",
+    "access_constraint",
+    "inspire",
+    "default_style",
+    "generation_headers",
+)
 _NO_ENCODER = "image/gif"
 
 

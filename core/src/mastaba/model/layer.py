@@ -101,6 +101,9 @@ class Layer:
         missing_tile_status: HTTP status for a tile inside the limits that is not stored. 200
             means a tile of nodata; None means the default of the protocol.
         own: what services have added to the descriptor (`Service.layer_schema`), by key.
+        generation: 12 hexadecimal digits that change with the descriptor, the pyramids, the styles
+            and the tile matrix sets of the layer; equal on all nodes that read equal files.
+        headers: of all its tiles and maps: the generation of the pyramid, if services.json says so.
     """
 
     id: str
@@ -121,6 +124,8 @@ class Layer:
     cache_control: str | None = None
     missing_tile_status: int | None = None
     own: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    generation: str = ""
+    headers: tuple[tuple[str, str], ...] = ()
 
     @property
     def is_vector(self) -> bool:

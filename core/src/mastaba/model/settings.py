@@ -112,6 +112,7 @@ class Settings:
             ones.
         equivalences: CRS codes that denote the same coordinates.
         default_style: file id of the style for raster layers that have no usable one.
+        generation_headers: whether responses name the generations of what they show.
     """
 
     enabled: bool = True
@@ -126,6 +127,7 @@ class Settings:
     cors: bool | str | tuple[str, ...] = False
     equivalences: Equivalences = field(default_factory=Equivalences, compare=False)
     default_style: str = "normal"
+    generation_headers: bool = False
 
 
 @dataclass(frozen=True, slots=True)

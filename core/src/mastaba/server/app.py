@@ -117,6 +117,12 @@ class SiteApplication:
         self._timeout = site.request_timeout
         self._cors = CrossOrigin(site.catalogue.settings.cors)
         self._is_shared = bool(self._cors)
+        catalogue = site.catalogue
+        self._headers = (
+            [("Mastaba-Generation", catalogue.generation)]
+            if catalogue.settings.generation_headers
+            else []
+        )
         self._routes = Routes(site.services.values())
 
     def __call__(self, environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
@@ -146,7 +152,7 @@ class SiteApplication:
     def _all_headers(self, response: Response, environ: Mapping[str, Any]) -> list[tuple[str, str]]:
         """Return the headers of a response with those that all services have in common."""
         # A copy: a service may send the same response again.
-        headers = response.headers.copy()
+        headers = response.headers + self._headers
         if self._is_shared:
             headers += self._cors.headers(environ)
         if response.status not in (204, 304):

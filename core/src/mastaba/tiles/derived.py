@@ -74,6 +74,7 @@ class DerivedTilePublisher:
         self._headers = [("Content-Type", tile_format.media_type)]
         if layer.cache_control:
             self._headers.append(("Cache-Control", layer.cache_control))
+        self._headers += layer.headers
         self._limits_of_map = replace(
             site.catalogue.settings.map,
             max_layers=1,

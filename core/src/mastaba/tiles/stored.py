@@ -61,12 +61,15 @@ class TilePublisher:
         # Limits the size that a damaged tile can inflate to: four channels of four bytes.
         self._decoded_size = 16 * matrix.tile_width * matrix.tile_height
         self._palette = _palette(layer, style)
-        self._deliver, self._etag_suffix = _delivery(layer, reader, self._palette)
+        self._deliver, suffix = _delivery(layer, reader, self._palette)
+        # Nodes that read different descriptors have different ETags, even for equal slabs.
+        self._etag_suffix = f"-{layer.pyramid.generation}{suffix}"
         self._fields = [("Content-Type", tile_format.media_type)]
         if layer.cache_control:
             self._fields.append(("Cache-Control", layer.cache_control))
         if self._coding or self._may_be_gzip:
             self._fields.append(("Vary", "Accept-Encoding"))
+        self._fields += layer.headers
         self._inline = ("Content-Disposition", content_disposition(tile_format.media_type))
 
     @property

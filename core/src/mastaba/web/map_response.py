@@ -95,16 +95,28 @@ def identity_of(entry: MapLayer) -> tuple[object, ...]:
     """Return everything but the stored tiles that affects a layer's pixels in a map."""
     layer, style = entry.layer, entry.style
     pyramid = layer.pyramid
-    pixels = (pyramid.format.name, pyramid.raster, pyramid.tile_matrix_set.crs.code)
+    pixels = (
+        pyramid.generation,
+        pyramid.format.name,
+        pyramid.raster,
+        pyramid.tile_matrix_set.crs.code,
+    )
     drawn = None if style is None else (style.palette, sorted(style.processing.items()))
     return (layer.id, *pixels, layer.resampling, drawn)
 
 
 def cache_control(layers: Iterable[Layer]) -> Headers:
-    """Return Cache-Control of a map: the value its layers agree on, otherwise ``no-cache``."""
-    values = {layer.cache_control for layer in layers}
+    """Return Cache-Control of a map: the value its layers agree on, otherwise ``no-cache``.
+
+    Followed by `Layer.headers` of the layers.
+    """
+    shown = list(layers)
+    values = {layer.cache_control for layer in shown}
     agreed = values.pop() if len(values) == 1 else None
-    return [("Cache-Control", agreed or _UNAGREED)]
+    return [
+        ("Cache-Control", agreed or _UNAGREED),
+        *(header for layer in shown for header in layer.headers),
+    ]
 
 
 def _sources(prepared: Sequence[Drawable]) -> Sources:

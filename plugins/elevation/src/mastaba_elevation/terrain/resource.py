@@ -112,10 +112,14 @@ class Resource(ABC):
 
 
 def caching(dataset: Dataset) -> Headers:
-    """Return Cache-Control of tiles: the value on which the layers agree; none by default."""
+    """Return Cache-Control of tiles, the value on which the layers agree, and `Layer.headers`.
+
+    By default there are none.
+    """
     values = {item.layer.cache_control for item in dataset.layers}
     agreed = values.pop() if len(values) == 1 else "no-cache"
-    return [("Cache-Control", agreed)] if agreed else []
+    fields = [header for item in dataset.layers for header in item.layer.headers]
+    return [("Cache-Control", agreed), *fields] if agreed else fields
 
 
 def attribution(dataset: Dataset) -> str:
