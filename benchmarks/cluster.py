@@ -13,8 +13,15 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from benchmarks.servers import Missing, Target, find_program, free_port, is_answering
-from benchmarks.servers import start_process, wait_for
+from benchmarks.servers import (
+    Missing,
+    Target,
+    find_program,
+    free_port,
+    is_answering,
+    start_process,
+    wait_for,
+)
 
 _SAMPLE = Path(__file__).resolve().parent.parent / "deploy" / "haproxy" / "haproxy.cfg"
 _SAMPLE_SERVERS = "    server a 192.0.2.11:8080\n    server b 192.0.2.12:8080\n"
@@ -33,7 +40,9 @@ class Network:
         number = os.getpid() % 250 + 1
         self.bridge = f"mastaba{number}"
         self.gateway = f"198.18.{number}.1"
-        self.namespaces = {f"mastaba{number}-{n}": f"198.18.{number}.{n + 10}" for n in range(nodes)}
+        self.namespaces = {
+            f"mastaba{number}-{n}": f"198.18.{number}.{n + 10}" for n in range(nodes)
+        }
 
     @contextmanager
     def up(self) -> Iterator[Network]:

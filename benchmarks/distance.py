@@ -23,9 +23,7 @@ async def _serve(listen: str, target: str, delay: float) -> None:
         except OSError:
             writer.close()
             return
-        await asyncio.gather(
-            _copy(reader, other_writer, delay), _copy(other_reader, writer, delay)
-        )
+        await asyncio.gather(_copy(reader, other_writer, delay), _copy(other_reader, writer, delay))
 
     server = await asyncio.start_server(forward, *_address(listen))
     async with server:
