@@ -148,7 +148,8 @@ class Balancer:
         self.wait_for(lambda: [self.is_up(name) for name in self.names].count(True) == count)
 
     def is_up(self, name: str) -> bool:
-        return self._statistics()[name]["status"] == "UP"
+        # "UP 1/2" after the first of two failed checks.
+        return self._statistics()[name]["status"].startswith("UP")
 
     def repeated(self) -> int:
         """Return the number of requests sent again so far."""
