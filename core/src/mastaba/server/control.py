@@ -36,6 +36,7 @@ _APPLY: Final = "apply"
 _APPLIED: Final = "applied"
 _FAILED: Final = "failed"
 _RESULT: Final = "result"
+_RELOAD: Final = "reload"
 
 _RECEIVE_SIZE: Final = 1 << 16
 _STOPPING: Final = ("unavailable", "the server is about to stop")
@@ -58,6 +59,10 @@ class WorkerLink:
     def spent(self) -> None:
         """Report that this worker has served its number of requests and must be replaced."""
         self._send(_SPENT)
+
+    def reload(self) -> None:
+        """Ask for a reload; return before it begins."""
+        self._send(_RELOAD)
 
     def submit(self, change: Change) -> None:
         """Make a change in all processes; return when all of them have it.
@@ -212,6 +217,9 @@ class Coordinator:
         carry_out: makes a change in the supervisor. Raises `ChangeRefusedError` if it refuses;
             any other exception counts as a failure.
         patience: seconds that a worker may take for one change.
+
+    Attributes:
+        reload_wanted: whether a worker asks for a reload.
     """
 
     def __init__(
@@ -228,6 +236,7 @@ class Coordinator:
         self._waiting: set[int] = set()
         self._deadline = 0.0
         self._closed = False
+        self.reload_wanted = False
 
     @property
     def timeout(self) -> float | None:
@@ -247,6 +256,8 @@ class Coordinator:
                 worker.ready = True
             elif kind == _SPENT:
                 worker.replace("it has served its number of requests")
+            elif kind == _RELOAD:
+                self.reload_wanted = True
             elif kind == _SUBMIT:
                 self._queue.append((worker.pid, rest[0], rest[1]))
             elif kind == _APPLIED:

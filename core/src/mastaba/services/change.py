@@ -16,6 +16,7 @@ class Action(StrEnum):
         DELETE_LAYER: fails if the layer does not exist.
         ENABLE_SERVICES: turns all services on.
         DISABLE_SERVICES: turns all services off, except those that are always on.
+        RELOAD: reads the whole configuration again. Only begun when it is submitted.
     """
 
     CREATE_LAYER = "create-layer"
@@ -23,6 +24,7 @@ class Action(StrEnum):
     DELETE_LAYER = "delete-layer"
     ENABLE_SERVICES = "enable-services"
     DISABLE_SERVICES = "disable-services"
+    RELOAD = "reload"
 
 
 @dataclass(frozen=True, slots=True)

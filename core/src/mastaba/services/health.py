@@ -56,7 +56,7 @@ class HealthService(Service):
     def _obstacles(self) -> list[str]:
         """Return why map requests cannot be answered."""
         catalogue = self.site.catalogue
-        reasons = []
+        reasons: list[str] = [*self.site.scoreboard.obstacles]
         if not catalogue.settings.enabled:
             reasons.append("the services are turned off")
         if catalogue.missing_layers and not catalogue.layers:
