@@ -67,7 +67,7 @@ class Nodes:
         wait_until(lambda: all(map(self.is_up, NAMES)))
 
     def start(self, name: str) -> None:
-        file = changed(self.server_json, self._folder / f"{name}.json")
+        file = changed(self.server_json, self._folder / f"{name}.json", drain=5)
         self.servers[name] = Mastaba(file, self._folder, http=self.ports[name])
 
     def is_up(self, name: str) -> bool:
@@ -117,8 +117,9 @@ def test_a_rolling_restart_loses_no_request(nodes: Nodes) -> None:
         for name in NAMES:
             more(state)
             nodes.servers[name].send(signal.SIGTERM)
-            assert nodes.servers[name].wait() == 0
+            # While it still answers, HAProxy notices that it is not ready.
             wait_until(lambda: not nodes.is_up(name))  # noqa: B023
+            assert nodes.servers[name].wait() == 0
             more(state)
             nodes.start(name)
             wait_until(lambda: nodes.is_up(name))  # noqa: B023
@@ -198,7 +199,8 @@ def test_requests_that_change_something_are_not_repeated(nodes: Nodes) -> None:
     os.killpg(nodes.servers["a"].pid, signal.SIGSTOP)
     try:
         before = nodes.repeated()
-        request = b"POST /maps/wms HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n<>"
+        request = b"POST /maps/wms HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
+        request += b"Content-Length: 2\r\n\r\n<>"
         with socket.create_connection(("127.0.0.1", int(nodes.url.rpartition(":")[2]))) as sock:
             sock.sendall(request)
             wait_until(lambda: int(nodes.statistics("a")["scur"]) > 0)
