@@ -354,6 +354,7 @@ def _generations(cluster: _Cluster, changes: Changes, options: argparse.Namespac
     for thread in clients:
         thread.start()
     times: list[float] = []
+    cpu = -sum(cpu_seconds(node.pid) for node in cluster.nodes)
     try:
         for number in range(1, options.changes + 1):
             changes.write(number)
@@ -363,6 +364,7 @@ def _generations(cluster: _Cluster, changes: Changes, options: argparse.Namespac
         over.set()
         for thread in clients:
             thread.join()
+    cpu += sum(cpu_seconds(node.pid) for node in cluster.nodes)
     # Two generations with the same content: the nodes do not agree how to name it.
     named = Counter((name, number) for (name, _), number in seen.contents.items())
     seen.mixed += sum(count - 1 for count in named.values())
@@ -371,6 +373,7 @@ def _generations(cluster: _Cluster, changes: Changes, options: argparse.Namespac
         ("checked answers", seen.answers),
         ("mixed answers", seen.mixed),
         ("other statuses than 200", seen.failed),
+        ("CPU s of a node for a change", f"{cpu / options.changes / len(cluster.nodes):.2f}"),
         ("all nodes follow, median s", f"{statistics.median(times):.1f}"),
         ("all nodes follow, longest s", f"{max(times):.1f}"),
     ):
