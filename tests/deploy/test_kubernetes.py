@@ -226,10 +226,13 @@ def test_pods_are_confined(base: dict[str, Resource], container: Resource) -> No
     assert container["securityContext"]["allowPrivilegeEscalation"] is False
 
 
-def test_a_pod_has_time_to_stop(base: dict[str, Resource], container: Resource) -> None:
+def test_a_pod_has_time_to_stop(
+    base: dict[str, Resource], container: Resource, server: Resource
+) -> None:
     pod = base["Deployment"]["spec"]["template"]["spec"]
-    pause = int(container["lifecycle"]["preStop"]["exec"]["command"][1])
-    assert pod["terminationGracePeriodSeconds"] > GRACEFUL_STOP + pause
+    assert pod["terminationGracePeriodSeconds"] > GRACEFUL_STOP + server["drain"]
+    # The endpoint is removed while the pod still answers.
+    assert server["drain"] > container["readinessProbe"]["periodSeconds"]
     # No pod stops before another one is ready.
     assert base["Deployment"]["spec"]["strategy"]["rollingUpdate"]["maxUnavailable"] == 0
 
