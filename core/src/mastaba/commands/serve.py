@@ -21,7 +21,7 @@ from mastaba.config.faults import Faults, FileFaults
 from mastaba.config.server import ServerConfig, missing_port
 from mastaba.errors import ConfigurationError, ListenError, MastabaError, PluginError
 from mastaba.plugins.manager import Plugins
-from mastaba.server.allocator import keep_freed_memory, return_freed_memory
+from mastaba.server.allocator import keep_freed_memory, return_freed_memory, share_objects
 from mastaba.server.app import Application
 from mastaba.server.balance import Balance
 from mastaba.server.connection import Connection, Limits
@@ -201,6 +201,7 @@ class SiteGeneration(Generation):
         self._publication = Publication(self._application, server, plugins)
         self._server = server
         self.endpoint = endpoint
+        share_objects()
 
     @property
     def site(self) -> Site:
