@@ -23,7 +23,7 @@ from mastaba.config.server import ServerConfig, missing_port
 from mastaba.config.source import Source
 from mastaba.errors import ConfigurationError, ListenError, MastabaError, PluginError
 from mastaba.plugins.manager import Plugins
-from mastaba.server.allocator import keep_freed_memory, return_freed_memory
+from mastaba.server.allocator import keep_freed_memory, return_freed_memory, share_objects
 from mastaba.server.announcement import announce
 from mastaba.server.app import Application
 from mastaba.server.balance import Balance
@@ -225,6 +225,7 @@ class SiteGeneration(Generation):
         self._plugins = plugins
         self._announced = previous or site.catalogue
         self.endpoint = endpoint
+        share_objects()
 
     @property
     def source(self) -> Source:
