@@ -254,6 +254,7 @@ def test_language_of_the_browser(tiny: Client) -> None:
     for accept, lang, label in (
         ("fr-CH, fr;q=0.9, en;q=0.8", "fr", "Couche"),
         ("de, en;q=0.5", "en", "Layer"),
+        ("fr-FR, en;q=0.5", "fr", "Couche"),
         ("", "en", "Layer"),
     ):
         response = tiny.get("/viewer/RGB_JPG", headers={"Accept-Language": accept})
