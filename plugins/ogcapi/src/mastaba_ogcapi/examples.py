@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Final
 
 from mastaba.api.catalogue import WGS84
@@ -28,10 +28,10 @@ def examples(dataset: Dataset, collection: Collection | None = None) -> Mapping[
 
     Args:
         dataset: the published collections.
-        collection: the collection of the values; by default the first image and the first
+        collection: the collection of the values; by default an image and the first
             collection of vector tiles.
     """
-    chosen = collection or next(iter((*dataset.pictures, *dataset.collections.values())), None)
+    chosen = collection or _default(dataset)
     found: dict[str, Any] = {"f": "json", "f-api": "json", "f-tileset": "json"}
     if chosen is None:
         return found | {"tileMatrixSetId": next(iter(dataset.tile_matrix_sets), None)}
@@ -50,6 +50,16 @@ def examples(dataset: Dataset, collection: Collection | None = None) -> Mapping[
         found |= {"rasterCollectionId": raster.id, **_tile(dataset, raster)}
         found |= _map(dataset, raster)
     return found
+
+
+def _default(dataset: Dataset) -> Collection | None:
+    """Return a collection that browsers show as it is stored, or else any."""
+    stored = (
+        item
+        for item in dataset.pictures
+        if stored_name(item.layer.pyramid.format.media_type) in _PICTURES
+    )
+    return next(chain(stored, dataset.pictures, dataset.collections.values()), None)
 
 
 def _map(dataset: Dataset, collection: Collection) -> dict[str, Any]:
