@@ -117,6 +117,7 @@ class LayerPage {
     byId("transparent").checked = values.transparent !== "false";
     byId("opacity").value = values.opacity ?? 100;
     this.format = values.format ?? null;
+    this.tools.follow(values);
     this.choice = choice;
     const crs = Object.hasOwn(this.layer.projections, values.crs ?? "") ? values.crs : this.set.crs;
     this.open(crs, view);
@@ -264,6 +265,7 @@ class LayerPage {
     if (byId("opacity").value !== "100") values.opacity = byId("opacity").value;
     const over = this.overlays.ids.map(encodeURIComponent).join(",");
     if (over) values.over = over;
+    Object.assign(values, this.tools.values);
     writeState(view.view, values);
   }
 
