@@ -258,6 +258,25 @@ def draw(page: Page, *places: tuple[int, int]) -> None:
     page.page.mouse.dblclick(*page.point(*places[-1]))
 
 
+def test_heights_of_a_layer_in_another_grid(page: Page) -> None:
+    page.open("SLOPE")
+    page.page.locator("#profile").click()
+    box = page.page.locator("#map").bounding_box()
+    x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    page.page.mouse.click(x - 60, y)
+    page.page.mouse.dblclick(x + 60, y)
+    page.page.wait_for_selector("#result-body .chart canvas")
+    page.page.locator("#close-result").click()
+    page.page.locator("#goto").fill("50.0, 3.0")
+    page.page.locator("#go").click()
+    page.wait_for("location.hash.startsWith('#at=700000,')")
+    page.settle()
+    page.choose("crs", "CRS:84")
+    assert place(page)[:2] == pytest.approx((3, 50), abs=1e-3)
+    page.page.locator("#three").click()
+    page.page.wait_for_selector("#terrain-map[aria-busy=false]")
+
+
 def test_profile(page: Page) -> None:
     page.open("HEIGHT_ZIP")
     page.page.locator("#profile").click()
