@@ -1,22 +1,22 @@
 // URLs of the viewer pages, and the data fetched from the viewer.
 
-import { fetchJson } from "./dom.js";
+import { byId, fetchJson } from "./dom.js";
 
 const { base } = document.body.dataset;
+/** Descriptions that are in the page, and those that were fetched. */
 const known = new Map();
+
+/**
+ * The data of the page: the list of layers, each with id, title, kind, format, tile matrix set and
+ * CRS, and the addresses for its heights; the basemap or null; the description of the layer of the
+ * page, or those of both sides.
+ */
+export const data = JSON.parse(byId("data").textContent);
 
 export const layerPage = (id) => `${base}/${encodeURIComponent(id)}`;
 
 export const comparePage = (left, right) =>
   `${base}/compare/${encodeURIComponent(left)}/${encodeURIComponent(right)}`;
-
-/**
- * Fetch the list of layers, each with id, title, kind, format, tile matrix set and CRS, and the
- * addresses for its heights; and the basemap or null.
- */
-export function fetchSite() {
-  return fetchJson(`${base}/data/layers.json`);
-}
 
 /** Fetch the description of a layer, only once. */
 export function fetchLayer(id) {
