@@ -8,7 +8,7 @@ import pytest
 from tests.live.agreement import Bucket, change_and_compare, running_nodes
 from tests.live_storage.conftest import Store, s3_writer
 
-CHANGES = 100
+CHANGES = 30
 
 
 def test_no_answer_is_mixed_in_many_changes(
