@@ -58,6 +58,7 @@ class Nodes:
         for old, new in replaced.items():
             assert old in text, old
             text = text.replace(old, new)
+        assert "192.0.2" not in text
         conf = folder / "haproxy.cfg"
         conf.write_text(text, "utf-8")
         command = [program("haproxy", "haproxy"), "-f", conf]
@@ -67,7 +68,8 @@ class Nodes:
         wait_until(lambda: all(map(self.is_up, NAMES)))
 
     def start(self, name: str) -> None:
-        file = changed(self.server_json, self._folder / f"{name}.json", drain=5)
+        settings = {"drain": 5, "follow": {"period": 1}}
+        file = changed(self.server_json, self._folder / f"{name}.json", **settings)
         self.servers[name] = Mastaba(file, self._folder, http=self.ports[name])
 
     def is_up(self, name: str) -> bool:
@@ -155,6 +157,18 @@ def test_a_node_that_is_not_ready_gets_no_requests(nodes: Nodes) -> None:
     services.write_text(original, "utf-8")
     nodes.servers["a"].send(signal.SIGHUP)
     wait_until(lambda: nodes.is_up("a"))
+
+
+def test_nodes_that_are_not_ready_are_better_than_none(nodes: Nodes) -> None:
+    """An error in shared documents: each node keeps what it had, and says so."""
+    layers = nodes.server_json.parent / "installation" / "layers.txt"
+    with load(nodes.url, PATH) as state:
+        more(state)
+        layers.unlink()
+        wait_until(lambda: not any(map(nodes.is_up, NAMES)))
+        more(state)
+    assert not state.broken
+    assert {(answer.status, answer.body == nodes.tile) for answer in state.answers} == {(200, True)}
 
 
 def test_a_drained_node_finishes_and_gets_no_more(nodes: Nodes) -> None:
