@@ -30,8 +30,8 @@ demo: $(RUNTIME) ## generate a world and serve it (DEMO_HTTP=127.0.0.1:8080)
 	$(BIN)/mastaba demo demo-data --http $(DEMO_HTTP)
 
 # Some machines do not store compiled modules. The tests start many interpreters, and each of them
-# would compile all sources.
-test live: export PYTHONDONTWRITEBYTECODE :=
+# would compile all sources. In an installation, pip has compiled them.
+test live bench-start: export PYTHONDONTWRITEBYTECODE :=
 
 test: $(TOOLS) ## run the quick tests on all processors; they need no other server
 	$(BIN)/python -m pytest -m "not live" -n auto --dist worksteal $(ARGS)

@@ -252,13 +252,13 @@ class SiteGeneration(Generation):
     def _serve(self, link: WorkerLink | None) -> None:
         threading.Thread(target=self._tick, name="tick", daemon=True).start()
         on_ready = None
-        application: Application | _Counted = self._application
+        application: Application | Counted = self._application
         if link is not None:
             self._publication.connect(link)
             self.endpoint.balance.join(link.index)
             on_ready = link.ready
             if self._server.worker_requests:
-                application = _Counted(self._application, self._server.worker_requests, link.spent)
+                application = Counted(self._application, self._server.worker_requests, link.spent)
         Server(
             application,
             self.endpoint.sock,
@@ -304,7 +304,7 @@ class SiteGeneration(Generation):
         self.source.await_change(self.site.catalogue.storages, self._server.follow, report)
 
 
-class _Counted:
+class Counted:
     """An application that calls ``on_limit`` once, after about ``limit`` requests."""
 
     def __init__(self, application: Application, limit: int, on_limit: Callable[[], None]) -> None:
