@@ -3,15 +3,14 @@
 import { byId, fetchJson } from "./dom.js";
 
 const { base } = document.body.dataset;
-/** Descriptions that are in the page, and those that were fetched. */
 const known = new Map();
 
 /**
- * The data of the page: the list of layers, each with id, title, kind, format, tile matrix set and
+ * Return the data of a page with a map: the list of layers, each with id, title, kind, format, tile matrix set and
  * CRS, and the addresses for its heights; the basemap or null; the description of the layer of the
  * page, or those of both sides.
  */
-export const data = JSON.parse(byId("data").textContent);
+export const pageData = () => JSON.parse(byId("data").textContent);
 
 export const layerPage = (id) => `${base}/${encodeURIComponent(id)}`;
 

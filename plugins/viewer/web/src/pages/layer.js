@@ -20,14 +20,14 @@ import { boxIn, cellIn, learn, moved } from "../projections.js";
 import { showReadout } from "../readout.js";
 import { requestGroups } from "../requests.js";
 import { RequestList } from "../requestlist.js";
-import { comparePage, data, fetchLayer, layerPage } from "../site.js";
+import { comparePage, fetchLayer, layerPage, pageData } from "../site.js";
 import { bindTaking, showSnippets } from "../snippets.js";
 import { isDrawing } from "../sketch.js";
 import { t } from "../texts.js";
 import { fragment, readState, writeState } from "../viewstate.js";
 
 class LayerPage {
-  constructor({ layer, layers }) {
+  constructor({ layer, layers, basemap }) {
     this.layers = layers;
     this.layer = layer;
     this.choice = null;
@@ -43,10 +43,10 @@ class LayerPage {
       (place) => this.elevationAt(place),
       () => nearestMatrix(levelsOf(this.set), this.cellSize).id,
     );
-    this.bind();
+    this.bind(basemap);
   }
 
-  bind() {
+  bind(basemap) {
     byId("layer").addEventListener("change", ({ target }) => this.switchTo(target.value));
     for (const name of ["source", "set", "style"]) {
       byId(name).addEventListener("change", ({ target }) => this.change(name, target.value));
@@ -71,7 +71,7 @@ class LayerPage {
     goTo(view);
     bindTaking(this);
     this.tools = new ElevationTools(this);
-    this.basemap = showBasemap(view, data.basemap, () => this.overlaysChanged());
+    this.basemap = showBasemap(view, basemap, () => this.overlaysChanged());
     window.addEventListener("hashchange", () => this.follow());
   }
 
@@ -298,7 +298,7 @@ class LayerPage {
 
 bindSkipLink();
 try {
-  new LayerPage(data).start();
+  new LayerPage(pageData()).start();
 } catch (error) {
   say(t("failed", { message: error.message }));
   throw error;
