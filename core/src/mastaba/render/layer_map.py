@@ -289,7 +289,8 @@ class LayerMap:
 
         A row has the same pixels in every range that contains it.
         """
-        kept: DecodedTiles = {}
+        # A single strip shares its tiles with no other.
+        kept: DecodedTiles | None = {} if len(cuts) > 1 else None
         for rows in self._with_margin(cuts):
             image = self._draw(rows, kept)
             yield image if self._style is None else self._styled(self._style, image)
@@ -309,7 +310,7 @@ class LayerMap:
         # Row 0 is one row above row 0 of the styled map, if there is a margin.
         return [slice(rows.start, rows.stop + 2 * self._margin) for rows in cuts]
 
-    def _draw(self, rows: slice, kept: DecodedTiles) -> MapImage:
+    def _draw(self, rows: slice, kept: DecodedTiles | None) -> MapImage:
         """Return rows without style."""
         height, width = rows.stop - rows.start, self._extent.width
         inside = self._inside(rows)

@@ -326,6 +326,8 @@ static int compare_float32(const void *a, const void *b)
 #include "sampling.h"
 #include "decimation.h"
 
+#include "jpeg.h"
+
 /* Colours of values by a palette: mastaba.render.styles.apply_palette.
 
    steps: ascending. entries: steps x 4. result: count x 4. */
