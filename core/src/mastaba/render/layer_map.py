@@ -34,10 +34,9 @@ from mastaba.render.positions import (
     is_plausible,
     other_crs_positions,
     reprojected_bbox,
-    same_crs_positions,
     tiles_around,
 )
-from mastaba.render.sampling import Positions, Sampler, StraightPositions
+from mastaba.render.sampling import Positions, Sampler, StraightPositions, same_crs_positions
 from mastaba.render.styles import relief_name, styled, styling_memory
 
 _COARSEST: Final = 0.8

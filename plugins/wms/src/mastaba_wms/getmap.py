@@ -10,7 +10,7 @@ from mastaba.api.encoders import Encoder
 from mastaba.api.web import content_disposition, spooled
 from mastaba.errors import UnsupportedFormatError
 from mastaba_wms import params
-from mastaba_wms.mapquery import MapQueries, MapQuery
+from mastaba_wms.params import MapQueries, MapQuery
 
 if TYPE_CHECKING:
     from mastaba.api.maps import EncodedMap, MapImage, Pixels, PreparedMap

@@ -9,20 +9,32 @@ from __future__ import annotations
 import ctypes
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from mastaba.render.kernels import Floats, Weights
 from mastaba.render.map_request import Mask, Pixels
 
 Bytes = npt.NDArray[np.uint8]
+Floats = npt.NDArray[np.float64]
 Rectangle = tuple[int, int, int, int]
 """First row, row after the last, first column, column after the last."""
 
 _NO_MEMORY: Final = 1
 _OUTSIDE: Final = 2
+
+
+class Weights(NamedTuple):
+    """The source pixels of each output pixel along one axis, and their weights.
+
+    Attributes:
+        first: shape (outputs,), index of the first source pixel, possibly negative.
+        weights: shape (outputs, taps), float32; each row sums to 1.
+    """
+
+    first: npt.NDArray[np.int64]
+    weights: npt.NDArray[np.float32]
 
 
 def _load() -> ctypes.CDLL:

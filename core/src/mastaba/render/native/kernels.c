@@ -165,7 +165,7 @@ static void locate(const Grid *grid, int64_t i, Row *row)
         }
 }
 
-/* Distances to the edge of a tap are compared with this tolerance, as in mastaba.render.kernels. */
+/* Distances to the edge of a tap are compared with this tolerance, as in mastaba.render.sampling. */
 #define TOLERANCE 1e-7
 
 /* The first tap of a position, and the number of taps, for a kernel of some radius. */
