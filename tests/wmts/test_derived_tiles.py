@@ -14,7 +14,7 @@ from PIL import Image
 from tests.wmts import ground
 from werkzeug.test import Client, TestResponse
 
-from mastaba.render.engine import PreparedMap
+from mastaba.render.layer_map import PreparedMap
 from mastaba.render.mosaic import LevelPixels, Sources
 from mastaba.slab.codecs import TileDecoder
 

@@ -2,7 +2,8 @@
 
 from mastaba.render.compose import as_data, as_picture, joined
 from mastaba.render.encoded_map import EncodedMap, coloured
-from mastaba.render.engine import PreparedMap, Renderer
+from mastaba.render.engine import Renderer
+from mastaba.render.layer_map import PreparedMap
 from mastaba.render.legend_palette import legend_palette, legend_unit
 from mastaba.render.map_request import Background, MapImage, MapLayer, MapRequest, Mask, Pixels
 from mastaba.render.mosaic import LevelPixels, Mosaic, Sources, StoredTiles, Window

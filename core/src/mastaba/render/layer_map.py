@@ -1,4 +1,4 @@
-"""The map of one layer in its style: level, window, resampling, validity, relief, colours."""
+"""Maps before they are encoded: a `LayerMap` for each layer, and all of them as a `PreparedMap`."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Final
 
 import numpy as np
 
+from mastaba import trace
 from mastaba.errors import InvalidParameterError
 from mastaba.model.bbox import BoundingBox
 from mastaba.model.crs import CRS
@@ -18,6 +19,7 @@ from mastaba.model.pyramid import Level, Pyramid
 from mastaba.model.settings import MapSettings
 from mastaba.model.style import Style
 from mastaba.model.tile_matrix_set import TileMatrix
+from mastaba.render.compose import joined, merge, merge_memory
 from mastaba.render.map_request import MapImage, MapLayer, Mask, Pixels
 from mastaba.render.mosaic import (
     DecodedTiles,
@@ -50,6 +52,9 @@ _CELL: Final = 16
 """Rows in a cell of the position grid: no more rows are looked at for strips of whole cells."""
 
 _HALF: Final = 0.5
+
+_SMALL_THINGS: Final = 1024**2
+"""Bytes of positions, weights and tile descriptions."""
 
 _OVERVIEW_LOSS: Final = 8
 """Factor by which an overview may be coarser than the longer side of its pixels."""
@@ -189,7 +194,7 @@ class LayerMap:
             self._windows.clear()
             if self._is_within(settings):
                 return
-        raise too_big()
+        raise _too_big()
 
     def _is_within(self, settings: MapSettings) -> bool:
         window = self._window(self._all)
@@ -384,7 +389,85 @@ class LayerMap:
         return self._windows[key]
 
 
-def too_big() -> InvalidParameterError:
+class PreparedMap:
+    """A map within the limits, ready to draw. No tile has been read yet.
+
+    Attributes:
+        width, height: pixels.
+        strip_height: rows drawn at a time by default.
+        blank: a pixel without data, with the channels, sample type and nodata value of the map.
+        memory: upper estimate of the bytes held at once while drawing, without those of an encoder.
+    """
+
+    def __init__(
+        self, layers: Sequence[LayerMap], width: int, height: int, limits: MapSettings
+    ) -> None:
+        self._layers = layers
+        self.width = width
+        self.height = height
+        for layer in layers:
+            layer.check(limits)
+        # Only now each layer has chosen what it is drawn from.
+        self.strip_height = min(layer.strip_height for layer in layers)
+        self.blank = merge([layer.blank for layer in layers])
+        cuts = self._cuts(self.strip_height)
+        needed = [layer.memory(cuts) for layer in layers]
+        if max(memory.source for memory in needed) > limits.max_source_bytes:
+            raise _too_big()
+        merging = merge_memory(self.blank, len(layers)) * self.strip_height * width
+        self.memory = (
+            _SMALL_THINGS
+            + sum(memory.kept + memory.drawn for memory in needed)
+            + max(merging, *(memory.drawing for memory in needed))
+        )
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether all pixels are nodata because none has a position in any layer."""
+        return all(layer.is_empty for layer in self._layers)
+
+    def sources(self) -> Sources:
+        """Return the state of the stored tiles of the map. After drawing, of the tiles drawn.
+
+        Reads only slab indices that are not yet known. The version does not cover the other inputs
+        of the pixels (extent, CRS, kernel, style).
+
+        Raises:
+            SlabFormatError, StorageError: an index cannot be read.
+        """
+        parts = [layer.sources() for layer in self._layers]
+        return parts[0] if len(parts) == 1 else Sources.joined(parts, ",")
+
+    def strips(self, height: int | None = None) -> Iterator[MapImage]:
+        """Yield the map in strips of rows, from the top.
+
+        Args:
+            height: rows of each strip except the last, instead of `strip_height`. The pixels do
+                not depend on it.
+
+        Raises:
+            SlabFormatError, StorageError: the data cannot be read.
+        """
+        cuts = self._cuts(height or self.strip_height)
+        layers = [layer.strips(cuts) for layer in self._layers]
+        for _ in cuts:
+            with trace.step("draw"):
+                images = [next(layer) for layer in layers]
+                image = images[0] if len(images) == 1 else merge(images)
+            yield image
+
+    def draw(self) -> MapImage:
+        """Return the whole map. Raises what `strips` raises."""
+        return joined(list(self.strips()), axis=0)
+
+    def _cuts(self, height: int) -> Sequence[slice]:
+        return [
+            slice(start, min(start + height, self.height))
+            for start in range(0, self.height, height)
+        ]
+
+
+def _too_big() -> InvalidParameterError:
     """Return the error for an extent that needs too much source data."""
     return InvalidParameterError("BBOX is too big for the size of the map", "BBOX")
 

@@ -108,7 +108,8 @@ def cache_control(layers: Iterable[Layer]) -> Headers:
 
 
 def _sources(prepared: Sequence[Drawable]) -> Sources:
-    return Sources.joined([item.sources() for item in prepared], "\n")
+    parts = [item.sources() for item in prepared]
+    return parts[0] if len(parts) == 1 else Sources.joined(parts, "\n")
 
 
 def _is_fresh(request: Request, etag: str, modified: float | None) -> bool:
