@@ -10,7 +10,13 @@ from mastaba.render.mosaic import LevelPixels, Mosaic, Sources, StoredTiles, Win
 from mastaba.render.positions import is_plausible, tiles_around
 from mastaba.render.styles import is_bytes, relief_name, styled
 from mastaba.tiles.derived import DerivedTilePublisher
-from mastaba.web.map_response import Drawable, cache_control, drawn_response, identity_of
+from mastaba.web.map_response import (
+    Drawable,
+    cache_control,
+    drawn_keys,
+    drawn_response,
+    identity_of,
+)
 
 __all__ = [
     "Background",
@@ -33,6 +39,7 @@ __all__ = [
     "as_picture",
     "cache_control",
     "coloured",
+    "drawn_keys",
     "drawn_response",
     "identity_of",
     "is_bytes",
