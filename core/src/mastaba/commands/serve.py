@@ -51,9 +51,8 @@ from mastaba.storage.file import FileStorage
 from mastaba.storage.path import ResourcePath
 
 if TYPE_CHECKING:
-    from mastaba.web.response import Response
-
     from mastaba.catalogue import Catalogue
+    from mastaba.web.response import Response
 
 _TICK_PERIOD = 0.5
 # A process that draws maps returns freed memory at every n-th tick.

@@ -29,8 +29,6 @@ def merge(images: Sequence[MapImage]) -> MapImage:
     Args:
         images: all uint8 or all float32, of the same size.
     """
-    if len(images) == 1:
-        return images[0]
     channels = max(image.pixels.shape[2] for image in images)
     bottom = images[0]
     if bottom.pixels.dtype == np.float32:
@@ -51,10 +49,8 @@ def merge(images: Sequence[MapImage]) -> MapImage:
     return MapImage(pixels, valid, nodata, any(image.encodes_numbers for image in images))
 
 
-def merge_memory(blank: MapImage, count: int) -> int:
-    """Return an upper estimate of the bytes per pixel that merging takes."""
-    if count == 1:
-        return 0
+def merge_memory(blank: MapImage) -> int:
+    """Return an upper estimate of the bytes per pixel that merging several images takes."""
     pixels = blank.pixels
     return _MIXING if pixels.dtype == np.uint8 else 2 * pixels.shape[2] * pixels.itemsize + 2
 

@@ -76,6 +76,8 @@ class Renderer:
 
     def in_picture(self, entry: MapLayer) -> MapLayer:
         """Return a layer in a style that a picture format can hold; see `FloatPictures.styled`."""
+        if is_bytes(entry.layer, entry.style):
+            return entry
         return self._float_pictures.styled(entry, self.level_pixels(entry.layer))
 
     def value_range(self, layer: Layer) -> tuple[float, float] | None:

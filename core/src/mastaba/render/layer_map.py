@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -25,7 +25,6 @@ from mastaba.render.mosaic import (
     DecodedTiles,
     LevelPixels,
     Mosaic,
-    Sources,
     StoredTiles,
     Window,
 )
@@ -102,6 +101,42 @@ class DrawingMemory:
     kept: int
     drawing: int
     drawn: int
+
+
+class Sources(NamedTuple):
+    """The state of the stored tiles that a map is drawn from.
+
+    Attributes:
+        version: text that changes with these tiles; None if a storage cannot distinguish
+            generations of a slab.
+        modified: when the slabs were last modified, Unix seconds; 0 if nothing is stored, None if
+            a storage does not report it.
+    """
+
+    version: str | None
+    modified: float | None
+
+    @classmethod
+    def of(cls, stored: StoredTiles) -> Sources:
+        """Return the state of some tiles of one level."""
+        slabs = {tile.index for tile in stored.values() if tile is not None}
+        return cls(version_of(stored), _latest(index.modified for index in slabs))
+
+    @classmethod
+    def joined(cls, parts: Sequence[Sources], separator: str) -> Sources:
+        """Return the state of all parts; an attribute is None if it is None in one part."""
+        versions = [part.version for part in parts if part.version is not None]
+        version = separator.join(versions) if len(versions) == len(parts) else None
+        return cls(version, _latest(part.modified for part in parts))
+
+
+def _latest(times: Iterable[float | None]) -> float | None:
+    last = 0.0
+    for time in times:
+        if time is None:
+            return None
+        last = max(last, time)
+    return last
 
 
 class LayerMap:
@@ -409,12 +444,14 @@ class PreparedMap:
             layer.check(limits)
         # Only now each layer has chosen what it is drawn from.
         self.strip_height = min(layer.strip_height for layer in layers)
-        self.blank = merge([layer.blank for layer in layers])
+        self.blank = _merged([layer.blank for layer in layers])
         cuts = self._cuts(self.strip_height)
         needed = [layer.memory(cuts) for layer in layers]
         if max(memory.source for memory in needed) > limits.max_source_bytes:
             raise _too_big()
-        merging = merge_memory(self.blank, len(layers)) * self.strip_height * width
+        merging = 0
+        if len(layers) > 1:
+            merging = merge_memory(self.blank) * self.strip_height * width
         self.memory = (
             _SMALL_THINGS
             + sum(memory.kept + memory.drawn for memory in needed)
@@ -452,8 +489,7 @@ class PreparedMap:
         layers = [layer.strips(cuts) for layer in self._layers]
         for _ in cuts:
             with trace.step("draw"):
-                images = [next(layer) for layer in layers]
-                image = images[0] if len(images) == 1 else merge(images)
+                image = _merged([next(layer) for layer in layers])
             yield image
 
     def draw(self) -> MapImage:
@@ -465,6 +501,28 @@ class PreparedMap:
             slice(start, min(start + height, self.height))
             for start in range(0, self.height, height)
         ]
+
+
+def version_of(stored: StoredTiles) -> str | None:
+    """Return a text that changes with some stored tiles.
+
+    Returns:
+        None if the storage cannot distinguish generations of a slab.
+    """
+    parts = []
+    for tile in stored.values():
+        if tile is None:
+            parts.append("-")
+        elif tile.index.version is None:
+            return None
+        else:
+            index = tile.index
+            parts.append(f"{index.key}:{index.version}-{tile.offset:x}-{tile.length:x}")
+    return " ".join(parts)
+
+
+def _merged(images: Sequence[MapImage]) -> MapImage:
+    return images[0] if len(images) == 1 else merge(images)
 
 
 def _too_big() -> InvalidParameterError:

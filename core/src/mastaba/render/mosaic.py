@@ -6,7 +6,7 @@ import math
 import os
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from mastaba.render import native
 from mastaba.render.map_request import Mask, Pixels
 from mastaba.render.tile_cache import TileCache
 from mastaba.slab.codecs import TileDecoder
-from mastaba.slab.plan import locate_tiles, read_located
+from mastaba.slab.plan import read_located
 from mastaba.slab.reader import LevelReader, StoredTile
 from mastaba.storage.per_process import ThreadPool
 
@@ -62,42 +62,6 @@ class Window:
     def shape(self) -> tuple[int, int]:
         """Number of rows and columns."""
         return self.bottom - self.top, self.right - self.left
-
-
-class Sources(NamedTuple):
-    """The state of the stored tiles that a map is drawn from.
-
-    Attributes:
-        version: text that changes with these tiles; None if a storage cannot distinguish
-            generations of a slab.
-        modified: when the slabs were last modified, Unix seconds; 0 if nothing is stored, None if
-            a storage does not report it.
-    """
-
-    version: str | None
-    modified: float | None
-
-    @classmethod
-    def of(cls, stored: StoredTiles) -> Sources:
-        """Return the state of some tiles of one level."""
-        slabs = {tile.index for tile in stored.values() if tile is not None}
-        return cls(version_of(stored), _latest(index.modified for index in slabs))
-
-    @classmethod
-    def joined(cls, parts: Sequence[Sources], separator: str) -> Sources:
-        """Return the state of all parts; an attribute is None if it is None in one part."""
-        versions = [part.version for part in parts if part.version is not None]
-        version = separator.join(versions) if len(versions) == len(parts) else None
-        return cls(version, _latest(part.modified for part in parts))
-
-
-def _latest(times: Iterable[float | None]) -> float | None:
-    last = 0.0
-    for time in times:
-        if time is None:
-            return None
-        last = max(last, time)
-    return last
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -168,7 +132,7 @@ class LevelPixels:
     def locate(self, places: Iterable[Place]) -> StoredTiles:
         """Return some tiles inside the limits; see `stored`."""
         once = list(dict.fromkeys(places))
-        return dict(zip(once, locate_tiles(self._reader, once), strict=True))
+        return dict(zip(once, self._reader.locate_all(once), strict=True))
 
     def read(
         self,
@@ -427,24 +391,6 @@ class LevelPixels:
 
 def _cache_key(tile: StoredTile) -> Hashable:
     return tile.index.identity, tile.offset, tile.length
-
-
-def version_of(stored: StoredTiles) -> str | None:
-    """Return a text that changes with some stored tiles.
-
-    Returns:
-        None if the storage cannot distinguish generations of a slab.
-    """
-    parts = []
-    for tile in stored.values():
-        if tile is None:
-            parts.append("-")
-        elif tile.index.version is None:
-            return None
-        else:
-            index = tile.index
-            parts.append(f"{index.key}:{index.version}-{tile.offset:x}-{tile.length:x}")
-    return " ".join(parts)
 
 
 def _existing(stored: StoredTiles, places: Iterable[Place]) -> dict[Place, StoredTile]:

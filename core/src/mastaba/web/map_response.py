@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from mastaba import __version__
 from mastaba.model.surrogate_keys import SURROGATE_KEY, drawn_key
-from mastaba.render.mosaic import Sources
+from mastaba.render.layer_map import Sources
 from mastaba.web.conditional import etag_matches, last_modified, not_modified_since
 from mastaba.web.response import Response
 

@@ -60,7 +60,7 @@ class GetMap:
             (layers, place, wanted.resolution_factor, picture),
             encoded.memory,
             lambda: spooled(encoded.pieces()),
-            always=cache_control(entry.layer for entry in wanted.layers),
+            always=cache_control([entry.layer for entry in wanted.layers]),
             content=[
                 ("Content-Type", media_type),
                 ("Content-Disposition", content_disposition(media_type, query.file_name)),
