@@ -123,11 +123,12 @@ class Renderer:
 
     def _layer_map(self, request: MapRequest, entry: MapLayer) -> LayerMap:
         native = entry.layer.pyramid.tile_matrix_set.crs
+        same_crs = self._catalogue.settings.equivalences.equal(request.crs.code, native.code)
         return LayerMap(
             entry,
             self.level_pixels(entry.layer),
             Extent(request.bbox, request.crs, request.width, request.height),
-            same_crs=self._catalogue.settings.equivalences.equal(request.crs.code, native.code),
+            same_crs=same_crs,
             resolution_factor=request.resolution_factor,
         )
 

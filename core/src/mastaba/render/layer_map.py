@@ -487,10 +487,7 @@ class PreparedMap:
         """
         cuts = self._cuts(height or self.strip_height)
         layers = [layer.strips(cuts) for layer in self._layers]
-        for _ in cuts:
-            with trace.step("draw"):
-                image = _merged([next(layer) for layer in layers])
-            yield image
+        return trace.pulled("draw", (_merged(images) for images in zip(*layers, strict=True)))
 
     def draw(self) -> MapImage:
         """Return the whole map. Raises what `strips` raises."""

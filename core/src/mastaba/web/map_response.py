@@ -142,7 +142,8 @@ def _is_fresh(request: Request, etag: str, modified: float | None) -> bool:
     if_none_match = request.header("If-None-Match")
     if if_none_match:
         return etag_matches(if_none_match, etag)
-    return not_modified_since(request.header("If-Modified-Since"), modified)
+    since = request.header("If-Modified-Since")
+    return since is not None and not_modified_since(since, modified)
 
 
 def _etag(settings: bytes, *content: bytes) -> str:

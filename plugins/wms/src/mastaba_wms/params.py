@@ -328,6 +328,10 @@ class MapQueries:
         background = Background(background_colour(parameters), transparent(parameters))
         return Sheet(width, height, self._encoder(parameters), background, exceptions(parameters))
 
+    def get_map(self, parameters: Mapping[str, str]) -> MapQuery:
+        """Return the map of a GetMap request. Raises what `layers` and `read` raise."""
+        return self.read(version(parameters), parameters, self.layers(parameters))
+
     def read(
         self,
         version: Version,
@@ -348,16 +352,16 @@ class MapQueries:
         width, height = self._size(parameters)
         crs = _crs(version, parameters, layers)
         encoder = self._encoder(parameters)
-        northing_first = version.follows_axis_order and crs.northing_first
+        # Before 1.3.0, x was always first.
+        northing_first = version is Version.V1_3_0 and crs.northing_first
         box = bbox(parameters, northing_first=northing_first)
         exceptions(parameters)
         styled = _styled(parameters, layers)
-        background = Background()
-        if is_drawn:
-            is_transparent = transparent(parameters)
-            background = Background(background_colour(parameters), is_transparent)
+        is_transparent = is_drawn and transparent(parameters)
+        colour = background_colour(parameters) if is_drawn else None
         factor = resolution_factor(parameters)
         options = format_options(parameters)
+        background = Background(colour, is_transparent)
         image = MapRequest(styled, box, crs, width, height, factor)
         return MapQuery(image, encoder, background, options, parameters.get("filename"))
 
