@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from time import perf_counter
 from typing import TYPE_CHECKING, Final
 
@@ -96,6 +96,10 @@ class IndexCache:
             self._entries.move_to_end(key)
             self.count_hit()
             return entry[1]
+
+    def peek_all(self, keys: Iterable[Hashable]) -> list[SlabIndex | None]:
+        """Return the indices for some keys; see `peek`."""
+        return [self.peek(key) for key in keys]
 
     def count_hit(self) -> None:
         """Count an index that was found without reading its slab."""

@@ -18,7 +18,7 @@ from mastaba.render.compose import as_data
 from mastaba.render.encoding.base import Raster
 from mastaba.render.encoding.png import encode_png
 from mastaba.render.encoding.tile_format import tile_encoder
-from mastaba.render.engine import PreparedMap
+from mastaba.render.layer_map import PreparedMap
 from mastaba.render.map_request import Background, MapImage, MapLayer, MapRequest
 from mastaba.services.base import Site
 from mastaba.slab.delivery import palette_delivery

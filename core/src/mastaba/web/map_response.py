@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from mastaba import __version__
 from mastaba.model.surrogate_keys import SURROGATE_KEY, drawn_key
-from mastaba.render.mosaic import Sources
+from mastaba.render.layer_map import Sources
 from mastaba.web.conditional import etag_matches, last_modified, not_modified_since
 from mastaba.web.response import Response
 
@@ -132,7 +132,8 @@ def drawn_keys(layers: Iterable[Layer]) -> Headers:
 
 
 def _sources(prepared: Sequence[Drawable]) -> Sources:
-    return Sources.joined([item.sources() for item in prepared], "\n")
+    parts = [item.sources() for item in prepared]
+    return parts[0] if len(parts) == 1 else Sources.joined(parts, "\n")
 
 
 def _is_fresh(request: Request, etag: str, modified: float | None) -> bool:
@@ -141,7 +142,8 @@ def _is_fresh(request: Request, etag: str, modified: float | None) -> bool:
     if_none_match = request.header("If-None-Match")
     if if_none_match:
         return etag_matches(if_none_match, etag)
-    return not_modified_since(request.header("If-Modified-Since"), modified)
+    since = request.header("If-Modified-Since")
+    return since is not None and not_modified_since(since, modified)
 
 
 def _etag(settings: bytes, *content: bytes) -> str:
