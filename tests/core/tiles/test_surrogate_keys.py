@@ -33,7 +33,10 @@ def open_keyed(tmp_path: Path) -> Open:
     """Return a function that opens an installation with some settings of ``global.caching``."""
 
     def open_it(**caching: Any) -> Any:
-        shared = {"caching": {"surrogate_keys": True, **caching}, "map": {"limits": {"layers_count": 2}}}
+        shared = {
+            "caching": {"surrogate_keys": True, **caching},
+            "map": {"limits": {"layers_count": 2}},
+        }
         return create_application(
             str(tiny_installation(tmp_path / "i", services_overrides={"global": shared}))
         )
