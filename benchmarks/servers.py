@@ -74,7 +74,7 @@ _FASTCGI = """
 """
 _FILE = "/{layer}/{level}/{row}/{col}.{ext}"
 
-_KEEPALIVE = "keepalive 16; keepalive_requests 100000000;"
+_KEEPALIVE = "keepalive 128; keepalive_requests 100000000;"
 
 
 class Missing(Exception):  # noqa: N818 - not an error of the program

@@ -13,7 +13,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
@@ -23,7 +23,7 @@ from mastaba.config.server import ServerConfig, missing_port
 from mastaba.config.source import Source
 from mastaba.errors import ConfigurationError, ListenError, MastabaError, PluginError
 from mastaba.plugins.manager import Plugins
-from mastaba.server.allocator import keep_freed_memory, return_freed_memory
+from mastaba.server.allocator import keep_freed_memory, return_freed_memory, share_objects
 from mastaba.server.announcement import announce
 from mastaba.server.app import Application
 from mastaba.server.balance import Balance
@@ -51,9 +51,8 @@ from mastaba.storage.file import FileStorage
 from mastaba.storage.path import ResourcePath
 
 if TYPE_CHECKING:
-    from wsgiref.types import WSGIApplication
-
     from mastaba.catalogue import Catalogue
+    from mastaba.web.response import Response
 
 _TICK_PERIOD = 0.5
 # A process that draws maps returns freed memory at every n-th tick.
@@ -226,6 +225,7 @@ class SiteGeneration(Generation):
         self._plugins = plugins
         self._announced = previous or site.catalogue
         self.endpoint = endpoint
+        share_objects()
 
     @property
     def source(self) -> Source:
@@ -252,13 +252,13 @@ class SiteGeneration(Generation):
     def _serve(self, link: WorkerLink | None) -> None:
         threading.Thread(target=self._tick, name="tick", daemon=True).start()
         on_ready = None
-        application: WSGIApplication = self._application
+        application: Application | Counted = self._application
         if link is not None:
             self._publication.connect(link)
             self.endpoint.balance.join(link.index)
             on_ready = link.ready
             if self._server.worker_requests:
-                application = _counted(application, self._server.worker_requests, link.spent)
+                application = Counted(self._application, self._server.worker_requests, link.spent)
         Server(
             application,
             self.endpoint.sock,
@@ -304,20 +304,29 @@ class SiteGeneration(Generation):
         self.source.await_change(self.site.catalogue.storages, self._server.follow, report)
 
 
-def _counted(
-    application: WSGIApplication, limit: int, on_limit: Callable[[], None]
-) -> WSGIApplication:
-    """Wrap the application to call ``on_limit`` once, after about ``limit`` requests."""
-    numbers = itertools.count(1)
-    # Workers that started together must not be replaced together.
-    last = limit + random.randrange(limit // 10 + 1)  # noqa: S311 - not a secret
+class Counted:
+    """An application that calls ``on_limit`` once, after about ``limit`` requests."""
 
-    def counted(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
-        if next(numbers) == last:
-            on_limit()
-        return application(environ, start_response)
+    def __init__(self, application: Application, limit: int, on_limit: Callable[[], None]) -> None:
+        self._application = application
+        self._numbers = itertools.count(1)
+        # Workers that started together must not be replaced together.
+        self._last = limit + random.randrange(limit // 10 + 1)  # noqa: S311 - not a secret
+        self._on_limit = on_limit
 
-    return counted
+    def stored_tile(self, path: str, query: str, headers: Mapping[str, Any]) -> Response | None:
+        response = self._application.stored_tile(path, query, headers)
+        if response is not None:
+            self._count()
+        return response
+
+    def __call__(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+        self._count()
+        return self._application(environ, start_response)
+
+    def _count(self) -> None:
+        if next(self._numbers) == self._last:
+            self._on_limit()
 
 
 def _listener(http: str | None, inherited: socket.socket | None, server: ServerConfig) -> Listener:

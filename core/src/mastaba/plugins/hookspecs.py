@@ -67,6 +67,11 @@ def wsgi_middleware(site: Site) -> Callable[[WSGIApplication], WSGIApplication] 
     Returns:
         A function that takes the application and returns a wrapped one, or None for no wrapper.
         Wrappers are nested in the order of plugin names, the first one outermost.
+
+        The wrapped application sees every request. If it has a method
+        ``around_tiles(service, find)``, stored tiles do not pass through the application; the
+        method gets the name of their service and `TileFinder.find`, and returns a function with
+        the same contract.
     """
 
 

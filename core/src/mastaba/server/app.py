@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from mastaba import cancellation
@@ -19,7 +19,7 @@ from mastaba.model.settings import CachingSettings
 from mastaba.model.surrogate_keys import DOCUMENTS_KEY, SURROGATE_KEY
 from mastaba.server.access import AccessLines, FindTile
 from mastaba.server.debug import with_debug_headers
-from mastaba.server.tile_table import TileTable
+from mastaba.server.tile_table import AroundTiles, TileTable
 from mastaba.services.base import Service, Site
 from mastaba.web.body import SpooledBody
 from mastaba.web.cors import CrossOrigin
@@ -46,12 +46,15 @@ class Application:
         """Serve another configuration from the next request on."""
         inner = SiteApplication(site)
         entry: WSGICallable = inner
+        around: list[AroundTiles | None] = []
         for wrap in reversed(site.plugins.middleware(site)):
             entry = wrap(entry)
+            around.append(getattr(entry, "around_tiles", None))
         if site.debug:
             entry = with_debug_headers(entry, site)
+            around.append(None)
         # What is around the application must see every request.
-        table = inner.tile_table() if entry is inner else None
+        table = inner.tile_table([*filter(None, around)]) if all(around) else None
         self._find_tile: FindTile | None = table.answer if table else None
         if site.access != "off":
             lines = AccessLines(site.access, steps=site.debug)
@@ -146,11 +149,11 @@ class SiteApplication:
             cancellation.end()
             scoreboard.end(row)
 
-    def tile_table(self) -> TileTable | None:
+    def tile_table(self, around: Sequence[AroundTiles] = ()) -> TileTable | None:
         """Return the table of the stored tiles; None while services are turned off."""
         if not self._site.catalogue.settings.enabled:
             return None
-        return TileTable(self._site, self._routes.find, self._all_headers)
+        return TileTable(self._site, self._routes.find, self._all_headers, around)
 
     def _all_headers(self, response: Response, environ: Mapping[str, Any]) -> list[tuple[str, str]]:
         """Return the headers of a response with those that all services have in common."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from itertools import count
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from mastaba.errors import (
     MastabaError,
@@ -18,6 +19,9 @@ from mastaba.slab.index_cache import IndexCache
 from mastaba.slab.layout import SlabLayout
 from mastaba.slab.symbolic import follow, is_symbolic
 from mastaba.storage.base import ByteRange, Storage
+
+if TYPE_CHECKING:
+    from mastaba.slab.stored_indices import StoredIndices
 
 SlabKey = tuple[Hashable, int, int]
 """Key of a slab in the index cache: location of the level, slab column, slab row."""
@@ -108,6 +112,16 @@ class StoredTile:
         self.offset, self.length = place
         return True
 
+    def confirm(self) -> None:
+        """Make sure that the tile is of a version that was current when its index was cached.
+
+        Needed before `version` and `modified` are used for a tile from `LevelReader.expect` that
+        has not been read.
+
+        Raises:
+            ObjectNotFoundError, SlabFormatError, StorageError: as `read`.
+        """
+
     def forget_index(self) -> None:
         """Remove the index of this tile from the cache, because the slab is damaged.
 
@@ -129,6 +143,29 @@ class StoredTile:
         ).data
         if len(data) != self.length:
             raise self.cut_short(len(data))
+        return data
+
+
+class _ExpectedTile(StoredTile):
+    """A tile whose index is from the store, and perhaps outdated until its slab has answered."""
+
+    __slots__ = ()
+
+    def confirm(self) -> None:
+        index = self.index
+        try:
+            if index.storage.stat(index.key).version == index.version:
+                self.reader.keep(self.slab, index)
+                return
+        except ObjectNotFoundError:
+            pass
+        changed = ObjectChangedError(f"slab {index.name} was replaced", key=index.key)
+        if not again([self], changed, 1):
+            raise ObjectNotFoundError(f"slab {index.name} no longer exists", key=index.key)
+
+    def _read(self) -> bytes:
+        data = super()._read()
+        self.reader.keep(self.slab, self.index)
         return data
 
 
@@ -178,6 +215,7 @@ class LevelReader:
         indices: the cache shared by all levels.
         open_container: opens the container that a symbolic object in this storage points to;
             without it, symbolic objects are damaged slabs.
+        packs: keys of the index packs of the level; None if there are none.
     """
 
     __slots__ = (
@@ -186,6 +224,8 @@ class LevelReader:
         "_indices",
         "_layout",
         "_open_container",
+        "_packs",
+        "_stored",
         "_tile_count",
         "_width",
         "level",
@@ -199,22 +239,39 @@ class LevelReader:
         storage: Storage,
         indices: IndexCache,
         open_container: Callable[[str], Storage] | None = None,
+        packs: SlabLayout | None = None,
     ) -> None:
         self.level = level
         self.storage = storage
         self._layout = layout
         self._indices = indices
         self._open_container = open_container
+        self._packs = packs
         self._width = level.tiles_per_width
         self._height = level.tiles_per_height
         self._tile_count = level.tiles_per_width * level.tiles_per_height
         # Layers on one pyramid share its indices: the key is the location of the slabs, not the
         # layer. It includes the size of the slabs, which an index depends on.
         self._data = f"{storage.full_name}/{layout!r}/{self._width}x{self._height}"
+        self._stored: StoredIndices | None = None
+        if indices.store is not None and storage.is_remote:
+            from mastaba.slab.stored_indices import StoredIndices
+
+            self._stored = StoredIndices(
+                indices.store,
+                self._data,
+                self._tile_count,
+                storage,
+                layout,
+                packs,
+                open_container,
+            )
 
     def moved(self, storage: Storage, indices: IndexCache) -> LevelReader:
         """Return a reader of the same slabs with another storage and cache."""
-        return LevelReader(self.level, self._layout, storage, indices, self._open_container)
+        return LevelReader(
+            self.level, self._layout, storage, indices, self._open_container, self._packs
+        )
 
     def locate(self, tile_row: int, tile_col: int) -> StoredTile | None:
         """Return the tile at these indices, or None if none is stored there.
@@ -234,6 +291,28 @@ class LevelReader:
             return None
         number = (tile_row - slab_row * height) * width + tile_col - slab_col * width
         return self.stored_tile(key, index, number)
+
+    def expect(self, tile_row: int, tile_col: int) -> StoredTile | None:
+        """Return a tile to be read next, as `locate` does, often without reading its slab.
+
+        If its index is in the store, it may be outdated: `StoredTile.read` then moves the tile to
+        the current version. Before its version is used, call `StoredTile.read` or
+        `StoredTile.confirm`.
+
+        Raises the errors of `locate`.
+        """
+        if self._stored is not None:
+            slab, number = self.place_of(tile_row, tile_col)
+            index = self._indices.peek(slab)
+            if index is not None:
+                return self.stored_tile(slab, index, number)
+            index = self._stored.get(*slab[1:])
+            # A tile that is absent or damaged here may be in a newer version.
+            with suppress(SlabFormatError):
+                if index is not None and (place := index.tile(number)) is not None:
+                    self._indices.count_hit()
+                    return _ExpectedTile(self, slab, index, number, place)
+        return self.locate(tile_row, tile_col)
 
     def stored_tile(self, slab: SlabKey, index: SlabIndex, number: int) -> StoredTile | None:
         """Return a tile of a slab by its number, or None if the slab does not contain it.
@@ -301,6 +380,10 @@ class LevelReader:
         except ObjectNotFoundError:
             return None
 
+    def keep(self, slab: SlabKey, index: SlabIndex) -> None:
+        """Cache an index that proved to be current."""
+        self._indices.put(slab, index)
+
     def forget(self, slab: SlabKey, index: SlabIndex) -> None:
         """Remove an index from the cache, unless a newer one has replaced it."""
         self._indices.drop(slab, index)
@@ -317,10 +400,12 @@ class LevelReader:
         read = storage.read(key, wanted)
         if not read.data:
             raise ObjectNotFoundError(f"slab {key} is empty", storage=storage.full_name, key=key)
+        link = None
         if self._open_container is not None and is_symbolic(read.data, wanted.length):
+            link = read
             target = follow(storage, key, read.data, wanted, self._open_container)
             storage, key, read = target.storage, target.key, target.read
-        return SlabIndex(
+        index = SlabIndex(
             read.data,
             self._tile_count,
             storage=storage,
@@ -328,3 +413,6 @@ class LevelReader:
             version=read.version,
             modified=read.modified,
         )
+        if self._stored is not None:
+            self._stored.put(slab_col, slab_row, read, link)
+        return index

@@ -99,7 +99,7 @@ class TilePublisher:
             and limits.min_col <= tile_col <= limits.max_col
         ):
             check_limits(limits, tile_row, tile_col)  # raises; too slow to call for every tile
-        tile = self.reader.locate(tile_row, tile_col)
+        tile = self.reader.expect(tile_row, tile_col)
         if tile is None:
             return self._missing()
         environ[TILE] = tile
@@ -141,6 +141,7 @@ class TilePublisher:
             decode = bool(self._coding) and not _takes(headers, self._coding)
         suffix = self._etag_suffix + "-id" if decode else self._etag_suffix
         if headers.get("HTTP_IF_NONE_MATCH") or headers.get("HTTP_IF_MODIFIED_SINCE"):
+            tile.confirm()
             fields = self._validators(tile, suffix)
             if _is_fresh(headers, tile, fields):
                 return Response(304, fields)
