@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
     from mastaba.catalogue import Catalogue
-    from mastaba.model.bbox import BoundingBox
     from mastaba.model.layer import Layer
 
 
@@ -65,14 +64,11 @@ class LayerChange:
         layer: identifier.
         before: its generation until now; None for a new layer.
         after: its generation from now on; None for a removed layer.
-        bbox: area outside which its tiles are as before, in the CRS of its tile matrix set; None
-            if the whole layer may have changed.
     """
 
     layer: str
     before: str | None
     after: str | None
-    bbox: BoundingBox | None = None
 
 
 def layer_changes(old: Catalogue, new: Catalogue) -> list[LayerChange]:

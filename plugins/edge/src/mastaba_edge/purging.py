@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
-from mastaba.api.catalogue import DOCUMENTS_KEY, keys_within, layer_key
+from mastaba.api.catalogue import DOCUMENTS_KEY, layer_key
 
 if TYPE_CHECKING:
     from mastaba.api.services import LayerChange, Site
@@ -38,23 +38,12 @@ def purge_changes(site: Site, changes: Sequence[LayerChange]) -> None:
     settings = site.plugin_settings.get("edge", {})
     if not settings.get("caches"):
         return
-    keys = list(keys_of(site, changes))
+    keys = [DOCUMENTS_KEY, *(layer_key(change.layer) for change in changes)]
     purge(settings, keys)
     pause: float = settings.get("repeat_after", _REPEAT_AFTER)
     if pause:
         time.sleep(pause)
         purge(settings, keys)
-
-
-def keys_of(site: Site, changes: Sequence[LayerChange]) -> Iterator[str]:
-    """Yield the surrogate keys of what has changed."""
-    yield DOCUMENTS_KEY
-    for change in changes:
-        layer = site.catalogue.layers.get(change.layer)
-        if layer is None or change.bbox is None:
-            yield layer_key(change.layer)
-        else:
-            yield from keys_within(layer, change.bbox)
 
 
 def purge(settings: Mapping[str, Any], keys: Sequence[str]) -> None:
