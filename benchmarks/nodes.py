@@ -165,6 +165,7 @@ def _processor_time(cluster: _Cluster, options: argparse.Namespace) -> bool:
     costs: dict[int, list[float]] = {count: [] for count in options.nodes}
     rates: dict[int, list[float]] = {count: [] for count in options.nodes}
     errors = 0
+    idle = _idle(cluster, options.seconds)
     for turn in range(options.rounds + 1):
         for count in options.nodes:
             cluster.balancer.use(count)
@@ -174,6 +175,7 @@ def _processor_time(cluster: _Cluster, options: argparse.Namespace) -> bool:
             cpu = sum(cpu_seconds(node.pid) for node in nodes) - before
             # The first turn fills the caches.
             if turn:
+                cpu -= idle * count * done["microseconds"] / 1e6
                 costs[count].append(cpu / done["requests"] * 1e6)
                 rates[count].append(done["requests"] / done["microseconds"] * 1e6)
                 errors += done["errors"]
@@ -188,8 +190,17 @@ def _processor_time(cluster: _Cluster, options: argparse.Namespace) -> bool:
         rate = statistics.median(rates[count])
         print(f"{count:>8}{rate:>10.0f}{cost:>10.0f}{cost / one:>8.2f}", flush=True)
     hits, misses = _lookups(cluster)
+    print(f"  not counted: an idle node, which follows the bucket, {idle * 1e3:.0f} ms per second")
     print(f"  errors {errors}; index caches: {hits} hits, {misses} misses")
     return not errors and all(abs(cost / one - 1) <= _TOLERANCE for cost in medians.values())
+
+
+def _idle(cluster: _Cluster, seconds: float) -> float:
+    """Return the CPU time that a node without requests takes each second."""
+    before = sum(cpu_seconds(node.pid) for node in cluster.nodes)
+    time.sleep(seconds)
+    cpu = sum(cpu_seconds(node.pid) for node in cluster.nodes) - before
+    return cpu / seconds / len(cluster.nodes)
 
 
 def _lookups(cluster: _Cluster) -> tuple[int, int]:

@@ -11,6 +11,7 @@ import socket
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.live.client import Load, ask, ask_raw, load
@@ -31,13 +32,17 @@ NAMES = ("a", "b")
 class Nodes:
     """Two servers and HAProxy.
 
+    Args:
+        settings: added to server.json of both.
+
     Attributes:
         url: of HAProxy.
         servers: by their names in the sample.
     """
 
-    def __init__(self, folder: Path, deploy: Path) -> None:
+    def __init__(self, folder: Path, deploy: Path, settings: dict[str, Any]) -> None:
         self._folder = folder
+        self._settings = settings
         self.server_json = changed(
             make_installation(folder / "installation"), folder / "server.json"
         )
@@ -68,8 +73,7 @@ class Nodes:
         wait_until(lambda: all(map(self.is_up, NAMES)))
 
     def start(self, name: str) -> None:
-        settings = {"drain": 5, "follow": {"period": 1}}
-        file = changed(self.server_json, self._folder / f"{name}.json", **settings)
+        file = changed(self.server_json, self._folder / f"{name}.json", **self._settings)
         self.servers[name] = Mastaba(file, self._folder, http=self.ports[name])
 
     def is_up(self, name: str) -> bool:
@@ -100,9 +104,9 @@ class Nodes:
 
 
 @pytest.fixture
-def nodes(deploy: Path) -> Iterator[Nodes]:
+def nodes(deploy: Path, request: pytest.FixtureRequest) -> Iterator[Nodes]:
     with public_folder() as folder, ExitStack() as stack:
-        made = Nodes(folder, deploy)
+        made = Nodes(folder, deploy, getattr(request, "param", {}))
         stack.callback(made.stop)
         stack.enter_context(made.front)
         yield made
@@ -114,6 +118,7 @@ def more(state: Load) -> None:
     wait_until(lambda: len(state.answers) > already + 100)
 
 
+@pytest.mark.parametrize("nodes", [{"drain": 5}], indirect=True, ids=["drain"])
 def test_a_rolling_restart_loses_no_request(nodes: Nodes) -> None:
     with load(nodes.url, PATH) as state:
         for name in NAMES:
@@ -159,6 +164,7 @@ def test_a_node_that_is_not_ready_gets_no_requests(nodes: Nodes) -> None:
     wait_until(lambda: nodes.is_up("a"))
 
 
+@pytest.mark.parametrize("nodes", [{"follow": {"period": 1}}], indirect=True, ids=["follow"])
 def test_nodes_that_are_not_ready_are_better_than_none(nodes: Nodes) -> None:
     """An error in shared documents: each node keeps what it had, and says so."""
     layers = nodes.server_json.parent / "installation" / "layers.txt"
