@@ -13,6 +13,7 @@ from mastaba.config.faults import Faults, UnusableError
 from mastaba.config.layers import LayerLoader, read_layer_list
 from mastaba.config.server import ServerConfig
 from mastaba.config.services import ServicesConfig, load_services
+from mastaba.config.source import Source
 from mastaba.environment import Environment
 from mastaba.errors import MastabaError, reason_of
 from mastaba.model.settings import ServiceSettings, Settings
@@ -32,6 +33,7 @@ def load_catalogue(
     environment: Environment,
     faults: Faults,
     previous: Catalogue | None = None,
+    source: Source | None = None,
 ) -> Catalogue | None:
     """Load services.json, the layer list and all layers.
 
@@ -42,13 +44,14 @@ def load_catalogue(
 
     Args:
         previous: catalogue published now, None at the start.
+        source: gets the documents that were read.
     """
     services, listed = None, None
     with suppress(UnusableError):
         services = load_services(
             ResourcePath("file", "", server.services),
             plugins,
-            DocumentReader(StoragePool(plugins.storages, environment), plugins, faults),
+            DocumentReader(StoragePool(plugins.storages, environment), plugins, faults, source),
             f"configurations.services of {server.file}",
         )
     known = services or ServicesConfig(Settings(), {})
@@ -60,7 +63,7 @@ def load_catalogue(
         measure=is_traced
         or any(plugins.services[name].wants_measurements for name in known.services),
     )
-    reader = DocumentReader(pool, plugins, faults)
+    reader = DocumentReader(pool, plugins, faults, source)
     kind = MeasuredIndexCache if is_traced else IndexCache
     indices = kind(server.cache_size, server.cache_validity, store=_store(server, faults))
     loader = LayerLoader(server, plugins, known.settings, pool, indices, reader)

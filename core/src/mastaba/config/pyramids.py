@@ -13,6 +13,7 @@ from mastaba.config.documents import DocumentReader
 from mastaba.config.faults import FileFaults, UnusableError
 from mastaba.errors import MastabaError
 from mastaba.model.format import TILE_FORMATS, TileFormat
+from mastaba.model.generation import generation_of
 from mastaba.model.pyramid import Attribute, Level, Pyramid, RasterSpecification, Table
 from mastaba.model.tile_matrix_set import TileLimits, TileMatrix, TileMatrixSet
 from mastaba.slab.index_cache import IndexCache
@@ -69,6 +70,7 @@ class PyramidLoader:
 
     def _load(self, path: ResourcePath, named_by: str) -> StoredPyramid:
         document, file = self._reader.document(path, named_by), str(path)
+        generation = generation_of(document)
         if isinstance(document, dict) and document.get("format") == "TIFF_PBF_MVT":
             document.pop("raster_specifications", None)  # ignored there, valid or not
         document = self._reader.validated(document, "pyramid", file)
@@ -92,7 +94,9 @@ class PyramidLoader:
             with faults.attempt():
                 places[identifier] = self._place(entry["storage"], path, f"{at}.storage", faults)
         faults.require_usable()
-        pyramid = Pyramid(path.stem, tile_matrix_set, tile_format, raster, coarse_to_fine(levels))
+        pyramid = Pyramid(
+            path.stem, tile_matrix_set, tile_format, raster, coarse_to_fine(levels), generation
+        )
         return StoredPyramid(pyramid, places)
 
     def _place(

@@ -62,6 +62,8 @@ class ServerConfig:
         worker_requests: number of requests after which a worker is replaced; 0 for never.
         request_timeout: seconds after which an unfinished request is abandoned.
         worker_timeout: seconds without progress after which a worker process is replaced.
+        drain: seconds for which requests are answered after a stop signal, while not ready.
+        follow: seconds between two looks for a new configuration; None for no looks.
         body_timeout: seconds that the body of a request may take to arrive.
         map_limits: limits for all maps of a process together.
         debug: whether responses and the log contain more details.
@@ -88,6 +90,8 @@ class ServerConfig:
     request_timeout: float = 300.0
     worker_timeout: float = 60.0
     body_timeout: float = 30.0
+    drain: float = 0.0
+    follow: float | None = None
     map_limits: MapLimits = field(default_factory=MapLimits)
     debug: bool = False
     plugins: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -161,6 +165,8 @@ def _server_config(document: dict[str, Any], file: str) -> ServerConfig:
         request_timeout=float(document["request_timeout"]),
         worker_timeout=float(document["worker_timeout"]),
         body_timeout=float(document["body_timeout"]),
+        drain=float(document["drain"]),
+        follow=document["follow"]["period"] if "follow" in document else None,
         map_limits=MapLimits(
             memory=1024**2 * maps["memory_mebibytes"],
             concurrent=maps.get("concurrent", max(MapLimits().concurrent, document["threads"])),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
 from itertools import count
 from typing import TYPE_CHECKING, Final
@@ -19,6 +19,7 @@ from mastaba.slab.index_cache import IndexCache
 from mastaba.slab.layout import SlabLayout
 from mastaba.slab.symbolic import follow, is_symbolic
 from mastaba.storage.base import ByteRange, Storage
+from mastaba.storage.per_process import READS
 
 if TYPE_CHECKING:
     from mastaba.slab.stored_indices import StoredIndices
@@ -292,6 +293,39 @@ class LevelReader:
         number = (tile_row - slab_row * height) * width + tile_col - slab_col * width
         return self.stored_tile(key, index, number)
 
+    def locate_all(self, tiles: Sequence[tuple[int, int]]) -> list[StoredTile | None]:
+        """Return tiles (row, column) in the given order, as `locate` does for one.
+
+        Indices that are not cached are read, in parallel if the storage is remote. All tiles of a
+        slab are from one version of it.
+        """
+        slabs: dict[SlabKey, dict[int, int]] = {}
+        for position, (row, col) in enumerate(tiles):
+            slab, number = self.place_of(row, col)
+            slabs.setdefault(slab, {})[position] = number
+        indices = dict(zip(slabs, self._indices.peek_all(slabs), strict=True))
+        unknown = [slab for slab, index in indices.items() if index is None]
+        read = READS.map if self.storage.is_remote else map
+        indices.update(zip(unknown, read(self.index, unknown), strict=True))
+        found: list[StoredTile | None] = [None] * len(tiles)
+        for slab, numbers in slabs.items():
+            index = indices[slab]
+            if index is None:
+                continue
+            try:
+                places = index.tiles(numbers.values())
+            except SlabFormatError:
+                for position, number in numbers.items():
+                    tile = found[position] = self.stored_tile(slab, index, number)
+                    if tile is not None and tile.index is not index:
+                        # The slab has been repaired meanwhile: take all tiles from its new index.
+                        return self.locate_all(tiles)
+                continue
+            for (position, number), place in zip(numbers.items(), places, strict=True):
+                if place is not None:
+                    found[position] = StoredTile(self, slab, index, number, place)
+        return found
+
     def expect(self, tile_row: int, tile_col: int) -> StoredTile | None:
         """Return a tile to be read next, as `locate` does, often without reading its slab.
 
@@ -331,28 +365,6 @@ class LevelReader:
             return tile if again([tile], error, 1) else None
         return None if place is None else StoredTile(self, slab, index, number, place)
 
-    def stored_tiles(
-        self, slab: SlabKey, index: SlabIndex, numbers: Mapping[int, int]
-    ) -> dict[int, StoredTile | None]:
-        """Return the tiles of a slab, with the keys of their numbers; see `stored_tile`."""
-        try:
-            places = index.tiles(numbers.values())
-        except SlabFormatError:
-            return {key: self.stored_tile(slab, index, number) for key, number in numbers.items()}
-        return {
-            key: StoredTile(self, slab, index, number, place)
-            for (key, number), place in zip(numbers.items(), places, strict=True)
-            if place is not None
-        }
-
-    def slabs_of(self, tiles: Iterable[tuple[int, int]]) -> dict[SlabKey, dict[int, int]]:
-        """Return the slabs of tiles (row, column), with the number of each tile by its position."""
-        slabs: dict[SlabKey, dict[int, int]] = {}
-        for position, (row, col) in enumerate(tiles):
-            slab, number = self.place_of(row, col)
-            slabs.setdefault(slab, {})[position] = number
-        return slabs
-
     def place_of(self, tile_row: int, tile_col: int) -> tuple[SlabKey, int]:
         """Return the slab that contains a tile, and the number of the tile in it."""
         slab_col, col = divmod(tile_col, self._width)
@@ -367,10 +379,6 @@ class LevelReader:
     def name_of(self, slab: SlabKey) -> str:
         """Return the full name of a slab, for messages."""
         return full_name(self.storage, self.key_of(slab))
-
-    def known_index(self, slab: SlabKey) -> SlabIndex | None:
-        """Return the index of a slab, or None if it is not cached."""
-        return self._indices.peek(slab)
 
     def index(self, slab: SlabKey) -> SlabIndex | None:
         """Return the index of a slab, or None if it is absent. Raises the errors of `locate`."""
