@@ -6,7 +6,7 @@ import struct
 import zlib
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mastaba.slab.index_pack import (
@@ -21,6 +21,9 @@ from mastaba.slab.index_pack import (
 from mastaba_writer.slab_writer import build_slab
 
 LAYOUT = PackLayout.of(16)
+
+# The tests do not depend on the speed of the machine.
+unhurried = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 def index_of(sizes: list[int]) -> bytes:
@@ -40,6 +43,7 @@ def places(index: bytes) -> list[tuple[int, int] | None]:
     ]
 
 
+@unhurried
 @given(sizes=st.lists(st.integers(0, 3000), min_size=16, max_size=16))
 def test_the_index_of_a_written_slab_is_found_again(sizes: list[int]) -> None:
     index = index_of(sizes)
@@ -51,6 +55,7 @@ def test_the_index_of_a_written_slab_is_found_again(sizes: list[int]) -> None:
     assert record._replace(index_bytes=b"") == IndexRecord("v", 1.5, b"")
 
 
+@unhurried
 @given(
     index=st.lists(st.integers(0, 2**32 - 1), min_size=32, max_size=32),
     texts=st.tuples(st.text(min_size=1, max_size=60), st.text(max_size=60), st.text(max_size=300)),
@@ -99,6 +104,7 @@ def test_a_photograph_takes_less_than_a_quarter_of_its_index() -> None:
     assert len(data) == 8 + 12 + 32 + 1 + 5 + 256 * 15 // 8
 
 
+@unhurried
 @given(data=st.data(), sizes=st.lists(st.integers(0, 90), min_size=16, max_size=16))
 def test_a_damaged_record_is_absent(data: st.DataObject, sizes: list[int]) -> None:
     record = encode_record(3, 5, IndexRecord("version", 1.0, index_of(sizes)))
@@ -112,6 +118,7 @@ def test_a_damaged_record_is_absent(data: st.DataObject, sizes: list[int]) -> No
     assert decode_record(record, 5, 3, LAYOUT) is None
 
 
+@unhurried
 @given(body=st.binary(max_size=200))
 def test_bytes_with_a_right_checksum_but_without_sense_do_not_crash(body: bytes) -> None:
     checksum = zlib.crc32(body, zlib.crc32(struct.pack("<II", 3, 5)))
@@ -119,6 +126,7 @@ def test_bytes_with_a_right_checksum_but_without_sense_do_not_crash(body: bytes)
     assert record is None or len(record.index_bytes) == 8 * 16
 
 
+@unhurried
 @given(form=st.integers(0, 3), body=st.binary(max_size=200))
 def test_an_index_without_sense_does_not_crash(form: int, body: bytes) -> None:
     body = struct.pack("<BBHd", 1, 0, 0, 1.0) + b"v" + bytes([form]) + body
@@ -136,6 +144,7 @@ def test_an_index_that_inflates_without_end_is_absent() -> None:
         assert decode_record(data, 3, 5, LAYOUT) is None
 
 
+@unhurried
 @given(data=st.binary(max_size=12))
 def test_an_entry_leads_behind_the_directory(data: bytes) -> None:
     entry = entry_of(data, LAYOUT)

@@ -6,8 +6,7 @@ record confirms the record. An unreadable or damaged file or record counts as ab
 lock: a checksum detects a record that is being written. Nothing is open or mapped between calls, so
 forks, restarts and removed files need no care.
 
-LMDB and SQLite were not used: LMDB maps its file and crashes if that is damaged or truncated, and
-the pages of both take about twice the bytes of a pack.
+LMDB would map its file: a process that reads a truncated one is killed by SIGBUS.
 """
 
 from __future__ import annotations
