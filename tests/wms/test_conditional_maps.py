@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable
 from email.utils import formatdate, parsedate_to_datetime
@@ -12,6 +13,7 @@ import pytest
 from werkzeug.test import Client
 
 from mastaba.render.mosaic import LevelPixels
+from mastaba.wsgi import create_application
 from mastaba_conformance.tiny_installation import tiny_integer_tile
 from mastaba_writer.installation import layer_document
 from mastaba_writer.pyramids import LevelPlan, write_pyramid
@@ -46,6 +48,21 @@ def test_client_that_has_the_map_gets_304_and_nothing_is_decoded(
         ):
             other = client.get("/wms", query_string=query, headers=headers)
             assert (other.status_code, other.data) == (200, first.data)
+
+
+def test_map_names_the_generations_of_all_its_layers(
+    tmp_path: Path, install_at: Callable[[Path, str], Path], map_query: MapQuery
+) -> None:
+    server_json = install_at(tmp_path, "http://maps.example")
+    document = json.loads((tmp_path / "services.json").read_text())
+    document["global"]["generation_headers"] = True
+    (tmp_path / "services.json").write_text(json.dumps(document))
+    application = create_application(str(server_json))
+    layers = application.site.catalogue.layers
+    response = Client(application).get("/wms", query_string=map_query(LAYERS="ground,grey"))
+    assert response.headers.getlist("Mastaba-Pyramid") == [
+        layers[name].pyramid.generation for name in ("ground", "grey")
+    ]
 
 
 CHANGES: list[dict[str, Any]] = [

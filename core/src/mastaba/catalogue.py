@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
+from mastaba.model.generation import generation_of
 from mastaba.model.layer import Layer
 from mastaba.model.settings import MapLimits, ServiceSettings, Settings
 from mastaba.model.style import Style
@@ -19,7 +21,7 @@ LoadedLayer = tuple[Layer, Mapping[str, LevelReader]]
 """A layer, and the reader of each of its levels by tile matrix identifier."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Catalogue:
     """What is published, complete and validated; never changed once built.
 
@@ -50,6 +52,21 @@ class Catalogue:
     missing_layers: frozenset[str] = frozenset()
     outdated_layers: frozenset[str] = frozenset()
     map_limits: MapLimits = field(default_factory=MapLimits)
+
+    @cached_property
+    def generation(self) -> str:
+        """12 hexadecimal digits that change with everything that is published.
+
+        Equal on all nodes that read equal files.
+        """
+        services = {name: replace(one, own=_shown(one.own)) for name, one in self.services.items()}
+        layers = {name: layer.generation for name, layer in self.layers.items()}
+        return generation_of(self.settings, services, layers)
+
+
+def _shown(own: Mapping[str, Any]) -> dict[str, Any]:
+    # A generation is public, and nodes may have different secrets.
+    return {key: value for key, value in own.items() if key != "secret"}
 
 
 def in_order(loaded: Mapping[str, LoadedLayer]) -> dict[str, Any]:

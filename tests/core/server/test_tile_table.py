@@ -105,8 +105,18 @@ HEADERS: Mapping[str, Sequence[str]] = {
 SITES: Mapping[str, dict[str, Any]] = {
     "plain": {},
     "shared": {"global": {"cors": True}},
+    "keyed": {
+        "global": {
+            "caching": {
+                "layers": "public, max-age=60, s-maxage=600",
+                "documents": "max-age=5",
+                "surrogate_keys": True,
+            }
+        }
+    },
     "one-origin": {"global": {"cors": "https://one.example"}},
     "from-bottom": {"tms": {"y_origin": "bottom"}, "ogcapi": {"cors": True}},
+    "generations": {"global": {"generation_headers": True, "cors": True}},
     "other-roots": {"tms": {"root_path": "/wmts/1.0.0"}, "ogcapi": {"root_path": "/a/b"}},
 }
 
@@ -310,6 +320,30 @@ def _compare(folder: Path, site: str, count: int, monkeypatch: pytest.MonkeyPatc
     for transport in transports:
         assert transport.answered > count / 10
     application.site.catalogue.storages.close()
+
+
+def test_table_and_general_path_name_the_generations(tmp_path: Path) -> None:
+    application = _open(tmp_path, "generations")
+    catalogue = application.site.catalogue
+    expected = {
+        "Mastaba-Generation": catalogue.generation,
+        "Mastaba-Pyramid": catalogue.layers["RGB_JPG"].pyramid.generation,
+    }
+    stored = application.stored_tile(*TILE)
+    assert stored is not None
+    response = Client(application).get(TILE[0])
+    again = Client(application).get(TILE[0], headers={"If-None-Match": response.headers["ETag"]})
+    assert again.status_code == 304
+    assert expected["Mastaba-Pyramid"] in response.headers["ETag"]
+    for headers in (dict(stored.headers), response.headers, again.headers):
+        assert {name: headers[name] for name in expected} == expected
+    document = Client(application).get("/wmts?SERVICE=WMTS&REQUEST=GetCapabilities")
+    assert document.headers["Mastaba-Generation"] == catalogue.generation
+
+
+def test_generations_are_not_named_by_default(tmp_path: Path) -> None:
+    response = Client(_open(tmp_path, "plain")).get(TILE[0])
+    assert "mastaba-" not in str(response.headers).lower()
 
 
 TILE = ("/tms/1.0.0/RGB_JPG/3/4/2.jpg", "", {})

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,11 +16,13 @@ from mastaba.wsgi import create_application
 OpenClient = Callable[..., Client]
 
 
-def test_status(open_client: OpenClient) -> None:
-    response = open_client().get("/healthcheck")
+def test_status(make_site: Callable[..., Any]) -> None:
+    site = make_site()
+    response = Client(Application(site)).get("/healthcheck")
     assert response.status_code == 200
     assert response.content_type == "application/json"
     assert response.json == {
+        "generation": site.catalogue.generation,
         "version": mastaba.__version__,
         "pid": 4711,
         "time": 1_700_000_000,
@@ -132,10 +135,12 @@ def test_a_process_that_answers_is_live(open_client: OpenClient, enabled: bool) 
     assert response.json == {"status": "OK"}
 
 
-def test_ready_without_layers_when_none_is_configured(open_client: OpenClient) -> None:
-    response = open_client().get("/healthcheck/ready")
+def test_ready_without_layers_when_none_is_configured(make_site: Callable[..., Any]) -> None:
+    site = make_site()
+    response = Client(Application(site)).get("/healthcheck/ready")
     assert response.status_code == 200
-    assert response.json == {"status": "OK", "reasons": []}
+    generation = site.catalogue.generation
+    assert response.json == {"status": "OK", "reasons": [], "generation": generation}
 
 
 def test_not_ready_when_every_layer_is_invalid(open_client: OpenClient) -> None:
@@ -158,7 +163,8 @@ def test_not_ready_while_the_storage_of_a_layer_is_suspended(open_client: OpenCl
             name = "s3"
             is_suspended = True
 
-    client = open_client(layers={"a": None}, readers={"a": {"1": Reader}})
+    layers = {"a": SimpleNamespace(generation="")}
+    client = open_client(layers=layers, readers={"a": {"1": Reader}})
     response = client.get("/healthcheck/ready")
     assert response.status_code == 503
     assert response.json is not None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
 import gc
 import itertools
 import logging
@@ -20,9 +21,11 @@ from typing import TYPE_CHECKING, Any, cast
 from mastaba import __version__
 from mastaba.config.faults import Faults, FileFaults
 from mastaba.config.server import ServerConfig, missing_port
+from mastaba.config.source import Source
 from mastaba.errors import ConfigurationError, ListenError, MastabaError, PluginError
 from mastaba.plugins.manager import Plugins
 from mastaba.server.allocator import keep_freed_memory, return_freed_memory
+from mastaba.server.announcement import announce
 from mastaba.server.app import Application
 from mastaba.server.balance import Balance
 from mastaba.server.connection import Connection, Limits
@@ -43,15 +46,20 @@ from mastaba.server.publication import Publication
 from mastaba.server.signals import handled_by
 from mastaba.server.supervisor import STOP_SIGNALS, Generation, Supervisor
 from mastaba.services.base import Site
-from mastaba.services.change import Change
-from mastaba.services.scoreboard import Scoreboard
+from mastaba.services.change import Change, layer_changes
+from mastaba.services.scoreboard import Obstacle, Scoreboard
+from mastaba.storage.file import FileStorage
+from mastaba.storage.path import ResourcePath
 
 if TYPE_CHECKING:
+    from mastaba.catalogue import Catalogue
     from mastaba.web.response import Response
 
 _TICK_PERIOD = 0.5
 # A process that draws maps returns freed memory at every n-th tick.
 _TICKS_OF_A_RETURN = 20
+# A configuration that changes during each of so many loads is not complete.
+_READ_ATTEMPTS = 3
 
 logger = logging.getLogger("mastaba")
 # Before the log is configured, the command itself prints messages.
@@ -106,8 +114,11 @@ def _run(arguments: argparse.Namespace, plugins: Plugins, is_reload_due: Callabl
         # During a reload, the workers of two generations run side by side.
         maps = server.map_limits.concurrent + server.map_limits.waiting
         scoreboard = Scoreboard(max(1, 2 * processes), server.threads, maps)
-        site = open_site(server, plugins, scoreboard, faults)
+        source = _watching(arguments.file)
+        site = open_site(server, plugins, scoreboard, faults, source=source)
         log_findings(site, faults)
+        if server.follow is not None and faults.errors:
+            scoreboard.report(Obstacle.OUTDATED)
         for warning in plugins.warnings:
             logger.warning("%s", warning)
         listener = _listener(arguments.http, inherited, server)
@@ -129,7 +140,7 @@ def _run(arguments: argparse.Namespace, plugins: Plugins, is_reload_due: Callabl
         try:
             protocol, balance = _protocol(arguments.http), Balance(2 * processes)
             endpoint = Endpoint(listener.socket, protocol, Handover(), balance)
-            generation = SiteGeneration(site, server, plugins, endpoint)
+            generation = SiteGeneration(site, server, plugins, endpoint, source)
         except PluginError as error:
             return _fail(error, on_stderr=on_stderr)
         supervisor = Supervisor(
@@ -187,23 +198,45 @@ class SiteGeneration(Generation):
     The application is created before the fork, so a failing middleware fails the start or
     reload instead of every worker.
 
+    Args:
+        source: what was read for it.
+
     Raises:
         PluginError: a middleware cannot be created.
     """
 
     def __init__(
-        self, site: Site, server: ServerConfig, plugins: Plugins, endpoint: Endpoint
+        self,
+        site: Site,
+        server: ServerConfig,
+        plugins: Plugins,
+        endpoint: Endpoint,
+        source: Source,
+        previous: Catalogue | None = None,
     ) -> None:
         if site.draws_maps:
             # Loaded before the fork: the workers share its memory.
             keep_freed_memory()
             _ = site.renderer
         self._application = Application(site)
-        self._publication = Publication(self._application, server, plugins)
+        self._publication = Publication(self._application, server, plugins, source)
+        self.drain = server.drain
+        self.follows = server.follow is not None
         self._server = server
+        self._plugins = plugins
+        self._announced = previous or site.catalogue
         self.endpoint = endpoint
         # Disabled during the start.
         gc.enable()
+
+    @property
+    def source(self) -> Source:
+        """What the last load has read, also if that load failed."""
+        return self._publication.source
+
+    @source.setter
+    def source(self, source: Source) -> None:
+        self._publication.source = source
 
     @property
     def site(self) -> Site:
@@ -255,6 +288,26 @@ class SiteGeneration(Generation):
     def follow(self, change: ChangeMessage) -> None:
         self._publication.follow(Change.from_json(change))
 
+    def announcement(self) -> Callable[[], None] | None:
+        site, before = self.site, self._announced
+        self._announced = site.catalogue
+        changes = layer_changes(before, site.catalogue)
+        calls = self._plugins.announcements(site, changes) if changes else None
+        return functools.partial(announce, calls) if calls else None
+
+    def await_change(self) -> None:
+        assert self._server.follow is not None
+        is_readable = True
+
+        def report(error: MastabaError | None) -> None:
+            nonlocal is_readable
+            if is_readable and error is not None:
+                logger.error("cannot look for a new configuration: %s", error)
+            is_readable = error is None
+            self.site.scoreboard.report(Obstacle.UNREADABLE, not is_readable)
+
+        self.source.await_change(self.site.catalogue.storages, self._server.follow, report)
+
 
 class Counted:
     """An application that calls ``on_limit`` once, after about ``limit`` requests."""
@@ -303,33 +356,68 @@ def _reloaded(
 ) -> Generation:
     """Load the whole configuration again; layers with an error stay as they are.
 
+    A server that follows its configuration refuses one with errors, and one that was written while
+    it was read.
+
     Args:
         running: server.json as it was at the start.
 
     Raises:
         MastabaError: an error concerns all services; the log has the details.
     """
-    faults = Faults()
+    old = served.site
+    for _ in range(_READ_ATTEMPTS):
+        faults, served.source = Faults(), _watching(arguments.file)
+        failure = None
+        try:
+            server = _compared(read_server_config(arguments.file, plugins, faults), running, faults)
+            site = open_site(
+                server,
+                plugins,
+                old.scoreboard,
+                faults,
+                generation=generation,
+                previous=old.catalogue,
+                source=served.source,
+            )
+            if server.follow is not None and faults.errors:
+                site.catalogue.storages.close()
+                raise ConfigurationError(faults.errors)
+        except ConfigurationError as error:
+            failure = error
+        if not (served.follows and served.source.has_changed(old.catalogue.storages)):
+            break
+    else:
+        raise MastabaError("it is being written")
+    if failure is not None:
+        _log_all(faults, failure)
+        count = len(failure.faults)
+        raise MastabaError(f"{count} {'errors' if count > 1 else 'error'}, see above") from failure
+    configure_logging(server)
+    log_findings(site, faults)
+    return SiteGeneration(site, server, plugins, served.endpoint, served.source, old.catalogue)
+
+
+def _watching(file: str) -> Source:
+    """Return a source that watches server.json; before it is read, so no change is missed."""
+    source, path = Source(), ResourcePath("file", "", file)
     try:
-        server = read_server_config(arguments.file, plugins, faults)
-        noted = FileFaults(faults, server.file)
-        if (server.port, server.backlog) != (running.port, running.backlog):
-            reason = "port and backlog are not changed by a reload"
-            noted.warning("$.port", reason, "restart the server to apply them")
-        if server.worker_count != running.worker_count:
-            reason = "the number of worker processes is not changed by a reload"
-            noted.warning("$.workers", reason, "restart the server to apply it")
-        old = served.site
-        site = open_site(
-            server, plugins, old.scoreboard, faults, generation=generation, previous=old.catalogue
-        )
-        configure_logging(server)
-        log_findings(site, faults)
-        return SiteGeneration(site, server, plugins, served.endpoint)
-    except ConfigurationError as error:
-        _log_all(faults, error)
-        count = len(error.faults)
-        raise MastabaError(f"{count} {'errors' if count > 1 else 'error'}, see above") from error
+        source.read(path, FileStorage().read(file))
+    except MastabaError as error:
+        source.failed(path, error)
+    return source
+
+
+def _compared(server: ServerConfig, running: ServerConfig, faults: Faults) -> ServerConfig:
+    """Return server.json after a warning about changes that a reload ignores."""
+    noted = FileFaults(faults, server.file)
+    if (server.port, server.backlog) != (running.port, running.backlog):
+        reason = "port and backlog are not changed by a reload"
+        noted.warning("$.port", reason, "restart the server to apply them")
+    if server.worker_count != running.worker_count:
+        reason = "the number of worker processes is not changed by a reload"
+        noted.warning("$.workers", reason, "restart the server to apply it")
+    return server
 
 
 def _log_all(faults: Faults, error: ConfigurationError) -> None:

@@ -14,6 +14,7 @@ import yaml
 
 from mastaba.config.faults import Faults, FileFaults, UnusableError
 from mastaba.config.schema import SchemaValidator
+from mastaba.config.source import Source
 from mastaba.errors import AccessDeniedError, MastabaError, ObjectNotFoundError, reason_of
 from mastaba.plugins.manager import Plugins
 from mastaba.storage.base import ByteRange
@@ -78,8 +79,11 @@ class DocumentReader:
     is the key or line, and the file, that name the document.
     """
 
-    def __init__(self, pool: StoragePool, plugins: Plugins, faults: Faults) -> None:
+    def __init__(
+        self, pool: StoragePool, plugins: Plugins, faults: Faults, source: Source | None = None
+    ) -> None:
         self.faults = faults
+        self.source = source or Source()
         self._pool = pool
         self._plugins = plugins
         self._validators: dict[str, SchemaValidator] = {}
@@ -95,11 +99,13 @@ class DocumentReader:
         """Return the text of a file or object."""
         faults, named = FileFaults(self.faults, str(path)), f"it is named by {named_by}"
         try:
-            data = self._pool.read_full(path, may_be_empty=True)
-        except ObjectNotFoundError:
+            read = self._pool.open(path.storage, path.container).read(path.key)
+        except ObjectNotFoundError as error:
+            self.source.failed(path, error)
             reason = f"does not exist; {named}{started_at(str(path))}"
             faults.refuse("$", reason, "correct the path, or add the file")
         except MastabaError as error:
+            self.source.failed(path, error)
             self._refuse_tiff(path, faults, named)
             remedy = (
                 "set the variables, or correct the access rights"
@@ -107,6 +113,8 @@ class DocumentReader:
                 else "correct the path, or make it readable for the server"
             )
             faults.refuse("$", f"{error}; {named}", remedy)
+        data = read.data
+        self.source.read(path, read)
         if not data and not may_be_empty:
             reason = f"is empty; {named}{started_at(str(path))}"
             faults.refuse("$", reason, "write the file again")
@@ -119,9 +127,12 @@ class DocumentReader:
     def exists(self, path: ResourcePath) -> bool:
         """Return whether an object exists; True if unreachable, since reading it reports why."""
         try:
-            return self._pool.open(path.storage, path.container).exists(path.key)
+            if self._pool.open(path.storage, path.container).exists(path.key):
+                return True
         except MastabaError:
             return True
+        self.source.missed(path)
+        return False
 
     def _refuse_tiff(
         self, path: ResourcePath, faults: FileFaults, named: str, start: bytes | None = None

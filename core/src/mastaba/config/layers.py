@@ -20,10 +20,12 @@ from mastaba.config.tile_matrix_sets import make_tile_matrix_set
 from mastaba.model.bbox import BoundingBox
 from mastaba.model.crs import CRS, WGS84, geographic_bbox, is_known_crs
 from mastaba.model.extent import pyramid_bbox
+from mastaba.model.generation import generation_of
 from mastaba.model.layer import Attribution, FeatureInfo, Layer, Logo
 from mastaba.model.pyramid import Level, Pyramid
 from mastaba.model.settings import Settings
 from mastaba.model.style import Style
+from mastaba.model.surrogate_keys import layer_keys
 from mastaba.model.tile_matrix_set import TileMatrixSet
 from mastaba.plugins.manager import Plugins
 from mastaba.slab.index_cache import IndexCache
@@ -95,6 +97,8 @@ class LayerLoader:
     def load(self, identifier: str, document: Any, file: str) -> LoadedLayer:
         """Return a layer and the readers of its levels; the document may be modified."""
         faults = FileFaults(self._reader.faults, file)
+        # Before anything is removed from it.
+        generation = generation_of(document)
         hidden = self._switched_off(document)
         document = self._reader.validated(document, "layer", file)
         _check_identifier(identifier, faults)
@@ -104,7 +108,9 @@ class LayerLoader:
         except ValueError as error:
             remedy = "correct bbox, or the tile limits of the pyramid"
             faults.refuse("$.bbox", f"the extent of the layer cannot be used: {error}", remedy)
-        resampling = document.get("resampling", "lanczos")
+        resampling, caching = document.get("resampling", "lanczos"), self._settings.caching
+        styles = self._layer_styles(document, pyramid, faults)
+        extra_sets = self._extra_sets(document, pyramid, file)
         layer = Layer(
             id=identifier,
             title=document["title"],
@@ -112,18 +118,28 @@ class LayerLoader:
             pyramid=pyramid,
             native_bbox=native,
             geographic_bbox=geographic,
-            styles=self._layer_styles(document, pyramid, faults),
+            styles=styles,
             hidden_from=hidden | self._raster_only if pyramid.format.is_vector else hidden,
             keywords=tuple(document.get("keywords", ())),
             metadata=tuple(load_metadata(entry) for entry in document.get("metadata", ())),
             attribution=_attribution(document.get("attribution")),
             resampling="lanczos_2" if resampling == "lanczos" else resampling,
             extra_crs=_extra_crs(document, geographic, faults),
-            extra_tile_matrix_sets=self._extra_sets(document, pyramid, file),
+            extra_tile_matrix_sets=extra_sets,
             feature_info=_feature_info(document.get("get_feature_info"), pyramid),
-            cache_control=document.get("cache_control"),
+            cache_control=document.get("cache_control", caching.layers),
+            surrogate_keys=layer_keys(identifier, pyramid) if caching.surrogate_keys else (),
             missing_tile_status=_MISSING_TILE_STATUS.get(document.get("missing_tile", "")),
             own={key: document[key] for key in document if key in self._own_keys},
+            generation=generation_of(
+                generation,
+                pyramid.generation,
+                styles,
+                [_described(one) for one in (pyramid.tile_matrix_set, *extra_sets)],
+            ),
+            headers=(("Mastaba-Pyramid", pyramid.generation),)
+            if self._settings.generation_headers
+            else (),
         )
         readers = {
             name: places[name].reader(level, self._indices)
@@ -170,7 +186,10 @@ class LayerLoader:
                 except ValueError as error:
                     faults.refuse(at, str(error), "correct the pyramid or its levels")
         faults.require_usable()
-        return replace(pyramids[0], levels=coarse_to_fine(levels)), places
+        generations = [pyramid.generation for pyramid in pyramids]
+        generation = generation_of(generations) if len(pyramids) > 1 else generations[0]
+        composed = replace(pyramids[0], levels=coarse_to_fine(levels), generation=generation)
+        return composed, places
 
     def _layer_styles(
         self, document: dict[str, Any], pyramid: Pyramid, faults: FileFaults
@@ -213,6 +232,12 @@ class LayerLoader:
                 with suppress(UnusableError):
                     found[identifier] = self.tile_matrix_sets.get(identifier, named_by)
         return tuple(found.values())
+
+
+def _described(one: TileMatrixSet) -> tuple[object, ...]:
+    # Not its CRS itself, whose area of use comes from the database of PROJ.
+    matrices = tuple(one.matrices.values())
+    return one.id, one.crs.code, matrices, one.title, one.abstract, one.keywords
 
 
 def _extra_crs(document: dict[str, Any], bbox: BoundingBox, faults: FileFaults) -> tuple[str, ...]:

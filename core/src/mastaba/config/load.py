@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from mastaba.catalogue import Catalogue, LoadedLayer, in_order
 from mastaba.config.documents import DocumentReader
@@ -12,6 +13,7 @@ from mastaba.config.faults import Faults, UnusableError
 from mastaba.config.layers import LayerLoader, read_layer_list
 from mastaba.config.server import ServerConfig
 from mastaba.config.services import ServicesConfig, load_services
+from mastaba.config.source import Source
 from mastaba.environment import Environment
 from mastaba.errors import MastabaError, reason_of
 from mastaba.model.settings import ServiceSettings, Settings
@@ -21,6 +23,9 @@ from mastaba.slab.reader import LevelReader
 from mastaba.storage.path import ResourcePath
 from mastaba.storage.pool import StoragePool
 
+if TYPE_CHECKING:
+    from mastaba.slab.index_store import IndexStore
+
 
 def load_catalogue(
     server: ServerConfig,
@@ -28,6 +33,7 @@ def load_catalogue(
     environment: Environment,
     faults: Faults,
     previous: Catalogue | None = None,
+    source: Source | None = None,
 ) -> Catalogue | None:
     """Load services.json, the layer list and all layers.
 
@@ -38,13 +44,14 @@ def load_catalogue(
 
     Args:
         previous: catalogue published now, None at the start.
+        source: gets the documents that were read.
     """
     services, listed = None, None
     with suppress(UnusableError):
         services = load_services(
             ResourcePath("file", "", server.services),
             plugins,
-            DocumentReader(StoragePool(plugins.storages, environment), plugins, faults),
+            DocumentReader(StoragePool(plugins.storages, environment), plugins, faults, source),
             f"configurations.services of {server.file}",
         )
     known = services or ServicesConfig(Settings(), {})
@@ -56,9 +63,9 @@ def load_catalogue(
         measure=is_traced
         or any(plugins.services[name].wants_measurements for name in known.services),
     )
-    reader = DocumentReader(pool, plugins, faults)
+    reader = DocumentReader(pool, plugins, faults, source)
     kind = MeasuredIndexCache if is_traced else IndexCache
-    indices = kind(server.cache_size, server.cache_validity)
+    indices = kind(server.cache_size, server.cache_validity, store=_store(server, faults))
     loader = LayerLoader(server, plugins, known.settings, pool, indices, reader)
     with suppress(UnusableError):
         listed = _layer_paths(server, reader)
@@ -95,6 +102,21 @@ def load_catalogue(
         map_limits=server.map_limits,
         **in_order(loaded | outdated),
     )
+
+
+def _store(server: ServerConfig, faults: Faults) -> IndexStore | None:
+    """Return the index store, if one is configured and usable."""
+    if server.store_directory is None:
+        return None
+    from mastaba.slab.index_store import IndexStore
+
+    try:
+        return IndexStore(server.store_directory, server.store_size)
+    except OSError as error:
+        reason = f"the index store {server.store_directory} cannot be used: {reason_of(error)}"
+        remedy = "name a directory that only the user of the server can write"
+        faults.warning(server.file, "$.cache.store.directory", reason, remedy)
+        return None
 
 
 def _as_it_was(

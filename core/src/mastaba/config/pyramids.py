@@ -13,6 +13,7 @@ from mastaba.config.documents import DocumentReader
 from mastaba.config.faults import FileFaults, UnusableError
 from mastaba.errors import MastabaError
 from mastaba.model.format import TILE_FORMATS, TileFormat
+from mastaba.model.generation import generation_of
 from mastaba.model.pyramid import Attribute, Level, Pyramid, RasterSpecification, Table
 from mastaba.model.tile_matrix_set import TileLimits, TileMatrix, TileMatrixSet
 from mastaba.slab.index_cache import IndexCache
@@ -30,9 +31,12 @@ class SlabPlace:
     storage: Storage
     layout: SlabLayout
     open_container: Callable[[str], Storage] | None = None
+    packs: SlabLayout | None = None
 
     def reader(self, level: Level, indices: IndexCache) -> LevelReader:
-        return LevelReader(level, self.layout, self.storage, indices, self.open_container)
+        return LevelReader(
+            level, self.layout, self.storage, indices, self.open_container, self.packs
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +70,7 @@ class PyramidLoader:
 
     def _load(self, path: ResourcePath, named_by: str) -> StoredPyramid:
         document, file = self._reader.document(path, named_by), str(path)
+        generation = generation_of(document)
         if isinstance(document, dict) and document.get("format") == "TIFF_PBF_MVT":
             document.pop("raster_specifications", None)  # ignored there, valid or not
         document = self._reader.validated(document, "pyramid", file)
@@ -89,7 +94,9 @@ class PyramidLoader:
             with faults.attempt():
                 places[identifier] = self._place(entry["storage"], path, f"{at}.storage", faults)
         faults.require_usable()
-        pyramid = Pyramid(path.stem, tile_matrix_set, tile_format, raster, coarse_to_fine(levels))
+        pyramid = Pyramid(
+            path.stem, tile_matrix_set, tile_format, raster, coarse_to_fine(levels), generation
+        )
         return StoredPyramid(pyramid, places)
 
     def _place(
@@ -120,6 +127,7 @@ class PyramidLoader:
             storage,
             PrefixLayout(document["image_prefix"]),
             lambda other: self._pool.open_beside(name, other, storage.container),
+            PrefixLayout(document["index_prefix"]) if "index_prefix" in document else None,
         )
 
 

@@ -57,9 +57,13 @@ class ServerConfig:
         cache_size: number of cached slab indices.
         cache_validity: seconds.
         decoded_tiles_size: bytes of decoded tiles cached by each process.
+        store_directory: directory of the index store; None for no store.
+        store_size: bytes that the index store may take.
         worker_requests: number of requests after which a worker is replaced; 0 for never.
         request_timeout: seconds after which an unfinished request is abandoned.
         worker_timeout: seconds without progress after which a worker process is replaced.
+        drain: seconds for which requests are answered after a stop signal, while not ready.
+        follow: seconds between two looks for a new configuration; None for no looks.
         body_timeout: seconds that the body of a request may take to arrive.
         map_limits: limits for all maps of a process together.
         debug: whether responses and the log contain more details.
@@ -80,10 +84,14 @@ class ServerConfig:
     layers: str | None
     styles: str
     tile_matrix_sets: str
+    store_directory: str | None = None
+    store_size: int = 0
     worker_requests: int = 0
     request_timeout: float = 300.0
     worker_timeout: float = 60.0
     body_timeout: float = 30.0
+    drain: float = 0.0
+    follow: float | None = None
     map_limits: MapLimits = field(default_factory=MapLimits)
     debug: bool = False
     plugins: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -136,6 +144,7 @@ def _complete_logger(section: dict[str, Any]) -> None:
 
 def _server_config(document: dict[str, Any], file: str) -> ServerConfig:
     cache, maps, places = document["cache"], document["maps"], document["configurations"]
+    store = cache.get("store", {})
     return ServerConfig(
         file=file,
         port=document.get("port"),
@@ -150,10 +159,14 @@ def _server_config(document: dict[str, Any], file: str) -> ServerConfig:
         layers=places.get("layers"),
         styles=places["styles"],
         tile_matrix_sets=places["tile_matrix_sets"],
+        store_directory=store.get("directory"),
+        store_size=1024**2 * store.get("mebibytes", 0),
         worker_requests=document["worker_requests"],
         request_timeout=float(document["request_timeout"]),
         worker_timeout=float(document["worker_timeout"]),
         body_timeout=float(document["body_timeout"]),
+        drain=float(document["drain"]),
+        follow=document["follow"]["period"] if "follow" in document else None,
         map_limits=MapLimits(
             memory=1024**2 * maps["memory_mebibytes"],
             concurrent=maps.get("concurrent", max(MapLimits().concurrent, document["threads"])),

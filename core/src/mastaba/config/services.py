@@ -13,7 +13,7 @@ from mastaba.config.generation6 import is_generation6, to_generation7
 from mastaba.config.schema import SchemaValidator
 from mastaba.model.crs import Equivalences, is_known_crs
 from mastaba.model.layer import Metadata
-from mastaba.model.settings import Contact, MapSettings, ServiceSettings, Settings
+from mastaba.model.settings import CachingSettings, Contact, MapSettings, ServiceSettings, Settings
 from mastaba.storage.path import ResourcePath
 
 if TYPE_CHECKING:
@@ -23,7 +23,15 @@ if TYPE_CHECKING:
 _COMMON = frozenset(
     ("enabled", "endpoint_uri", "root_path", "title", "abstract", "keywords", "metadata")
 )
-_PLAIN = ("provider", "site", "fee", "access_constraint", "inspire", "default_style")
+_PLAIN = (
+    "provider",
+    "site",
+    "fee",
+    "access_constraint",
+    "inspire",
+    "default_style",
+    "generation_headers",
+)
 _NO_ENCODER = "image/gif"
 
 
@@ -58,6 +66,7 @@ def load_services(
     settings = Settings(
         enabled=document["enabled"],
         contact=Contact(**shared["contact"]),
+        caching=CachingSettings(**shared["caching"]),
         map=_map_settings(shared["map"], equivalences, faults),
         tile_reprojection=shared["tile"]["reprojection"],
         cors=tuple(cors) if isinstance(cors, list) else cors,

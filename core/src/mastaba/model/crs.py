@@ -254,6 +254,9 @@ class Equivalences:
             for other in others:
                 self._declare(code.upper(), other.upper())
 
+    def __repr__(self) -> str:
+        return f"Equivalences({sorted((one, sorted(all)) for one, all in self._equal.items())})"
+
     def _declare(self, one: str, other: str) -> None:
         self._equal.setdefault(one, set()).add(other)
         self._equal.setdefault(other, set()).add(one)

@@ -90,6 +90,8 @@ class Pyramid:
         format: tile format of all levels.
         raster: pixel properties; None for vector pyramids.
         levels: by tile matrix identifier, coarse to fine.
+        generation: 12 hexadecimal digits that change with the descriptor, and with each version
+            that is published; equal on all nodes that read equal descriptors.
     """
 
     name: str
@@ -97,6 +99,7 @@ class Pyramid:
     format: TileFormat
     raster: RasterSpecification | None
     levels: Mapping[str, Level] = field(hash=False)
+    generation: str = ""
 
     @property
     def finest(self) -> Level:

@@ -15,6 +15,8 @@ from mastaba.errors import (
     SlabFormatError,
     StorageError,
 )
+from mastaba.model.settings import CachingSettings
+from mastaba.model.surrogate_keys import DOCUMENTS_KEY, SURROGATE_KEY
 from mastaba.server.access import AccessLines, FindTile
 from mastaba.server.debug import with_debug_headers
 from mastaba.server.tile_table import AroundTiles, TileTable
@@ -23,7 +25,7 @@ from mastaba.web.body import SpooledBody
 from mastaba.web.cors import CrossOrigin
 from mastaba.web.masking import masked
 from mastaba.web.request import Request, utf8
-from mastaba.web.response import CLIENT_GONE, STATUS_LINES, Response, message
+from mastaba.web.response import CLIENT_GONE, DOCUMENT, STATUS_LINES, Response, message
 
 logger = logging.getLogger("mastaba.request")
 
@@ -120,7 +122,14 @@ class SiteApplication:
         self._timeout = site.request_timeout
         self._cors = CrossOrigin(site.catalogue.settings.cors)
         self._is_shared = bool(self._cors)
+        catalogue = site.catalogue
+        self._headers = (
+            [("Mastaba-Generation", catalogue.generation)]
+            if catalogue.settings.generation_headers
+            else []
+        )
         self._routes = Routes(site.services.values())
+        self._document_headers = _document_headers(site.catalogue.settings.caching)
 
     def __call__(self, environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
         scoreboard = self._scoreboard
@@ -149,7 +158,7 @@ class SiteApplication:
     def _all_headers(self, response: Response, environ: Mapping[str, Any]) -> list[tuple[str, str]]:
         """Return the headers of a response with those that all services have in common."""
         # A copy: a service may send the same response again.
-        headers = response.headers.copy()
+        headers = response.headers + self._headers
         if self._is_shared:
             headers += self._cors.headers(environ)
         if response.status not in (204, 304):
@@ -176,11 +185,19 @@ class SiteApplication:
             return self._other_method(request, service)
         try:
             response = service.respond(request)
+            if DOCUMENT in environ and response.status in (200, 304):
+                self._cache_document(response, service)
             if response.status not in STATUS_LINES:
                 raise ValueError(f"{response.status} is not an HTTP status")
             return response
         except Exception as error:  # noqa: BLE001 - the last line of defence: nothing escapes
             return self._report(error, request, service)
+
+    def _cache_document(self, response: Response, service: Service) -> None:
+        """Add the headers for caches; a service may have added its own."""
+        if not service.always_on:
+            present = {name for name, _ in response.headers}
+            response.headers += [item for item in self._document_headers if item[0] not in present]
 
     def _other_method(self, request: Request, service: Service) -> Response:
         allowed = ", ".join(dict.fromkeys(("HEAD", "OPTIONS", *service.allowed_methods)))
@@ -204,6 +221,15 @@ class SiteApplication:
                 "%s: the error cannot be reported", _described(request, service), exc_info=second
             )
             return _plain_error(500, "Internal issue", "Routing error")
+
+
+def _document_headers(caching: CachingSettings) -> list[tuple[str, str]]:
+    headers = []
+    if caching.documents:
+        headers.append(("Cache-Control", caching.documents))
+    if caching.surrogate_keys:
+        headers.append((SURROGATE_KEY, DOCUMENTS_KEY))
+    return headers
 
 
 def _with_status_of(error: Exception, report: Response) -> Response:

@@ -36,6 +36,7 @@ _APPLY: Final = "apply"
 _APPLIED: Final = "applied"
 _FAILED: Final = "failed"
 _RESULT: Final = "result"
+_RELOAD: Final = "reload"
 
 _RECEIVE_SIZE: Final = 1 << 16
 _STOPPING: Final = ("unavailable", "the server is about to stop")
@@ -58,6 +59,10 @@ class WorkerLink:
     def spent(self) -> None:
         """Report that this worker has served its number of requests and must be replaced."""
         self._send(_SPENT)
+
+    def reload(self) -> None:
+        """Ask for a reload; return before it begins."""
+        self._send(_RELOAD)
 
     def submit(self, change: Change) -> None:
         """Make a change in all processes; return when all of them have it.
@@ -211,23 +216,30 @@ class Coordinator:
         workers: all live workers by process id, as they are at any time.
         carry_out: makes a change in the supervisor. Raises `ChangeRefusedError` if it refuses;
             any other exception counts as a failure.
+        made: called when all workers have made a change.
         patience: seconds that a worker may take for one change.
+
+    Attributes:
+        reload_wanted: whether a worker asks for a reload.
     """
 
     def __init__(
         self,
         workers: Mapping[int, Worker],
         carry_out: Callable[[Change], None],
+        made: Callable[[], None] = lambda: None,
         patience: float = 30.0,
     ) -> None:
         self._workers = workers
         self._carry_out = carry_out
+        self._made = made
         self._patience = patience
         self._queue: deque[tuple[int, int, Change]] = deque()
         self._asked_by: tuple[int, int] | None = None
         self._waiting: set[int] = set()
         self._deadline = 0.0
         self._closed = False
+        self.reload_wanted = False
 
     @property
     def timeout(self) -> float | None:
@@ -247,6 +259,8 @@ class Coordinator:
                 worker.ready = True
             elif kind == _SPENT:
                 worker.replace("it has served its number of requests")
+            elif kind == _RELOAD:
+                self.reload_wanted = True
             elif kind == _SUBMIT:
                 self._queue.append((worker.pid, rest[0], rest[1]))
             elif kind == _APPLIED:
@@ -323,6 +337,8 @@ class Coordinator:
         self._asked_by = None
         if pid in self._workers:
             self._workers[pid].send(_RESULT, number, refusal)
+        if refusal is None:
+            self._made()
 
 
 def _line(message: tuple[Any, ...]) -> bytes:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from mastaba.config.faults import Faults
 from mastaba.config.load import load_catalogue
 from mastaba.config.server import ServerConfig, load_server
+from mastaba.config.source import Source
 from mastaba.environment import Environment
 from mastaba.errors import ConfigurationError
 from mastaba.plugins.manager import Plugins
@@ -43,6 +44,7 @@ def open_site(
     environment: Environment | None = None,
     generation: int = 1,
     previous: Catalogue | None = None,
+    source: Source | None = None,
 ) -> Site:
     """Load everything that server.json names, and create the enabled services.
 
@@ -51,11 +53,14 @@ def open_site(
     Args:
         generation: 1 at the start, one more with each reload.
         previous: catalogue published now, None at the start.
+        source: gets the documents that were read.
 
     Raises:
         ConfigurationError: services.json or the layer list cannot be used; contains all errors.
     """
-    catalogue = load_catalogue(server, plugins, environment or Environment(), faults, previous)
+    catalogue = load_catalogue(
+        server, plugins, environment or Environment(), faults, previous, source
+    )
     if catalogue is None:
         raise ConfigurationError(faults.errors)
     site = Site(

@@ -12,6 +12,7 @@ from mastaba.catalogue import Catalogue, in_order
 from mastaba.config.documents import DocumentReader
 from mastaba.config.faults import Faults, UnusableError
 from mastaba.config.layers import LayerLoader
+from mastaba.config.source import Source
 from mastaba.errors import ChangeRefusedError, MastabaError
 from mastaba.server.logs import log_faults
 from mastaba.services.base import Service
@@ -33,12 +34,22 @@ class Publication:
     In a single process, `submit` applies them. In a worker that is connected to its supervisor,
     it sends them there; the supervisor calls `carry_out`, then each worker calls `follow`. All
     three raise `ChangeRefusedError` if they change nothing.
+
+    Attributes:
+        source: gets the documents that changes have read.
     """
 
-    def __init__(self, application: Application, server: ServerConfig, plugins: Plugins) -> None:
+    def __init__(
+        self,
+        application: Application,
+        server: ServerConfig,
+        plugins: Plugins,
+        source: Source | None = None,
+    ) -> None:
         self._application = application
         self._server = server
         self._plugins = plugins
+        self.source = source or Source()
         self._lock = threading.Lock()
         self._link: WorkerLink | None = None
         application.site.submit = self.submit
@@ -50,7 +61,11 @@ class Publication:
 
     def submit(self, change: Change) -> None:
         """Apply a change in all processes; return when all of them have it."""
-        if self._link is None:
+        if change.action is Action.RELOAD:
+            if self._link is None:
+                raise ChangeRefusedError("unavailable", "only a supervised server can reload")
+            self._link.reload()
+        elif self._link is None:
             self.carry_out(change)
         else:
             self._link.submit(change.to_json())
@@ -99,7 +114,8 @@ class Publication:
         layers.pop(change.layer, None)
         sets, styles = old.tile_matrix_sets, old.styles
         if change.action is not Action.DELETE_LAYER:
-            reader = DocumentReader(old.storages, self._plugins, faults)
+            source = Source()
+            reader = DocumentReader(old.storages, self._plugins, faults, source)
             loader = LayerLoader(
                 self._server, self._plugins, old.settings, old.storages, old.indices, reader, old
             )
@@ -111,6 +127,7 @@ class Publication:
                 reasons = (f"{fault.file}: {fault.path}: {fault.reason}" for fault in faults.errors)
                 raise ChangeRefusedError("faulty", "; ".join(reasons)) from None
             sets, styles = loader.tile_matrix_sets.loaded, loader.styles.loaded
+            self.source.add(source)
         return replace(
             old,
             tile_matrix_sets=sets,

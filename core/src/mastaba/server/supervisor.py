@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from mastaba.errors import ChangeRefusedError, MastabaError
 from mastaba.server.control import Change, Coordinator, Worker, WorkerLink
 from mastaba.server.notify import Notifier
-from mastaba.services.scoreboard import Scoreboard
+from mastaba.services.scoreboard import Obstacle, Scoreboard
 
 logger = logging.getLogger(__name__)
 
@@ -40,7 +40,15 @@ _RETIRED_GRACE = 5.0
 
 
 class Generation(ABC):
-    """One configuration, as seen by the processes that serve it."""
+    """One configuration, as seen by the processes that serve it.
+
+    Attributes:
+        drain: seconds for which requests are answered after a stop signal, while not ready.
+        follows: whether `await_change` causes reloads.
+    """
+
+    drain = 0.0
+    follows = False
 
     @abstractmethod
     def serve(self, link: WorkerLink | None) -> None:
@@ -64,6 +72,17 @@ class Generation(ABC):
 
     def follow(self, change: Change) -> None:  # noqa: B027 - without changes, nothing to do
         """Make a change that another generation has made while both are served."""
+
+    def announcement(self) -> Callable[[], None] | None:
+        """Return what reports the changes since the last call, or None. It may take long."""
+        return None
+
+    def await_change(self) -> None:
+        """Return when the source of the configuration differs from what the last load has read.
+
+        Called in a process of its own if `follows`, so it may wait for storages.
+        """
+        raise NotImplementedError
 
 
 @dataclass(slots=True)
@@ -89,7 +108,11 @@ class Supervisor:
     The workers of the next generation start first, on the same listening socket. When all of them
     are ready, the present ones get SIGUSR1. If they exit or are not ready in time, or if
     ``reload`` has failed, the present generation stays. A SIGHUP during a reload causes one more
-    reload after it.
+    reload after it. If a generation `follows`, its changes cause reloads like SIGHUP, and the
+    server is not ready from a failed reload until one succeeds.
+
+    With a ``drain`` of the generation, a stop begins with as many seconds in which the server
+    works as before, but is not ready.
 
     A worker that exits for any other reason is replaced, after growing delays if it exits soon
     after its start. SIGPIPE is ignored.
@@ -134,7 +157,8 @@ class Supervisor:
         self._start_timeout = start_timeout
         self._notifier = notifier or Notifier()
         self._children: dict[int, Worker] = {}
-        self._coordinator = Coordinator(self._children, self._carry_out)
+        self._announcers: set[int] = set()
+        self._coordinator = Coordinator(self._children, self._carry_out, self._announce)
         self._watch = watch
         self._worker_timeout = worker_timeout
         self._watched = time.monotonic()
@@ -145,6 +169,8 @@ class Supervisor:
         self._interruptible = False
         self._lifeline = -1, -1
         self._wakeup = -1, -1
+        self._follower = 0
+        self._follow_from = 0.0
 
     @property
     def generation(self) -> Generation:
@@ -175,6 +201,8 @@ class Supervisor:
         try:
             with contextlib.suppress(_StopOrdered):
                 self._loop()
+            self._unfollow()
+            self._drain()
             self._stop()
         finally:
             signal.set_wakeup_fd(wakeup)
@@ -205,15 +233,20 @@ class Supervisor:
             numbers = self._wait(self._fill())
             if not numbers.isdisjoint(STOP_SIGNALS):
                 return
-            self._look_after_workers()
-            self._reap()
-            self._settle_trial()
+            self._work()
             if self._trial is None and self._are_ready(self._generation):
                 self._notifier.ready()
-            self._reload_wanted |= signal.SIGHUP in numbers
+            self._reload_wanted |= signal.SIGHUP in numbers or self._coordinator.reload_wanted
+            self._coordinator.reload_wanted = False
+            self._follow()
             if self._reload_wanted and self._trial is None:
                 self._reload_wanted = False
                 self._renew()
+
+    def _work(self) -> None:
+        self._look_after_workers()
+        self._reap()
+        self._settle_trial()
 
     def _wait(self, timeout: float | None) -> set[int]:
         """Wait for signals and workers; return the set of signal numbers received."""
@@ -283,30 +316,50 @@ class Supervisor:
     def _fork(self, generation: Generation) -> None:
         used = {child.index for child in self._children.values()}
         index = next(number for number in range(len(used) + 1) if number not in used)
-        with contextlib.suppress(OSError, ValueError):
-            sys.stdout.flush()
-            sys.stderr.flush()
         ours, theirs = socket.socketpair()
-        # A signal that reached the child too early would write to the parent's pipe.
-        mask = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+
+        def serve() -> None:
+            ours.close()
+            generation.serve(WorkerLink(index, theirs))
+
         try:
-            pid = os.fork()
-            if pid == 0:
-                ours.close()
-                self._be_child(generation, WorkerLink(index, theirs))
+            pid = self._child(f"worker {index}", serve)
         except OSError:
             ours.close()
             raise
         finally:
             theirs.close()
-            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         child = self._children[pid] = Worker(pid, index, ours, generation)
         if self._watch is not None:
             child.ticks = self._watch.ticks(index)
         logger.debug("worker %d started, process %d", index, pid)
 
-    def _be_child(self, generation: Generation, link: WorkerLink) -> None:
-        """Run a worker process. Does not return."""
+    def _announce(self) -> None:
+        """Report what has changed, in a process of its own: neither reloads nor changes wait."""
+        run = self._generation.announcement()
+        if run is not None:
+            try:
+                self._announcers.add(self._child("the process that reports changes", run))
+            except OSError as error:
+                logger.error("changes cannot be reported: %s", error.strerror)
+
+    def _child(self, name: str, run: Callable[[], None]) -> int:
+        """Run a function in a child process; return its process id. Raises OSError."""
+        with contextlib.suppress(OSError, ValueError):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        # A signal that reached the child too early would write to the parent's pipe.
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+        try:
+            pid = os.fork()
+            if pid == 0:
+                self._be_child(name, run)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        return pid
+
+    def _be_child(self, name: str, run: Callable[[], None]) -> None:
+        """Run a child process. Does not return."""
         status = 1
         try:
             signal.set_wakeup_fd(-1)
@@ -323,16 +376,17 @@ class Supervisor:
             threading.Thread(
                 target=_watch_parent, args=(reading, self._stop_timeout), daemon=True
             ).start()
-            generation.serve(link)
+            run()
             status = 0
         except BaseException:
-            logger.exception("worker %d failed", link.index)
+            logger.exception("%s failed", name)
         finally:
             logging.shutdown()
             # Skip the parent's clean-up, and do not wait for threads that hang.
             os._exit(status)
 
     def _reap(self) -> None:
+        self._announcers = {pid for pid in self._announcers if os.waitpid(pid, os.WNOHANG)[0] == 0}
         for pid in list(self._children):
             ended, status = os.waitpid(pid, os.WNOHANG)
             if not ended:
@@ -396,6 +450,8 @@ class Supervisor:
 
     def _carry_out(self, change: Change) -> None:
         """Make a change in this process, in all generations served."""
+        # It then also watches what the change has read.
+        self._unfollow()
         with self._interrupted_by_stop():
             if self._trial is None:
                 self._generation.carry_out(change)
@@ -409,12 +465,46 @@ class Supervisor:
 
     # Reload
 
+    def _follow(self) -> None:
+        """Watch the source of the configuration; note that a reload is due once it changed."""
+        if self._follower:
+            ended, status = os.waitpid(self._follower, os.WNOHANG)
+            if not ended:
+                return
+            self._follower = 0
+            if status == 0:
+                self._reload_wanted = True
+            else:
+                logger.error("the process that follows the configuration failed")
+                self._follow_from = time.monotonic() + _WATCH_PERIOD
+        if (
+            self._generation.follows
+            and self._trial is None
+            and not self._reload_wanted
+            and time.monotonic() >= self._follow_from
+        ):
+            try:
+                self._follower = self._child("following", self._generation.await_change)
+            except OSError as error:
+                logger.error("cannot follow the configuration: %s", error.strerror)
+
+    def _unfollow(self) -> None:
+        if self._follower:
+            os.kill(self._follower, signal.SIGKILL)
+            os.waitpid(self._follower, 0)
+            self._follower = 0
+
+    def _report(self, obstacle: Obstacle, is_there: bool) -> None:
+        if self._watch is not None:
+            self._watch.report(obstacle, is_there)
+
     def _renew(self) -> None:
         """Reload, and start the trial of the next generation if that succeeds."""
         if self._reload is None:
             logger.warning("SIGHUP ignored: there is nothing to reload")
             return
         self._notifier.reloading()
+        self._unfollow()
         try:
             with self._interrupted_by_stop():
                 generation = self._reload()
@@ -422,6 +512,7 @@ class Supervisor:
             reason = str(error) if isinstance(error, MastabaError) else repr(error)
             logger.error("reload failed, the present configuration stays in use: %s", reason)
             logger.debug("reload failed", exc_info=True)
+            self._report(Obstacle.OUTDATED, self._generation.follows)
             self._notifier.ready()
             return
         self._trial = _Trial(generation, time.monotonic() + self._start_timeout)
@@ -435,11 +526,15 @@ class Supervisor:
             previous, self._generation, self._trial = self._generation, trial.generation, None
             self._failures, self._not_before = 0, 0.0
             self._retire_all(previous)
+            self._report(Obstacle.OUTDATED, False)
+            self._report(Obstacle.UNREADABLE, False)
             logger.info("reload complete, the new configuration is in use")
             self._notifier.ready()
+            self._announce()
         elif trial.exits > _TOLERATED_EXITS or time.monotonic() >= trial.deadline:
             self._trial = None
             self._retire_all(trial.generation)
+            self._report(Obstacle.OUTDATED, self._generation.follows)
             logger.error(
                 "reload failed: the new workers %s; the present configuration stays in use",
                 "exit" if trial.exits > _TOLERATED_EXITS else "are not ready in time",
@@ -451,6 +546,19 @@ class Supervisor:
             child.retire()
 
     # Stop
+
+    def _drain(self) -> None:
+        """Let load balancers notice the stop while requests are still answered."""
+        if self._generation.drain <= 0:
+            return
+        self._report(Obstacle.DRAINING, True)
+        self._notifier.stopping()
+        logger.info("draining: requests are answered for %g s", self._generation.drain)
+        deadline = time.monotonic() + self._generation.drain
+        while (rest := deadline - time.monotonic()) > 0:
+            delay = self._fill()
+            self._wait(rest if delay is None else min(rest, delay))
+            self._work()
 
     def _stop(self) -> None:
         logger.info("stopping: running requests are finished")
@@ -471,6 +579,10 @@ class Supervisor:
             child.signal(signal.SIGKILL)
             os.waitpid(pid, 0)
             self._forget(pid)
+        for pid in self._announcers:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
 
 
 def _watch_parent(lifeline: int, stop_timeout: float) -> None:

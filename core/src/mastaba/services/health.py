@@ -39,7 +39,11 @@ class HealthService(Service):
             case "/ready":
                 reasons = self._obstacles()
                 status = 503 if reasons else 200
-                report = {"status": "UNAVAILABLE" if reasons else "OK", "reasons": reasons}
+                report = {
+                    "status": "UNAVAILABLE" if reasons else "OK",
+                    "reasons": reasons,
+                    "generation": self.site.catalogue.generation,
+                }
             case _:
                 raise UnknownPathError("Unknown health request path")
         return message(status, json.dumps(report, ensure_ascii=False), "application/json")
@@ -52,7 +56,7 @@ class HealthService(Service):
     def _obstacles(self) -> list[str]:
         """Return why map requests cannot be answered."""
         catalogue = self.site.catalogue
-        reasons = []
+        reasons: list[str] = [*self.site.scoreboard.obstacles]
         if not catalogue.settings.enabled:
             reasons.append("the services are turned off")
         if catalogue.missing_layers and not catalogue.layers:
@@ -74,6 +78,7 @@ class HealthService(Service):
             "pid": self.site.main_pid,
             "time": int(self.site.started),
             "status": "OK" if enabled else "DISABLED",
+            "generation": self.site.catalogue.generation,
         }
 
     def _info(self) -> dict[str, Any]:

@@ -29,6 +29,20 @@ class WorkerStatus(StrEnum):
     UNKNOWN = "UNKNOWN"
 
 
+class Obstacle(StrEnum):
+    """Why the whole server is not ready; the value is the reason for people.
+
+    Attributes:
+        DRAINING: it will stop soon.
+        OUTDATED: the newest configuration is not in use.
+        UNREADABLE: whether there is a newer configuration is unknown.
+    """
+
+    DRAINING = "the server is about to stop"
+    OUTDATED = "the newest configuration cannot be loaded"
+    UNREADABLE = "the configuration cannot be read"
+
+
 @dataclass(frozen=True, slots=True)
 class ThreadStatus:
     """Contents of one row. Existing monitoring calls it a thread.
@@ -94,12 +108,22 @@ class Scoreboard:
         self.threads = threads
         self.slot: int | None = None
         rows = Row * (threads + maps)
-        # The rows are followed by the ticks of each worker.
+        # The rows are followed by the ticks of each worker, and the obstacles.
         size = workers * ctypes.sizeof(rows)
-        memory = mmap.mmap(-1, max(1, size + 8 * workers))
+        memory = mmap.mmap(-1, size + 8 * workers + len(Obstacle))
         self._rows = [rows.from_buffer(memory, i * ctypes.sizeof(rows)) for i in range(workers)]
         self._ticks = (ctypes.c_int64 * workers).from_buffer(memory, size)
+        self._obstacles = (ctypes.c_bool * len(Obstacle)).from_buffer(memory, size + 8 * workers)
         self._free: list[Row] = []
+
+    @property
+    def obstacles(self) -> list[Obstacle]:
+        """Why the whole server is not ready, in the order of `Obstacle`."""
+        return [one for one, is_there in zip(Obstacle, self._obstacles, strict=True) if is_there]
+
+    def report(self, obstacle: Obstacle, is_there: bool = True) -> None:
+        """Record in all processes that there is an obstacle, or no longer."""
+        self._obstacles[list(Obstacle).index(obstacle)] = is_there
 
     def bind_worker(self, index: int) -> None:
         """Take and clear the rows of a worker slot for this process.

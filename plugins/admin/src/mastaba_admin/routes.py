@@ -16,6 +16,7 @@ _FIXED: Final[Mapping[str, Mapping[str, Action | None]]] = {
     _LAYERS: {"PUT": None},
     "/on": {"PUT": Action.ENABLE_SERVICES},
     "/off": {"PUT": Action.DISABLE_SERVICES},
+    "/reload": {"PUT": Action.RELOAD},
 }
 _LAYER: Final = {
     "POST": Action.CREATE_LAYER,

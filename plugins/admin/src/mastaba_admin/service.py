@@ -22,6 +22,7 @@ _LINKS = (
     ("DELETE", "/layers/{id}", "Delete a layer"),
     ("PUT", "/on", "Turn services on"),
     ("PUT", "/off", "Turn services off"),
+    ("PUT", "/reload", "Read the configuration again"),
 )
 
 
@@ -102,7 +103,7 @@ class AdminService(Service):
         except ChangeRefusedError as error:
             # A normal response; raising would log it as a server error.
             return error_response(error)
-        return Response(204, [])
+        return Response(202 if action is Action.RELOAD else 204, [])
 
     def error_response(self, error: Exception, request: Request) -> Response:
         return error_response(error)
