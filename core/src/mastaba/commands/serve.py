@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import functools
+import gc
 import itertools
 import logging
 import random
@@ -23,7 +24,7 @@ from mastaba.config.server import ServerConfig, missing_port
 from mastaba.config.source import Source
 from mastaba.errors import ConfigurationError, ListenError, MastabaError, PluginError
 from mastaba.plugins.manager import Plugins
-from mastaba.server.allocator import keep_freed_memory, return_freed_memory, share_objects
+from mastaba.server.allocator import keep_freed_memory, return_freed_memory
 from mastaba.server.announcement import announce
 from mastaba.server.app import Application
 from mastaba.server.balance import Balance
@@ -225,7 +226,8 @@ class SiteGeneration(Generation):
         self._plugins = plugins
         self._announced = previous or site.catalogue
         self.endpoint = endpoint
-        share_objects()
+        # Disabled during the start.
+        gc.enable()
 
     @property
     def source(self) -> Source:
@@ -242,6 +244,9 @@ class SiteGeneration(Generation):
         return self._application.site
 
     def serve(self, link: WorkerLink | None) -> None:
+        # A collection writes to all objects that it examines: each worker would soon have its own
+        # copy of the configuration and the libraries, and requests would wait.
+        gc.freeze()
         self.site.scoreboard.bind_worker(0 if link is None else link.index)
         self.site.start_services()
         try:
