@@ -106,7 +106,8 @@ def _field(reference: str, content: Mapping[str, Any]) -> Field | None:
     parameter = content["components"]["parameters"].get(key)
     if parameter is None:
         return None
-    example = parameter.get("example", "")
+    example, schema = parameter.get("example", ""), parameter["schema"]
+    flags = ("true", "false") if schema["type"] == "boolean" else ()
     value = ",".join(map(str, example)) if isinstance(example, list) else str(example)
     return Field(
         key=key,
@@ -114,7 +115,7 @@ def _field(reference: str, content: Mapping[str, Any]) -> Field | None:
         place=parameter["in"],
         description=parameter["description"],
         value=value,
-        choices=tuple(parameter["schema"].get("enum", ())),
+        choices=tuple(schema.get("enum", flags)),
     )
 
 
