@@ -144,13 +144,7 @@ def _ask(
 def _wrk(plan: _Plan, connections: int, seconds: float) -> _Run:
     pid = plan.target.pid
     before = cpu_seconds(pid) if pid is not None else None
-    command = ["wrk", "-t1", f"-c{connections}", f"-d{max(1, round(seconds))}s", "--timeout=30s"]
-    command += ["-s", str(_SCRIPT), plan.target.address, "--", str(plan.file)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    last = done.stdout.strip().rpartition("\n")[2]
-    if done.returncode != 0 or not last.startswith("{"):
-        raise Missing(f"wrk failed:\n{done.stdout}{done.stderr}")
-    result = json.loads(last)
+    result = run_wrk(plan.target.address, plan.file, connections, seconds)
     cpu = None
     if pid is not None and before is not None and result["requests"]:
         cpu = (cpu_seconds(pid) - before) / result["requests"] * 1e6
@@ -162,6 +156,22 @@ def _wrk(plan: _Plan, connections: int, seconds: float) -> _Run:
         cpu,
         result["errors"],
     )
+
+
+def run_wrk(address: str, file: Path, connections: int, seconds: float) -> dict[str, int]:
+    """Request the paths of a file for some seconds; return the numbers from requests.lua.
+
+    Raises:
+        Missing: wrk failed.
+    """
+    command = ["wrk", "-t1", f"-c{connections}", f"-d{max(1, round(seconds))}s", "--timeout=30s"]
+    command += ["-s", str(_SCRIPT), address, "--", str(file)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    last = done.stdout.strip().rpartition("\n")[2]
+    if done.returncode != 0 or not last.startswith("{"):
+        raise Missing(f"wrk failed:\n{done.stdout}{done.stderr}")
+    result: dict[str, int] = json.loads(last)
+    return result
 
 
 def _maps(plan: _Plan, connections: int, seconds: float) -> _Run:

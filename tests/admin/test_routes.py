@@ -153,6 +153,33 @@ def test_services_are_turned_off_and_on(admin: Client, headers: dict[str, str]) 
     assert admin.get("/tms/1.0.0").status_code == 200
 
 
+def test_changes_change_the_generation_and_are_in_it(
+    admin: Client, headers: dict[str, str], descriptor: dict[str, Any]
+) -> None:
+    def generation() -> str:
+        report: Any = admin.get("/healthcheck").json
+        return str(report["generation"])
+
+    seen = [generation()]
+    for path in ("/admin/layers/new", "/admin/layers/other"):
+        assert admin.post(path, headers=headers, json=descriptor).status_code == 204
+        seen.append(generation())
+    assert admin.put("/admin/off", headers=headers).status_code == 204
+    seen.append(generation())
+    assert len(set(seen)) == 4
+    assert admin.put("/admin/on", headers=headers).status_code == 204
+    for path in ("/admin/layers/new", "/admin/layers/other"):
+        assert admin.delete(path, headers=headers).status_code == 204
+    assert generation() == seen[0]
+
+
+def test_a_process_without_supervisor_cannot_reload(admin: Client, headers: dict[str, str]) -> None:
+    response = admin.put("/admin/reload", headers=headers)
+    assert response.status_code == 503
+    assert response.json["error_message"] == "only a supervised server can reload"
+    assert admin.post("/admin/reload", headers=headers).status_code == 405
+
+
 @pytest.mark.parametrize("path", ["/admin", "/admin/"])
 def test_status(path: str, admin: Client, headers: dict[str, str]) -> None:
     response = admin.get(path, headers=headers)

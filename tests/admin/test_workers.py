@@ -184,3 +184,13 @@ def test_the_secret_is_not_written_anywhere(start: Any, ask: Ask, capfd: Any) ->
     server.process.wait()
     written = "".join(capfd.readouterr()) + answer.text
     assert "swordfish" not in written
+
+
+def test_a_reload_can_be_requested(start: Any, ask: Ask) -> None:
+    server = start()
+    before = server.children()
+    answer = ask(server.connect(), "PUT", "/admin/reload")
+    assert (answer.status, answer.text) == (202, "")
+    server.wait_until(lambda: len(server.children()) == 4 and not server.children() & before)
+    for connection in server.connect_to_all().values():
+        assert ask(connection, "GET", "/admin").getheader("X-Mastaba-Generation") == "2.0"

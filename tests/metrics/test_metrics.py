@@ -179,6 +179,20 @@ def test_the_state_of_the_server(client: Client) -> None:
     assert value(samples, "mastaba_reloads_total") == 0
 
 
+def test_requests_in_progress_occupy_threads(
+    write: Callable[..., Path], open_client: Callable[[Path], Client]
+) -> None:
+    client = open_client(write(server_overrides={"threads": 4}))
+    scoreboard = client.application.site.scoreboard
+    rows = [scoreboard.begin(), scoreboard.begin()]
+    samples = samples_of(client)
+    assert value(samples, "mastaba_threads") == 4
+    assert value(samples, "mastaba_threads_busy") == 2
+    for row in rows:
+        scoreboard.end(row)
+    assert value(samples_of(client), "mastaba_threads_busy") == 0
+
+
 def test_metrics_are_available_while_services_are_turned_off(
     write: Callable[..., Path], open_client: Callable[[Path], Client]
 ) -> None:
@@ -299,7 +313,11 @@ def test_each_worker_reports_the_counters_of_all(server: Server) -> None:
         reporters.add(pid)
         labels = {"service": "tms", "operation": "gettile", "status": "200"}
         assert value(parsed(text), "mastaba_requests_total", **labels) == 200
-    assert value(server.samples(), "mastaba_workers") == 3
+    samples = server.samples()
+    assert value(samples, "mastaba_workers") == 3
+    assert value(samples, "mastaba_threads") == 6
+    # The request for the page is not counted.
+    assert value(samples, "mastaba_threads_busy") == 0
 
     # Each worker publishes its cache counters once a second. The debug header needs no further
     # look-up.

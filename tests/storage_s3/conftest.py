@@ -1,25 +1,9 @@
 import os
 from collections.abc import Iterator
-from functools import cache
-from typing import Any
 
 import pytest
-from botocore.loaders import JSONFileLoader
 
 from mastaba_conformance.object_server import ObjectServer
-
-
-@pytest.fixture(autouse=True, scope="session")
-def _cached_models() -> Iterator[None]:
-    """Read the descriptions of the S3 service once, not for the client of each test."""
-    read = cache(JSONFileLoader().load_file)
-
-    def load_file(_: JSONFileLoader, path: str) -> Any:
-        return read(path)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(JSONFileLoader, "load_file", load_file)
-        yield
 
 
 @pytest.fixture(autouse=True)

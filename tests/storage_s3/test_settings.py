@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from botocore.loaders import JSONFileLoader
 
 from mastaba.environment import Environment
 from mastaba.errors import (
@@ -18,6 +19,7 @@ from mastaba.plugins.manager import Plugins
 from mastaba.storage.base import ByteRange
 from mastaba.storage.pool import StoragePool
 from mastaba_conformance.object_server import Faults, ObjectServer
+from mastaba_storage_s3.clusters import find_cluster
 from mastaba_storage_s3.storage import S3Storage
 
 SECRET = "a-secret-that-must-not-be-shown"
@@ -251,3 +253,18 @@ def test_libraries_are_loaded_for_the_first_layer_only() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
+
+
+def test_a_new_process_does_not_parse_the_descriptions_of_services(
+    server: ObjectServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = environment(S3_URL=server.url, S3_KEY="key", S3_SECRETKEY="secret")
+    _, cluster = find_cluster(given, "maps")
+    first = cluster.client.get()
+    parsed: list[str] = []
+    monkeypatch.setattr(JSONFileLoader, "load_file", lambda _, path: parsed.append(path))
+    # Before a fork, the client is dropped; the child makes its own.
+    cluster.client.drop()
+    second = cluster.client.get()
+    assert second is not first
+    assert parsed == []

@@ -1,14 +1,16 @@
-"""Freed memory that the C library keeps, measured in a new process."""
+"""Freed memory that the C library keeps, measured in a new process, and garbage collections."""
 
 from __future__ import annotations
 
 import ctypes
+import gc
 import subprocess
 import sys
+import weakref
 
 import pytest
 
-from mastaba.server.allocator import return_freed_memory
+from mastaba.server.allocator import return_freed_memory, share_objects
 
 _PROGRAM = """
 import numpy as np
@@ -43,3 +45,28 @@ def test_freed_memory_between_blocks_in_use_is_returned() -> None:
 def test_without_glibc_nothing_happens(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ctypes, "CDLL", lambda _: object())
     return_freed_memory()
+
+
+class Site:
+    """Garbage that only a collection finds."""
+
+    def __init__(self) -> None:
+        self.application = self
+
+
+def test_present_objects_are_not_collected_until_they_are_shared_again() -> None:
+    site = Site()
+    known = weakref.ref(site)
+    gc.disable()
+    try:
+        share_objects()
+        assert gc.isenabled()
+        assert gc.get_freeze_count() > 1000
+        del site
+        gc.collect()
+        assert known() is not None
+        share_objects()
+        assert known() is None
+    finally:
+        gc.enable()
+        gc.unfreeze()

@@ -17,7 +17,8 @@ from tests.core.server.running import RunningService
 
 # A FastCGI server that answers with its generation and process. The reload fails when the file
 # "broken" exists, hangs when "hang" exists, and makes workers that die when "fatal" exists, that
-# are never ready when "lazy" exists.
+# are never ready when "lazy" exists. It follows the file "source" if there is one at the start, and
+# drains while "drain" exists.
 SERVER = """
 import logging, os, signal, sys, threading, time
 from pathlib import Path
@@ -31,6 +32,7 @@ from mastaba.server.loop import Server
 from mastaba.server.handover import Handover
 from mastaba.server.listener import open_listener
 from mastaba.server.supervisor import Generation, Supervisor
+from mastaba.services.scoreboard import Scoreboard
 
 home = Path(sys.argv[1])
 
@@ -53,12 +55,18 @@ def application(environ, start_response):
         say("waiting")
         while not (home / "open").exists():
             time.sleep(0.01)
+    if environ["PATH_INFO"] == "/obstacles":
+        body = ";".join(board.obstacles).encode()
+        start_response("200 OK", [("Content-Length", str(len(body)))])
+        return [body]
     body = f"{generation} {os.getpid()}".encode()
     start_response("200 OK", [("Content-Length", str(len(body)))])
     return [body]
 
 def load():
-    global generation
+    global generation, seen
+    if (home / "source").exists():
+        seen = (home / "source").read_text()
     if (home / "hang").exists():
         say("loading")
         time.sleep(3600)
@@ -76,6 +84,17 @@ class Served(Generation):
     def __init__(self):
         # Decided before the fork: a worker of the first generation may come late to this.
         self.lazy = (home / "lazy").exists()
+        self.follows = (home / "source").exists()
+        drain = home / "drain"
+        self.drain = float(drain.read_text()) if drain.exists() else 0
+
+    def await_change(self):
+        say(f"following {os.getpid()}")
+        if (home / "unfollowable").exists():
+            raise ValueError("cannot follow")
+        # What the last load has seen, also if it failed.
+        while (home / "source").read_text() == seen:
+            time.sleep(0.01)
 
     def serve(self, link):
         if (home / "fatal").exists():
@@ -92,9 +111,11 @@ class Served(Generation):
             on_ready=link and link.ready,
         ).run()
 
+seen = ""
+board = Scoreboard(2 * workers or 1, 2)
 handover = Handover()
 with open_listener(str(home / "socket")) as listener:
-    sys.exit(Supervisor(load(), workers=workers, reload=load, **options).run())
+    sys.exit(Supervisor(load(), workers=workers, reload=load, watch=board, **options).run())
 """
 
 
@@ -103,7 +124,7 @@ class Service(RunningService):
         super().__init__(process, protocol, home)
         self.await_line("loaded 1")
         for _ in range(max(1, workers)):
-            assert self.process.line().startswith("worker ")
+            self.await_line("worker ")
 
     def await_line(self, start: str) -> str:
         while not (line := self.process.line()).startswith(start):
@@ -118,6 +139,16 @@ class Service(RunningService):
         finally:
             client.close()
         return int(generation), int(pid)
+
+    def obstacles(self) -> list[str]:
+        """Why the server is not ready."""
+        client = self.connect()
+        try:
+            client.send(self._protocol.request({"PATH_INFO": "/obstacles"}))
+            body: bytes = client.answer().body
+        finally:
+            client.close()
+        return body.decode().split(";") if body else []
 
     def await_generation(self, generation: int) -> None:
         while self.ask()[0] != generation:
@@ -390,6 +421,108 @@ def test_a_reload_that_hangs_does_not_hold_up_the_stop(run: Any) -> None:
     service.process.send(signal.SIGHUP)
     service.await_line("loading")
     service.process.send(signal.SIGTERM)
+    assert service.process.wait() == 0
+
+
+def test_a_change_at_the_source_causes_a_reload(run: Any, tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    source.write_text("1")
+    service = run()
+    for generation in range(2, 5):
+        service.await_line("following")
+        source.write_text(str(generation))
+        service.await_line(f"loaded {generation}")
+        service.await_generation(generation)
+    assert service.obstacles() == []
+
+
+def test_a_source_that_cannot_be_loaded_makes_the_server_unready(run: Any, tmp_path: Path) -> None:
+    source, broken = tmp_path / "source", tmp_path / "broken"
+    source.write_text("1")
+    service = run()
+    broken.touch()
+    source.write_text("2")
+    service.await_line("reload failed")
+    # It is not loaded again before it changes.
+    service.await_line("following")
+    assert service.ask()[0] == 1
+    assert service.obstacles() == ["the newest configuration cannot be loaded"]
+    broken.unlink()
+    source.write_text("3")
+    service.await_line("loaded 2")
+    service.await_generation(2)
+    while service.obstacles():
+        time.sleep(0.01)
+
+
+def test_a_source_whose_workers_die_makes_the_server_unready(run: Any, tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    source.write_text("1")
+    service = run()
+    (tmp_path / "fatal").touch()
+    source.write_text("2")
+    service.await_line("reload failed: the new workers exit")
+    assert service.obstacles() == ["the newest configuration cannot be loaded"]
+
+
+def test_a_failed_reload_by_signal_leaves_a_server_ready_that_does_not_follow(run: Any) -> None:
+    service = run()
+    (service.home / "broken").touch()
+    service.process.send(signal.SIGHUP)
+    service.await_line("reload failed")
+    assert service.obstacles() == []
+
+
+def test_the_process_that_follows_is_started_again(run: Any, tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    source.write_text("1")
+    service = run()
+    os.kill(int(service.await_line("following").split()[1]), signal.SIGKILL)
+    service.await_line("the process that follows the configuration failed")
+    service.await_line("following")
+    source.write_text("2")
+    service.await_line("loaded 2")
+    service.await_generation(2)
+
+
+def test_the_process_that_follows_does_not_survive_the_server(run: Any, tmp_path: Path) -> None:
+    (tmp_path / "source").write_text("1")
+    service = run()
+    follower = int(service.await_line("following").split()[1])
+    service.process.send(signal.SIGTERM)
+    assert service.process.wait() == 0
+    assert not is_alive(follower)
+
+
+def test_a_draining_server_answers_and_is_not_ready(run: Any, tmp_path: Path) -> None:
+    (tmp_path / "drain").write_text("3600")
+    service = run()
+    before = service.children()
+    service.process.send(signal.SIGTERM)
+    while service.obstacles() != ["the server is about to stop"]:
+        time.sleep(0.01)
+    assert service.ask()[0] == 1
+    # Workers are replaced as before, and nothing is reloaded.
+    service.process.send(signal.SIGHUP)
+    os.kill(before.pop(), signal.SIGKILL)
+    service.await_line("worker ")
+    assert service.ask()[0] == 1
+    assert is_alive(service.process.pid)
+
+
+def test_a_drain_ends_with_a_graceful_stop(run: Any, tmp_path: Path, protocol: Any) -> None:
+    (tmp_path / "drain").write_text("0.5")
+    service = run()
+    client = service.connect()
+    client.send(protocol.request({"PATH_INFO": "/wait"}))
+    service.await_line("waiting")
+    # A service manager sends one after the other.
+    service.process.send(signal.SIGQUIT)
+    service.process.send(signal.SIGTERM)
+    while not service.obstacles():
+        time.sleep(0.01)
+    (service.home / "open").touch()
+    assert client.answer().status == "200 OK"
     assert service.process.wait() == 0
 
 

@@ -23,7 +23,7 @@ from mastaba.config.server import ServerConfig, missing_port
 from mastaba.config.source import Source
 from mastaba.errors import ConfigurationError, ListenError, MastabaError, PluginError
 from mastaba.plugins.manager import Plugins
-from mastaba.server.allocator import keep_freed_memory, return_freed_memory
+from mastaba.server.allocator import keep_freed_memory, return_freed_memory, share_objects
 from mastaba.server.announcement import announce
 from mastaba.server.app import Application
 from mastaba.server.balance import Balance
@@ -225,6 +225,7 @@ class SiteGeneration(Generation):
         self._plugins = plugins
         self._announced = previous or site.catalogue
         self.endpoint = endpoint
+        share_objects()
 
     @property
     def source(self) -> Source:
@@ -251,13 +252,13 @@ class SiteGeneration(Generation):
     def _serve(self, link: WorkerLink | None) -> None:
         threading.Thread(target=self._tick, name="tick", daemon=True).start()
         on_ready = None
-        application: Application | _Counted = self._application
+        application: Application | Counted = self._application
         if link is not None:
             self._publication.connect(link)
             self.endpoint.balance.join(link.index)
             on_ready = link.ready
             if self._server.worker_requests:
-                application = _Counted(self._application, self._server.worker_requests, link.spent)
+                application = Counted(self._application, self._server.worker_requests, link.spent)
         Server(
             application,
             self.endpoint.sock,
@@ -303,7 +304,7 @@ class SiteGeneration(Generation):
         self.source.await_change(self.site.catalogue.storages, self._server.follow, report)
 
 
-class _Counted:
+class Counted:
     """An application that calls ``on_limit`` once, after about ``limit`` requests."""
 
     def __init__(self, application: Application, limit: int, on_limit: Callable[[], None]) -> None:

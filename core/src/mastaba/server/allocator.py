@@ -1,9 +1,10 @@
-"""Settings of the C library's memory allocator."""
+"""Settings of the memory allocator and of the garbage collector."""
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
+import gc
 from typing import Final
 
 _M_TRIM_THRESHOLD: Final = -1
@@ -36,3 +37,16 @@ def return_freed_memory() -> None:
     """
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).malloc_trim(0)
+
+
+def share_objects() -> None:
+    """Exclude all present objects from garbage collections. Call it before workers are forked.
+
+    A collection writes to every object that it examines. So each worker would soon have its own
+    copy of the configuration and the libraries, and the requests of that moment would wait.
+    """
+    # The objects of a generation that is no longer served may be garbage.
+    gc.unfreeze()
+    gc.enable()
+    gc.collect()
+    gc.freeze()

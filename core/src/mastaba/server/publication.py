@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import gc
 import logging
 import threading
 from dataclasses import replace
@@ -90,6 +91,8 @@ class Publication:
                     site.plugins.services[name].keep(settings, change)
             self._application.swap(changed)
             _close_later(site)
+            # The replaced site may be garbage that `share_objects` has excluded.
+            gc.unfreeze()
         except ChangeRefusedError:
             raise
         except MastabaError as error:

@@ -476,7 +476,7 @@ class Supervisor:
                 self._reload_wanted = True
             else:
                 logger.error("the process that follows the configuration failed")
-                self._follow_from = time.monotonic() + _LONGEST_DELAY
+                self._follow_from = time.monotonic() + _WATCH_PERIOD
         if (
             self._generation.follows
             and self._trial is None

@@ -8,7 +8,6 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from mastaba.errors import MastabaError
-from mastaba_edge.purging import PurgeError, purge, read_secret
 
 if TYPE_CHECKING:
     import argparse
@@ -44,6 +43,7 @@ def add_commands(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]
 def _purge(arguments: argparse.Namespace) -> int:
     from mastaba.api.catalogue import DOCUMENTS_KEY, BoundingBox, keys_within, layer_key
     from mastaba.api.tools import create_application
+    from mastaba_edge.purging import PurgeError, purge
 
     try:
         site = create_application(arguments.file).site
@@ -71,6 +71,7 @@ def _purge(arguments: argparse.Namespace) -> int:
 
 def _run_agent(arguments: argparse.Namespace) -> int:
     from mastaba_edge.agent import Agent
+    from mastaba_edge.purging import PurgeError, read_secret
 
     host, colon, port = arguments.listen.rpartition(":")
     if not colon or not port.isdecimal() or int(port) > 65535:

@@ -16,7 +16,7 @@ from prometheus_client.metrics_core import (
 )
 
 import mastaba
-from mastaba.api.services import Service, Site
+from mastaba.api.services import Service, Site, WorkerStatus
 from mastaba.api.web import Request, Response, message
 from mastaba.errors import RequestError, UnknownPathError, public_message
 from mastaba_metrics.table import BOUNDS, BUCKETS, BYTES, SECONDS, STATUSES, Table, table_of
@@ -62,6 +62,9 @@ class _Collector:
 
     def _server(self) -> Iterator[Metric]:
         site, catalogue = self._site, self._site.catalogue
+        rows = site.scoreboard.rows()
+        running = sum(row.status is WorkerStatus.RUNNING for row in rows)
+        workers = len(self._table.live_slots())
         yield InfoMetricFamily("mastaba", "Version.", {"version": mastaba.__version__})
         yield CounterMetricFamily(
             "mastaba_reloads",
@@ -69,7 +72,10 @@ class _Collector:
             site.generation - 1,
         )
         for name, description, value in (
-            ("workers", "Live worker processes.", len(self._table.live_slots())),
+            ("workers", "Live worker processes.", workers),
+            ("threads", "Threads of all live workers.", workers * site.scoreboard.threads),
+            # The request for this page is one of those in progress.
+            ("threads_busy", "Requests in progress, without this one.", max(0, running - 1)),
             ("changes", "Administrative changes to the current configuration.", site.revision),
             (
                 "configuration_loaded_timestamp_seconds",

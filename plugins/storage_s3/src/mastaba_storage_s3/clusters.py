@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 import boto3.session
+import botocore.session
 from botocore.client import Config
 from botocore.credentials import Credentials
 from botocore.exceptions import BotoCoreError
 from botocore.handlers import validate_bucket_name
+from botocore.loaders import Loader, create_loader
 
 from mastaba.api.http_storages import certificate_authorities, network_timeout
 from mastaba.api.storages import Environment, PerProcess
@@ -74,7 +76,7 @@ class Cluster:
     def _open_client(self) -> Any:
         key, secret = self._key or (None, None)
         timeout = network_timeout(self._environment)
-        client = boto3.session.Session().client(
+        client = _session().client(
             "s3",
             endpoint_url=self._endpoint,
             aws_access_key_id=key,
@@ -96,6 +98,28 @@ class Cluster:
         client.meta.events.unregister("before-parameter-build.s3", validate_bucket_name)
         client.meta.events.register_last("before-parameter-build.s3", _follow_no_redirect)
         return client
+
+
+def _session() -> boto3.session.Session:
+    """Return a new session with the shared descriptions of services."""
+    session = botocore.session.get_session()
+    loader = _descriptions()
+    session.register_component("data_loader", loader)
+    made = boto3.session.Session(botocore_session=session)
+    # Each session of boto3 adds its folder.
+    loader.search_paths[:] = dict.fromkeys(loader.search_paths)
+    return made
+
+
+@cache
+def _descriptions() -> Loader:
+    """Return the descriptions of services, which are parsed once.
+
+    Child processes inherit them. Parsing takes most of the processor time for a new client, and a
+    server that follows its configuration has a new process after each change.
+    """
+    path = botocore.session.get_session().get_config_variable("data_path")
+    return create_loader(path)
 
 
 def _follow_no_redirect(context: dict[str, Any], **_: object) -> None:
