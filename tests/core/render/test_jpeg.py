@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import random
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,10 @@ import simplejpeg
 from PIL import Image
 
 from mastaba.render import native
+from mastaba.render.mosaic import LevelPixels, Window
+from mastaba.render.tile_cache import TileCache
+from mastaba.wsgi import create_application
+from mastaba_conformance.tiny_installation import tiny_installation
 
 Bytes = npt.NDArray[np.uint8]
 WHOLE = slice(0, 256), slice(0, 256)
@@ -133,3 +138,28 @@ def test_an_array_of_another_shape_is_refused() -> None:
         native.decode_jpeg(payload, (256, 256), WHOLE, np.empty((256, 255, 3), np.uint8))
     with pytest.raises(ValueError, match="follow"):
         native.decode_jpeg(payload, (256, 256), WHOLE, np.empty((256, 512, 3), np.uint8)[:, ::2])
+
+
+@pytest.mark.parametrize(
+    "window",
+    [
+        Window(512, 1024, 1024, 1536),
+        Window(600, 1000, 1100, 3500),
+        Window(400, 700, 1150, 1190),
+        Window(520, 560, 1300, 1350),
+    ],
+    ids=["whole", "around the world", "over the edge", "in a tile"],
+)
+def test_a_window_has_the_same_pixels_at_each_reading(tmp_path: Path, window: Window) -> None:
+    catalogue = create_application(str(tiny_installation(tmp_path))).site.catalogue
+    layer = catalogue.layers["RGB_JPG"]
+    reader = catalogue.readers[layer.id]["3"]
+    # Tiles of several strips are decoded whole.
+    whole = LevelPixels(layer.pyramid, reader, TileCache(0)).read(window, 8, kept={}).pixels
+    cache = TileCache(10**7)
+    for _ in range(3):
+        found = LevelPixels(layer.pyramid, reader, cache).read(window, 8)
+        assert (found.pixels == whole).all()
+    assert cache.hits
+    assert cache.used
+    catalogue.storages.close()

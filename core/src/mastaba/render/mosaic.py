@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -164,10 +165,12 @@ class LevelPixels:
             shared = [self._overlap(*shown, window) for shown, _ in batch]
             targets: Targets = {}
             if kept is None:
-                # Of a tile that is shown twice, only the last part.
+                # A tile that is shown twice has two parts.
+                times = Counter(place for _, place in batch)
                 targets = {
                     place: (part, pixels[inside])
                     for (_, place), (inside, part) in zip(batch, shared, strict=True)
+                    if times[place] == 1
                 }
             found = self.tiles(
                 dict.fromkeys(place for _, place in batch),
