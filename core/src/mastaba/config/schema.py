@@ -50,9 +50,13 @@ _INTEGER_BOUNDS: Final = {"minimum": -(2**53), "maximum": 2**53}
 
 
 @cache
+def _text(name: str) -> str:
+    return files("mastaba.config").joinpath("schemas", f"{name}.json").read_text("utf-8")
+
+
 def _load(name: str) -> dict[str, Any]:
-    text = files("mastaba.config").joinpath("schemas", f"{name}.json").read_text("utf-8")
-    loaded: dict[str, Any] = json.loads(text)
+    # Parsed again for each caller, which may change it: a deep copy takes longer.
+    loaded: dict[str, Any] = json.loads(_text(name))
     return loaded
 
 
@@ -64,7 +68,7 @@ def schema(name: str, plugins: Plugins) -> dict[str, Any]:
     """
     if name not in SCHEMA_NAMES:
         raise KeyError(name)
-    document = copy.deepcopy(_load(name))
+    document = _load(name)
     properties = document["properties"]
     if name == "server":
         sections = properties["plugins"]["properties"]
@@ -73,15 +77,15 @@ def schema(name: str, plugins: Plugins) -> dict[str, Any]:
                 "type": "object",
                 "description": f"Settings of the plugin {plugin}.",
                 "additionalProperties": False,
-                "properties": copy.deepcopy(dict(settings)),
+                "properties": settings,
             }
     elif name == "services":
         for service_name, service in sorted(plugins.services.items()):
             if service.is_fallback:
                 continue
-            section = copy.deepcopy(_load("service"))
+            section = _load("service")
             section["description"] = f"The service {service.title}."
-            section["properties"].update(copy.deepcopy(dict(service.settings_schema)))
+            section["properties"].update(service.settings_schema)
             properties[service_name] = section
         formats = properties["global"]["properties"]["map"]["properties"]["formats"]
         known = formats["items"]["enum"]
@@ -91,9 +95,9 @@ def schema(name: str, plugins: Plugins) -> dict[str, Any]:
             if not (service.is_fallback or service.always_on):
                 properties[service_name] = {
                     "description": f"Publication by the service {service_name}.",
-                    **copy.deepcopy(_load("switch")),
+                    **_load("switch"),
                 }
-            properties.update(copy.deepcopy(dict(service.layer_schema)))
+            properties.update(service.layer_schema)
     elif name == "pyramid":
         storage = properties["levels"]["items"]["properties"]["storage"]["properties"]
         for driver_name, driver in sorted(plugins.storages.items()):
