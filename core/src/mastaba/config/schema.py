@@ -77,7 +77,7 @@ def schema(name: str, plugins: Plugins) -> dict[str, Any]:
                 "type": "object",
                 "description": f"Settings of the plugin {plugin}.",
                 "additionalProperties": False,
-                "properties": settings,
+                "properties": copy.deepcopy(dict(settings)),
             }
     elif name == "services":
         for service_name, service in sorted(plugins.services.items()):
@@ -85,7 +85,7 @@ def schema(name: str, plugins: Plugins) -> dict[str, Any]:
                 continue
             section = _load("service")
             section["description"] = f"The service {service.title}."
-            section["properties"].update(service.settings_schema)
+            section["properties"].update(copy.deepcopy(dict(service.settings_schema)))
             properties[service_name] = section
         formats = properties["global"]["properties"]["map"]["properties"]["formats"]
         known = formats["items"]["enum"]
@@ -97,7 +97,7 @@ def schema(name: str, plugins: Plugins) -> dict[str, Any]:
                     "description": f"Publication by the service {service_name}.",
                     **_load("switch"),
                 }
-            properties.update(service.layer_schema)
+            properties.update(copy.deepcopy(dict(service.layer_schema)))
     elif name == "pyramid":
         storage = properties["levels"]["items"]["properties"]["storage"]["properties"]
         for driver_name, driver in sorted(plugins.storages.items()):
