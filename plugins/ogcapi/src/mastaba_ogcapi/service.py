@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache
+from functools import lru_cache
 from importlib.resources import files
 from pathlib import PurePosixPath
 from typing import Any, ClassVar, Final
@@ -212,7 +212,7 @@ def _static(request: Request) -> Response:
     return _secured(response, HTML)
 
 
-@cache
+@lru_cache(maxsize=len(_FILES))
 def _file(path: str) -> Document:
     name = PurePosixPath(path).name
     content = files("mastaba_ogcapi").joinpath("static", name).read_bytes()
