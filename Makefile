@@ -15,7 +15,7 @@ PLUGINS := $(patsubst %/pyproject.toml,%,$(wildcard plugins/*/pyproject.toml))
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help install tools install-live demo test live mutate bench bench-storage bench-memory bench-start bench-build bench-nodes soak docs gallery check schemas surface clean
+.PHONY: help install tools install-live demo test live mutate bench bench-storage bench-index bench-memory bench-start bench-build bench-nodes soak docs gallery check schemas surface clean
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 
@@ -30,8 +30,8 @@ demo: $(RUNTIME) ## generate a world and serve it (DEMO_HTTP=127.0.0.1:8080)
 	$(BIN)/mastaba demo demo-data --http $(DEMO_HTTP)
 
 # Some machines do not store compiled modules. The tests start many interpreters, and each of them
-# would compile all sources.
-test live: export PYTHONDONTWRITEBYTECODE :=
+# would compile all sources. In an installation, pip has compiled them.
+test live bench-start: export PYTHONDONTWRITEBYTECODE :=
 
 test: $(TOOLS) ## run the quick tests on all processors; they need no other server
 	$(BIN)/python -m pytest -m "not live" -n auto --dist worksteal $(ARGS)
@@ -53,6 +53,9 @@ bench: $(TOOLS) ## measure requests per second, latency and CPU (more: ARGS="--h
 
 bench-storage: $(TOOLS) ## measure the cost of tiles and maps from an object storage
 	$(BIN)/python -m benchmarks.storage $(ARGS)
+
+bench-index: $(TOOLS) ## measure the index store with a million slabs
+	$(BIN)/python -m benchmarks.index $(ARGS)
 
 bench-memory: $(TOOLS) ## measure memory over thousands of different maps
 	$(BIN)/python -m benchmarks.leak $(ARGS)

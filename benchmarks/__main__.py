@@ -20,6 +20,7 @@ from benchmarks.servers import (
     Missing,
     Target,
     fastcgi_behind_nginx,
+    nginx_cache,
     peer,
     plain_http,
     require_programs,
@@ -27,7 +28,7 @@ from benchmarks.servers import (
 )
 
 _GROUPS = {"tiles": CLASSES, "maps": MAP_CLASSES}
-_SERVERS = {"fastcgi": fastcgi_behind_nginx, "http": plain_http}
+_SERVERS = {"fastcgi": fastcgi_behind_nginx, "http": plain_http, "cache": nginx_cache}
 _FILE = "file"
 
 
@@ -150,7 +151,8 @@ def _parser() -> argparse.ArgumentParser:
         choices=[*_SERVERS, _FILE],
         default=[*_SERVERS, _FILE],
         metavar="SERVER",
-        help="of fastcgi, http, and file: nginx sending the same tiles from files (default: all)",
+        help="of fastcgi, http, cache: nginx sending what it has cached, and file: nginx sending "
+        "the same tiles from files (default: all)",
     )
     add("--with-mapserver", action="store_true", help="measure maps of MapServer as well")
     add("--format", default="image/jpeg", help="media type of the tiles asked for")

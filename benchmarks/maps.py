@@ -1,4 +1,8 @@
-"""Requests for maps, with random extents in the finest level of a layer."""
+"""Requests for maps, with random extents in the finest level of a layer.
+
+Maps of most classes share tiles, which stay decoded. Those of a cold class are spread over a larger
+pyramid, so that nearly every tile has to be read and decoded.
+"""
 
 from __future__ import annotations
 
@@ -25,6 +29,7 @@ from mastaba.model.layer import Layer
 from mastaba.model.tile_matrix_set import TileLimits
 from mastaba.slab.reader import LevelReader
 from mastaba_writer.documents import write_document
+from mastaba_writer.pyramids import LevelPlan, write_pyramid
 
 RESAMPLINGS = ("linear", "lanczos_2")
 WGS84 = "EPSG:4326"
@@ -34,6 +39,9 @@ _STRETCH = 1.3
 """Ground size of a pixel of the map, in pixels of the finest level."""
 _REGION = 16
 """Tiles on a side of the region of all maps in a class, so that maps share tiles."""
+_SPREAD = 64
+"""Tiles on a side of the pyramid of cold classes; the decoded tiles would take 805 MB."""
+_SPREAD_SLAB = 16
 
 
 @dataclass(frozen=True)
@@ -46,11 +54,14 @@ class _Kind:
     format: str
     crs: str = _NATIVE
     of_elevation: bool = False
+    is_cold: bool = False
 
 
 _KINDS: Mapping[str, _Kind] = {
     "jpeg-256": _Kind("256x256 JPEG", 256, 256, "image/jpeg"),
     "jpeg-512": _Kind("512x512 JPEG", 512, 512, "image/jpeg"),
+    "jpeg-256-cold": _Kind("256x256 JPEG, cold", 256, 256, "image/jpeg", is_cold=True),
+    "jpeg-512-cold": _Kind("512x512 JPEG, cold", 512, 512, "image/jpeg", is_cold=True),
     "png-512": _Kind("512x512 PNG", 512, 512, "image/png"),
     "jpeg-4326": _Kind("512x512 JPEG 4326", 512, 512, "image/jpeg", WGS84),
     "png-4326": _Kind("512x512 PNG 4326", 512, 512, "image/png", WGS84),
@@ -96,6 +107,7 @@ class MapInstallation:
 
     Attributes:
         root: path of the WMS.
+        spread: the tiles of ``pictures``, repeated over a larger area.
         utm: CRS code of the UTM zone of the region.
     """
 
@@ -103,6 +115,7 @@ class MapInstallation:
     root: str
     pictures: Source
     elevation: Source | None
+    spread: Source
     utm: str
 
     def sources(self) -> Iterator[Source]:
@@ -136,12 +149,14 @@ def with_map_layers(server_json: Path, folder: Path) -> MapInstallation:
         style = next(style.identifier for style in layer.styles if style.palette)
         elevation = _source(catalogue, layer, style)
         listed += _add(folder, listed, elevation, extra_crs=crs)
+    spread, pyramid = _spread(folder, pictures)
+    listed += _add(folder, listed, spread, pyramids=[pyramid])
     layers_txt = folder / "layers.txt"
     layers_txt.write_text("\n".join(line for line in listed if line) + "\n", encoding="utf-8")
     server["configurations"]["layers"] = str(layers_txt)
     written = write_document(folder / "server.json", server)
     root = catalogue.services["wms"].root_path
-    return MapInstallation(written, root, pictures, elevation, utm)
+    return MapInstallation(written, root, pictures, elevation, spread, utm)
 
 
 def map_classes(
@@ -157,6 +172,8 @@ def map_classes(
             continue
         kind = _KINDS[name]
         source = installation.elevation if kind.of_elevation else installation.pictures
+        if kind.is_cold:
+            source = installation.spread
         if source is None:
             continue
         crs = CRS.from_code(installation.utm if kind.crs == _UTM else kind.crs)
@@ -246,15 +263,50 @@ def _count(limits: TileLimits) -> int:
 def _source(catalogue: Catalogue, layer: Layer, style: str) -> Source:
     level = layer.pyramid.finest
     limits = level.limits
-    row, col = (
-        (limits.min_row + limits.max_row + 1) // 2,
-        (limits.min_col + limits.max_col + 1) // 2,
-    )
-    half = _REGION // 2
-    around = TileLimits(row - half, row + half - 1, col - half, col + half - 1)
+    around = _around(limits, _REGION)
     names = {name: f"{layer.id}-{name}" for name in RESAMPLINGS}
     reader = catalogue.readers[layer.id][level.matrix.id]
     return Source(layer, names, style, reader, around.intersection(limits) or limits)
+
+
+def _spread(folder: Path, source: Source) -> tuple[Source, Mapping[str, str]]:
+    """Write a pyramid that repeats the finest level of a source, byte for byte.
+
+    Returns:
+        the pyramid as a source, and its entry in a layer document.
+    """
+    level, limits = source.layer.pyramid.finest, source.reader.level.limits
+    matrix, tile_matrix_set = level.matrix, source.layer.pyramid.tile_matrix_set
+    height, width = limits.max_row - limits.min_row + 1, limits.max_col - limits.min_col + 1
+
+    def tile(_level: str, row: int, col: int) -> bytes | None:
+        found = source.reader.locate(limits.min_row + row % height, limits.min_col + col % width)
+        return None if found is None else found.read()
+
+    name = f"{source.layer.id}-spread"
+    area = _around(limits, _SPREAD)
+    plan = LevelPlan(matrix.id, area.min_row, area.max_row, area.min_col, area.max_col)
+    size = {"id": matrix.id, "tileWidth": matrix.tile_width, "tileHeight": matrix.tile_height}
+    path = write_pyramid(
+        folder,
+        name,
+        tile_matrix_set={"id": tile_matrix_set.id, "tileMatrices": [size]},
+        format=source.layer.pyramid.format.name,
+        levels=[plan],
+        tile=tile,
+        tiles_per_width=_SPREAD_SLAB,
+        tiles_per_height=_SPREAD_SLAB,
+    )
+    names = {resampling: f"{name}-{resampling}" for resampling in RESAMPLINGS}
+    entry = {"path": str(path), "bottom_level": matrix.id, "top_level": matrix.id}
+    return Source(source.layer, names, source.style, source.reader, area), entry
+
+
+def _around(limits: TileLimits, size: int) -> TileLimits:
+    """Return the limits of some tiles on each side around the middle of others."""
+    row = (limits.min_row + limits.max_row + 1) // 2 - size // 2
+    col = (limits.min_col + limits.max_col + 1) // 2 - size // 2
+    return TileLimits(row, row + size - 1, col, col + size - 1)
 
 
 def _middle(source: Source) -> tuple[float, float]:

@@ -42,6 +42,20 @@ http {{
 }}
 """
 
+# The cache is the sample of deploy/, without the prefix of its addresses.
+_CACHE_CONF = """
+worker_processes 1; daemon off; pid {folder}/cache.pid; error_log {folder}/cache.log warn; {user}
+events {{ worker_connections 512; }}
+http {{
+  access_log off;
+  client_body_temp_path {folder}/body; proxy_temp_path {folder}/proxy;
+  fastcgi_temp_path {folder}/fastcgi; uwsgi_temp_path {folder}/uwsgi; scgi_temp_path {folder}/scgi;
+  keepalive_requests 100000000;
+  include {folder}/cache-sample.conf;
+}}
+"""
+_SAMPLE = Path(__file__).parents[1] / "deploy" / "nginx" / "mastaba-cache.conf"
+
 _UPSTREAM = "upstream server {{ server unix:{socket}; {keepalive} }}"
 _FASTCGI = """
       fastcgi_pass server;
@@ -60,7 +74,7 @@ _FASTCGI = """
 """
 _FILE = "/{layer}/{level}/{row}/{col}.{ext}"
 
-_KEEPALIVE = "keepalive 16; keepalive_requests 100000000;"
+_KEEPALIVE = "keepalive 128; keepalive_requests 100000000;"
 
 
 class Missing(Exception):  # noqa: N818 - not an error of the program
@@ -143,7 +157,7 @@ def _nginx(
             folder=folder,
             name=name,
             port=urlsplit(target.address).port,
-            user=f"user {pwd.getpwuid(0).pw_name};" if os.geteuid() == 0 else "",
+            user=_user(),
             upstream=upstream,
             location=location,
         )
@@ -152,6 +166,54 @@ def _nginx(
     nginx = start_process(target, command, log)
     wait_for(lambda: is_answering(target.address), nginx, log)
     return nginx
+
+
+def nginx_cache(server_json: Path, folder: Path, *, workers: int, threads: int) -> Target:
+    """Start nginx as a cache in front of the server; its own CPU time is measured."""
+    path = folder / "cached.sock"
+    target = Target("nginx cache", f"http://127.0.0.1:{free_port()}")
+    changed = _changed(server_json, folder / "cached.json", str(path), workers, threads)
+    _let_cache(changed, folder / "cached-services.json")
+    replaced = {
+        "/run/mastaba/mastaba.sock": str(path),
+        "/var/cache/nginx/mastaba": str(folder / "cache"),
+        "listen 80;": f"listen {urlsplit(target.address).netloc};",
+        "location /maps/ {": "location / {",
+        "^(/maps)(/.*)$": "^()(/.*)$",
+    }
+    sample = _SAMPLE.read_text(encoding="utf-8")
+    for old, new in replaced.items():
+        sample = sample.replace(old, new)
+    (folder / "cache-sample.conf").write_text(sample, encoding="utf-8")
+    conf, log = folder / "cache.conf", folder / "cache.log"
+    conf.write_text(_CACHE_CONF.format(folder=folder, user=_user()), encoding="utf-8")
+    try:
+        server = start_process(target, _mastaba(changed), folder / "cached.log")
+        wait_for(path.exists, server, folder / "cached.log")
+        command = [find_program("nginx") or "nginx", "-e", str(log), "-c", str(conf)]
+        nginx = start_process(target, command, log)
+        target.pid = nginx.pid
+        wait_for(lambda: is_answering(target.address), nginx, log)
+    except BaseException:
+        target.stop()
+        raise
+    return target
+
+
+def _let_cache(server_json: Path, services_json: Path) -> None:
+    """Change an installation so that its responses may be cached."""
+    server = json.loads(server_json.read_text(encoding="utf-8"))
+    places = server["configurations"]
+    services = json.loads(Path(places["services"]).read_text(encoding="utf-8"))
+    caching = {"layers": "public, s-maxage=86400", "documents": "public, s-maxage=86400"}
+    services.setdefault("global", {})["caching"] = {**caching, "surrogate_keys": True}
+    services_json.write_text(json.dumps(services), encoding="utf-8")
+    places["services"] = str(services_json)
+    server_json.write_text(json.dumps(server), encoding="utf-8")
+
+
+def _user() -> str:
+    return f"user {pwd.getpwuid(0).pw_name};" if os.geteuid() == 0 else ""
 
 
 def plain_http(server_json: Path, folder: Path, *, workers: int, threads: int) -> Target:

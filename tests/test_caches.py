@@ -177,7 +177,7 @@ def is_state(name: str) -> bool:
 def test_the_walk_finds_caches_of_every_kind() -> None:
     assert len(caches()) > 20
     assert {
-        "mastaba.render.kernels.stencil",
+        "mastaba.render.sampling.stencil",
         "mastaba.web.request._decode_short",
     } <= caches().keys()
     assert "mastaba_wmts.getcapabilities.GetCapabilities._complete" in caches()

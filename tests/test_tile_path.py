@@ -1,10 +1,11 @@
-"""The path of a stored tile through the code stays short."""
+"""The paths of a stored tile and of a map through the code stay short."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 from types import FrameType
 
@@ -57,6 +58,29 @@ def test_a_tile_from_the_table_goes_through_fewer(tmp_path: Path, path: str) -> 
     assert "mastaba.tiles.stored:TilePublisher.find" in calls
     assert len(calls) <= MOST_CALLS_OF_TABLE, calls
     assert len(files_of(calls)) <= MOST_FILES_OF_TABLE, files_of(calls)
+    application.site.catalogue.storages.close()
+
+
+MAP = (
+    "/wms?SERVICE=WMS&VERSION=1.3.0&REQUEST=GetMap&LAYERS=RGB_JPG&STYLES=&CRS=EPSG:3857"
+    "&BBOX=-1000000,-1000000,1000000,1000000&WIDTH=256&HEIGHT=256&FORMAT=image/jpeg"
+)
+MOST_CHANGES_OF_MAP = 101
+
+
+def test_a_map_seldom_changes_the_file(tmp_path: Path) -> None:
+    application = create_application(str(tiny_installation(tmp_path)))
+    client, environ = Client(application), create_environ(MAP)
+    client.get(MAP)
+    body = client.get(MAP).data  # tiles that are needed twice are cached
+    assert body.startswith(b"\xff\xd8")
+    with noted_calls() as calls:
+        pieces = application(environ, lambda status, headers: None)
+        assert b"".join(pieces) == body
+    assert "mastaba.render.native:resample" in calls
+    modules = [call.partition(":")[0] for call in calls]
+    changes = [pair for pair in pairwise(modules) if len(set(pair)) > 1]
+    assert len(changes) <= MOST_CHANGES_OF_MAP, changes
     application.site.catalogue.storages.close()
 
 

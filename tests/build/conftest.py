@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Callable, Iterator
+from functools import partial
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -20,29 +21,31 @@ from mastaba_build.reports import Reports
 Build = Callable[..., Path]
 
 
+def plan_in(folder: Path, *sources: Path | dict[str, Any], name: str = "map", **more: Any) -> Plan:
+    """Return a plan of sources and options, whose output is in a folder."""
+    listed = [{"path": str(one)} if isinstance(one, Path) else one for one in sources]
+    # Slabs of the usual size would consist of nodata, except for a few tiles.
+    values = {"output": str(folder / "out"), "workers": 1, "slab": [2, 2], **more}
+    return make_plan(configuration_of({"name": name, "sources": listed, **values}, "test"))
+
+
+def built(plan: Plan) -> Path:
+    """Build a plan in this process and return the descriptor."""
+    errors = StringIO()
+    assert build(plan, Reports(StringIO(), errors)), errors.getvalue()
+    return Path(plan.configuration.output.path(f"{plan.configuration.name}.json"))
+
+
 @pytest.fixture
 def plan_of(tmp_path: Path) -> Callable[..., Plan]:
     """Return a function that makes a plan of sources and options."""
-
-    def make(*sources: Path | dict[str, Any], name: str = "map", **options: Any) -> Plan:
-        listed = [{"path": str(one)} if isinstance(one, Path) else one for one in sources]
-        values = {"output": str(tmp_path / "out"), "workers": 1, **options}
-        return make_plan(configuration_of({"name": name, "sources": listed, **values}, "test"))
-
-    return make
+    return partial(plan_in, tmp_path)
 
 
 @pytest.fixture
 def build_of(plan_of: Callable[..., Plan]) -> Build:
     """Return a function that builds sources in this process and returns the descriptor."""
-
-    def run(*sources: Path | dict[str, Any], **options: Any) -> Path:
-        plan = plan_of(*sources, **options)
-        errors = StringIO()
-        assert build(plan, Reports(StringIO(), errors)), errors.getvalue()
-        return Path(plan.configuration.output.path(f"{plan.configuration.name}.json"))
-
-    return run
+    return lambda *sources, **options: built(plan_of(*sources, **options))
 
 
 @pytest.fixture(scope="session")

@@ -239,7 +239,8 @@ def test_a_rotated_grid_is_drawn_in_its_place(tmp_path: Path, plan_of: PlanOf) -
 def test_verification_finds_damage(tmp_path: Path, command: Command) -> None:
     source = write_raster(tmp_path / "a.tif", noise(1, 300, 300), LAMBERT, "EPSG:2154")
     words = ["--output", tmp_path / "out", "--name", "a"]
-    assert command(source, *words, "--format", "png", "--workers", "1").returncode == 0
+    options = ["--format", "png", "--slab", "2x2", "--workers", "1"]
+    assert command(source, *words, *options).returncode == 0
     assert command(*words, "--verify").returncode == 0
     slab = max((tmp_path / "out/a").rglob("*.tif"))
     data = bytearray(slab.read_bytes())

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from tests.build.clusters import Cluster
+from tests.build.conftest import built, plan_in
 from tests.build.ground import build_disturbed, checksums, grid, noise, write_raster
 
 from mastaba_build.build import build
@@ -31,9 +32,12 @@ WORDS = ("--name", "map", "--format", "jpg", "--slab", "2x2", "--top", "10")
 
 @pytest.fixture
 def ortho(tmp_path: Path) -> Path:
-    return write_raster(
-        tmp_path / "ortho.tif", noise(3, 900, 1100), grid(900000, 6500000, 5), "EPSG:2154"
-    )
+    return write_ortho(tmp_path)
+
+
+def write_ortho(folder: Path) -> Path:
+    pixels = noise(3, 900, 1100)
+    return write_raster(folder / "ortho.tif", pixels, grid(900000, 6500000, 5), "EPSG:2154")
 
 
 @pytest.fixture
@@ -41,13 +45,12 @@ def plan(ortho: Path, tmp_path: Path, plan_of: PlanOf) -> Plan:
     return plan_of(ortho, output=str(tmp_path / "out"), format="jpg", slab=[2, 2], top="10")
 
 
-@pytest.fixture
-def in_one_process(ortho: Path, tmp_path: Path, plan_of: PlanOf) -> dict[str, bytes]:
+@pytest.fixture(scope="module")
+def in_one_process(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     """The files of a build in this process."""
-    output = tmp_path / "one"
-    plan = plan_of(ortho, output=str(output), format="jpg", slab=[2, 2], top="10")
-    assert build(plan, Reports(StringIO(), StringIO()))
-    return checksums(output)
+    folder = tmp_path_factory.mktemp("one")
+    built(plan_in(folder, write_ortho(folder), format="jpg", slab=[2, 2], top="10"))
+    return checksums(folder / "out")
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from io import StringIO
 from pathlib import Path
 
 import pytest
-from tests.build.conftest import Build
+from tests.build.conftest import built, plan_in
 from tests.build.ground import MASTABA, checksums, grid, noise, write_raster
 
 from mastaba_build.build import build
@@ -23,24 +23,34 @@ from mastaba_build.journal import Journal
 from mastaba_build.plan import Plan
 from mastaba_build.reports import Reports
 
-
-@pytest.fixture
-def ortho(tmp_path: Path) -> Path:
-    return write_raster(
-        tmp_path / "ortho.tif", noise(3, 1500, 1800), grid(900000, 6500000, 5), "EPSG:2154"
-    )
-
-
 WORKERS = 2
 OPTIONS = {"format": "jpg", "slab": [2, 2]}
 
 
+@pytest.fixture
+def ortho(tmp_path: Path) -> Path:
+    return write_ortho(tmp_path)
+
+
+def write_ortho(folder: Path) -> Path:
+    pixels = noise(3, 1500, 1800)
+    return write_raster(folder / "ortho.tif", pixels, grid(900000, 6500000, 5), "EPSG:2154")
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    """The files of a build in this process that nothing stops."""
+    folder = tmp_path_factory.mktemp("undisturbed")
+    built(plan_in(folder, write_ortho(folder), **OPTIONS))
+    return checksums(folder / "out")
+
+
 def test_workers_and_order_do_not_change_a_byte(
-    ortho: Path, tmp_path: Path, plan_of: Callable[..., Plan]
+    ortho: Path, tmp_path: Path, plan_of: Callable[..., Plan], undisturbed: dict[str, bytes]
 ) -> None:
-    found = []
+    found = [undisturbed]  # by one worker
     with ThreadPoolExecutor(5) as executor:
-        for workers, engine in ((1, None), (2, None), (5, ExecutorEngine(executor, 5))):
+        for workers, engine in ((2, None), (5, ExecutorEngine(executor, 5))):
             output = tmp_path / f"out{workers}"
             plan = plan_of(ortho, output=str(output), **{**OPTIONS, "workers": workers})
             generator = random.Random(7)
@@ -53,16 +63,15 @@ def test_workers_and_order_do_not_change_a_byte(
 
 @pytest.mark.parametrize("kills", [2, pytest.param(20, marks=pytest.mark.live)])
 def test_killed_builds_resume_to_the_same_bytes(
-    ortho: Path, tmp_path: Path, build_of: Build, kills: int
+    ortho: Path, tmp_path: Path, undisturbed: dict[str, bytes], kills: int
 ) -> None:
-    undisturbed = build_of(ortho, output=str(tmp_path / "whole"), **OPTIONS)
     output = tmp_path / "killed"
     words = [
         *(*MASTABA, "build", ortho, "--name", "map", "--output", output, "--json"),
         *("--format", "jpg", "--slab", "2x2", "--workers", str(WORKERS)),
     ]
     generator = random.Random(3)
-    total = len(list((undisturbed.parent / "map").rglob("*.tif")))
+    total = sum(name.endswith(".tif") for name in undisturbed)
     before: dict[Path, int] = {}
     for _ in range(kills):
         with subprocess.Popen(
@@ -82,7 +91,7 @@ def test_killed_builds_resume_to_the_same_bytes(
     final = subprocess.run(words, capture_output=True, text=True, check=False)
     assert final.returncode == 0, final.stderr
     assert made_again(before, slab_files(output)) <= WORKERS
-    assert checksums(output) == checksums(undisturbed.parent)
+    assert checksums(output) == undisturbed
     # Another process may write a lock, so the next builds remove what is left of it later on.
     assert not [path for path in output.rglob("*.tmp") if ".lock." not in path.name]
     assert not (output / ".map.work").exists()
@@ -99,9 +108,8 @@ def made_again(before: dict[Path, int], after: dict[Path, int]) -> int:
 
 
 def test_a_damaged_slab_and_a_lost_quarter_are_built_again(
-    ortho: Path, tmp_path: Path, plan_of: Callable[..., Plan], build_of: Build
+    ortho: Path, plan_of: Callable[..., Plan], undisturbed: dict[str, bytes]
 ) -> None:
-    whole = build_of(ortho, output=str(tmp_path / "whole"), **OPTIONS)
     plan = plan_of(ortho, **OPTIONS)
     reports = Reports(StringIO(), StringIO())
     seen = 0
@@ -128,13 +136,12 @@ def test_a_damaged_slab_and_a_lost_quarter_are_built_again(
     quarters = sorted((plan.configuration.work_directory / "quarters").rglob("*_*"))
     quarters[0].unlink()
     assert build(plan, Reports(StringIO(), StringIO()))
-    assert checksums(output) == checksums(whole.parent)
+    assert checksums(output) == undisturbed
 
 
 def test_a_quarter_that_is_damaged_meanwhile_is_built_by_the_next_run(
-    ortho: Path, tmp_path: Path, plan_of: Callable[..., Plan], build_of: Build
+    ortho: Path, plan_of: Callable[..., Plan], undisturbed: dict[str, bytes]
 ) -> None:
-    whole = build_of(ortho, output=str(tmp_path / "whole"), **OPTIONS)
     plan = plan_of(ortho, **OPTIONS)
     errors = StringIO()
     reports = Reports(StringIO(), errors)
@@ -152,7 +159,7 @@ def test_a_quarter_that_is_damaged_meanwhile_is_built_by_the_next_run(
     assert not build(plan, reports)
     assert "is damaged or missing; run the same command again" in errors.getvalue()
     assert build(plan, Reports(StringIO(), StringIO()))
-    assert checksums(plan.configuration.output.directory) == checksums(whole.parent)
+    assert checksums(plan.configuration.output.directory) == undisturbed
 
 
 def test_a_second_builder_is_refused(

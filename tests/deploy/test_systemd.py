@@ -20,10 +20,14 @@ def units(deploy: Path, tmp_path: Path) -> list[Path]:
         shutil.copy(deploy / "systemd" / name, tmp_path / name)
     service = tmp_path / "mastaba.service"
     text = service.read_text("utf-8")
-    assert "ExecStart=/opt/mastaba/bin/mastaba " in text
-    text = text.replace("/opt/mastaba/bin/mastaba", str(Path(sys.executable).resolve()))
+    program_path, interpreter = "/opt/mastaba/bin/mastaba", str(Path(sys.executable).resolve())
+    assert f"ExecStart={program_path} " in text
+    text = text.replace(program_path, interpreter)
     service.write_text(text, encoding="utf-8")
-    return [service, tmp_path / "mastaba.socket"]
+    agent = tmp_path / "mastaba-purge-agent.service"
+    sample = (deploy / "systemd" / agent.name).read_text("utf-8")
+    agent.write_text(sample.replace(program_path, interpreter), "utf-8")
+    return [service, tmp_path / "mastaba.socket", agent]
 
 
 def test_systemd_reports_no_problem(units: list[Path]) -> None:

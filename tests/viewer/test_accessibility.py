@@ -85,6 +85,7 @@ def test_axe_finds_nothing(
         assert answer.status == 200, path
         assert answer.headers["content-type"].startswith("text/html"), path
         page.wait_for_load_state("networkidle")
+        page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
         page.evaluate(axe)
         violations = page.evaluate("axe.run().then((result) => result.violations)")
         faults = [(item["id"], node["html"]) for item in violations for node in item["nodes"]]

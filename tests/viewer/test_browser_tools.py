@@ -11,6 +11,10 @@ from PIL import Image
 from tests.viewer import ground
 from tests.viewer.browser import Page, live_in_chromium
 
+from mastaba_conformance.tiny_installation import tiny_float_tile
+from mastaba_writer.installation import layer_document
+from mastaba_writer.pyramids import LevelPlan, write_pyramid
+
 pytestmark = live_in_chromium
 
 VIEW = "#at=5009377,5009377,9783.939621"
@@ -21,10 +25,17 @@ def place(page: Page) -> list[float]:
     return [float(part) for part in page.page.url.partition("#at=")[2].partition("&")[0].split(",")]
 
 
+def switch(page: Page, layer: str) -> None:
+    """Choose another layer, which has a page of its own."""
+    page.page.select_option("#layer", layer)
+    page.page.wait_for_url(f"**/viewer/{layer}#*")
+    page.settle()
+
+
 def test_switch_layers_without_losing_the_view(page: Page) -> None:
     page.open(f"IMAGE{VIEW}")
     before = page.screen_pixel(0.4, 0.4)
-    page.choose("layer", "PALETTE")
+    switch(page, "PALETTE")
     assert page.page.url.startswith(f"{page.site}/viewer/PALETTE#at=5009377,5009377,")
     assert page.page.locator("h1").inner_text() == "PALETTE"
     assert page.page.title() == "PALETTE – Map viewer"
@@ -38,7 +49,7 @@ def test_switch_layers_without_losing_the_view(page: Page) -> None:
 
 def test_switch_to_a_layer_in_another_crs(page: Page) -> None:
     page.open(f"IMAGE{VIEW}")
-    page.choose("layer", "WORLD")
+    switch(page, "WORLD")
     x, y, _ = place(page)
     assert (x, y) == pytest.approx((45, 40.979898), abs=1e-3)
 
@@ -168,6 +179,77 @@ def test_colours_and_light_of_elevations(page: Page) -> None:
     assert page.page.locator("#legend .ends").inner_text().split() == ["0.0", "m", "1.0", "m"]
 
 
+def test_shading_is_in_the_link(page: Page) -> None:
+    page.open("HEIGHT#palette=nonsense&azimuth=what")
+    assert page.page.input_value("#palette") == "tints"
+    page.page.select_option("#palette", "viridis")
+    page.page.locator("#azimuth").fill("90")
+    page.page.locator("#exaggeration").fill("2.5")
+    page.page.locator("#lowest").fill("5000")
+    page.page.locator("#highest").fill("9000")
+    page.settle()
+    shown = page.screen_pixel(0.5, 0.5)
+    link = page.page.url
+    for part in (
+        "palette=viridis",
+        "azimuth=90",
+        "exaggeration=2.5",
+        "lowest=5000",
+        "highest=9000",
+    ):
+        assert part in link.partition("#")[2].split("&")
+    page.open(link.rpartition("/")[2])
+    assert page.page.input_value("#palette") == "viridis"
+    assert page.screen_pixel(0.5, 0.5) == pytest.approx(shown, abs=2)
+    page.choose("palette", "tints")
+    page.page.locator("#azimuth").fill("315")
+    assert "palette" not in page.page.url
+    page.page.wait_for_url(lambda url: "azimuth" not in url)
+
+
+@pytest.mark.parametrize("source", ["wms", "ogcapi-maps"])
+def test_pointer_reads_heights_of_other_grids(
+    browser: Any, tmp_path: Path, serving: Any, source: str
+) -> None:
+    """Images of heights that are not in Web Mercator."""
+
+    def install(url: str) -> Path:
+        descriptor = write_pyramid(
+            tmp_path,
+            "ALTI",
+            tile_matrix_set=ground.GRID,
+            format="TIFF_ZIP_FLOAT32",
+            channels=1,
+            levels=[LevelPlan("1", 1, 2, 1, 3)],
+            tile=lambda level, row, col: tiny_float_tile("1", row, col)[:, :128],
+        )
+        alti = layer_document(
+            descriptor,
+            tile_matrix_sets={"GRID": ground.GRID},
+            styles=["tint"],
+            get_feature_info={"type": "PYRAMID"},
+        )
+        return ground.install(tmp_path, url, more={"ALTI": alti})
+
+    with serving(install) as url:
+        page = Page(browser, url)
+        page.open(f"ALTI#source={source}&style=tint")
+        for crs in ("EPSG:2154", "EPSG:3857", "EPSG:4326"):
+            page.choose("crs", crs)
+            box = page.page.locator("#map").bounding_box()
+            # Also outside the layer, and outside its limits.
+            for x in (0.5, 0.55, 0.02, 0.98):
+                page.page.mouse.move(
+                    box["x"] + x * box["width"], box["y"] + box["height"] * 0.5, steps=2
+                )
+                page.page.wait_for_timeout(400)
+                if x == 0.55:
+                    page.wait_for(
+                        "document.querySelector('#readout b')?.textContent.endsWith(' m')"
+                    )
+        page.close()
+
+
 def test_histogram_of_the_view(page: Page) -> None:
     page.open("HEIGHT")
     low, high = page.page.locator("#histogram-ends span").all_inner_texts()
@@ -181,6 +263,25 @@ def draw(page: Page, *places: tuple[int, int]) -> None:
         # A second click too soon would be a double click.
         page.page.wait_for_timeout(350)
     page.page.mouse.dblclick(*page.point(*places[-1]))
+
+
+def test_heights_of_a_layer_in_another_grid(page: Page) -> None:
+    page.open("SLOPE")
+    page.page.locator("#profile").click()
+    box = page.page.locator("#map").bounding_box()
+    x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    page.page.mouse.click(x - 60, y)
+    page.page.mouse.dblclick(x + 60, y)
+    page.page.wait_for_selector("#result-body .chart canvas")
+    page.page.locator("#close-result").click()
+    page.page.locator("#goto").fill("50.0, 3.0")
+    page.page.locator("#go").click()
+    page.wait_for("location.hash.startsWith('#at=700000,')")
+    page.settle()
+    page.choose("crs", "CRS:84")
+    assert place(page)[:2] == pytest.approx((3, 50), abs=1e-3)
+    page.page.locator("#three").click()
+    page.page.wait_for_selector("#terrain-map[aria-busy=false]")
 
 
 def test_profile(page: Page) -> None:
@@ -230,5 +331,5 @@ def test_tools_are_only_for_elevations(page: Page) -> None:
     assert page.page.locator("#three").is_visible()
     tools = ("relief-tools", "measure-tools", "contours-field")
     assert all(page.page.locator(f"#{name}").is_hidden() for name in tools)
-    page.choose("layer", "HEIGHT")
+    switch(page, "HEIGHT")
     assert all(page.page.locator(f"#{name}").is_visible() for name in tools)

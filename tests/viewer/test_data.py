@@ -39,12 +39,21 @@ def layer(client: Client, name: str) -> dict[str, Any]:
     return found
 
 
+def page_data(client: Client, name: str) -> dict[str, Any]:
+    """Return the data in the page of a layer."""
+    text = client.get(f"/viewer/{name}").text.partition('<script type="application/json"')[2]
+    found: dict[str, Any] = json.loads(text.partition(">")[2].partition("</script>")[0])
+    return found
+
+
 def source(client: Client, name: str, identifier: str) -> dict[str, Any]:
     return next(s for s in layer(client, name)["sources"] if s["id"] == identifier)
 
 
 def test_list_of_layers(everything: Client) -> None:
-    content: Any = everything.get("/viewer/data/layers.json").json
+    content = page_data(everything, "IMAGE")
+    assert content["layer"] == layer(everything, "IMAGE")
+    assert content["basemap"] is None
     layers = {found["id"]: found for found in content["layers"]}
     assert sorted(layers) == list(layers)
     assert len(layers) == 13
@@ -386,7 +395,7 @@ def test_layers_hidden_from_the_viewer(tmp_path: Path, open_client: OpenClient) 
         "hidden": layer_document(pyramid, viewer={"enabled": False}),
     }
     client = open_client(write_installation(tmp_path, layers=documents, services=["tms", "viewer"]))
-    content: Any = client.get("/viewer/data/layers.json").json
+    content = page_data(client, "shown")
     assert [found["id"] for found in content["layers"]] == ["shown"]
     for name, status in {"shown": 200, "hidden": 404}.items():
         for path in (

@@ -14,8 +14,8 @@ from PIL import Image
 from tests.wmts import ground
 from werkzeug.test import Client, TestResponse
 
-from mastaba.render.engine import PreparedMap
-from mastaba.render.mosaic import LevelPixels, Sources
+from mastaba.render.layer_map import PreparedMap, Sources
+from mastaba.render.mosaic import LevelPixels
 from mastaba.slab.codecs import TileDecoder
 
 Fault = Callable[[TestResponse], tuple[int, str, list[str | None]]]

@@ -6,8 +6,7 @@ In a thread without a trace, nothing is recorded and the overhead is negligible.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import TypeVar
@@ -61,38 +60,23 @@ def current() -> Trace | None:
     return _local.trace
 
 
-def pulled(name: str, items: Iterable[T], apart: str) -> Iterator[T]:
-    """Yield items, and record the time that getting them takes.
+def pulled(name: str, items: Iterator[T], apart: str = "") -> Iterator[T]:
+    """Return items, and record the time that getting them takes.
 
     Args:
         apart: inner step that is recorded separately.
     """
-    notes = _local.trace
-    if notes is None:
-        yield from items
-        return
-    iterator = iter(items)
+    return items if _local.trace is None else _measured(_local.trace, name, items, apart)
+
+
+def _measured(notes: Trace, name: str, items: Iterator[T], apart: str) -> Iterator[T]:
     while True:
         begun, inside = perf_counter(), notes.steps.get(apart, 0.0)
         try:
-            item = next(iterator)
+            item = next(items)
         except StopIteration:
             return
         finally:
             inside = notes.steps.get(apart, 0.0) - inside
             notes.add(name, perf_counter() - begun - inside)
         yield item
-
-
-@contextmanager
-def step(name: str) -> Iterator[None]:
-    """Record the duration of the ``with`` block. Use it for steps of a map, not of a tile."""
-    trace = _local.trace
-    if trace is None:
-        yield
-        return
-    start = perf_counter()
-    try:
-        yield
-    finally:
-        trace.add(name, perf_counter() - start)

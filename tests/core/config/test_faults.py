@@ -155,7 +155,6 @@ ERRORS: list[tuple[str, str, Any, str, str]] = [
     (LAYER, "$.wms.enabled", "no", "$.wms.enabled", "true or false"),
     (LAYER, "$.sample", {"enabled": 0}, "$.sample.enabled", "true or false"),
     (LAYER, "$.missing_tile", "302", "$.missing_tile", "302"),
-    (LAYER, "$.cache_control", "a\r\nb: c", "$.cache_control", "not allowed"),
     # pyramid.md section 2
     (PYRAMID, "$", "P", "$", "object"),
     (PYRAMID, "$.tile_matrix_set", REMOVED, "$.tile_matrix_set", "missing"),
@@ -266,6 +265,7 @@ ERRORS: list[tuple[str, str, Any, str, str]] = [
 
 # The same for what is used, but not as it is written.
 WARNINGS: list[tuple[str, str, Any, str, str]] = [
+    (LAYER, "$.cache_control", "a\r\nb: c", "$.cache_control", "not allowed"),
     (SERVER, "$.api", True, "$.api", "unknown"),
     (SERVER, "$.logger.colour", 1, "$.logger.colour", "unknown"),
     (SERVER, "$.cache", "big", "$.cache", "default"),

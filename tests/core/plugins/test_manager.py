@@ -460,6 +460,7 @@ def test_wrong_settings_are_reported(
 
 def test_every_hook_is_listed() -> None:
     assert hookspecs.hook_names() == [
+        "generation_changed",
         "register_commands",
         "register_encoders",
         "register_services",

@@ -15,8 +15,8 @@ import numpy.typing as npt
 import pytest
 
 from mastaba.render import native
-from mastaba.render.kernels import FRACTIONS, Weights, reach_of
 from mastaba.render.map_request import Pixels
+from mastaba.render.sampling import FRACTIONS, Weights, reach_of
 
 Bytes = npt.NDArray[np.uint8]
 Floats = npt.NDArray[np.float64]

@@ -123,11 +123,6 @@ def test_where_no_layer_has_data_is_nodata_of_the_bottom_one(
     assert (data[:5] != expected).any()
 
 
-def test_one_layer_is_left_as_it_is() -> None:
-    image = an_image(2, 5, holes=True)
-    assert merge([image]) is image
-
-
 def test_opaque_layer_hides_what_is_below_exactly() -> None:
     bottom, top = an_image(3, 1), an_image(3, 2)
     assert np.array_equal(merge([bottom, top]).pixels, top.pixels)

@@ -14,8 +14,8 @@ from tests.core.render.ground import World, pixel_centres, transform
 from mastaba.model.bbox import BoundingBox
 from mastaba.model.crs import CRS
 from mastaba.render import layer_map
-from mastaba.render.kernels import evaluate
 from mastaba.render.map_request import MapImage, MapLayer, MapRequest
+from mastaba.render.sampling import evaluate
 from mastaba_writer.pyramids import LevelPlan
 from mastaba_writer.tile_matrix_sets import synthetic, web_mercator
 

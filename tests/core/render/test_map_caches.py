@@ -14,8 +14,7 @@ from tests.core.render.ground import KERNELS, MESH_CENTRE, World, around, grid_p
 from mastaba.model import crs
 from mastaba.model.crs import CRS, transform_points
 from mastaba.render import native
-from mastaba.render.kernels import BASE_RADIUS, FRACTIONS, stencil, weights_at
-from mastaba.render.sampling import LARGEST_STENCIL
+from mastaba.render.sampling import BASE_RADIUS, FRACTIONS, LARGEST_STENCIL, stencil, weights_at
 from mastaba.slab.index import SlabIndex, index_length
 from mastaba.slab.index_cache import MAX_INDEX_BYTES, IndexCache
 from mastaba.storage.file import FileStorage

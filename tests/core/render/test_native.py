@@ -15,8 +15,8 @@ from tests.core.render.ground import KERNELS, MESH_CENTRE, World, around, grid_p
 
 from mastaba.model.style import Palette, PaletteEntry
 from mastaba.render import native
-from mastaba.render.kernels import Weights, radius_of, stencil, table_of, weights_at
 from mastaba.render.map_request import Pixels
+from mastaba.render.sampling import Weights, radius_of, stencil, table_of, weights_at
 from mastaba.render.styles import apply_palette
 
 
@@ -175,7 +175,7 @@ _BEFORE_A_GUARDED_PAGE = """
 import ctypes, mmap
 import numpy as np
 from mastaba.render import native
-from mastaba.render.kernels import stencil, table_of
+from mastaba.render.sampling import stencil, table_of
 
 size = mmap.PAGESIZE
 memory = mmap.mmap(-1, 2 * size)

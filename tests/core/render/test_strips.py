@@ -31,7 +31,7 @@ from mastaba.render.encoding.geotiff import GeotiffEncoder
 from mastaba.render.encoding.jpeg import JpegEncoder
 from mastaba.render.encoding.png import PngEncoder
 from mastaba.render.encoding.webp import WebpEncoder
-from mastaba.render.engine import PreparedMap
+from mastaba.render.layer_map import PreparedMap
 from mastaba.render.map_request import Background, MapImage, MapLayer, MapRequest
 from mastaba.render.tile_cache import TileCache
 

@@ -122,13 +122,23 @@ with open_listener(str(home / "socket")) as listener:
 class Service(RunningService):
     def __init__(self, process: Any, protocol: Any, home: Path, workers: int) -> None:
         super().__init__(process, protocol, home)
+        # Other processes may speak before the last worker does.
+        self._said: list[str] = []
         self.await_line("loaded 1")
+        said = []
         for _ in range(max(1, workers)):
-            self.await_line("worker ")
+            while not (line := self.process.line()).startswith("worker "):
+                assert line, "the server ended at its start"
+                said.append(line)
+        self._said = said
 
     def await_line(self, start: str) -> str:
-        while not (line := self.process.line()).startswith(start):
+        while not (line := self._line()).startswith(start):
             assert line, f"the server ended before it said {start!r}"
+        return line
+
+    def _line(self) -> str:
+        line: str = self._said.pop(0) if self._said else self.process.line()
         return line
 
     def ask(self) -> tuple[int, int]:

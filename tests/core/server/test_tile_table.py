@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import os
 import random
@@ -15,12 +16,17 @@ from urllib.parse import quote, unquote_to_bytes
 import pytest
 from werkzeug.test import Client
 
+from mastaba import hookimpl
+from mastaba.commands import serve
+from mastaba.plugins.manager import Plugins
 from mastaba.server import http
 from mastaba.server.app import Application
 from mastaba.server.connection import Connection, Limits
 from mastaba.server.fastcgi import FastCGIConnection
 from mastaba.server.http import HTTPConnection
+from mastaba.server.tile_table import FindStored
 from mastaba.services.change import Action, Change
+from mastaba.web.response import Response
 from mastaba.wsgi import create_application
 from mastaba_conformance.tiny_installation import TINY_LEVELS, tiny_installation
 
@@ -99,6 +105,15 @@ HEADERS: Mapping[str, Sequence[str]] = {
 SITES: Mapping[str, dict[str, Any]] = {
     "plain": {},
     "shared": {"global": {"cors": True}},
+    "keyed": {
+        "global": {
+            "caching": {
+                "layers": "public, max-age=60, s-maxage=600",
+                "documents": "max-age=5",
+                "surrogate_keys": True,
+            }
+        }
+    },
     "one-origin": {"global": {"cors": "https://one.example"}},
     "from-bottom": {"tms": {"y_origin": "bottom"}, "ogcapi": {"cors": True}},
     "generations": {"global": {"generation_headers": True, "cors": True}},
@@ -359,10 +374,106 @@ def test_access_lines_are_those_of_the_general_path(
     assert lines[0] == lines[1]
 
 
+class Middleware:
+    """A plugin whose middleware does not wrap tiles."""
+
+    @hookimpl
+    def wsgi_middleware(self, site: object) -> Callable[[Any], Any]:
+        return lambda application: lambda environ, start: application(environ, start)
+
+
+class TileMiddleware:
+    """A plugin whose middleware changes stored tiles, and notes the services they are from."""
+
+    def __init__(self, mark: str) -> None:
+        self.mark = mark
+        self.services: list[str] = []
+
+    @hookimpl
+    def wsgi_middleware(self, site: object) -> Callable[[Any], Any]:
+        def wrap(application: Any) -> Any:
+            def wrapped(environ: dict[str, Any], start: Any) -> Any:
+                return application(environ, start)
+
+            wrapped.around_tiles = self._around  # type: ignore[attr-defined]
+            return wrapped
+
+        return wrap
+
+    def _around(self, service: str, find: FindStored) -> FindStored:
+        self.services.append(service)
+
+        def found(headers: Mapping[str, Any], row: int, column: int) -> Response | None:
+            response = find(headers, row, column)
+            if response is not None:
+                response.headers.append(("X-Mark", self.mark))
+            return response
+
+        return found
+
+
 def test_middleware_sees_every_request(tmp_path: Path) -> None:
-    services = {"metrics": {"enabled": True}}
-    application = _open(tmp_path, "plain", services)
+    plugins = Plugins(extra={"all": Middleware(), "tiles": TileMiddleware("a")})
+    application = create_application(str(tiny_installation(tmp_path)), plugins)
     assert application.stored_tile(*TILE) is None
+
+
+def test_middleware_wraps_the_tiles_of_the_table(tmp_path: Path) -> None:
+    inner, outer = TileMiddleware("inner"), TileMiddleware("outer")
+    plugins = Plugins(extra={"a-outer": outer, "b-inner": inner})
+    application = create_application(str(tiny_installation(tmp_path)), plugins)
+    kvp = KVP.format(
+        layer="RGB_JPG", style="normal", format="image/jpeg", level="3", row=2, col=4
+    ).partition("?")[::2]
+    for _ in range(3):
+        for request in (TILE, (*kvp, {})):
+            response = application.stored_tile(*request)
+            assert response is not None
+            marks = [value for name, value in response.headers if name == "X-Mark"]
+            assert marks == ["inner", "outer"]
+    assert inner.services == outer.services == ["tms", "wmts"]
+
+
+def test_metrics_of_the_table_are_those_of_the_general_path(tmp_path: Path) -> None:
+    samples = []
+    for name in ("table", "general"):
+        application = _open(tmp_path / name, "plain", {"metrics": {"enabled": True}})
+        # A slab is not examined at every read if it has been left alone.
+        for slab in (tmp_path / name / "pyramids").rglob("*.tif"):
+            os.utime(slab, (0, 0))
+        with socket.socket() as sock:
+            sock.bind(("127.0.0.1", 0))
+            find = application.stored_tile if name == "table" else None
+            owner = Owner(application, find, HTTPConnection, sock)
+        for method, target, headers in itertools.islice(Requests(3, _etags(application)), 600):
+            owner.answer(_as_http(method, target, headers))
+        for target in [TILE[0]] * 20:
+            owner.answer(_as_http("GET", target, {}))
+        text = Client(application).get("/metrics").text
+        samples.append(
+            {
+                line
+                for line in text.splitlines()
+                if line.startswith(
+                    ("mastaba_requests_total", "mastaba_response_bytes", "mastaba_index_cache")
+                )
+            }
+        )
+        assert 'operation="gettile",service="tms",status="304"' in text
+        application.site.catalogue.storages.close()
+    assert samples[0] == samples[1]
+
+
+def test_a_worker_is_replaced_after_tiles_and_other_requests(tmp_path: Path) -> None:
+    reached: list[bool] = []
+    counted = serve.Counted(_open(tmp_path, "plain"), 6, lambda: reached.append(True))
+    client = Client(counted)
+    for _ in range(3):
+        assert counted.stored_tile(*TILE) is not None
+        assert counted.stored_tile("/healthcheck", "", {}) is None
+        assert not reached
+        assert client.get("/healthcheck").status_code == 200
+    assert reached == [True]
 
 
 def test_changes_apply_to_the_table(tmp_path: Path) -> None:

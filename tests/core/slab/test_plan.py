@@ -11,7 +11,7 @@ import pytest
 from mastaba.errors import SlabFormatError, StorageUnavailableError
 from mastaba.slab.index_cache import IndexCache
 from mastaba.slab.layout import PathLayout
-from mastaba.slab.plan import locate_tiles, read_located, read_tiles
+from mastaba.slab.plan import read_located, read_tiles
 from mastaba.slab.reader import LevelReader
 from mastaba.storage.base import ByteRange, ObjectRead
 from mastaba.storage.file import FileStorage
@@ -117,13 +117,13 @@ def test_a_window_over_four_slabs_needs_two_reads_per_slab_and_then_one(director
 def test_locating_reads_indices_only(directory: Path) -> None:
     storage = Remote()
     reader = reader_of(directory, storage)
-    located = locate_tiles(reader, WINDOW)
+    located = reader.locate_all(WINDOW)
     assert {offset for _, offset, _ in storage.reads} == {0}
     assert len(storage.reads) == 4
     assert [tile is None for tile in located] == [col == 5 for _, col in WINDOW]
     first = located[0]
     assert first is not None
-    again = locate_tiles(reader, WINDOW[:1])[0]
+    again = reader.locate_all(WINDOW[:1])[0]
     assert again is not None
     assert first.identity == again.identity
     assert len(storage.reads) == 4
@@ -158,7 +158,7 @@ def test_a_slab_replaced_after_reading_its_index_gives_tiles_of_the_new_version(
     directory: Path, storage: type[FileStorage]
 ) -> None:
     reader = reader_of(directory, storage())
-    located = locate_tiles(reader, [(0, 0), (0, 1), (0, 2), (3, 3), (0, 8)])
+    located = reader.locate_all([(0, 0), (0, 1), (0, 2), (3, 3), (0, 8)])
     old = located[0]
     assert old is not None
     old_version = old.version
@@ -184,7 +184,7 @@ def test_a_tile_read_before_its_slab_was_replaced_is_not_kept(directory: Path) -
     replace_slab(directory, 0, 0, [b"old 0", between, b"old 2", *[None] * 13])
     storage = Remote()
     reader = reader_of(directory, storage)
-    located = locate_tiles(reader, [(0, 0), (0, 2)])
+    located = reader.locate_all([(0, 0), (0, 2)])
     first, second = located
     assert first is not None
     assert second is not None
@@ -250,7 +250,7 @@ def test_readers_with_other_slab_sizes_do_not_share_indices(directory: Path) -> 
 @pytest.mark.parametrize("storage", [FileStorage, Remote])
 def test_a_deleted_slab_gives_none(directory: Path, storage: type[FileStorage]) -> None:
     reader = reader_of(directory, storage())
-    located = locate_tiles(reader, [(0, 0), (0, 8)])
+    located = reader.locate_all([(0, 0), (0, 8)])
     (directory / slab_path(0, 0)).unlink()
     replace_slab(directory, 2, 0, new_tiles(2, 0))
     reader.storage.close()

@@ -14,6 +14,7 @@ from mastaba.errors import (
     StorageError,
     StorageUnavailableError,
 )
+from mastaba.storage import file
 from mastaba.storage.base import ByteRange
 from mastaba.storage.file import FileStorage
 
@@ -81,6 +82,76 @@ def test_old_version_of_a_file_modified_in_place_is_refused(
     with pytest.raises(ObjectChangedError):
         storage.read(str(path), ByteRange(0, 3), version)
     assert storage.read(str(path), ByteRange(0, 9)).data == b"longer"
+
+
+@pytest.fixture
+def examined(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The descriptors of files that are examined from now on."""
+    fstat, descriptors = os.fstat, []
+
+    def noted(descriptor: int) -> os.stat_result:
+        descriptors.append(descriptor)
+        return fstat(descriptor)
+
+    monkeypatch.setattr(os, "fstat", noted)
+    return descriptors
+
+
+def written_long_ago(path: Path, content: bytes, second: int = 0) -> None:
+    with path.open("r+b" if path.exists() else "wb") as stream:
+        stream.write(content)
+    os.utime(path, (second, second))
+
+
+def test_file_that_is_not_being_written_is_examined_once_in_a_while(
+    storage: FileStorage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, examined: list[int]
+) -> None:
+    now = 1000.0
+    monkeypatch.setattr(file, "monotonic", lambda: now)
+    path = tmp_path / "a"
+    written_long_ago(path, b"one")
+    version = storage.read(str(path), ByteRange(0, 3)).version
+    examined.clear()
+
+    for _ in range(5):
+        assert storage.read(str(path), ByteRange(0, 3), version).data == b"one"
+    assert not examined
+
+    now += 0.11
+    assert storage.read(str(path), ByteRange(0, 3), version).data == b"one"
+    assert len(examined) == 1
+
+    written_long_ago(path, b"two", 1)
+    now += 0.11
+    with pytest.raises(ObjectChangedError):
+        storage.read(str(path), ByteRange(0, 3), version)
+
+
+def test_file_that_may_still_be_written_is_examined_at_every_read(
+    storage: FileStorage, tmp_path: Path, examined: list[int]
+) -> None:
+    path = tmp_path / "a"
+    path.write_bytes(b"one")
+    os.utime(path, (2**32, 2**32))  # in the future
+    version = storage.read(str(path), ByteRange(0, 3)).version
+    examined.clear()
+
+    for _ in range(5):
+        storage.read(str(path), ByteRange(0, 3), version)
+    assert len(examined) == 5
+
+
+def test_file_that_became_shorter_is_refused_although_it_is_trusted(
+    storage: FileStorage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(file, "monotonic", lambda: 1000.0)
+    path = tmp_path / "a"
+    written_long_ago(path, b"0123456789")
+    version = storage.read(str(path), ByteRange(0, 3)).version
+    os.truncate(path, 5)
+
+    with pytest.raises(ObjectChangedError):
+        storage.read(str(path), ByteRange(3, 3), version)
 
 
 def test_equal_copies_have_equal_versions(storage: FileStorage, tmp_path: Path) -> None:

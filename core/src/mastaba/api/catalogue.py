@@ -13,6 +13,7 @@ from mastaba.model.format import TILE_FORMATS, Codec, TileFormat
 from mastaba.model.layer import Attribution, FeatureInfo, Layer, Logo, Metadata
 from mastaba.model.pyramid import Attribute, Level, Pyramid, RasterSpecification, Table
 from mastaba.model.style import Legend, Palette, PaletteEntry, Style
+from mastaba.model.surrogate_keys import DOCUMENTS_KEY, keys_within, layer_key
 from mastaba.model.tile_matrix_set import PIXEL_SIZE, TileLimits, TileMatrix, TileMatrixSet
 from mastaba.model.tile_matrix_set_link import TileMatrixSetLink, link_to, links
 
@@ -20,6 +21,7 @@ __all__ = [
     "CRS",
     "CRS84",
     "CRS84_URI",
+    "DOCUMENTS_KEY",
     "PIXEL_SIZE",
     "TILE_FORMATS",
     "WGS84",
@@ -53,6 +55,8 @@ __all__ = [
     "crs_code",
     "crs_uri",
     "geographic_extent",
+    "keys_within",
+    "layer_key",
     "link_to",
     "links",
     "transform_points",

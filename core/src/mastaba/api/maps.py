@@ -1,15 +1,22 @@
 """Maps: what to draw, the prepared map, and its encoded response."""
 
-from mastaba.render.compose import as_data, as_picture, joined
-from mastaba.render.encoded_map import EncodedMap, coloured
-from mastaba.render.engine import PreparedMap, Renderer
+from mastaba.render.compose import as_data, as_picture, coloured, finish_for, joined
+from mastaba.render.encoded_map import EncodedMap
+from mastaba.render.engine import Renderer
+from mastaba.render.layer_map import PreparedMap, Sources
 from mastaba.render.legend_palette import legend_palette, legend_unit
 from mastaba.render.map_request import Background, MapImage, MapLayer, MapRequest, Mask, Pixels
-from mastaba.render.mosaic import LevelPixels, Mosaic, Sources, StoredTiles, Window
+from mastaba.render.mosaic import LevelPixels, Mosaic, StoredTiles, Window
 from mastaba.render.positions import is_plausible, tiles_around
 from mastaba.render.styles import is_bytes, relief_name, styled
 from mastaba.tiles.derived import DerivedTilePublisher
-from mastaba.web.map_response import Drawable, cache_control, drawn_response, identity_of
+from mastaba.web.map_response import (
+    Drawable,
+    cache_control,
+    drawn_keys,
+    drawn_response,
+    identity_of,
+)
 
 __all__ = [
     "Background",
@@ -32,7 +39,9 @@ __all__ = [
     "as_picture",
     "cache_control",
     "coloured",
+    "drawn_keys",
     "drawn_response",
+    "finish_for",
     "identity_of",
     "is_bytes",
     "is_plausible",

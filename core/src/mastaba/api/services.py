@@ -5,7 +5,7 @@
 
 from mastaba.model.settings import Contact, MapLimits, MapSettings, ServiceSettings, Settings
 from mastaba.services.base import Installed, RootEntry, Service, Site
-from mastaba.services.change import Action, Change
+from mastaba.services.change import Action, Change, LayerChange
 from mastaba.services.root import services_xml
 from mastaba.services.scoreboard import Scoreboard, ThreadStatus, WorkerStatus
 
@@ -14,6 +14,7 @@ __all__ = [
     "Change",
     "Contact",
     "Installed",
+    "LayerChange",
     "MapLimits",
     "MapSettings",
     "RootEntry",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
+import gc
 import itertools
 import logging
 import random
@@ -12,7 +14,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
@@ -23,6 +25,7 @@ from mastaba.config.source import Source
 from mastaba.errors import ConfigurationError, ListenError, MastabaError, PluginError
 from mastaba.plugins.manager import Plugins
 from mastaba.server.allocator import keep_freed_memory, return_freed_memory
+from mastaba.server.announcement import announce
 from mastaba.server.app import Application
 from mastaba.server.balance import Balance
 from mastaba.server.connection import Connection, Limits
@@ -43,13 +46,14 @@ from mastaba.server.publication import Publication
 from mastaba.server.signals import handled_by
 from mastaba.server.supervisor import STOP_SIGNALS, Generation, Supervisor
 from mastaba.services.base import Site
-from mastaba.services.change import Change
+from mastaba.services.change import Change, layer_changes
 from mastaba.services.scoreboard import Obstacle, Scoreboard
 from mastaba.storage.file import FileStorage
 from mastaba.storage.path import ResourcePath
 
 if TYPE_CHECKING:
-    from wsgiref.types import WSGIApplication
+    from mastaba.catalogue import Catalogue
+    from mastaba.web.response import Response
 
 _TICK_PERIOD = 0.5
 # A process that draws maps returns freed memory at every n-th tick.
@@ -208,6 +212,7 @@ class SiteGeneration(Generation):
         plugins: Plugins,
         endpoint: Endpoint,
         source: Source,
+        previous: Catalogue | None = None,
     ) -> None:
         if site.draws_maps:
             # Loaded before the fork: the workers share its memory.
@@ -218,7 +223,11 @@ class SiteGeneration(Generation):
         self.drain = server.drain
         self.follows = server.follow is not None
         self._server = server
+        self._plugins = plugins
+        self._announced = previous or site.catalogue
         self.endpoint = endpoint
+        # Disabled during the start.
+        gc.enable()
 
     @property
     def source(self) -> Source:
@@ -235,6 +244,9 @@ class SiteGeneration(Generation):
         return self._application.site
 
     def serve(self, link: WorkerLink | None) -> None:
+        # A collection writes to all objects that it examines: each worker would soon have its own
+        # copy of the configuration and the libraries, and requests would wait.
+        gc.freeze()
         self.site.scoreboard.bind_worker(0 if link is None else link.index)
         self.site.start_services()
         try:
@@ -245,13 +257,13 @@ class SiteGeneration(Generation):
     def _serve(self, link: WorkerLink | None) -> None:
         threading.Thread(target=self._tick, name="tick", daemon=True).start()
         on_ready = None
-        application: WSGIApplication = self._application
+        application: Application | Counted = self._application
         if link is not None:
             self._publication.connect(link)
             self.endpoint.balance.join(link.index)
             on_ready = link.ready
             if self._server.worker_requests:
-                application = _counted(application, self._server.worker_requests, link.spent)
+                application = Counted(self._application, self._server.worker_requests, link.spent)
         Server(
             application,
             self.endpoint.sock,
@@ -276,6 +288,13 @@ class SiteGeneration(Generation):
     def follow(self, change: ChangeMessage) -> None:
         self._publication.follow(Change.from_json(change))
 
+    def announcement(self) -> Callable[[], None] | None:
+        site, before = self.site, self._announced
+        self._announced = site.catalogue
+        changes = layer_changes(before, site.catalogue)
+        calls = self._plugins.announcements(site, changes) if changes else None
+        return functools.partial(announce, calls) if calls else None
+
     def await_change(self) -> None:
         assert self._server.follow is not None
         is_readable = True
@@ -290,20 +309,29 @@ class SiteGeneration(Generation):
         self.source.await_change(self.site.catalogue.storages, self._server.follow, report)
 
 
-def _counted(
-    application: WSGIApplication, limit: int, on_limit: Callable[[], None]
-) -> WSGIApplication:
-    """Wrap the application to call ``on_limit`` once, after about ``limit`` requests."""
-    numbers = itertools.count(1)
-    # Workers that started together must not be replaced together.
-    last = limit + random.randrange(limit // 10 + 1)  # noqa: S311 - not a secret
+class Counted:
+    """An application that calls ``on_limit`` once, after about ``limit`` requests."""
 
-    def counted(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
-        if next(numbers) == last:
-            on_limit()
-        return application(environ, start_response)
+    def __init__(self, application: Application, limit: int, on_limit: Callable[[], None]) -> None:
+        self._application = application
+        self._numbers = itertools.count(1)
+        # Workers that started together must not be replaced together.
+        self._last = limit + random.randrange(limit // 10 + 1)  # noqa: S311 - not a secret
+        self._on_limit = on_limit
 
-    return counted
+    def stored_tile(self, path: str, query: str, headers: Mapping[str, Any]) -> Response | None:
+        response = self._application.stored_tile(path, query, headers)
+        if response is not None:
+            self._count()
+        return response
+
+    def __call__(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+        self._count()
+        return self._application(environ, start_response)
+
+    def _count(self) -> None:
+        if next(self._numbers) == self._last:
+            self._on_limit()
 
 
 def _listener(http: str | None, inherited: socket.socket | None, server: ServerConfig) -> Listener:
@@ -367,7 +395,7 @@ def _reloaded(
         raise MastabaError(f"{count} {'errors' if count > 1 else 'error'}, see above") from failure
     configure_logging(server)
     log_findings(site, faults)
-    return SiteGeneration(site, server, plugins, served.endpoint, served.source)
+    return SiteGeneration(site, server, plugins, served.endpoint, served.source, old.catalogue)
 
 
 def _watching(file: str) -> Source:

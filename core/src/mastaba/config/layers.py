@@ -25,6 +25,7 @@ from mastaba.model.layer import Attribution, FeatureInfo, Layer, Logo
 from mastaba.model.pyramid import Level, Pyramid
 from mastaba.model.settings import Settings
 from mastaba.model.style import Style
+from mastaba.model.surrogate_keys import layer_keys
 from mastaba.model.tile_matrix_set import TileMatrixSet
 from mastaba.plugins.manager import Plugins
 from mastaba.slab.index_cache import IndexCache
@@ -107,7 +108,7 @@ class LayerLoader:
         except ValueError as error:
             remedy = "correct bbox, or the tile limits of the pyramid"
             faults.refuse("$.bbox", f"the extent of the layer cannot be used: {error}", remedy)
-        resampling = document.get("resampling", "lanczos")
+        resampling, caching = document.get("resampling", "lanczos"), self._settings.caching
         styles = self._layer_styles(document, pyramid, faults)
         extra_sets = self._extra_sets(document, pyramid, file)
         layer = Layer(
@@ -126,7 +127,8 @@ class LayerLoader:
             extra_crs=_extra_crs(document, geographic, faults),
             extra_tile_matrix_sets=extra_sets,
             feature_info=_feature_info(document.get("get_feature_info"), pyramid),
-            cache_control=document.get("cache_control"),
+            cache_control=document.get("cache_control", caching.layers),
+            surrogate_keys=layer_keys(identifier, pyramid) if caching.surrogate_keys else (),
             missing_tile_status=_MISSING_TILE_STATUS.get(document.get("missing_tile", "")),
             own={key: document[key] for key in document if key in self._own_keys},
             generation=generation_of(

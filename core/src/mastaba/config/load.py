@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from mastaba.catalogue import Catalogue, LoadedLayer, in_order
 from mastaba.config.documents import DocumentReader
@@ -21,6 +22,9 @@ from mastaba.slab.index_cache import IndexCache, MeasuredIndexCache
 from mastaba.slab.reader import LevelReader
 from mastaba.storage.path import ResourcePath
 from mastaba.storage.pool import StoragePool
+
+if TYPE_CHECKING:
+    from mastaba.slab.index_store import IndexStore
 
 
 def load_catalogue(
@@ -61,7 +65,7 @@ def load_catalogue(
     )
     reader = DocumentReader(pool, plugins, faults, source)
     kind = MeasuredIndexCache if is_traced else IndexCache
-    indices = kind(server.cache_size, server.cache_validity)
+    indices = kind(server.cache_size, server.cache_validity, store=_store(server, faults))
     loader = LayerLoader(server, plugins, known.settings, pool, indices, reader)
     with suppress(UnusableError):
         listed = _layer_paths(server, reader)
@@ -98,6 +102,21 @@ def load_catalogue(
         map_limits=server.map_limits,
         **in_order(loaded | outdated),
     )
+
+
+def _store(server: ServerConfig, faults: Faults) -> IndexStore | None:
+    """Return the index store, if one is configured and usable."""
+    if server.store_directory is None:
+        return None
+    from mastaba.slab.index_store import IndexStore
+
+    try:
+        return IndexStore(server.store_directory, server.store_size)
+    except OSError as error:
+        reason = f"the index store {server.store_directory} cannot be used: {reason_of(error)}"
+        remedy = "name a directory that only the user of the server can write"
+        faults.warning(server.file, "$.cache.store.directory", reason, remedy)
+        return None
 
 
 def _as_it_was(

@@ -31,9 +31,12 @@ class SlabPlace:
     storage: Storage
     layout: SlabLayout
     open_container: Callable[[str], Storage] | None = None
+    packs: SlabLayout | None = None
 
     def reader(self, level: Level, indices: IndexCache) -> LevelReader:
-        return LevelReader(level, self.layout, self.storage, indices, self.open_container)
+        return LevelReader(
+            level, self.layout, self.storage, indices, self.open_container, self.packs
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +127,7 @@ class PyramidLoader:
             storage,
             PrefixLayout(document["image_prefix"]),
             lambda other: self._pool.open_beside(name, other, storage.container),
+            PrefixLayout(document["index_prefix"]) if "index_prefix" in document else None,
         )
 
 

@@ -50,9 +50,13 @@ _INTEGER_BOUNDS: Final = {"minimum": -(2**53), "maximum": 2**53}
 
 
 @cache
+def _text(name: str) -> str:
+    return files("mastaba.config").joinpath("schemas", f"{name}.json").read_text("utf-8")
+
+
 def _load(name: str) -> dict[str, Any]:
-    text = files("mastaba.config").joinpath("schemas", f"{name}.json").read_text("utf-8")
-    loaded: dict[str, Any] = json.loads(text)
+    # Parsed again for each caller, which may change it: a deep copy takes longer.
+    loaded: dict[str, Any] = json.loads(_text(name))
     return loaded
 
 
@@ -64,7 +68,7 @@ def schema(name: str, plugins: Plugins) -> dict[str, Any]:
     """
     if name not in SCHEMA_NAMES:
         raise KeyError(name)
-    document = copy.deepcopy(_load(name))
+    document = _load(name)
     properties = document["properties"]
     if name == "server":
         sections = properties["plugins"]["properties"]
@@ -79,7 +83,7 @@ def schema(name: str, plugins: Plugins) -> dict[str, Any]:
         for service_name, service in sorted(plugins.services.items()):
             if service.is_fallback:
                 continue
-            section = copy.deepcopy(_load("service"))
+            section = _load("service")
             section["description"] = f"The service {service.title}."
             section["properties"].update(copy.deepcopy(dict(service.settings_schema)))
             properties[service_name] = section
@@ -91,7 +95,7 @@ def schema(name: str, plugins: Plugins) -> dict[str, Any]:
             if not (service.is_fallback or service.always_on):
                 properties[service_name] = {
                     "description": f"Publication by the service {service_name}.",
-                    **copy.deepcopy(_load("switch")),
+                    **_load("switch"),
                 }
             properties.update(copy.deepcopy(dict(service.layer_schema)))
     elif name == "pyramid":

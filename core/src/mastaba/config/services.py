@@ -13,7 +13,7 @@ from mastaba.config.generation6 import is_generation6, to_generation7
 from mastaba.config.schema import SchemaValidator
 from mastaba.model.crs import Equivalences, is_known_crs
 from mastaba.model.layer import Metadata
-from mastaba.model.settings import Contact, MapSettings, ServiceSettings, Settings
+from mastaba.model.settings import CachingSettings, Contact, MapSettings, ServiceSettings, Settings
 from mastaba.storage.path import ResourcePath
 
 if TYPE_CHECKING:
@@ -66,6 +66,7 @@ def load_services(
     settings = Settings(
         enabled=document["enabled"],
         contact=Contact(**shared["contact"]),
+        caching=CachingSettings(**shared["caching"]),
         map=_map_settings(shared["map"], equivalences, faults),
         tile_reprojection=shared["tile"]["reprojection"],
         cors=tuple(cors) if isinstance(cors, list) else cors,

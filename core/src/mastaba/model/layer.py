@@ -97,7 +97,8 @@ class Layer:
         extra_crs: codes offered for maps in addition to the native and the global ones.
         extra_tile_matrix_sets: offered by tile services when tiles may be reprojected.
         hidden_from: names of the services that do not publish the layer.
-        cache_control: Cache-Control header of tiles, or None for no header.
+        cache_control: Cache-Control header of tiles and maps; None for no header of tiles.
+        surrogate_keys: of all tiles and maps of the layer; empty if they are turned off.
         missing_tile_status: HTTP status for a tile inside the limits that is not stored. 200
             means a tile of nodata; None means the default of the protocol.
         own: what services have added to the descriptor (`Service.layer_schema`), by key.
@@ -122,6 +123,7 @@ class Layer:
     extra_tile_matrix_sets: tuple[TileMatrixSet, ...] = ()
     feature_info: FeatureInfo | None = None
     cache_control: str | None = None
+    surrogate_keys: tuple[str, ...] = ()
     missing_tile_status: int | None = None
     own: Mapping[str, Any] = field(default_factory=dict, hash=False)
     generation: str = ""

@@ -95,6 +95,21 @@ class MapLimits:
 
 
 @dataclass(frozen=True, slots=True)
+class CachingSettings:
+    """``global.caching``: headers for browsers and for caches in front of the server.
+
+    Attributes:
+        layers: Cache-Control of layers that have no value of their own, or None.
+        documents: Cache-Control of documents, or None.
+        surrogate_keys: whether responses have surrogate keys.
+    """
+
+    layers: str | None = None
+    documents: str | None = None
+    surrogate_keys: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """Settings for all services.
 
@@ -107,6 +122,7 @@ class Settings:
         contact: of the provider.
         inspire: whether all services meet the INSPIRE requirements.
         map: limits and choices for maps.
+        caching: headers for caches.
         tile_reprojection: whether layers are offered in their extra tile matrix sets.
         cors: origins whose pages may read responses: False for none, True for all, or the allowed
             ones.
@@ -123,6 +139,7 @@ class Settings:
     contact: Contact = Contact()
     inspire: bool = False
     map: MapSettings = MapSettings()
+    caching: CachingSettings = CachingSettings()
     tile_reprojection: bool = False
     cors: bool | str | tuple[str, ...] = False
     equivalences: Equivalences = field(default_factory=Equivalences, compare=False)

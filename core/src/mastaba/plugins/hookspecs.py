@@ -4,14 +4,15 @@ A plugin is a distribution with an entry point in the group ``mastaba`` that nam
 package. Functions in it that are decorated with `mastaba.hookimpl` implement the hooks below. The
 core registers its own features through the same hooks.
 
-Hooks run at start, never during a request. They return *classes*, or `mastaba.LazyClass`
-references to them; the core creates the instances. `mastaba.plugins.checks` contains the rules for
-what they return. A plugin that breaks one is left out, and reported.
+Hooks run at start, and `generation_changed` after a change; never during a request. Most return
+*classes*, or `mastaba.LazyClass` references to them; the core creates the instances.
+`mastaba.plugins.checks` contains the rules for what they return. A plugin that breaks one is
+left out, and reported.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import pluggy
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from mastaba import LazyClass
     from mastaba.render.encoding.base import Encoder
     from mastaba.services.base import Service, Site
+    from mastaba.services.change import LayerChange
     from mastaba.storage.base import Storage
 
 hookspec = pluggy.HookspecMarker("mastaba")
@@ -65,6 +67,11 @@ def wsgi_middleware(site: Site) -> Callable[[WSGIApplication], WSGIApplication] 
     Returns:
         A function that takes the application and returns a wrapped one, or None for no wrapper.
         Wrappers are nested in the order of plugin names, the first one outermost.
+
+        The wrapped application sees every request. If it has a method
+        ``around_tiles(service, find)``, stored tiles do not pass through the application; the
+        method gets the name of their service and `TileFinder.find`, and returns a function with
+        the same contract.
     """
 
 
@@ -80,6 +87,24 @@ def register_storages() -> Iterable[type[Storage] | LazyClass]:  # type: ignore[
 
     Returns:
         Subclasses of `mastaba.api.storages.Storage`.
+    """
+
+
+# ---------------------------------------------------------------- changes
+
+
+@hookspec
+def generation_changed(site: Site, changes: Sequence[LayerChange]) -> None:
+    """React to changed layers, for example by purging them from caches.
+
+    Called after a reload or an administrative change, when all workers of this machine serve the
+    new configuration. It runs in a process of its own, which may take its time: requests, reloads
+    and changes do not wait for it. If it raises, the error is reported and it is called again
+    later, a few times. Not called if the front server starts the processes.
+
+    Args:
+        site: as served now.
+        changes: the layers that were added, removed or changed; never empty.
     """
 
 

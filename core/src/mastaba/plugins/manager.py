@@ -8,7 +8,7 @@ import itertools
 import time
 import warnings
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -208,6 +208,16 @@ class Plugins:
             raise self._error(error) from error.__cause__
         return [self._guarded(plugin, wrapper) for plugin, wrapper in results]
 
+    def announcements(self, site: Any, changes: Sequence[Any]) -> dict[str, Callable[[], object]]:
+        """Return calls of ``generation_changed``, by plugin."""
+        calls: dict[str, Callable[[], object]] = {}
+        named = self._manager.list_name_plugin()
+        for one in self._manager.hook.generation_changed.get_hookimpls():
+            others = [plugin for name, plugin in named if name != one.plugin_name]
+            caller = self._manager.subset_hook_caller("generation_changed", others)
+            calls[one.plugin_name] = functools.partial(caller, site=site, changes=changes)
+        return calls
+
     def load_all(self) -> list[str]:
         """Import all classes; return the problems of those that cannot be used."""
         problems = []
@@ -231,10 +241,10 @@ class Plugins:
             for item in registry.provided_by(name)
         ]
         provides += [f"command {command}" for command in self._commands[name]]
-        if any(
-            one.plugin_name == name for one in self._manager.hook.wsgi_middleware.get_hookimpls()
-        ):
-            provides.append("middleware")
+        for hook, word in (("wsgi_middleware", "middleware"), ("generation_changed", "changes")):
+            implementations = getattr(self._manager.hook, hook).get_hookimpls()
+            if any(one.plugin_name == name for one in implementations):
+                provides.append(word)
         error = self._failed.get(name)
         return PluginInfo(
             name,
@@ -354,6 +364,8 @@ class Plugins:
         """Return the result of a hook that a plugin implements, checked."""
         if hook == "register_commands":
             return self._check_commands(plugin, result)
+        if hook == "generation_changed":
+            return None
         if hook == "wsgi_middleware":
             result = checked_wrapper(result)
             self._offered.append((result, plugin))

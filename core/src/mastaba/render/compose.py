@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
 from mastaba.render import native
+from mastaba.render.encoding.base import Encoder
 from mastaba.render.map_request import WHITE, Background, MapImage, Mask, Pixels
 
 Bytes = npt.NDArray[np.uint8]
 Float32 = npt.NDArray[np.float32]
+
+Finish = Callable[[MapImage, int], Pixels]
+"""Turns a strip into pixels for a format, given the strip and the number of its first row."""
 
 _LUMINANCE: Final = np.array([0.2125, 0.7154, 0.0721], np.float32)
 
@@ -29,8 +33,6 @@ def merge(images: Sequence[MapImage]) -> MapImage:
     Args:
         images: all uint8 or all float32, of the same size.
     """
-    if len(images) == 1:
-        return images[0]
     channels = max(image.pixels.shape[2] for image in images)
     bottom = images[0]
     if bottom.pixels.dtype == np.float32:
@@ -51,10 +53,8 @@ def merge(images: Sequence[MapImage]) -> MapImage:
     return MapImage(pixels, valid, nodata, any(image.encodes_numbers for image in images))
 
 
-def merge_memory(blank: MapImage, count: int) -> int:
-    """Return an upper estimate of the bytes per pixel that merging takes."""
-    if count == 1:
-        return 0
+def merge_memory(blank: MapImage) -> int:
+    """Return an upper estimate of the bytes per pixel that merging several images takes."""
     pixels = blank.pixels
     return _MIXING if pixels.dtype == np.uint8 else 2 * pixels.shape[2] * pixels.itemsize + 2
 
@@ -132,6 +132,29 @@ def _joined(colour: Float32, alpha: Float32, channels: int) -> Bytes:
     else:
         parts = [colour, alpha * 255.0] if channels == 4 else [colour * alpha]
     return (np.concatenate(parts, axis=2) + np.float32(1e-3)).astype(np.uint8)
+
+
+def finish_for(encoder: Encoder, background: Background, *, in_colour: bool = False) -> Finish:
+    """Return what makes the pixels for a format: `as_picture` or `as_data`.
+
+    Args:
+        in_colour: whether grey pictures become RGB.
+    """
+
+    def picture(image: MapImage, _row: int) -> Pixels:
+        pixels = as_picture(image, background, alpha_possible=encoder.holds_alpha)
+        return coloured(pixels) if in_colour else pixels
+
+    return picture if encoder.is_picture else lambda image, _row: as_data(image, background)
+
+
+def coloured(pixels: Pixels) -> Pixels:
+    """Return grey pixels, with or without alpha, as RGB; others unchanged."""
+    channels = pixels.shape[2]
+    if channels > 2:
+        return pixels
+    colours = np.repeat(pixels[:, :, :1], 3, axis=2)
+    return colours if channels == 1 else np.concatenate([colours, pixels[:, :, 1:]], axis=2)
 
 
 def as_picture(image: MapImage, background: Background, *, alpha_possible: bool) -> Bytes:

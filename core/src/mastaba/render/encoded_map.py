@@ -11,7 +11,7 @@ never held whole unless its encoder needs it whole:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final, Protocol
 
 import numpy as np
@@ -20,11 +20,9 @@ from mastaba import cancellation, trace
 from mastaba.errors import UnsupportedFormatError
 from mastaba.model.bbox import BoundingBox
 from mastaba.model.crs import CRS
+from mastaba.render.compose import Finish, coloured
 from mastaba.render.encoding.base import Encoder, StripRaster
 from mastaba.render.map_request import MapImage, Pixels
-
-Finish = Callable[[MapImage, int], Pixels]
-"""Turns a strip into pixels for a format, given the strip and the number of its first row."""
 
 _FINISHED: Final = 4
 """Most copies of a strip for the encoder that finishing makes."""
@@ -129,12 +127,3 @@ class EncodedMap:
                 pixels = coloured(pixels)
             yield pixels
             row += len(pixels)
-
-
-def coloured(pixels: Pixels) -> Pixels:
-    """Return grey pixels, with or without alpha, as RGB; others unchanged."""
-    channels = pixels.shape[2]
-    if channels > 2:
-        return pixels
-    colours = np.repeat(pixels[:, :, :1], 3, axis=2)
-    return colours if channels == 1 else np.concatenate([colours, pixels[:, :, 1:]], axis=2)

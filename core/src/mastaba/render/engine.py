@@ -2,109 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final
 
 import numpy.typing as npt
 
-from mastaba import trace
 from mastaba.catalogue import Catalogue
 from mastaba.errors import InvalidParameterError
 from mastaba.model.layer import Layer
 from mastaba.model.settings import MapSettings
 from mastaba.render.admission import Admission
-from mastaba.render.compose import joined, merge, merge_memory
 from mastaba.render.float_pictures import FloatPictures
-from mastaba.render.layer_map import Extent, LayerMap, too_big
+from mastaba.render.layer_map import Extent, LayerMap, PreparedMap
 from mastaba.render.map_request import MapImage, MapLayer, MapRequest
-from mastaba.render.mosaic import LevelPixels, Sources
+from mastaba.render.mosaic import LevelPixels
 from mastaba.render.styles import is_bytes
 from mastaba.render.tile_cache import TileCache
-
-_SMALL_THINGS: Final = 1024**2
-"""Bytes of positions, weights and tile descriptions."""
 
 _FURTHEST: Final = 1e10
 """CRS units. No CRS has larger coordinates, and arithmetic overflows beyond 1e300."""
 
 _SMALLEST: Final = 1e-12
 """Fraction of a coordinate; a shorter side of an extent is lost in rounding."""
-
-
-class PreparedMap:
-    """A map within the limits, ready to draw. No tile has been read yet.
-
-    Attributes:
-        width, height: pixels.
-        strip_height: rows drawn at a time by default.
-        blank: a pixel without data, with the channels, sample type and nodata value of the map.
-        memory: upper estimate of the bytes held at once while drawing, without those of an encoder.
-    """
-
-    def __init__(
-        self, layers: Sequence[LayerMap], width: int, height: int, limits: MapSettings
-    ) -> None:
-        self._layers = layers
-        self.width = width
-        self.height = height
-        for layer in layers:
-            layer.check(limits)
-        # Only now each layer has chosen what it is drawn from.
-        self.strip_height = min(layer.strip_height for layer in layers)
-        self.blank = merge([layer.blank for layer in layers])
-        cuts = self._cuts(self.strip_height)
-        needed = [layer.memory(cuts) for layer in layers]
-        if max(memory.source for memory in needed) > limits.max_source_bytes:
-            raise too_big()
-        merging = merge_memory(self.blank, len(layers)) * self.strip_height * width
-        self.memory = (
-            _SMALL_THINGS
-            + sum(memory.kept + memory.drawn for memory in needed)
-            + max(merging, *(memory.drawing for memory in needed))
-        )
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether all pixels are nodata because none has a position in any layer."""
-        return all(layer.is_empty for layer in self._layers)
-
-    def sources(self) -> Sources:
-        """Return the state of the stored tiles of the map. After drawing, of the tiles drawn.
-
-        Reads only slab indices that are not yet known. The version does not cover the other inputs
-        of the pixels (extent, CRS, kernel, style).
-
-        Raises:
-            SlabFormatError, StorageError: an index cannot be read.
-        """
-        return Sources.joined([layer.sources() for layer in self._layers], ",")
-
-    def strips(self, height: int | None = None) -> Iterator[MapImage]:
-        """Yield the map in strips of rows, from the top.
-
-        Args:
-            height: rows of each strip except the last, instead of `strip_height`. The pixels do
-                not depend on it.
-
-        Raises:
-            SlabFormatError, StorageError: the data cannot be read.
-        """
-        cuts = self._cuts(height or self.strip_height)
-        layers = [layer.strips(cuts) for layer in self._layers]
-        for _ in cuts:
-            with trace.step("draw"):
-                image = merge([next(layer) for layer in layers])
-            yield image
-
-    def draw(self) -> MapImage:
-        """Return the whole map. Raises what `strips` raises."""
-        return joined(list(self.strips()), axis=0)
-
-    def _cuts(self, height: int) -> Sequence[slice]:
-        return [
-            slice(start, min(start + height, self.height))
-            for start in range(0, self.height, height)
-        ]
 
 
 class Renderer:
@@ -157,6 +76,8 @@ class Renderer:
 
     def in_picture(self, entry: MapLayer) -> MapLayer:
         """Return a layer in a style that a picture format can hold; see `FloatPictures.styled`."""
+        if is_bytes(entry.layer, entry.style):
+            return entry
         return self._float_pictures.styled(entry, self.level_pixels(entry.layer))
 
     def value_range(self, layer: Layer) -> tuple[float, float] | None:
@@ -202,11 +123,12 @@ class Renderer:
 
     def _layer_map(self, request: MapRequest, entry: MapLayer) -> LayerMap:
         native = entry.layer.pyramid.tile_matrix_set.crs
+        same_crs = self._catalogue.settings.equivalences.equal(request.crs.code, native.code)
         return LayerMap(
             entry,
             self.level_pixels(entry.layer),
             Extent(request.bbox, request.crs, request.width, request.height),
-            same_crs=self._catalogue.settings.equivalences.equal(request.crs.code, native.code),
+            same_crs=same_crs,
             resolution_factor=request.resolution_factor,
         )
 

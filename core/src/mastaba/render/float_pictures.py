@@ -15,8 +15,9 @@ import numpy as np
 from mastaba.model.layer import Layer
 from mastaba.model.pyramid import Level
 from mastaba.model.style import Palette, PaletteEntry, Style
+from mastaba.render.layer_map import version_of
 from mastaba.render.map_request import MapLayer
-from mastaba.render.mosaic import LevelPixels, Mosaic, Window, version_of
+from mastaba.render.mosaic import LevelPixels, Mosaic, Window
 from mastaba.render.styles import is_bytes, relief_name
 
 _TILES: Final = 4
@@ -36,9 +37,7 @@ class FloatPictures:
         self._ranges: dict[str, tuple[str, Range]] = {}
 
     def styled(self, entry: MapLayer, levels: Mapping[str, LevelPixels]) -> MapLayer:
-        """Return a layer in a style that a picture format can hold; 8-bit ones stay unchanged."""
-        if is_bytes(entry.layer, entry.style):
-            return entry
+        """Return a layer with float pixels in a style that a picture format can hold."""
         style = entry.style or Style("", "", "")
         low, high = _relief_range(style) or self._stored_range(entry.layer, levels)
         ramp = (PaletteEntry(low, 0, 0, 0, 255), PaletteEntry(high, 255, 255, 255, 255))

@@ -1,16 +1,17 @@
-"""The map of one layer in its style: level, window, resampling, validity, relief, colours."""
+"""Maps before they are encoded: a `LayerMap` for each layer, and all of them as a `PreparedMap`."""
 
 from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
+from mastaba import trace
 from mastaba.errors import InvalidParameterError
 from mastaba.model.bbox import BoundingBox
 from mastaba.model.crs import CRS
@@ -18,12 +19,12 @@ from mastaba.model.pyramid import Level, Pyramid
 from mastaba.model.settings import MapSettings
 from mastaba.model.style import Style
 from mastaba.model.tile_matrix_set import TileMatrix
+from mastaba.render.compose import joined, merge, merge_memory
 from mastaba.render.map_request import MapImage, MapLayer, Mask, Pixels
 from mastaba.render.mosaic import (
     DecodedTiles,
     LevelPixels,
     Mosaic,
-    Sources,
     StoredTiles,
     Window,
 )
@@ -34,10 +35,9 @@ from mastaba.render.positions import (
     is_plausible,
     other_crs_positions,
     reprojected_bbox,
-    same_crs_positions,
     tiles_around,
 )
-from mastaba.render.sampling import Positions, Sampler, StraightPositions
+from mastaba.render.sampling import Positions, Sampler, StraightPositions, same_crs_positions
 from mastaba.render.styles import relief_name, styled, styling_memory
 
 _COARSEST: Final = 0.8
@@ -51,6 +51,9 @@ _CELL: Final = 16
 """Rows in a cell of the position grid: no more rows are looked at for strips of whole cells."""
 
 _HALF: Final = 0.5
+
+_SMALL_THINGS: Final = 1024**2
+"""Bytes of positions, weights and tile descriptions."""
 
 _OVERVIEW_LOSS: Final = 8
 """Factor by which an overview may be coarser than the longer side of its pixels."""
@@ -98,6 +101,42 @@ class DrawingMemory:
     kept: int
     drawing: int
     drawn: int
+
+
+class Sources(NamedTuple):
+    """The state of the stored tiles that a map is drawn from.
+
+    Attributes:
+        version: text that changes with these tiles; None if a storage cannot distinguish
+            generations of a slab.
+        modified: when the slabs were last modified, Unix seconds; 0 if nothing is stored, None if
+            a storage does not report it.
+    """
+
+    version: str | None
+    modified: float | None
+
+    @classmethod
+    def of(cls, stored: StoredTiles) -> Sources:
+        """Return the state of some tiles of one level."""
+        slabs = {tile.index for tile in stored.values() if tile is not None}
+        return cls(version_of(stored), _latest(index.modified for index in slabs))
+
+    @classmethod
+    def joined(cls, parts: Sequence[Sources], separator: str) -> Sources:
+        """Return the state of all parts; an attribute is None if it is None in one part."""
+        versions = [part.version for part in parts if part.version is not None]
+        version = separator.join(versions) if len(versions) == len(parts) else None
+        return cls(version, _latest(part.modified for part in parts))
+
+
+def _latest(times: Iterable[float | None]) -> float | None:
+    last = 0.0
+    for time in times:
+        if time is None:
+            return None
+        last = max(last, time)
+    return last
 
 
 class LayerMap:
@@ -190,7 +229,7 @@ class LayerMap:
             self._windows.clear()
             if self._is_within(settings):
                 return
-        raise too_big()
+        raise _too_big()
 
     def _is_within(self, settings: MapSettings) -> bool:
         window = self._window(self._all)
@@ -289,7 +328,8 @@ class LayerMap:
 
         A row has the same pixels in every range that contains it.
         """
-        kept: DecodedTiles = {}
+        # A single strip shares its tiles with no other.
+        kept: DecodedTiles | None = {} if len(cuts) > 1 else None
         for rows in self._with_margin(cuts):
             image = self._draw(rows, kept)
             yield image if self._style is None else self._styled(self._style, image)
@@ -309,7 +349,7 @@ class LayerMap:
         # Row 0 is one row above row 0 of the styled map, if there is a margin.
         return [slice(rows.start, rows.stop + 2 * self._margin) for rows in cuts]
 
-    def _draw(self, rows: slice, kept: DecodedTiles) -> MapImage:
+    def _draw(self, rows: slice, kept: DecodedTiles | None) -> MapImage:
         """Return rows without style."""
         height, width = rows.stop - rows.start, self._extent.width
         inside = self._inside(rows)
@@ -384,7 +424,105 @@ class LayerMap:
         return self._windows[key]
 
 
-def too_big() -> InvalidParameterError:
+class PreparedMap:
+    """A map within the limits, ready to draw. No tile has been read yet.
+
+    Attributes:
+        width, height: pixels.
+        strip_height: rows drawn at a time by default.
+        blank: a pixel without data, with the channels, sample type and nodata value of the map.
+        memory: upper estimate of the bytes held at once while drawing, without those of an encoder.
+    """
+
+    def __init__(
+        self, layers: Sequence[LayerMap], width: int, height: int, limits: MapSettings
+    ) -> None:
+        self._layers = layers
+        self.width = width
+        self.height = height
+        for layer in layers:
+            layer.check(limits)
+        # Only now each layer has chosen what it is drawn from.
+        self.strip_height = min(layer.strip_height for layer in layers)
+        self.blank = _merged([layer.blank for layer in layers])
+        cuts = self._cuts(self.strip_height)
+        needed = [layer.memory(cuts) for layer in layers]
+        if max(memory.source for memory in needed) > limits.max_source_bytes:
+            raise _too_big()
+        merging = 0
+        if len(layers) > 1:
+            merging = merge_memory(self.blank) * self.strip_height * width
+        self.memory = (
+            _SMALL_THINGS
+            + sum(memory.kept + memory.drawn for memory in needed)
+            + max(merging, *(memory.drawing for memory in needed))
+        )
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether all pixels are nodata because none has a position in any layer."""
+        return all(layer.is_empty for layer in self._layers)
+
+    def sources(self) -> Sources:
+        """Return the state of the stored tiles of the map. After drawing, of the tiles drawn.
+
+        Reads only slab indices that are not yet known. The version does not cover the other inputs
+        of the pixels (extent, CRS, kernel, style).
+
+        Raises:
+            SlabFormatError, StorageError: an index cannot be read.
+        """
+        parts = [layer.sources() for layer in self._layers]
+        return parts[0] if len(parts) == 1 else Sources.joined(parts, ",")
+
+    def strips(self, height: int | None = None) -> Iterator[MapImage]:
+        """Yield the map in strips of rows, from the top.
+
+        Args:
+            height: rows of each strip except the last, instead of `strip_height`. The pixels do
+                not depend on it.
+
+        Raises:
+            SlabFormatError, StorageError: the data cannot be read.
+        """
+        cuts = self._cuts(height or self.strip_height)
+        layers = [layer.strips(cuts) for layer in self._layers]
+        return trace.pulled("draw", (_merged(images) for images in zip(*layers, strict=True)))
+
+    def draw(self) -> MapImage:
+        """Return the whole map. Raises what `strips` raises."""
+        return joined(list(self.strips()), axis=0)
+
+    def _cuts(self, height: int) -> Sequence[slice]:
+        return [
+            slice(start, min(start + height, self.height))
+            for start in range(0, self.height, height)
+        ]
+
+
+def version_of(stored: StoredTiles) -> str | None:
+    """Return a text that changes with some stored tiles.
+
+    Returns:
+        None if the storage cannot distinguish generations of a slab.
+    """
+    parts = []
+    for tile in stored.values():
+        if tile is None:
+            parts.append("-")
+        elif tile.index.version is None:
+            return None
+        else:
+            index = tile.index
+            parts.append(f"{index.key}:{index.version}-{tile.offset:x}-{tile.length:x}")
+    return " ".join(parts)
+
+
+def _merged(images: Sequence[MapImage]) -> MapImage:
+    return images[0] if len(images) == 1 else merge(images)
+
+
+def _too_big() -> InvalidParameterError:
     """Return the error for an extent that needs too much source data."""
     return InvalidParameterError("BBOX is too big for the size of the map", "BBOX")
 

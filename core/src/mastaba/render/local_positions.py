@@ -14,8 +14,8 @@ from typing import Final
 
 import numpy as np
 
-from mastaba.render.kernels import Floats
 from mastaba.render.map_request import Mask
+from mastaba.render.native import Floats
 from mastaba.render.sampling import GridPositions
 
 Place = Callable[[Floats, Floats], tuple[Floats, Floats]]

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import math
 import os
+from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 
 from mastaba.errors import SlabFormatError
+from mastaba.model.format import Codec
 from mastaba.model.pyramid import Pyramid
+from mastaba.render import native
 from mastaba.render.map_request import Mask, Pixels
 from mastaba.render.tile_cache import TileCache
 from mastaba.slab.codecs import TileDecoder
-from mastaba.slab.plan import locate_tiles, read_located
+from mastaba.slab.plan import read_located
 from mastaba.slab.reader import LevelReader, StoredTile
 from mastaba.storage.per_process import ThreadPool
 
@@ -32,6 +35,12 @@ DecodedTiles = dict[Place, Pixels | None]
 """None where no tile is stored."""
 StoredTiles = dict[Place, StoredTile | None]
 """None where no tile is stored."""
+Part = tuple[slice, slice]
+"""Rows and columns."""
+Targets = Mapping[Place, tuple[Part, Pixels]]
+"""Parts of tiles, and arrays for their pixels."""
+
+_NOWHERE: Final[Targets] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,42 +63,6 @@ class Window:
     def shape(self) -> tuple[int, int]:
         """Number of rows and columns."""
         return self.bottom - self.top, self.right - self.left
-
-
-class Sources(NamedTuple):
-    """The state of the stored tiles that a map is drawn from.
-
-    Attributes:
-        version: text that changes with these tiles; None if a storage cannot distinguish
-            generations of a slab.
-        modified: when the slabs were last modified, Unix seconds; 0 if nothing is stored, None if
-            a storage does not report it.
-    """
-
-    version: str | None
-    modified: float | None
-
-    @classmethod
-    def of(cls, stored: StoredTiles) -> Sources:
-        """Return the state of some tiles of one level."""
-        slabs = {tile.index for tile in stored.values() if tile is not None}
-        return cls(version_of(stored), _latest(index.modified for index in slabs))
-
-    @classmethod
-    def joined(cls, parts: Sequence[Sources], separator: str) -> Sources:
-        """Return the state of all parts; an attribute is None if it is None in one part."""
-        versions = [part.version for part in parts if part.version is not None]
-        version = separator.join(versions) if len(versions) == len(parts) else None
-        return cls(version, _latest(part.modified for part in parts))
-
-
-def _latest(times: Iterable[float | None]) -> float | None:
-    last = 0.0
-    for time in times:
-        if time is None:
-            return None
-        last = max(last, time)
-    return last
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -135,6 +108,8 @@ class LevelPixels:
             pyramid.format, pyramid.raster.channels, matrix.tile_width, matrix.tile_height
         )
         self.tile_size = self._decoder.nbytes
+        self._size = matrix.tile_height, matrix.tile_width
+        self._is_jpeg = pyramid.format.codec is Codec.JPEG
         self._tiles_at_a_time = max(1, DECODED_AT_A_TIME // self.tile_size)
 
     def count(self, window: Window, around: int = 0) -> tuple[int, int]:
@@ -158,7 +133,7 @@ class LevelPixels:
     def locate(self, places: Iterable[Place]) -> StoredTiles:
         """Return some tiles inside the limits; see `stored`."""
         once = list(dict.fromkeys(places))
-        return dict(zip(once, locate_tiles(self._reader, once), strict=True))
+        return dict(zip(once, self._reader.locate_all(once), strict=True))
 
     def read(
         self,
@@ -172,14 +147,13 @@ class LevelPixels:
         Args:
             stored: the tiles of this window, and perhaps others, if they are known already.
             kept: decoded tiles of the previous window, replaced by those of this one: the strips
-                of a map share tiles.
+                of a map share tiles. None if the window is the whole map.
 
         Raises:
             SlabFormatError, StorageError: a tile cannot be read or decoded.
         """
         places = self._places(window, around)
         stored = self.stored(window, around) if stored is None else stored
-        kept = {} if kept is None else kept
         complete = len(places) == math.prod(self.count(window))
         pixels = np.empty((*window.shape, len(self.nodata)), self.dtype)
         valid: Mask | None = None
@@ -188,20 +162,35 @@ class LevelPixels:
             valid = np.zeros(window.shape, np.bool_)
         step = self._tiles_at_a_time
         for batch in (places[start : start + step] for start in range(0, len(places), step)):
-            found = self.tiles(dict.fromkeys(place for _, place in batch), stored, kept)
-            for (row, col), place in batch:
+            shared = [self._overlap(*shown, window) for shown, _ in batch]
+            targets: Targets = {}
+            if kept is None:
+                # A tile that is shown twice has two parts.
+                times = Counter(place for _, place in batch)
+                targets = {
+                    place: (part, pixels[inside])
+                    for (_, place), (inside, part) in zip(batch, shared, strict=True)
+                    if times[place] == 1
+                }
+            found = self.tiles(
+                dict.fromkeys(place for _, place in batch),
+                stored,
+                {} if kept is None else kept,
+                targets=targets,
+            )
+            for (_, place), (inside, part) in zip(batch, shared, strict=True):
                 tile = found[place]
-                (rows, tile_rows), (columns, tile_columns) = self._overlap(row, col, window)
-                if tile is not None and complete and len(places) == 1:
-                    # A window inside one tile needs no copy.
-                    return self._mosaic(tile[tile_rows, tile_columns], None)
                 if tile is None and valid is None:
                     valid = np.ones(window.shape, np.bool_)
                 if valid is not None:
-                    valid[rows, columns] = tile is not None
-                pixels[rows, columns] = (
-                    self.nodata if tile is None else tile[tile_rows, tile_columns]
-                )
+                    valid[inside] = tile is not None
+                if tile is None:
+                    pixels[inside] = self.nodata
+                elif place not in targets or tile is not targets[place][1]:
+                    if complete and len(places) == 1:
+                        # A window inside one tile needs no copy.
+                        return self._mosaic(tile[part], None)
+                    pixels[inside] = tile[part]
         return self._mosaic(pixels, valid)
 
     def tiles(
@@ -211,6 +200,7 @@ class LevelPixels:
         kept: DecodedTiles,
         *,
         keep: bool = True,
+        targets: Targets = _NOWHERE,
     ) -> DecodedTiles:
         """Return decoded tiles. All bytes of those not in memory are read in one plan.
 
@@ -219,6 +209,8 @@ class LevelPixels:
             stored: these tiles, and perhaps others. One that no longer exists becomes None.
             kept: tiles of the previous strip; afterwards it holds these tiles only.
             keep: whether new tiles are put into the cache.
+            targets: parts of tiles, and arrays for their pixels. A tile of which only that part
+                was decoded is its array.
 
         Raises:
             SlabFormatError, StorageError: a tile cannot be read or decoded.
@@ -230,7 +222,7 @@ class LevelPixels:
         ready, missing, payloads = self._fetched(found, stored, known)
         known.clear()
         found.update(ready)
-        found.update(self._decoded(missing, payloads, stored, keep=keep))
+        found.update(self._decoded(missing, payloads, stored, keep=keep, targets=targets))
         kept.update(found)
         return found
 
@@ -301,24 +293,47 @@ class LevelPixels:
         stored: StoredTiles,
         *,
         keep: bool = True,
+        targets: Targets = _NOWHERE,
     ) -> DecodedTiles:
         """Decode the bytes of tiles; None for those that no longer exist."""
+        places = list(wanted)
+
+        def decode(number: int) -> Pixels | None:
+            payload, target = payloads[number], direct.get(places[number])
+            if payload is None:
+                return None
+            if target is not None and native.decode_jpeg(payload, self._size, *target):
+                return target[1]
+            return self._finite(self._decoder.decode(payload))
+
+        # Without generations in the storage, a cached tile could be out of date.
+        keys = {
+            place: _cache_key(tile)
+            for place, tile in wanted.items()
+            if keep and tile.index.version is not None
+        }
+        direct = {
+            place: target
+            for place, target in targets.items()
+            if self._is_jpeg
+            and not (place in keys and self._cache.wants(keys[place], self.tile_size))
+        }
         try:
-            decoded = _decode_all(self._decoder, payloads)
+            if len(places) < _PARALLEL_FROM:
+                decoded = list(map(decode, range(len(places))))
+            else:
+                decoded = _DECODING.map(decode, range(len(places)))
         except SlabFormatError:
             for tile in wanted.values():
                 tile.forget_index()
             raise
-        found: DecodedTiles = {}
-        for (place, tile), raw in zip(wanted.items(), decoded, strict=True):
-            if raw is None:
-                stored[place] = found[place] = None
-                continue
-            found[place] = pixels = self._finite(raw)
-            # Without generations in the storage, a cached tile could be out of date.
-            if keep and tile.index.version is not None:
+        found = dict(zip(places, decoded, strict=True))
+        for place, pixels in found.items():
+            if pixels is None:
+                stored[place] = None
+            elif place in keys and (place not in direct or pixels is not direct[place][1]):
                 # The identity after the read: the slab may have been replaced meanwhile.
-                self._cache.put(_cache_key(tile), pixels)
+                self._cache.put(keys[place], pixels)
         return found
 
     def _places(self, window: Window, around: int) -> list[tuple[Place, Place]]:
@@ -360,8 +375,8 @@ class LevelPixels:
         cleaned: Pixels = np.where(np.isfinite(tile), tile, np.float32(self.nodata[0]))
         return cleaned
 
-    def _overlap(self, row: int, col: int, window: Window) -> list[tuple[slice, slice]]:
-        """Return the rows, then the columns, shared with a tile: in the window and in the tile."""
+    def _overlap(self, row: int, col: int, window: Window) -> tuple[Part, Part]:
+        """Return the rows and columns shared with a tile: in the window, and in the tile."""
         matrix = self.level.matrix
         shared = []
         for tile, size, start, end in (
@@ -370,40 +385,15 @@ class LevelPixels:
         ):
             corner = tile * size
             first, last = max(corner, start), min(corner + size, end)
-            inside = slice(first - start, last - start), slice(first - corner, last - corner)
-            shared.append(inside)
-        return shared
+            shared.append(
+                (slice(first - start, last - start), slice(first - corner, last - corner))
+            )
+        (rows, tile_rows), (columns, tile_columns) = shared
+        return (rows, columns), (tile_rows, tile_columns)
 
 
 def _cache_key(tile: StoredTile) -> Hashable:
     return tile.index.identity, tile.offset, tile.length
-
-
-def version_of(stored: StoredTiles) -> str | None:
-    """Return a text that changes with some stored tiles.
-
-    Returns:
-        None if the storage cannot distinguish generations of a slab.
-    """
-    parts = []
-    for tile in stored.values():
-        if tile is None:
-            parts.append("-")
-        elif tile.index.version is None:
-            return None
-        else:
-            index = tile.index
-            parts.append(f"{index.key}:{index.version}-{tile.offset:x}-{tile.length:x}")
-    return " ".join(parts)
-
-
-def _decode_all(decoder: TileDecoder, payloads: Sequence[bytes | None]) -> list[Pixels | None]:
-    def decode(payload: bytes | None) -> Pixels | None:
-        return None if payload is None else decoder.decode(payload)
-
-    if len(payloads) < _PARALLEL_FROM:
-        return [decode(payload) for payload in payloads]
-    return _DECODING.map(decode, payloads)
 
 
 def _existing(stored: StoredTiles, places: Iterable[Place]) -> dict[Place, StoredTile]:

@@ -35,17 +35,23 @@ import numpy.typing as npt
 from mastaba.model.bbox import BoundingBox
 from mastaba.model.crs import CRS, WGS84, transform_points
 from mastaba.model.tile_matrix_set import TileMatrix
-from mastaba.render.kernels import FRACTIONS, Axis, Floats
 from mastaba.render.local_positions import gradients, local_positions
 from mastaba.render.map_request import Mask
-from mastaba.render.sampling import GridPositions, Positions, StraightPositions
+from mastaba.render.native import Floats
+from mastaba.render.sampling import (
+    ALIGNED,
+    FRACTIONS,
+    Axis,
+    GridPositions,
+    Positions,
+    StraightPositions,
+)
 
 _GRID_STEP: Final = 16
 # Allowed error of an interpolated position in source pixels; in map pixels if the map shrinks.
 _UNEVEN: Final = 1.0 / 8.0
 # Limit for a grid, so that a large map around a pole costs no more than other large maps.
 _MOST_POINTS: Final = 1 << 20
-_ALIGNED: Final = 1.0 / 256.0
 # Fraction by which the ratio of a pixel may differ from that of the whole map.
 _VARIES: Final = 0.1
 _RATIO_SAMPLES: Final = 5
@@ -60,33 +66,6 @@ _WHOLE: Final = 1e-6
 # How far a map may plausibly extend beyond the area of use of its CRS, in sizes of that area.
 _PLAUSIBLE: Final = 4.0
 _EVERYWHERE: Final = BoundingBox(-np.inf, -np.inf, np.inf, np.inf)
-
-
-def same_crs_positions(
-    bbox: BoundingBox, width: int, height: int, matrix: TileMatrix
-) -> StraightPositions:
-    """Return the positions for an extent in the CRS of the level."""
-    left = (bbox.xmin - matrix.origin_x) / matrix.cell_size
-    right = (bbox.xmax - matrix.origin_x) / matrix.cell_size
-    top = (matrix.origin_y - bbox.ymax) / matrix.cell_size
-    bottom = (matrix.origin_y - bbox.ymin) / matrix.cell_size
-    aligned = _is_aligned(left, right, width) and _is_aligned(top, bottom, height)
-    if aligned:
-        left, right, top, bottom = round(left), round(right), round(top), round(bottom)
-    return StraightPositions(_even(left, right, width), _even(top, bottom, height), aligned)
-
-
-def _even(low: float, high: float, size: int) -> Axis:
-    ratio = (high - low) / size
-    return Axis(low - 0.5 + (np.arange(size, dtype=np.float64) + 0.5) * ratio, ratio)
-
-
-def _is_aligned(low: float, high: float, size: int) -> bool:
-    return (
-        round(high) - round(low) == size
-        and abs(low - round(low)) < _ALIGNED
-        and abs(high - round(high)) < _ALIGNED
-    )
 
 
 @lru_cache(maxsize=1024)
@@ -379,10 +358,10 @@ def covered_pixels(
         none.
     """
     cell_x, cell_y = (bbox.xmax - bbox.xmin) / width, (bbox.ymax - bbox.ymin) / height
-    left = max(0, int(np.ceil((area.xmin - bbox.xmin) / cell_x - _ALIGNED)))
-    right = min(width, int(np.floor((area.xmax - bbox.xmin) / cell_x + _ALIGNED)))
-    top = max(0, int(np.ceil((bbox.ymax - area.ymax) / cell_y - _ALIGNED)))
-    bottom = min(height, int(np.floor((bbox.ymax - area.ymin) / cell_y + _ALIGNED)))
+    left = max(0, int(np.ceil((area.xmin - bbox.xmin) / cell_x - ALIGNED)))
+    right = min(width, int(np.floor((area.xmax - bbox.xmin) / cell_x + ALIGNED)))
+    top = max(0, int(np.ceil((bbox.ymax - area.ymax) / cell_y - ALIGNED)))
+    bottom = min(height, int(np.floor((bbox.ymax - area.ymin) / cell_y + ALIGNED)))
     if left >= right or top >= bottom:
         return None
     return top, bottom, left, right

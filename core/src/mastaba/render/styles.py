@@ -12,8 +12,8 @@ import numpy.typing as npt
 from mastaba.model.layer import Layer
 from mastaba.model.style import Palette, Style
 from mastaba.render import native
-from mastaba.render.kernels import Floats
 from mastaba.render.map_request import MapImage, Pixels
+from mastaba.render.native import Floats
 from mastaba.render.relief import METRES_PER_DEGREE, RELIEF_STYLES, apply_relief, relief_nodata
 
 Bytes = npt.NDArray[np.uint8]

@@ -15,7 +15,8 @@ from cachetools import LRUCache
 class TileCache:
     """Keeps the most recently used decoded tiles, up to a number of bytes.
 
-    Keys include the generation of the slab, so a tile is never out of date.
+    Keys include the generation of the slab, so a tile is never out of date. A tile of which a map
+    needs only a part is worth its place when it is needed again.
 
     Args:
         size: bytes; 0 keeps nothing.
@@ -23,6 +24,8 @@ class TileCache:
 
     def __init__(self, size: int) -> None:
         self._tiles: LRUCache[Hashable, npt.NDArray[Any]] = LRUCache(size, lambda tile: tile.nbytes)
+        # Tiles that were needed once, as far back as the cache would reach.
+        self._once: LRUCache[Hashable, int] = LRUCache(size, lambda nbytes: nbytes)
         self._lock = threading.Lock()
         self.hits = 0
         self.misses = 0
@@ -46,3 +49,11 @@ class TileCache:
         # A tile that is larger than the whole cache is not cached.
         with self._lock, contextlib.suppress(ValueError):
             self._tiles[key] = tile
+
+    def wants(self, key: Hashable, nbytes: int) -> bool:
+        """Return whether a tile was needed before; from now on, it was."""
+        with self._lock, contextlib.suppress(ValueError):
+            if self._once.pop(key, None) is not None:
+                return True
+            self._once[key] = nbytes
+        return False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from mastaba import cancellation
@@ -15,15 +15,17 @@ from mastaba.errors import (
     SlabFormatError,
     StorageError,
 )
+from mastaba.model.settings import CachingSettings
+from mastaba.model.surrogate_keys import DOCUMENTS_KEY, SURROGATE_KEY
 from mastaba.server.access import AccessLines, FindTile
 from mastaba.server.debug import with_debug_headers
-from mastaba.server.tile_table import TileTable
+from mastaba.server.tile_table import AroundTiles, TileTable
 from mastaba.services.base import Service, Site
 from mastaba.web.body import SpooledBody
 from mastaba.web.cors import CrossOrigin
 from mastaba.web.masking import masked
 from mastaba.web.request import Request, utf8
-from mastaba.web.response import CLIENT_GONE, STATUS_LINES, Response, message
+from mastaba.web.response import CLIENT_GONE, DOCUMENT, STATUS_LINES, Response, message
 
 logger = logging.getLogger("mastaba.request")
 
@@ -44,12 +46,15 @@ class Application:
         """Serve another configuration from the next request on."""
         inner = SiteApplication(site)
         entry: WSGICallable = inner
+        around: list[AroundTiles | None] = []
         for wrap in reversed(site.plugins.middleware(site)):
             entry = wrap(entry)
+            around.append(getattr(entry, "around_tiles", None))
         if site.debug:
             entry = with_debug_headers(entry, site)
+            around.append(None)
         # What is around the application must see every request.
-        table = inner.tile_table() if entry is inner else None
+        table = inner.tile_table([*filter(None, around)]) if all(around) else None
         self._find_tile: FindTile | None = table.answer if table else None
         if site.access != "off":
             lines = AccessLines(site.access, steps=site.debug)
@@ -124,6 +129,7 @@ class SiteApplication:
             else []
         )
         self._routes = Routes(site.services.values())
+        self._document_headers = _document_headers(site.catalogue.settings.caching)
 
     def __call__(self, environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
         scoreboard = self._scoreboard
@@ -143,11 +149,11 @@ class SiteApplication:
             cancellation.end()
             scoreboard.end(row)
 
-    def tile_table(self) -> TileTable | None:
+    def tile_table(self, around: Sequence[AroundTiles] = ()) -> TileTable | None:
         """Return the table of the stored tiles; None while services are turned off."""
         if not self._site.catalogue.settings.enabled:
             return None
-        return TileTable(self._site, self._routes.find, self._all_headers)
+        return TileTable(self._site, self._routes.find, self._all_headers, around)
 
     def _all_headers(self, response: Response, environ: Mapping[str, Any]) -> list[tuple[str, str]]:
         """Return the headers of a response with those that all services have in common."""
@@ -179,11 +185,19 @@ class SiteApplication:
             return self._other_method(request, service)
         try:
             response = service.respond(request)
+            if DOCUMENT in environ and response.status in (200, 304):
+                self._cache_document(response, service)
             if response.status not in STATUS_LINES:
                 raise ValueError(f"{response.status} is not an HTTP status")
             return response
         except Exception as error:  # noqa: BLE001 - the last line of defence: nothing escapes
             return self._report(error, request, service)
+
+    def _cache_document(self, response: Response, service: Service) -> None:
+        """Add the headers for caches; a service may have added its own."""
+        if not service.always_on:
+            present = {name for name, _ in response.headers}
+            response.headers += [item for item in self._document_headers if item[0] not in present]
 
     def _other_method(self, request: Request, service: Service) -> Response:
         allowed = ", ".join(dict.fromkeys(("HEAD", "OPTIONS", *service.allowed_methods)))
@@ -207,6 +221,15 @@ class SiteApplication:
                 "%s: the error cannot be reported", _described(request, service), exc_info=second
             )
             return _plain_error(500, "Internal issue", "Routing error")
+
+
+def _document_headers(caching: CachingSettings) -> list[tuple[str, str]]:
+    headers = []
+    if caching.documents:
+        headers.append(("Cache-Control", caching.documents))
+    if caching.surrogate_keys:
+        headers.append((SURROGATE_KEY, DOCUMENTS_KEY))
+    return headers
 
 
 def _with_status_of(error: Exception, report: Response) -> Response:

@@ -216,6 +216,7 @@ class Coordinator:
         workers: all live workers by process id, as they are at any time.
         carry_out: makes a change in the supervisor. Raises `ChangeRefusedError` if it refuses;
             any other exception counts as a failure.
+        made: called when all workers have made a change.
         patience: seconds that a worker may take for one change.
 
     Attributes:
@@ -226,10 +227,12 @@ class Coordinator:
         self,
         workers: Mapping[int, Worker],
         carry_out: Callable[[Change], None],
+        made: Callable[[], None] = lambda: None,
         patience: float = 30.0,
     ) -> None:
         self._workers = workers
         self._carry_out = carry_out
+        self._made = made
         self._patience = patience
         self._queue: deque[tuple[int, int, Change]] = deque()
         self._asked_by: tuple[int, int] | None = None
@@ -334,6 +337,8 @@ class Coordinator:
         self._asked_by = None
         if pid in self._workers:
             self._workers[pid].send(_RESULT, number, refusal)
+        if refusal is None:
+            self._made()
 
 
 def _line(message: tuple[Any, ...]) -> bytes:

@@ -75,7 +75,6 @@ class FastCGIConnection(Connection):
         self._input = b""
         self._request: FastCGIExchange | None = None
         self._answering = 0
-        self._reserved = {k: v for k, v in owner.environ.items() if k.startswith("wsgi.")}
 
     @staticmethod
     def environ(listener: socket.socket) -> dict[str, Any]:
@@ -173,15 +172,8 @@ class FastCGIConnection(Connection):
         request = FastCGIExchange(self, request_id)
         self.closing = not flags & FCGI_KEEP_CONN
         request.complete = True
-        request.params = self._decoded(data[start:stop])
+        _params.decode(data[start:stop], request.params)
         return request
-
-    def _decoded(self, pairs: bytes) -> dict[str, Any]:
-        params = self.owner.environ.copy()
-        _params.decode(pairs, params)
-        # A parameter must not overwrite a key that WSGI reserves.
-        params.update(self._reserved)
-        return params
 
     def _take_params(self, request: FastCGIExchange, content: bytes) -> None:
         if request.complete:
@@ -195,7 +187,7 @@ class FastCGIConnection(Connection):
             return
         request.complete = True
         # A pair may begin in one record and end in the next.
-        request.params = self._decoded(b"".join(request.pairs))
+        _params.decode(b"".join(request.pairs), request.params)
 
     def _take_other(self, kind: int, request_id: int, content: bytes) -> None:
         if kind == FCGI_BEGIN_REQUEST:
@@ -241,7 +233,7 @@ class FastCGIExchange(Exchange):
     Attributes:
         id: number of the request on its connection.
         pairs: contents of the parameter records, until the parameters are complete.
-        params: the parameters, with the WSGI keys that all requests have.
+        params: the parameters.
     """
 
     before_status: ClassVar = "Status: "
@@ -255,13 +247,17 @@ class FastCGIExchange(Exchange):
         self.params: dict[str, Any] = {}
 
     def address(self) -> tuple[str, str, Mapping[str, Any]] | None:
-        params = self.params
-        if params["REQUEST_METHOD"] != "GET":
+        get = self.params.get
+        if get("REQUEST_METHOD") != "GET":
             return None
-        return params["SCRIPT_NAME"] + params["PATH_INFO"], params["QUERY_STRING"], params
+        path = get("SCRIPT_NAME", "") + get("PATH_INFO", "")
+        return path, get("QUERY_STRING", ""), self.params
 
     def environ(self) -> dict[str, Any]:
-        environ = self.params
+        common = self.connection.owner.environ
+        environ = {**common, **self.params}
+        # A parameter must not overwrite a key that WSGI reserves.
+        environ.update((key, common[key]) for key in common if key.startswith("wsgi."))
         declared = environ.get("CONTENT_LENGTH")
         if self.body and declared and declared.isdecimal():
             # Truncated, since Python refuses to convert thousands of digits.

@@ -7,7 +7,6 @@ import os
 import socket
 import stat
 from collections.abc import MutableMapping
-from types import TracebackType
 from typing import Self
 
 from mastaba.errors import ListenError, reason_of
@@ -46,12 +45,7 @@ class Listener:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self.close()
 
 

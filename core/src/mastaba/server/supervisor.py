@@ -73,6 +73,10 @@ class Generation(ABC):
     def follow(self, change: Change) -> None:  # noqa: B027 - without changes, nothing to do
         """Make a change that another generation has made while both are served."""
 
+    def announcement(self) -> Callable[[], None] | None:
+        """Return what reports the changes since the last call, or None. It may take long."""
+        return None
+
     def await_change(self) -> None:
         """Return when the source of the configuration differs from what the last load has read.
 
@@ -153,7 +157,8 @@ class Supervisor:
         self._start_timeout = start_timeout
         self._notifier = notifier or Notifier()
         self._children: dict[int, Worker] = {}
-        self._coordinator = Coordinator(self._children, self._carry_out)
+        self._announcers: set[int] = set()
+        self._coordinator = Coordinator(self._children, self._carry_out, self._announce)
         self._watch = watch
         self._worker_timeout = worker_timeout
         self._watched = time.monotonic()
@@ -329,6 +334,15 @@ class Supervisor:
             child.ticks = self._watch.ticks(index)
         logger.debug("worker %d started, process %d", index, pid)
 
+    def _announce(self) -> None:
+        """Report what has changed, in a process of its own: neither reloads nor changes wait."""
+        run = self._generation.announcement()
+        if run is not None:
+            try:
+                self._announcers.add(self._child("the process that reports changes", run))
+            except OSError as error:
+                logger.error("changes cannot be reported: %s", error.strerror)
+
     def _child(self, name: str, run: Callable[[], None]) -> int:
         """Run a function in a child process; return its process id. Raises OSError."""
         with contextlib.suppress(OSError, ValueError):
@@ -372,6 +386,7 @@ class Supervisor:
             os._exit(status)
 
     def _reap(self) -> None:
+        self._announcers = {pid for pid in self._announcers if os.waitpid(pid, os.WNOHANG)[0] == 0}
         for pid in list(self._children):
             ended, status = os.waitpid(pid, os.WNOHANG)
             if not ended:
@@ -515,6 +530,7 @@ class Supervisor:
             self._report(Obstacle.UNREADABLE, False)
             logger.info("reload complete, the new configuration is in use")
             self._notifier.ready()
+            self._announce()
         elif trial.exits > _TOLERATED_EXITS or time.monotonic() >= trial.deadline:
             self._trial = None
             self._retire_all(trial.generation)
@@ -563,6 +579,10 @@ class Supervisor:
             child.signal(signal.SIGKILL)
             os.waitpid(pid, 0)
             self._forget(pid)
+        for pid in self._announcers:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
 
 
 def _watch_parent(lifeline: int, stop_timeout: float) -> None:

@@ -9,7 +9,9 @@ here, and takes the general path, which gives the same answer to the requests an
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from mastaba.errors import MastabaError
@@ -27,6 +29,11 @@ _MAX_DIGITS: Final = 18
 _MAX_GROUPS: Final = 4096
 _MAX_BASE: Final = 1000
 
+FindStored = Callable[[Mapping[str, Any], int, int], "Response | None"]
+"""`TileFinder.find`"""
+AroundTiles = Callable[[str, FindStored], FindStored]
+"""Wraps what finds the tiles of a service; see the hook ``wsgi_middleware``."""
+
 _Groups = dict[str, TileGroup | None]
 _T = TypeVar("_T")
 
@@ -40,6 +47,7 @@ class TileTable:
             root path.
         all_headers: returns the headers of a response with those that all services have in
             common, for the headers of its request.
+        around: wrap what finds tiles, the first one innermost.
     """
 
     def __init__(
@@ -47,12 +55,13 @@ class TileTable:
         site: Site,
         find_service: Callable[[str], tuple[Service | None, str]],
         all_headers: Callable[[Response, Mapping[str, Any]], list[tuple[str, str]]],
+        around: Sequence[AroundTiles] = (),
     ) -> None:
         self._scoreboard = site.scoreboard
         self._find_service = find_service
         self._all_headers = all_headers
         self._roots = [service.settings.root_path for service in site.services.values()]
-        self._forms: dict[str, TilePaths] = {}
+        self._by_service: dict[str, Callable[[str], TileGroup | None]] = {}
         self._by_path: _Groups = {}
         self._by_query: dict[str, _QueryTable] = {}
         for service in site.services.values():
@@ -60,10 +69,11 @@ class TileTable:
             for form in service.tile_addresses():
                 if find_service(root)[0] is not service:
                     continue  # another service has the same root path
+                wraps = [partial(wrap, service.name) for wrap in around]
                 if isinstance(form, TilePaths):
-                    self._forms[service.name] = form
+                    self._by_service[service.name] = partial(_group, form.group, wraps)
                 else:
-                    table = _QueryTable(form)
+                    table = _QueryTable(form, partial(_group, form.group, wraps))
                     self._by_query.update({root: table, f"{root}/": table})
 
     def answer(self, path: str, query: str, headers: Mapping[str, Any]) -> Response | None:
@@ -125,10 +135,10 @@ class TileTable:
         group = None
         # A service with a longer root path may answer some paths with this base.
         if service is not None and not any(root.startswith(f"{base}/") for root in self._roots):
-            form = self._forms.get(service.name)
+            find = self._by_service.get(service.name)
             end = len(base) - (len(path) - len(below))
-            if form is not None and end >= 0:
-                group = _group(form.group, below[:end])
+            if find is not None and end >= 0:
+                group = find(below[:end])
         _remember(self._by_path, base, group)
         return group
 
@@ -136,10 +146,13 @@ class TileTable:
 class _QueryTable:
     """The groups of a service by the parameters other than row and column."""
 
-    def __init__(self, form: TileQueries) -> None:
-        self._group = form.group
-        self._row = f"&{form.row.lower()}="
-        self._column = f"&{form.column.lower()}="
+    def __init__(
+        self, form: TileQueries, group: Callable[[Mapping[str, str]], TileGroup | None]
+    ) -> None:
+        self._group = group
+        # In the spelling of nearly all clients.
+        self._row = f"&{form.row.upper()}="
+        self._column = f"&{form.column.upper()}="
         self._groups: _Groups = {}
 
     def find(self, query: str) -> tuple[TileGroup, int, int] | None:
@@ -155,31 +168,49 @@ class _QueryTable:
         try:
             group = self._groups[rest]
         except KeyError:
-            group = _group(self._group, parse_query(rest))
+            group = self._group(parse_query(rest))
             _remember(self._groups, rest, group)
         return None if group is None else (group, int(row), int(column))
 
 
 def _taken(query: str, item: str) -> tuple[str, str]:
-    """Return the value of the first such item of a query, and the query without it."""
-    start = query.lower().find(item)
+    """Return the value of such an item of a query, in any case, and the query without it."""
+    start = query.find(item)
     if start < 0:
-        return "", query
+        start = query.upper().find(item)
+        if start < 0:
+            return "", query
     end = query.find("&", start + 1)
     if end < 0:
         end = len(query)
     return query[start + len(item) : end], query[:start] + query[end:]
 
 
-def _group(find: Callable[[_T], TileGroup | None], address: _T) -> TileGroup | None:
+@dataclass(frozen=True, slots=True)
+class _Wrapped:
+    """A `TileFinder` with wrappers around it."""
+
+    find: FindStored
+    is_local: bool = True
+
+
+def _group(
+    find: Callable[[_T], TileGroup | None],
+    wraps: Sequence[Callable[[FindStored], FindStored]],
+    address: _T,
+) -> TileGroup | None:
     try:
         group = find(address)
+        if group is None or not group.tiles.is_local:
+            return None
+        for wrap in wraps:
+            group = replace(group, tiles=_Wrapped(wrap(group.tiles.find)))
     except MastabaError:
         return None  # the general path reports it
     except Exception:
         logger.exception("tile_addresses failed for %r", address)
         return None
-    return group if group is not None and group.tiles.is_local else None
+    return group
 
 
 def _remember(known: dict[str, Any], base: str, found: object) -> None:

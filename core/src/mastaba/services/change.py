@@ -1,10 +1,14 @@
-"""Administrative changes of what is published, as values passed between processes."""
+"""Changes of what is published: those of administrators, and their effect on layers."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
+
+if TYPE_CHECKING:
+    from mastaba.catalogue import Catalogue
+    from mastaba.model.layer import Layer
 
 
 class Action(StrEnum):
@@ -50,3 +54,32 @@ class Change:
     def from_json(cls, value: dict[str, Any]) -> Self:
         """Return the change in a JSON object that `to_json` has created."""
         return cls(Action(value["action"]), value["layer"], value["document"])
+
+
+@dataclass(frozen=True, slots=True)
+class LayerChange:
+    """What has changed in a layer, for `generation_changed`.
+
+    Attributes:
+        layer: identifier.
+        before: its generation until now; None for a new layer.
+        after: its generation from now on; None for a removed layer.
+    """
+
+    layer: str
+    before: str | None
+    after: str | None
+
+
+def layer_changes(old: Catalogue, new: Catalogue) -> list[LayerChange]:
+    """Return the layers that differ in anything, sorted by identifier."""
+    changes = []
+    for name in sorted(old.layers.keys() | new.layers.keys()):
+        before, after = old.layers.get(name), new.layers.get(name)
+        if before != after:
+            changes.append(LayerChange(name, _generation(before), _generation(after)))
+    return changes
+
+
+def _generation(layer: Layer | None) -> str | None:
+    return None if layer is None else layer.generation

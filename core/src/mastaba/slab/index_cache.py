@@ -5,12 +5,15 @@ from __future__ import annotations
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from time import perf_counter
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from mastaba import trace
 from mastaba.slab.index import SlabIndex
+
+if TYPE_CHECKING:
+    from mastaba.slab.index_store import IndexStore
 
 MAX_INDEX_BYTES: Final = 64 * 1024 * 1024
 """Maximum for all cached indices: the index of a slab of a million tiles has 8 MB."""
@@ -37,15 +40,22 @@ class IndexCache:
         size: maximum number of slabs, at least 1; fewer if their indices are large.
         validity: seconds after which an index is read again.
         clock: returns monotonic seconds; replaced in tests.
+        store: indices on a local disk, which may be outdated; None for no store.
 
     Attributes:
+        store: as given.
         hits: indices found in the cache.
         misses: indices not found in the cache.
     """
 
     def __init__(
-        self, size: int, validity: float, clock: Callable[[], float] = time.monotonic
+        self,
+        size: int,
+        validity: float,
+        clock: Callable[[], float] = time.monotonic,
+        store: IndexStore | None = None,
     ) -> None:
+        self.store = store
         self._size = size
         self._validity = validity
         self._clock = clock
@@ -84,8 +94,26 @@ class IndexCache:
             if entry is None or entry[0] <= self._clock():
                 return None
             self._entries.move_to_end(key)
-            self.hits += 1
+            self.count_hit()
             return entry[1]
+
+    def peek_all(self, keys: Iterable[Hashable]) -> list[SlabIndex | None]:
+        """Return the indices for some keys; see `peek`."""
+        return [self.peek(key) for key in keys]
+
+    def count_hit(self) -> None:
+        """Count an index that was found without reading its slab."""
+        self.hits += 1
+
+    def put(self, key: Hashable, index: SlabIndex) -> None:
+        """Cache an index, instead of the one cached for the key."""
+        with self._lock:
+            if key in self._entries:
+                self._remove(key)
+            self._entries[key] = (self._clock() + self._validity, index)
+            self._used += index.nbytes
+            while len(self._entries) > self._size or self._used > MAX_INDEX_BYTES:
+                self._remove(next(iter(self._entries)))
 
     def drop(self, key: Hashable, index: SlabIndex) -> None:
         """Remove an index that proved to be outdated, unless a newer one has replaced it."""
@@ -116,13 +144,7 @@ class IndexCache:
             raise
         else:
             flight.index = index
-            with self._lock:
-                if key in self._entries:
-                    self._remove(key)
-                self._entries[key] = (self._clock() + self._validity, index)
-                self._used += index.nbytes
-                while len(self._entries) > self._size or self._used > MAX_INDEX_BYTES:
-                    self._remove(next(iter(self._entries)))
+            self.put(key, index)
             return index
         finally:
             with self._lock:
@@ -154,12 +176,11 @@ class MeasuredIndexCache(IndexCache):
                 notes.hits += 1
             notes.add("index", perf_counter() - begun)
 
-    def peek(self, key: Hashable) -> SlabIndex | None:
-        index = super().peek(key)
+    def count_hit(self) -> None:
+        IndexCache.count_hit(self)  # super() takes longer
         notes = trace.current()
-        if notes is not None and index is not None:
+        if notes is not None:
             notes.hits += 1
-        return index
 
 
 def _follow(flight: _Flight) -> SlabIndex:

@@ -1,16 +1,15 @@
 """Reading of many tiles of one level with few reads, as needed for maps.
 
-Tiles are grouped by slab. Indices that are not cached are read in parallel. Then the byte ranges
-of the tiles are read in parallel; ranges that are close together are merged.
+The byte ranges of the tiles are read in parallel; ranges that are close together are merged.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
-from typing import Final, TypeVar
+from typing import Final
 
 from mastaba.errors import MastabaError
 from mastaba.slab.index import SlabIndex
@@ -23,9 +22,6 @@ _MAX_GAP: Final = 512 * 1024
 
 _MAX_LENGTH: Final = 8 * 1024 * 1024
 """Bytes of a merged range. Larger ranges are better read by several threads."""
-
-T = TypeVar("T")
-R = TypeVar("R")
 
 
 def read_tiles(reader: LevelReader, tiles: Sequence[tuple[int, int]]) -> list[bytes | None]:
@@ -41,32 +37,11 @@ def read_tiles(reader: LevelReader, tiles: Sequence[tuple[int, int]]) -> list[by
         SlabFormatError: a slab is damaged; the message names it.
         StorageError: a slab cannot be read.
     """
-    return read_located(locate_tiles(reader, tiles))
-
-
-def locate_tiles(reader: LevelReader, tiles: Sequence[tuple[int, int]]) -> list[StoredTile | None]:
-    """Return tiles in the given order without reading them; None for tiles that are not stored.
-
-    Only indices that are not cached are read. Arguments and errors are those of `read_tiles`.
-    """
-    slabs = reader.slabs_of(tiles)
-    indices = {slab: reader.known_index(slab) for slab in slabs}
-    unknown = [slab for slab, index in indices.items() if index is None]
-    indices.update(
-        zip(unknown, _each(reader.index, unknown, remote=reader.storage.is_remote), strict=True)
-    )
-    found: dict[int, StoredTile | None] = {}
-    for slab, index in indices.items():
-        if index is not None:
-            found |= reader.stored_tiles(slab, index, slabs[slab])
-    if any(tile is not None and tile.index is not indices[tile.slab] for tile in found.values()):
-        # A slab has been repaired meanwhile: take all tiles from the new index.
-        return locate_tiles(reader, tiles)
-    return [found.get(position) for position in range(len(tiles))]
+    return read_located(reader.locate_all(tiles))
 
 
 def read_located(tiles: Sequence[StoredTile | None]) -> list[bytes | None]:
-    """Return the bytes of tiles from `locate_tiles`, in the same order.
+    """Return the bytes of tiles from `LevelReader.locate_all`, in the same order.
 
     If a slab was replaced in the meantime, its index is read again. Its tiles, and their `version`
     and `modified`, are then those of the new version; a tile that no longer exists is None. Errors
@@ -81,8 +56,8 @@ def read_located(tiles: Sequence[StoredTile | None]) -> list[bytes | None]:
         for group in stale:
             for tile in group.tiles:
                 payloads.pop(tile, None)
-        remote = any(group.index.storage.is_remote for group in stale)
-        moved = _each(partial(_again, attempt=attempt), stale, remote=remote)
+        is_remote = any(group.index.storage.is_remote for group in stale)
+        moved = (READS.map if is_remote else map)(partial(_again, attempt=attempt), stale)
         wanted = [tile for tiles in moved for tile in tiles]
     return [None if tile is None else payloads.get(tile) for tile in tiles]
 
@@ -170,7 +145,3 @@ def _whole(tile: StoredTile, data: bytes) -> bytes:
 def _again(group: _Group, attempt: int) -> list[StoredTile]:
     assert group.error is not None
     return again(group.tiles, group.error, attempt)
-
-
-def _each(function: Callable[[T], R], items: Sequence[T], *, remote: bool) -> list[R]:
-    return READS.map(function, items) if remote else [function(item) for item in items]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Sequence
+from contextlib import suppress
 from itertools import count
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from mastaba.errors import (
     MastabaError,
@@ -18,6 +19,10 @@ from mastaba.slab.index_cache import IndexCache
 from mastaba.slab.layout import SlabLayout
 from mastaba.slab.symbolic import follow, is_symbolic
 from mastaba.storage.base import ByteRange, Storage
+from mastaba.storage.per_process import READS
+
+if TYPE_CHECKING:
+    from mastaba.slab.stored_indices import StoredIndices
 
 SlabKey = tuple[Hashable, int, int]
 """Key of a slab in the index cache: location of the level, slab column, slab row."""
@@ -108,6 +113,16 @@ class StoredTile:
         self.offset, self.length = place
         return True
 
+    def confirm(self) -> None:
+        """Make sure that the tile is of a version that was current when its index was cached.
+
+        Needed before `version` and `modified` are used for a tile from `LevelReader.expect` that
+        has not been read.
+
+        Raises:
+            ObjectNotFoundError, SlabFormatError, StorageError: as `read`.
+        """
+
     def forget_index(self) -> None:
         """Remove the index of this tile from the cache, because the slab is damaged.
 
@@ -129,6 +144,29 @@ class StoredTile:
         ).data
         if len(data) != self.length:
             raise self.cut_short(len(data))
+        return data
+
+
+class _ExpectedTile(StoredTile):
+    """A tile whose index is from the store, and perhaps outdated until its slab has answered."""
+
+    __slots__ = ()
+
+    def confirm(self) -> None:
+        index = self.index
+        try:
+            if index.storage.stat(index.key).version == index.version:
+                self.reader.keep(self.slab, index)
+                return
+        except ObjectNotFoundError:
+            pass
+        changed = ObjectChangedError(f"slab {index.name} was replaced", key=index.key)
+        if not again([self], changed, 1):
+            raise ObjectNotFoundError(f"slab {index.name} no longer exists", key=index.key)
+
+    def _read(self) -> bytes:
+        data = super()._read()
+        self.reader.keep(self.slab, self.index)
         return data
 
 
@@ -178,6 +216,7 @@ class LevelReader:
         indices: the cache shared by all levels.
         open_container: opens the container that a symbolic object in this storage points to;
             without it, symbolic objects are damaged slabs.
+        packs: keys of the index packs of the level; None if there are none.
     """
 
     __slots__ = (
@@ -186,6 +225,8 @@ class LevelReader:
         "_indices",
         "_layout",
         "_open_container",
+        "_packs",
+        "_stored",
         "_tile_count",
         "_width",
         "level",
@@ -199,22 +240,39 @@ class LevelReader:
         storage: Storage,
         indices: IndexCache,
         open_container: Callable[[str], Storage] | None = None,
+        packs: SlabLayout | None = None,
     ) -> None:
         self.level = level
         self.storage = storage
         self._layout = layout
         self._indices = indices
         self._open_container = open_container
+        self._packs = packs
         self._width = level.tiles_per_width
         self._height = level.tiles_per_height
         self._tile_count = level.tiles_per_width * level.tiles_per_height
         # Layers on one pyramid share its indices: the key is the location of the slabs, not the
         # layer. It includes the size of the slabs, which an index depends on.
         self._data = f"{storage.full_name}/{layout!r}/{self._width}x{self._height}"
+        self._stored: StoredIndices | None = None
+        if indices.store is not None and storage.is_remote:
+            from mastaba.slab.stored_indices import StoredIndices
+
+            self._stored = StoredIndices(
+                indices.store,
+                self._data,
+                self._tile_count,
+                storage,
+                layout,
+                packs,
+                open_container,
+            )
 
     def moved(self, storage: Storage, indices: IndexCache) -> LevelReader:
         """Return a reader of the same slabs with another storage and cache."""
-        return LevelReader(self.level, self._layout, storage, indices, self._open_container)
+        return LevelReader(
+            self.level, self._layout, storage, indices, self._open_container, self._packs
+        )
 
     def locate(self, tile_row: int, tile_col: int) -> StoredTile | None:
         """Return the tile at these indices, or None if none is stored there.
@@ -235,6 +293,61 @@ class LevelReader:
         number = (tile_row - slab_row * height) * width + tile_col - slab_col * width
         return self.stored_tile(key, index, number)
 
+    def locate_all(self, tiles: Sequence[tuple[int, int]]) -> list[StoredTile | None]:
+        """Return tiles (row, column) in the given order, as `locate` does for one.
+
+        Indices that are not cached are read, in parallel if the storage is remote. All tiles of a
+        slab are from one version of it.
+        """
+        slabs: dict[SlabKey, dict[int, int]] = {}
+        for position, (row, col) in enumerate(tiles):
+            slab, number = self.place_of(row, col)
+            slabs.setdefault(slab, {})[position] = number
+        indices = dict(zip(slabs, self._indices.peek_all(slabs), strict=True))
+        unknown = [slab for slab, index in indices.items() if index is None]
+        read = READS.map if self.storage.is_remote else map
+        indices.update(zip(unknown, read(self.index, unknown), strict=True))
+        found: list[StoredTile | None] = [None] * len(tiles)
+        for slab, numbers in slabs.items():
+            index = indices[slab]
+            if index is None:
+                continue
+            try:
+                places = index.tiles(numbers.values())
+            except SlabFormatError:
+                for position, number in numbers.items():
+                    tile = found[position] = self.stored_tile(slab, index, number)
+                    if tile is not None and tile.index is not index:
+                        # The slab has been repaired meanwhile: take all tiles from its new index.
+                        return self.locate_all(tiles)
+                continue
+            for (position, number), place in zip(numbers.items(), places, strict=True):
+                if place is not None:
+                    found[position] = StoredTile(self, slab, index, number, place)
+        return found
+
+    def expect(self, tile_row: int, tile_col: int) -> StoredTile | None:
+        """Return a tile to be read next, as `locate` does, often without reading its slab.
+
+        If its index is in the store, it may be outdated: `StoredTile.read` then moves the tile to
+        the current version. Before its version is used, call `StoredTile.read` or
+        `StoredTile.confirm`.
+
+        Raises the errors of `locate`.
+        """
+        if self._stored is not None:
+            slab, number = self.place_of(tile_row, tile_col)
+            index = self._indices.peek(slab)
+            if index is not None:
+                return self.stored_tile(slab, index, number)
+            index = self._stored.get(*slab[1:])
+            # A tile that is absent or damaged here may be in a newer version.
+            with suppress(SlabFormatError):
+                if index is not None and (place := index.tile(number)) is not None:
+                    self._indices.count_hit()
+                    return _ExpectedTile(self, slab, index, number, place)
+        return self.locate(tile_row, tile_col)
+
     def stored_tile(self, slab: SlabKey, index: SlabIndex, number: int) -> StoredTile | None:
         """Return a tile of a slab by its number, or None if the slab does not contain it.
 
@@ -252,28 +365,6 @@ class LevelReader:
             return tile if again([tile], error, 1) else None
         return None if place is None else StoredTile(self, slab, index, number, place)
 
-    def stored_tiles(
-        self, slab: SlabKey, index: SlabIndex, numbers: Mapping[int, int]
-    ) -> dict[int, StoredTile | None]:
-        """Return the tiles of a slab, with the keys of their numbers; see `stored_tile`."""
-        try:
-            places = index.tiles(numbers.values())
-        except SlabFormatError:
-            return {key: self.stored_tile(slab, index, number) for key, number in numbers.items()}
-        return {
-            key: StoredTile(self, slab, index, number, place)
-            for (key, number), place in zip(numbers.items(), places, strict=True)
-            if place is not None
-        }
-
-    def slabs_of(self, tiles: Iterable[tuple[int, int]]) -> dict[SlabKey, dict[int, int]]:
-        """Return the slabs of tiles (row, column), with the number of each tile by its position."""
-        slabs: dict[SlabKey, dict[int, int]] = {}
-        for position, (row, col) in enumerate(tiles):
-            slab, number = self.place_of(row, col)
-            slabs.setdefault(slab, {})[position] = number
-        return slabs
-
     def place_of(self, tile_row: int, tile_col: int) -> tuple[SlabKey, int]:
         """Return the slab that contains a tile, and the number of the tile in it."""
         slab_col, col = divmod(tile_col, self._width)
@@ -289,10 +380,6 @@ class LevelReader:
         """Return the full name of a slab, for messages."""
         return full_name(self.storage, self.key_of(slab))
 
-    def known_index(self, slab: SlabKey) -> SlabIndex | None:
-        """Return the index of a slab, or None if it is not cached."""
-        return self._indices.peek(slab)
-
     def index(self, slab: SlabKey) -> SlabIndex | None:
         """Return the index of a slab, or None if it is absent. Raises the errors of `locate`."""
         _, slab_col, slab_row = slab
@@ -300,6 +387,10 @@ class LevelReader:
             return self._indices.get(slab, lambda: self._load(slab_col, slab_row))
         except ObjectNotFoundError:
             return None
+
+    def keep(self, slab: SlabKey, index: SlabIndex) -> None:
+        """Cache an index that proved to be current."""
+        self._indices.put(slab, index)
 
     def forget(self, slab: SlabKey, index: SlabIndex) -> None:
         """Remove an index from the cache, unless a newer one has replaced it."""
@@ -317,10 +408,12 @@ class LevelReader:
         read = storage.read(key, wanted)
         if not read.data:
             raise ObjectNotFoundError(f"slab {key} is empty", storage=storage.full_name, key=key)
+        link = None
         if self._open_container is not None and is_symbolic(read.data, wanted.length):
+            link = read
             target = follow(storage, key, read.data, wanted, self._open_container)
             storage, key, read = target.storage, target.key, target.read
-        return SlabIndex(
+        index = SlabIndex(
             read.data,
             self._tile_count,
             storage=storage,
@@ -328,3 +421,6 @@ class LevelReader:
             version=read.version,
             modified=read.modified,
         )
+        if self._stored is not None:
+            self._stored.put(slab_col, slab_row, read, link)
+        return index

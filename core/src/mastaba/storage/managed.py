@@ -53,9 +53,9 @@ class ManagedStorage(Storage):
         self._policy = policy
         self._breaker = CircuitBreaker(storage.full_name, policy.failures, policy.pause)
         self._counts = counts
-        if counts is None and not self.is_remote:
-            # Nothing to repeat and nothing to count: a stored tile is read without these calls.
-            vars(self)["read"] = storage.read
+        if not self.is_remote:
+            # Nothing to repeat: a stored tile is read without these calls.
+            vars(self)["read"] = storage.read if counts is None else self._counted_read
 
     @property
     def full_name(self) -> str:
@@ -87,6 +87,19 @@ class ManagedStorage(Storage):
 
     def close(self) -> None:
         self._storage.close()
+
+    def _counted_read(
+        self, key: str, byte_range: ByteRange | None = None, version: str | None = None
+    ) -> ObjectRead:
+        counts = self._counts
+        if counts is None or trace.current() is not None:
+            return ManagedStorage.read(self, key, byte_range, version)
+        counts.reads += 1
+        try:
+            return self._storage.read(key, byte_range, version)
+        except StorageError as error:
+            counts.errors += not isinstance(error, ObjectNotFoundError)
+            raise
 
     def _read(self, key: str, call: Callable[[], R]) -> R:
         counts = self._counts

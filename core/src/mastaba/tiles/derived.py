@@ -18,13 +18,13 @@ from mastaba.render.compose import as_data
 from mastaba.render.encoding.base import Raster
 from mastaba.render.encoding.png import encode_png
 from mastaba.render.encoding.tile_format import tile_encoder
-from mastaba.render.engine import PreparedMap
+from mastaba.render.layer_map import PreparedMap
 from mastaba.render.map_request import Background, MapImage, MapLayer, MapRequest
 from mastaba.services.base import Site
 from mastaba.slab.delivery import palette_delivery
 from mastaba.tiles.missing import missing_tile
 from mastaba.tiles.stored import check_limits
-from mastaba.web.map_response import drawn_response, identity_of
+from mastaba.web.map_response import drawn_keys, drawn_response, identity_of
 from mastaba.web.request import Request
 from mastaba.web.response import Response, content_disposition
 
@@ -74,6 +74,7 @@ class DerivedTilePublisher:
         self._headers = [("Content-Type", tile_format.media_type)]
         if layer.cache_control:
             self._headers.append(("Cache-Control", layer.cache_control))
+        self._headers += drawn_keys([layer])
         self._headers += layer.headers
         self._limits_of_map = replace(
             site.catalogue.settings.map,

@@ -19,6 +19,7 @@ from mastaba.errors import (
 )
 from mastaba.model.layer import Layer
 from mastaba.model.style import Palette, Style
+from mastaba.model.surrogate_keys import SURROGATE_KEY, slab_key
 from mastaba.model.tile_matrix_set import TileLimits
 from mastaba.slab.delivery import Delivery, palette_delivery, tiff_delivery
 from mastaba.slab.reader import LevelReader, StoredTile
@@ -70,6 +71,11 @@ class TilePublisher:
         if self._coding or self._may_be_gzip:
             self._fields.append(("Vary", "Accept-Encoding"))
         self._fields += layer.headers
+        # Followed by the place of the slab: an update concerns some slabs of a layer.
+        self._keys = ""
+        if layer.surrogate_keys:
+            slab = slab_key(layer.id, reader.level.matrix.id)
+            self._keys = " ".join((*layer.surrogate_keys, slab))
         self._inline = ("Content-Disposition", content_disposition(tile_format.media_type))
 
     @property
@@ -93,7 +99,7 @@ class TilePublisher:
             and limits.min_col <= tile_col <= limits.max_col
         ):
             check_limits(limits, tile_row, tile_col)  # raises; too slow to call for every tile
-        tile = self.reader.locate(tile_row, tile_col)
+        tile = self.reader.expect(tile_row, tile_col)
         if tile is None:
             return self._missing()
         environ[TILE] = tile
@@ -135,6 +141,7 @@ class TilePublisher:
             decode = bool(self._coding) and not _takes(headers, self._coding)
         suffix = self._etag_suffix + "-id" if decode else self._etag_suffix
         if headers.get("HTTP_IF_NONE_MATCH") or headers.get("HTTP_IF_MODIFIED_SINCE"):
+            tile.confirm()
             fields = self._validators(tile, suffix)
             if _is_fresh(headers, tile, fields):
                 return Response(304, fields)
@@ -164,6 +171,9 @@ class TilePublisher:
         modified = tile.modified
         if modified is not None:
             fields.append(("Last-Modified", _last_modified(int(modified))))
+        if self._keys:
+            _, column, row = tile.slab
+            fields.append((SURROGATE_KEY, f"{self._keys}{column}/{row}"))
         return fields
 
     def _missing(self) -> Response:

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from hashlib import blake2b
+from itertools import chain
 from typing import TYPE_CHECKING, Final, Protocol
 
 from mastaba import __version__
-from mastaba.render.mosaic import Sources
+from mastaba.model.surrogate_keys import SURROGATE_KEY, drawn_key
+from mastaba.render.layer_map import Sources
 from mastaba.web.conditional import etag_matches, last_modified, not_modified_since
 from mastaba.web.response import Response
 
@@ -106,9 +108,10 @@ def identity_of(entry: MapLayer) -> tuple[object, ...]:
 
 
 def cache_control(layers: Iterable[Layer]) -> Headers:
-    """Return Cache-Control of a map: the value its layers agree on, otherwise ``no-cache``.
+    """Return the headers of a map for caches, and `Layer.headers` of its layers.
 
-    Followed by `Layer.headers` of the layers.
+    Cache-Control is the value on which its layers agree, otherwise ``no-cache``. Surrogate keys
+    are added if they are turned on.
     """
     shown = list(layers)
     values = {layer.cache_control for layer in shown}
@@ -116,11 +119,21 @@ def cache_control(layers: Iterable[Layer]) -> Headers:
     return [
         ("Cache-Control", agreed or _UNAGREED),
         *(header for layer in shown for header in layer.headers),
+        *drawn_keys(shown),
     ]
 
 
+def drawn_keys(layers: Iterable[Layer]) -> Headers:
+    """Return the header with the surrogate keys of what is drawn from layers, if turned on."""
+    keyed = (layer for layer in layers if layer.surrogate_keys)
+    keys = ((*layer.surrogate_keys, drawn_key(layer.id)) for layer in keyed)
+    joined = " ".join(dict.fromkeys(chain.from_iterable(keys)))
+    return [(SURROGATE_KEY, joined)] if joined else []
+
+
 def _sources(prepared: Sequence[Drawable]) -> Sources:
-    return Sources.joined([item.sources() for item in prepared], "\n")
+    parts = [item.sources() for item in prepared]
+    return parts[0] if len(parts) == 1 else Sources.joined(parts, "\n")
 
 
 def _is_fresh(request: Request, etag: str, modified: float | None) -> bool:
@@ -129,7 +142,8 @@ def _is_fresh(request: Request, etag: str, modified: float | None) -> bool:
     if_none_match = request.header("If-None-Match")
     if if_none_match:
         return etag_matches(if_none_match, etag)
-    return not_modified_since(request.header("If-Modified-Since"), modified)
+    since = request.header("If-Modified-Since")
+    return since is not None and not_modified_since(since, modified)
 
 
 def _etag(settings: bytes, *content: bytes) -> str:

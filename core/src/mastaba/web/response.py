@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 CLIENT_GONE: Final = 499
 """For logs and metrics only, since it is never received: the status that nginx logs."""
 
+DOCUMENT: Final = "mastaba.document"
+"""Key in the WSGI environment: present if the response is a `Document`."""
+
 STATUS_LINES: Final = {int(status): f"{status.value} {status.phrase}" for status in HTTPStatus} | {
     CLIENT_GONE: f"{CLIENT_GONE} Client Closed Request"
 }
@@ -123,6 +126,7 @@ class Document:
     def respond(self, request: Request, media_type: str | None = None) -> Response:
         """Return the response to a request for this document."""
         media_type = media_type or self.media_type
+        request.environ[DOCUMENT] = True
         compress = self._is_worth_compressing and accepts_coding(request.environ, "gzip")
         etag = f'"{self._hash}-gz"' if compress else f'"{self._hash}"'
         headers = [("ETag", etag), ("Vary", "Accept-Encoding, Accept")]

@@ -85,6 +85,11 @@ def add_parser(subparsers: _SubParsersAction[ArgumentParser]) -> None:
     )
     add("--masks", action="store_true", help="also write mask slabs")
     add(
+        "--index-packs",
+        action="store_true",
+        help="also write index packs, so that servers read a tile with one request to the store",
+    )
+    add(
         "--protect-nodata",
         action="store_true",
         help="change pixels with data that have the colour of nodata by one level",
@@ -329,6 +334,7 @@ _KEYS = (
     "decimation",
     "style",
     "masks",
+    "index_packs",
     "protect_nodata",
     "encoder",
     "title",

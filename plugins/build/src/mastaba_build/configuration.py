@@ -77,6 +77,7 @@ class Configuration:
     decimation: str = "average"
     style: Path | None = None
     masks: bool = False
+    index_packs: bool = False
     protect_nodata: bool = False
     encoder: str = AUTO
     title: str | None = None
@@ -152,7 +153,9 @@ def configuration_of(
     for key in ("work", "server", "tile_matrix_sets", "style"):
         if key in values:
             values[key] = Path(values[key])
-    values["output"] = Destination.parse(values["output"], drivers)
+    values["output"] = output = Destination.parse(values["output"], drivers)
+    if values.get("index_packs") and output.is_local:
+        raise PlanError(f"{origin}: index packs are for object stores; remove index_packs")
     return Configuration(**values)
 
 

@@ -182,7 +182,7 @@ def prune(place: Place, name: str, keep: int) -> tuple[int, int]:
 
 
 def _needed(place: Place, name: str, versions: list[Version]) -> set[str]:
-    """Return the keys of all slabs and links of some versions."""
+    """Return the keys of all slabs, links and index packs of some versions."""
     needed: set[str] = set()
     for version in versions:
         record = _record_of(place, name, version)
@@ -194,6 +194,7 @@ def _needed(place: Place, name: str, versions: list[Version]) -> set[str]:
             for kind in kinds_of(descriptor):
                 key = recorded_key(descriptor, slab, kind)
                 needed.update((f"{record.root}/{key}", f"{slab.holder or record.root}/{key}"))
+        needed.update(place.list(f"{record.root}/INDEX_"))
     return needed
 
 

@@ -41,6 +41,7 @@ _NOT_PIXELS = frozenset(
         "workers",
         "memory",
         "list_md5",
+        "index_packs",
         "engine",
         "work",
         "output",

@@ -13,6 +13,7 @@ from mastaba.api.catalogue import TILE_FORMATS, Codec
 from mastaba_build.errors import BuildError
 from mastaba_build.journal import Row
 from mastaba_build.names import MASK_FORMAT, kinds, level_storage, slab_key
+from mastaba_build.packs import has_packs, write_packs
 from mastaba_build.plan import Plan, union
 from mastaba_build.records import Record, RecordedSlab
 from mastaba_build.storage import Place
@@ -24,6 +25,8 @@ def write_documents(
     plan: Plan, place: Place, rows: Sequence[Row], name: str, inexact: int = 0
 ) -> None:
     """Write the list, the build record and the descriptor of a pyramid, in this order.
+
+    Before them, write the index packs if they are wanted, or the published version has some.
 
     Args:
         rows: all slabs, from the coarsest level to the finest.
@@ -37,10 +40,14 @@ def write_documents(
     stored = [row for row in rows if row.result.size]
     if not stored:
         raise BuildError("no source pixel has data; check nodata, tolerance and the levels")
+    configuration = plan.configuration
+    descriptor = _descriptor(plan, stored)
+    if configuration.index_packs or has_packs(place, f"{configuration.name}.json"):
+        write_packs(place, configuration.output, descriptor)
     texts = {
         ".list": _slab_list(plan, stored),
         ".build.json": _record(plan, rows, inexact).text(),
-        ".json": _text(_descriptor(plan, stored)),
+        ".json": _text(descriptor),
     }
     for end, text in texts.items():
         place.write(name + end, text)

@@ -1,4 +1,4 @@
-"""The command ``mastaba pyramid``: versions of pyramids, and pyramids from stored slabs."""
+"""The command ``mastaba pyramid``: versions, index packs, and pyramids from stored slabs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from mastaba_build.storage import Place
 
-_DESCRIPTION = """Join pyramids, compute the head of a pyramid, and manage versions.
+_DESCRIPTION = """Join pyramids, compute the head of a pyramid, write index packs, manage versions.
 
 `mastaba build --update` and `mastaba pyramid head` make a version. Exit status: 0 done, 1 slabs
 failed or the place cannot be used, 2 no such pyramid or version, or pyramids that cannot be joined,
@@ -28,7 +28,8 @@ def add_parser(subparsers: _SubParsersAction[ArgumentParser]) -> None:
     """Add the parser of the command."""
     parser = subparsers.add_parser(
         "pyramid",
-        help="versions of a pyramid, joined pyramids: log, diff, rollback, prune, join, head",
+        help="versions and index packs of a pyramid, joined pyramids: log, diff, rollback, prune, "
+        "pack, join, head",
         description=_DESCRIPTION,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -44,6 +45,7 @@ def add_parser(subparsers: _SubParsersAction[ArgumentParser]) -> None:
     prune.add_argument(
         "--keep", type=_positive, default=1, metavar="COUNT", help="latest versions to keep"
     )
+    _action(actions, "pack", _pack, "write index packs, with which a tile is one request")
     for one in (log, diff):
         one.add_argument("--json", action="store_true", help="print JSON")
     join = _builder(actions, "join", _join, "make a pyramid that links to the slabs of others")
@@ -165,6 +167,15 @@ def _prune(place: Place, arguments: argparse.Namespace) -> None:
 
     versions, objects = prune(place, arguments.name, arguments.keep)
     sys.stdout.write(f"{versions} versions and {objects} slabs and links removed\n")
+
+
+def _pack(place: Place, arguments: argparse.Namespace) -> None:
+    from mastaba_build.destination import Destination
+    from mastaba_build.packs import pack_pyramid
+
+    output = Destination.parse(arguments.output, arguments.plugins.storages)
+    packs, slabs = pack_pyramid(place, output, arguments.name)
+    sys.stdout.write(f"{packs} index packs of {slabs} slabs; reload the server\n")
 
 
 def _join(place: Place, arguments: argparse.Namespace) -> int:

@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import ClassVar, NamedTuple, TypeVar
 
-from mastaba.api.storages import ByteRange, Environment, FileStorage, ObjectStat
+from mastaba.api.storages import ByteRange, Environment, FileStorage, ObjectRead, ObjectStat
 from mastaba.api.writable_storages import WritableStorage
 from mastaba.errors import (
     MastabaError,
@@ -250,6 +250,11 @@ class Place:
             pieces.append(read.data)
             version = read.version
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    def read_start(self, key: str, length: int) -> ObjectRead:
+        """Return the first bytes of an object, fewer if it is shorter. Raises as `read`."""
+        start = ByteRange(0, length)
+        return self._attempt(self._reads, lambda: self._storage.read(self._prefix + key, start))
 
     def read_if_exists(self, key: str) -> bytes | None:
         """Return an object, or None if it does not exist. Raises OutputError."""

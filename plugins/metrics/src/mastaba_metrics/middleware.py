@@ -1,4 +1,4 @@
-"""WSGI middleware that counts every request.
+"""Middleware that counts every request.
 
 It runs for every tile, so everything that does not depend on the request is precomputed.
 """
@@ -6,65 +6,97 @@ It runs for every tile, so everything that does not depend on the request is pre
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
 
 from mastaba.api.web import OPERATION, SpooledBody
-from mastaba_metrics.operations import PAIR, operation
+from mastaba_metrics.operations import GET_TILE, PAIR, operation
 from mastaba_metrics.table import BOUNDS, BUCKETS, BYTES, SECONDS, STATUS_NUMBERS, table_of
 
 if TYPE_CHECKING:
     from mastaba.api.services import Site
+    from mastaba.api.web import Response
+    from mastaba_metrics.table import Table
 
+FindStored = Callable[[Mapping[str, Any], int, int], "Response | None"]
 _Application = Callable[[dict[str, Any], Any], Iterable[bytes]]
 
 _NO_SERVICE: Final = ("none", "")
+_OK: Final = STATUS_NUMBERS["200"]
+_NOT_MODIFIED: Final = STATUS_NUMBERS["304"]
 
 
-def counting(site: Site) -> Callable[[_Application], _Application]:
+def counting(site: Site) -> Callable[[_Application], _Counted]:
     """Return the middleware that counts the requests of a site."""
     table = table_of(site)
     table.serve(site)
-    free, named = table.free, table.operation_cells
-    width = len(table.operations) * PAIR
-    starts = {name: number * width for number, name in enumerate(table.services)}
+    return partial(_Counted, table)
 
-    def wrap(application: _Application) -> _Application:
-        def counted(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
-            number = 0
 
-            def start(status: str, headers: Any, exc_info: Any = None) -> Any:
-                nonlocal number
-                number = STATUS_NUMBERS.get(status[:3], 0)
-                if exc_info is None:
-                    return start_response(status, headers)
-                return start_response(status, headers, exc_info)
+class _Counted:
+    """An application whose requests are counted."""
 
+    def __init__(self, table: Table, application: _Application) -> None:
+        self._application = application
+        self._table = table
+        self._free, self._named = table.free, table.operation_cells
+        width = len(table.operations) * PAIR
+        self._starts = {name: number * width for number, name in enumerate(table.services)}
+
+    def __call__(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+        number = 0
+
+        def start(status: str, headers: Any, exc_info: Any = None) -> Any:
+            nonlocal number
+            number = STATUS_NUMBERS.get(status[:3], 0)
+            if exc_info is None:
+                return start_response(status, headers)
+            return start_response(status, headers, exc_info)
+
+        begin = perf_counter()
+        result = self._application(environ, start)
+        seconds = perf_counter() - begin
+        service, below = environ.get("mastaba.service", _NO_SERVICE)
+        pair = self._starts[service]
+        if OPERATION in environ:
+            pair += self._named.get(environ[OPERATION], 0)
+        else:
+            pair += operation(service, below, environ["QUERY_STRING"])
+        size = 0
+        if result.__class__ is list:
+            size = sum(map(len, result))
+        elif isinstance(result, SpooledBody):
+            size = len(result)
+        self._count(pair, number, seconds, size)
+        return result
+
+    def around_tiles(self, service: str, find: FindStored) -> FindStored:
+        """Count the stored tiles of a service that are found without a WSGI call."""
+        pair = self._starts[service] + GET_TILE
+        count = self._count
+
+        def counted(headers: Mapping[str, Any], tile_row: int, tile_col: int) -> Response | None:
             begin = perf_counter()
-            result = application(environ, start)
-            seconds = perf_counter() - begin
-            service, below = environ.get("mastaba.service", _NO_SERVICE)
-            pair = starts[service]
-            if OPERATION in environ:
-                pair += named.get(environ[OPERATION], 0)
-            else:
-                pair += operation(service, below, environ["QUERY_STRING"])
-            try:
-                cells = free.pop()
-            except IndexError:
-                cells = table.take_row()
-            integers, floats = cells
-            integers[pair + number] += 1
-            integers[pair + bisect_left(BOUNDS, seconds) + BUCKETS] += 1
-            floats[pair + SECONDS] += seconds
-            if result.__class__ is list and result:
-                integers[pair + BYTES] += sum(map(len, result))
-            elif isinstance(result, SpooledBody):
-                integers[pair + BYTES] += len(result)
-            free.append(cells)
-            return result
+            response = find(headers, tile_row, tile_col)
+            if response is not None:
+                seconds = perf_counter() - begin
+                number = _OK if response.status == 200 else _NOT_MODIFIED
+                count(pair, number, seconds, len(response.body))
+            return response
 
         return counted
 
-    return wrap
+    def _count(self, pair: int, number: int, seconds: float, size: int) -> None:
+        try:
+            cells = self._free.pop()
+        except IndexError:
+            cells = self._table.take_row()
+        integers, floats = cells
+        integers[pair + number] += 1
+        integers[pair + bisect_left(BOUNDS, seconds) + BUCKETS] += 1
+        floats[pair + SECONDS] += seconds
+        if size:
+            integers[pair + BYTES] += size
+        self._free.append(cells)

@@ -26,6 +26,8 @@ _SPELLED: Final = {
     "GetFeatureInfo": _NUMBERS["getfeatureinfo"],
     "GetLegendGraphic": _NUMBERS["getlegendgraphic"],
 }
+GET_TILE: Final = _NUMBERS["gettile"]
+"""Offset of the cells of a tile."""
 _TMS_TILE: Final = 5
 _WMTS_TILE: Final = 7
 _WMTS_POINT: Final = 9

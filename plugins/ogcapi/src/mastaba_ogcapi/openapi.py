@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from mastaba import __version__
+from mastaba_ogcapi.examples import examples
 from mastaba_ogcapi.formats import stored_name
 from mastaba_ogcapi.landing import OPENAPI_JSON, OPENAPI_YAML
 from mastaba_ogcapi.negotiation import HTML, JSON
 from mastaba_ogcapi.tilesets import TILEJSON, VECTOR_TILES
 
 if TYPE_CHECKING:
-    from mastaba_ogcapi.dataset import Dataset
+    from mastaba_ogcapi.dataset import Collection, Dataset
 
 Part = dict[str, Any]
 
@@ -32,25 +33,30 @@ class _Dumper(yaml.SafeDumper):
         return True
 
 
-def api_yaml(dataset: Dataset) -> str:
+def yaml_text(content: Part) -> str:
     """Return the API definition as YAML."""
-    text: str = yaml.dump(
-        api_document(dataset), Dumper=_Dumper, sort_keys=False, allow_unicode=True
-    )
+    text: str = yaml.dump(content, Dumper=_Dumper, sort_keys=False, allow_unicode=True)
     return text
 
 
-def api_document(dataset: Dataset) -> Part:
-    """Return the API definition."""
+def api_document(dataset: Dataset, collection: Collection | None = None) -> Part:
+    """Return the API definition.
+
+    Args:
+        dataset: the published collections.
+        collection: collection of the values in the examples.
+    """
     source = _source()
     values = _values(dataset)
+    shown = examples(dataset, collection)
     offered = _offered(dataset)
     problem = {
         media_type: {"schema": _reference("schemas", "exception")}
         for media_type in (JSON, "application/problem+json")
     }
     parameters = {
-        name: _parameter(name, item, values) for name, item in source["parameters"].items()
+        name: _parameter(name, item, values, shown.get(name))
+        for name, item in source["parameters"].items()
     }
     return {
         "openapi": "3.0.3",
@@ -176,7 +182,7 @@ def _content(item: Part, values: Mapping[str, Any]) -> Part:
     return content
 
 
-def _parameter(key: str, item: Part, values: Mapping[str, Any]) -> Part:
+def _parameter(key: str, item: Part, values: Mapping[str, Any], example: object) -> Part:
     place = item.get("in", "query")
     schema = {
         name: values.get(value, value) if isinstance(value, str) else value
@@ -189,6 +195,8 @@ def _parameter(key: str, item: Part, values: Mapping[str, Any]) -> Part:
         "description": item["description"],
         "schema": schema,
     }
+    if example is not None:
+        found["example"] = example
     return found | {"style": "form", "explode": False} if schema["type"] == "array" else found
 
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from mastaba.api.web import Request, decode, printable
 from mastaba.errors import InvalidParameterError
+
+if TYPE_CHECKING:
+    from mastaba_ogcapi.dataset import Collection, Dataset
 
 Colour = tuple[int, int, int]
 
@@ -152,6 +155,18 @@ def _css_colour(name: str) -> str:
 
     found = colormap.get(name.lower(), "")
     return found if isinstance(found, str) else ""
+
+
+def collection(dataset: Dataset, name: str) -> Collection:
+    """Return the collection that a query names.
+
+    Raises:
+        InvalidParameterError: there is no such collection.
+    """
+    found = dataset.collections.get(name)
+    if found is None:
+        raise InvalidParameterError(f"there is no collection {printable(name)}", "collection")
+    return found
 
 
 def subsets(request: Request) -> dict[str, Interval]:

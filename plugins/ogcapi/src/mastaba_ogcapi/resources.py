@@ -59,13 +59,17 @@ def find_resource(dataset: Dataset, path: list[str]) -> Resource:
     resource = partial(_resource, dataset)
     match path:
         case []:
-            others = [("JSON", "?f=json"), ("OpenAPI", "/api?f=json"), _YAML]
+            others = [
+                ("JSON", "?f=json"),
+                ("OpenAPI", "/api?f=json"),
+                ("OpenAPI in YAML", "/api?f=yaml"),
+            ]
             return resource(landing_page(dataset), "landing", crumbs=None, others=others)
         case ["conformance"]:
             title, names = "Conformance classes", {"key": "conformsTo", "name": "Class"}
             return resource(conformance(dataset), "list", title=title, **names)
         case ["api"]:
-            return _api(dataset)
+            return api_resource(dataset)
         case ["api", name] if name in _ENUMERATIONS:
             # Existing clients expect this type, which is not in JSON Schema.
             content = {"type": "enum", "enum": _ENUMERATIONS[name](dataset)}
@@ -122,16 +126,37 @@ def _tiles(tiles: Tiles, rest: list[str]) -> Resource:
     return resource
 
 
-def _api(dataset: Dataset) -> Resource:
-    # Loaded on first use: few clients request it.
-    from mastaba_ogcapi.openapi import api_document, api_yaml
+def api_resource(
+    dataset: Dataset, collection: Collection | None = None, lang: str = "en"
+) -> Resource:
+    """Return the API definition.
 
-    others = [("OpenAPI in JSON", "/api?f=json"), _YAML]
-    resource = _resource(dataset, api_document(dataset), "api", title="Operations", others=others)
+    Args:
+        dataset: the published collections.
+        collection: collection of the values in its examples.
+        lang: language of the page.
+    """
+
+    # Loaded on first use: few clients request it.
+    def content() -> Content:
+        from mastaba_ogcapi.openapi import api_document
+
+        return api_document(dataset, collection)
+
+    def yaml() -> str:
+        from mastaba_ogcapi.openapi import yaml_text
+
+        return yaml_text(content())
+
+    def page() -> str:
+        from mastaba_ogcapi.apipage import api_page
+
+        return api_page(dataset, content(), collection, lang)
+
     return {
-        "json": Representation(OPENAPI_JSON, resource["json"].text),
-        "yaml": Representation(OPENAPI_YAML, lambda: api_yaml(dataset)),
-        "html": resource["html"],
+        "json": Representation(OPENAPI_JSON, lambda: _json_text(content())),
+        "yaml": Representation(OPENAPI_YAML, yaml),
+        "html": Representation(HTML, page),
     }
 
 
@@ -164,7 +189,6 @@ def _json_text(content: Content) -> str:
 
 _COLLECTIONS: Final = ("Collections", "/collections")
 _SETS: Final = ("Tile matrix sets", "/tileMatrixSets")
-_YAML: Final = ("OpenAPI in YAML", "/api?f=yaml")
 
 _ENUMERATIONS: Final[Mapping[str, Callable[[Dataset], list[str]]]] = {
     "all-collections": lambda dataset: list(dataset.collections),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
+from pathlib import PurePosixPath
 from typing import Any, ClassVar, Final
 
 from mastaba.api.services import RootEntry, Service, ServiceSettings, Site
@@ -16,8 +17,13 @@ from mastaba_ogcapi.dataset import Dataset
 from mastaba_ogcapi.errors import error_response
 from mastaba_ogcapi.getmap import GetMap
 from mastaba_ogcapi.gettile import GetTile
-from mastaba_ogcapi.negotiation import HTML, JSON, document_kind
-from mastaba_ogcapi.resources import Resource, collections_resource, find_resource
+from mastaba_ogcapi.negotiation import HTML, JSON, document_kind, language
+from mastaba_ogcapi.resources import (
+    Resource,
+    api_resource,
+    collections_resource,
+    find_resource,
+)
 
 _DEFAULT_SIZE: Final = 256
 _MAX_DOCUMENTS: Final = 4096
@@ -25,18 +31,19 @@ _ADDRESS: Final = -4
 """A tile path ends with tile matrix set, tile matrix, row and column."""
 
 
-_CSS_PATH: Final = "/static/ogcapi.css"
+_FILES: Final = {
+    "/static/ogcapi.css": "text/css; charset=utf-8",
+    "/static/api.js": "text/javascript; charset=utf-8",
+}
+"""Media types of the files that pages load."""
 
+_API: Final = "/api"
 _POLICY: Final = (
-    (
-        "Content-Security-Policy",
-        "default-src 'none'; style-src 'self'; img-src 'self'; "
-        "base-uri 'none'; form-action 'none'; frame-ancestors 'self'",
-    ),
-    ("X-Content-Type-Options", "nosniff"),
-    ("Referrer-Policy", "same-origin"),
+    "default-src 'none'; style-src 'self'; {more}; base-uri 'none'; frame-ancestors 'self'"
 )
-"""Headers for every page: no scripts and no content from other origins."""
+_OF_PAGES: Final = "img-src 'self'; form-action 'none'"
+_OF_API: Final = "img-src 'self' blob:; script-src 'self'; connect-src 'self'; form-action 'self'"
+"""The page that sends requests has a script and shows the images that it gets."""
 
 
 class OGCAPIService(Service):
@@ -145,8 +152,10 @@ class OGCAPIService(Service):
                 return None
 
     def _document(self, request: Request, path: list[str]) -> Response:
-        if request.path == _CSS_PATH:
+        if request.path in _FILES:
             return _static(request)
+        if request.path == _API:
+            return self._definition(request)
         if path == ["collections"] and "bbox" in request.query:
             return self._filtered_collections(request)
         kinds = self._kinds.get(request.path)
@@ -162,6 +171,24 @@ class OGCAPIService(Service):
             # Two threads may build it at the same time; both results are equal.
             _remember(self._documents, key, document)
         return _secured(document.respond(request), document.media_type)
+
+    def _definition(self, request: Request) -> Response:
+        name, lang = request.query.get("collection"), language(request)
+        chosen = params.collection(self._dataset, name) if name else None
+        resource = api_resource(self._dataset, chosen, lang)
+        kind = document_kind(request, _kinds(resource))
+        key = (_API, f"{kind} {lang}")
+        document = None if chosen else self._documents.get(key)
+        if document is None:
+            document = _document(resource, kind)
+            if not chosen:
+                _remember(self._documents, key, document)
+        response = document.respond(request)
+        response.headers = [
+            (header, f"{value}, Accept-Language" if header == "Vary" else value)
+            for header, value in response.headers
+        ]
+        return _secured(response, document.media_type, _OF_API)
 
     def _filtered_collections(self, request: Request) -> Response:
         edges = params.box(request.query["bbox"], "bbox")
@@ -180,16 +207,16 @@ class OGCAPIService(Service):
 
 
 def _static(request: Request) -> Response:
-    response = _style_sheet().respond(request)
+    response = _file(request.path).respond(request)
     response.headers.append(("Cache-Control", "no-cache"))
     return _secured(response, HTML)
 
 
 @cache
-def _style_sheet() -> Document:
-    """Return the style sheet, the only file that pages load."""
-    content = files("mastaba_ogcapi").joinpath("static", "ogcapi.css").read_bytes()
-    return Document(content, "text/css; charset=utf-8")
+def _file(path: str) -> Document:
+    name = PurePosixPath(path).name
+    content = files("mastaba_ogcapi").joinpath("static", name).read_bytes()
+    return Document(content, _FILES[path])
 
 
 def _kinds(resource: Resource) -> dict[str, str]:
@@ -202,9 +229,13 @@ def _document(resource: Resource, kind: str) -> Document:
     return Document(form.text(), f"{HTML}; charset=utf-8" if is_page else form.media_type)
 
 
-def _secured(response: Response, media_type: str) -> Response:
+def _secured(response: Response, media_type: str, policy: str = _OF_PAGES) -> Response:
     if media_type.startswith(HTML):
-        response.headers += _POLICY
+        response.headers += [
+            ("Content-Security-Policy", _POLICY.format(more=policy)),
+            ("X-Content-Type-Options", "nosniff"),
+            ("Referrer-Policy", "same-origin"),
+        ]
     return response
 
 

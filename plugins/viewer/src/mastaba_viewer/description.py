@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from mastaba.api.web import Document
@@ -20,45 +19,39 @@ if TYPE_CHECKING:
     from mastaba.api.services import Site
 
 
-def layers_document(
-    layers: Iterable[Layer], basemap: Mapping[str, Any] | None, site: Site
-) -> Document:
-    """Return what the scripts of all layers need.
-
-    It is the list of layers, with the fields needed to choose among them, and the basemap.
-    """
-    listed = [_summary(layer, site) for layer in layers]
-    return _json({"layers": listed, "basemap": basemap})
-
-
 def layer_document(layer: Layer, site: Site) -> Document:
+    """Return the description of a layer, for scripts that show another one."""
+    content = json.dumps(description(layer, site), ensure_ascii=False, separators=(",", ":"))
+    return Document(content, "application/json")
+
+
+def description(layer: Layer, site: Site) -> dict[str, Any]:
     """Return the full description of one layer and its sources."""
     raster, box = layer.pyramid.raster, layer.geographic_bbox
     attribution, found = layer.attribution, sources(layer, site)
-    return _json(
-        {
-            **_summary(layer, site),
-            "abstract": layer.abstract,
-            "mediaType": layer.pyramid.format.media_type,
-            "nodata": list(raster.nodata) if raster else [],
-            "geographicBbox": [box.xmin, box.ymin, box.xmax, box.ymax],
-            "attribution": (
-                {"title": attribution.title, "url": attribution.url} if attribution else None
-            ),
-            "metadata": [
-                {"title": record.type or "Metadata", "url": record.url} for record in layer.metadata
-            ],
-            "styles": _styles(layer, site),
-            "tables": _tables(layer),
-            "sets": grids(layer, site),
-            "sources": found,
-            "snippets": snippets(layer, site, found),
-            "projections": projections(layer, site),
-        }
-    )
+    return {
+        **summary(layer, site),
+        "abstract": layer.abstract,
+        "mediaType": layer.pyramid.format.media_type,
+        "nodata": list(raster.nodata) if raster else [],
+        "geographicBbox": [box.xmin, box.ymin, box.xmax, box.ymax],
+        "attribution": (
+            {"title": attribution.title, "url": attribution.url} if attribution else None
+        ),
+        "metadata": [
+            {"title": record.type or "Metadata", "url": record.url} for record in layer.metadata
+        ],
+        "styles": _styles(layer, site),
+        "tables": _tables(layer),
+        "sets": grids(layer, site),
+        "sources": found,
+        "snippets": snippets(layer, site, found),
+        "projections": projections(layer, site),
+    }
 
 
-def _summary(layer: Layer, site: Site) -> dict[str, Any]:
+def summary(layer: Layer, site: Site) -> dict[str, Any]:
+    """Return the fields needed to choose among layers."""
     tile_matrix_set = layer.pyramid.tile_matrix_set
     return {
         "id": layer.id,
@@ -127,8 +120,3 @@ def _palette(palette: Palette, unit: str) -> dict[str, Any]:
             for entry in palette.entries
         ],
     }
-
-
-def _json(content: dict[str, Any]) -> Document:
-    text = json.dumps(content, ensure_ascii=False, separators=(",", ":"))
-    return Document(text, "application/json")

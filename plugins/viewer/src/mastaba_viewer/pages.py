@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cache
 from html import escape
 from importlib.resources import files
 from string import Template
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, urlsplit
 
 from mastaba.api.web import Document
+from mastaba_viewer.description import description
+from mastaba_viewer.facts import facts
 from mastaba_viewer.kinds import format_label
 from mastaba_viewer.provider import about_section, services_section
 from mastaba_viewer.texts import text, texts
@@ -56,8 +58,18 @@ def list_page(
     )
 
 
-def layer_page(settings: ServiceSettings, layer: Layer, lang: str) -> Document:
-    """Return the page with the map of one layer."""
+def layer_page(
+    settings: ServiceSettings, layer: Layer, shared: Mapping[str, Any], site: Site, lang: str
+) -> Document:
+    """Return the page with the map of one layer.
+
+    Args:
+        settings: of the viewer.
+        layer: the layer.
+        shared: data of all pages with a map.
+        site: site of the layer.
+        lang: language of the texts.
+    """
     return _page(
         "layer.html",
         settings,
@@ -67,12 +79,20 @@ def layer_page(settings: ServiceSettings, layer: Layer, lang: str) -> Document:
         abstract=escape(layer.abstract),
         no_abstract="" if layer.abstract else " hidden",
         tags=_tags(layer),
-        layer=escape(quote(layer.id, safe="")),
+        facts=facts(layer, lang),
+        data=_embedded({**shared, "layer": description(layer, site)}),
     )
 
 
-def compare_page(settings: ServiceSettings, left: Layer, right: Layer, lang: str) -> Document:
-    """Return the page with two layers on one map."""
+def compare_page(
+    settings: ServiceSettings,
+    sides: tuple[Layer, Layer],
+    shared: Mapping[str, Any],
+    site: Site,
+    lang: str,
+) -> Document:
+    """Return the page with two layers on one map; see `layer_page`."""
+    left, right = sides
     return _page(
         "compare.html",
         settings,
@@ -80,8 +100,7 @@ def compare_page(settings: ServiceSettings, left: Layer, right: Layer, lang: str
         compared=escape(text("compared", lang, left=left.title, right=right.title)),
         left_title=escape(left.title),
         right_title=escape(right.title),
-        left=escape(quote(left.id, safe="")),
-        right=escape(quote(right.id, safe="")),
+        data=_embedded({**shared, "sides": [description(layer, site) for layer in sides]}),
     )
 
 
@@ -102,8 +121,30 @@ def _page(name: str, settings: ServiceSettings, lang: str, **values: str) -> Doc
         base=escape(base),
         home=escape(base or "/"),
         service=escape(settings.title),
+        preload=_preload(name.replace(".html", ".js"), base),
     )
     return Document(content, "text/html; charset=utf-8")
+
+
+def _embedded(data: Mapping[str, Any]) -> str:
+    """Return data as JSON that cannot end the element around it."""
+    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
+    return text.replace("<", "\\u003c")
+
+
+def _preload(script: str, base: str) -> str:
+    """Return links to the modules of a script, so that browsers request all of them at once."""
+    return "".join(
+        f'<link rel="modulepreload" href="{escape(base)}/static/{escape(path)}">\n'
+        for path in _modules()[script]
+    )
+
+
+@cache
+def _modules() -> Mapping[str, list[str]]:
+    content = files("mastaba_viewer").joinpath("bundle", "modules.json").read_text("utf-8")
+    found: Mapping[str, list[str]] = json.loads(content)
+    return found
 
 
 @cache

@@ -26,6 +26,8 @@ def _service(service: Service, lang: str) -> str:
         links.append(anchor(page, text("pages", lang)))
     if entry is not None:
         links.append(anchor(entry.json_href or entry.href, text("capabilities", lang)))
+    if service.name == "ogcapi":
+        links.append(anchor(f"{service.settings.endpoint_uri}/api", text("try", lang)))
     if service.name == "health":
         links.append(anchor(service.settings.endpoint_uri, text("state", lang)))
     if not links:

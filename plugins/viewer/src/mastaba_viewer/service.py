@@ -11,7 +11,7 @@ from mastaba.api.services import Service
 from mastaba.api.web import Document, message
 from mastaba.errors import RequestError, UnknownPathError, public_message
 from mastaba_viewer.assets import assets
-from mastaba_viewer.description import layer_document, layers_document
+from mastaba_viewer.description import layer_document, summary
 from mastaba_viewer.pages import compare_page, layer_page, list_page
 from mastaba_viewer.policy import content_security_policy
 from mastaba_viewer.settings import SETTINGS
@@ -30,7 +30,6 @@ class Viewer(Service):
     ``/``                                                the list of layers
     ``/{layer}``                                         the map of one layer
     ``/compare/{left}/{right}``                          two layers on one map
-    ``/data/layers.json``                                the list, for scripts
     ``/data/layers/{layer}.json``                        one layer, for scripts
     ``/data/places.json``                                places that can be searched
     ``/data/stored/{layer}/{tile matrix}/{row}/{col}``   which tiles of a block are stored
@@ -52,7 +51,10 @@ class Viewer(Service):
             UnknownPathError: the path is unknown.
             SlabFormatError, StorageError: the index of stored tiles cannot be read.
         """
-        return self._secured(self._find(request.path, language(request)).respond(request))
+        response = self._find(request.path, language(request)).respond(request)
+        # The names of these files contain a hash of their contents.
+        is_fixed = request.path.startswith("/static/chunks/")
+        return self._secured(response, "max-age=31536000, immutable" if is_fixed else "no-cache")
 
     def home_page(self, request: Request) -> Response:
         return self._secured(self._lists[language(request)].respond(request))
@@ -70,11 +72,10 @@ class Viewer(Service):
                 return self._lists[lang]
             # All other paths are deeper, so a layer may have any name.
             case [layer]:
-                return layer_page(self.settings, self._layer(layer), lang)
+                return layer_page(self.settings, self._layer(layer), self._shared, self.site, lang)
             case ["compare", left, right]:
-                return compare_page(self.settings, self._layer(left), self._layer(right), lang)
-            case ["data", "layers.json"]:
-                return self._layers
+                sides = self._layer(left), self._layer(right)
+                return compare_page(self.settings, sides, self._shared, self.site, lang)
             case ["data", "places.json"]:
                 return self._places
             case ["data", "layers", name] if name.endswith(".json"):
@@ -99,8 +100,10 @@ class Viewer(Service):
         return list_page(self.settings, abstract, self.published_layers(), self.site, lang)
 
     @cached_property
-    def _layers(self) -> Document:
-        return layers_document(self.published_layers(), self.settings.own.get("basemap"), self.site)
+    def _shared(self) -> Mapping[str, Any]:
+        """Data of all pages with a map."""
+        layers = [summary(layer, self.site) for layer in self.published_layers()]
+        return {"layers": layers, "basemap": self.settings.own.get("basemap")}
 
     @cached_property
     def _places(self) -> Document:
@@ -113,7 +116,7 @@ class Viewer(Service):
             self.site.services, self.settings.own.get("basemap", {}).get("url")
         )
 
-    def _secured(self, response: Response) -> Response:
+    def _secured(self, response: Response, caching: str = "no-cache") -> Response:
         response.headers = [
             (name, f"{value}, Accept-Language" if name == "Vary" else value)
             for name, value in response.headers
@@ -122,7 +125,7 @@ class Viewer(Service):
             ("Content-Security-Policy", self._policy),
             ("X-Content-Type-Options", "nosniff"),
             ("Referrer-Policy", "same-origin"),
-            # File names contain no version, so browsers must revalidate with the ETag.
-            ("Cache-Control", "no-cache"),
+            # Without a version in the name, browsers must revalidate with the ETag.
+            ("Cache-Control", caching),
         ]
         return response

@@ -92,6 +92,9 @@ with open("tile", "wb") as file:
         ("owslib", "OWSLib", f"{layer.id}.py", python),
         ("arcgis", "ArcGIS", f"{layer.id}.txt", f"{rest}\n"),
     ]
+    if not _is_web_mercator(layer):
+        item = f"<wms name={quoteattr(layer.title)} url={quoteattr(capabilities)}/>"
+        made.append(_qgis(layer, "WMS", item))
     if layer.pyramid.format.sample != "float32":
         script = f"""const answer = await fetch({_js(capabilities)});
 const capabilities = new ol.format.WMTSCapabilities().read(await answer.text());
@@ -110,6 +113,26 @@ map.getView().fit(extent);"""
     return made
 
 
+def _qgis_tiles(layer: Layer, url: str, first: int, last: int) -> tuple[str, str, str, str]:
+    """Return connections that the QGIS browser imports, under XYZ Tiles or Vector Tiles."""
+    kind, item = ("VectorTile", "vectortile") if layer.is_vector else ("XYZTiles", "xyztiles")
+    return _qgis(
+        layer,
+        kind,
+        f"<{item} name={quoteattr(layer.title)} url={quoteattr(url)}"
+        f' zmin="{first}" zmax="{last}"/>',
+    )
+
+
+def _qgis(layer: Layer, kind: str, item: str) -> tuple[str, str, str, str]:
+    text = f"""<!DOCTYPE connections>
+<qgs{kind}Connections version="1.0">
+    {item}
+</qgs{kind}Connections>
+"""
+    return "qgis", "QGIS", f"{layer.id}.xml", text
+
+
 def _of_tiles(layer: Layer, source: dict[str, Any]) -> list[tuple[str, str, str, str]]:
     template = source["styles"][0]["template"]
     y = "{-y}" if source["fromBottom"] else "{y}"
@@ -119,13 +142,7 @@ def _of_tiles(layer: Layer, source: dict[str, Any]) -> list[tuple[str, str, str,
     title, levels = layer.title, layer.pyramid.levels
     west, south, east, north = _degrees(layer)
     first, last = min(map(int, levels)), max(map(int, levels))
-    is_dem = layer.pyramid.format.sample == "float32"
-    connection = f"""<!DOCTYPE connections>
-<qgsXYZTilesConnections version="1.0">
-    <xyztiles name={quoteattr(title)} url={quoteattr(url)} zmin="{first}" zmax="{last}"/>
-</qgsXYZTilesConnections>
-"""
-    if is_dem or source["fromBottom"]:
+    if layer.pyramid.format.sample == "float32" or source["fromBottom"]:
         return []
     maplibre = _vector_style(layer, url) if layer.is_vector else _raster_style(url, first, last)
     script = f"""new maplibregl.Map({{
@@ -135,7 +152,7 @@ def _of_tiles(layer: Layer, source: dict[str, Any]) -> list[tuple[str, str, str,
 }});"""
     page = _maplibre_page(layer, script)
     made = [
-        ("qgis", "QGIS", f"{layer.id}.xml", connection),
+        _qgis_tiles(layer, url, first, last),
         ("maplibre", "MapLibre GL", f"{layer.id}.html", page),
     ]
     if layer.is_vector or layer.pyramid.format.needs_tiff_header:

@@ -9,6 +9,7 @@ import { number, t } from "./texts.js";
 
 const BINS = 60;
 const SLIDERS = ["azimuth", "altitude", "exaggeration", "shade"];
+const SETTINGS = ["palette", ...SLIDERS, "lowest", "highest"];
 
 export class ElevationTools {
   /** @param page with the current layer, choice, tiles and view */
@@ -16,14 +17,31 @@ export class ElevationTools {
     this.page = page;
     this.lines = null;
     fillSelect(byId("palette"), PALETTES.map((name) => [name, t(`palette-${name}`)]), USUAL.palette);
-    byId("palette").addEventListener("change", () => this.apply());
-    for (const name of [...SLIDERS, "lowest", "highest"]) {
-      byId(name).addEventListener("input", () => this.apply());
+    this.usual = Object.fromEntries(SETTINGS.map((name) => [name, byId(name).value]));
+    for (const name of SETTINGS) {
+      byId(name).addEventListener("input", () => {
+        this.apply();
+        page.write();
+      });
     }
     byId("contours").addEventListener("change", () => this.showContours());
     byId("profile").addEventListener("click", () => this.measure("LineString", showProfile));
     byId("statistics").addEventListener("click", () => this.measure("Polygon", showStatistics));
     byId("three").addEventListener("click", () => this.showTerrain());
+  }
+
+  /** Take the settings of a shared link; those that are missing or invalid are the usual ones. */
+  follow(values) {
+    for (const name of SETTINGS) {
+      byId(name).value = values[name] ?? this.usual[name];
+      if (byId(name).selectedIndex === -1) byId(name).value = this.usual[name];
+    }
+  }
+
+  /** Settings that differ from the usual ones. */
+  get values() {
+    const changed = SETTINGS.map((name) => [name, byId(name).value]).filter(([name, value]) => value !== this.usual[name]);
+    return this.page.tiles?.setLook ? Object.fromEntries(changed) : {};
   }
 
   /** Show the tools that fit the layer of the page. */

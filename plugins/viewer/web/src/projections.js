@@ -6,6 +6,9 @@ import { register } from "ol/proj/proj4.js";
 import proj4 from "proj4";
 import { fixed } from "./numbers.js";
 
+// Only CRSs that both libraries know are transformed to those that are learnt.
+proj4.defs("CRS:84", proj4.defs("EPSG:4326"));
+
 /** Make the CRSs of a description known to the map library. */
 export function learn({ projections }) {
   const unknown = Object.entries(projections).filter(([code]) => !get(code));

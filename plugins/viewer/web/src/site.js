@@ -1,22 +1,21 @@
 // URLs of the viewer pages, and the data fetched from the viewer.
 
-import { fetchJson } from "./dom.js";
+import { byId, fetchJson } from "./dom.js";
 
 const { base } = document.body.dataset;
 const known = new Map();
+
+/**
+ * Return the data of a page with a map: the list of layers, each with id, title, kind, format, tile matrix set and
+ * CRS, and the addresses for its heights; the basemap or null; the description of the layer of the
+ * page, or those of both sides.
+ */
+export const pageData = () => JSON.parse(byId("data").textContent);
 
 export const layerPage = (id) => `${base}/${encodeURIComponent(id)}`;
 
 export const comparePage = (left, right) =>
   `${base}/compare/${encodeURIComponent(left)}/${encodeURIComponent(right)}`;
-
-/**
- * Fetch the list of layers, each with id, title, kind, format, tile matrix set and CRS, and the
- * addresses for its heights; and the basemap or null.
- */
-export function fetchSite() {
-  return fetchJson(`${base}/data/layers.json`);
-}
 
 /** Fetch the description of a layer, only once. */
 export function fetchLayer(id) {

@@ -10,14 +10,19 @@ export function readState() {
   return { view: isView ? { x, y, cellSize } : null, values };
 }
 
-/** Write the fragment; values that are undefined are left out. */
-export function writeState({ x, y, cellSize }, values = {}) {
+/** Return the fragment of a state; values that are undefined are left out. */
+export function fragment({ x, y, cellSize }, values = {}) {
   const place = [x, y].map((value) => rounded(value, cellSize));
   const parts = [`at=${[...place, Number(cellSize.toPrecision(DIGITS))].join(",")}`];
   for (const [name, value] of Object.entries(values)) {
     if (value !== undefined) parts.push(`${name}=${encodeURIComponent(value)}`);
   }
-  history.replaceState(null, "", `#${parts.join("&")}`);
+  return `#${parts.join("&")}`;
+}
+
+/** Write the fragment of a state. */
+export function writeState(view, values) {
+  history.replaceState(null, "", fragment(view, values));
 }
 
 /** Round a coordinate to about a tenth of a pixel. */

@@ -17,7 +17,7 @@ from mastaba.api.web import printable
 from mastaba.errors import UnsupportedFormatError
 from mastaba_wms import params
 from mastaba_wms.errors import InvalidPointError, LayerNotDefinedError, LayerNotQueryableError
-from mastaba_wms.mapquery import MapQueries, MapQuery
+from mastaba_wms.params import MapQueries, MapQuery
 from mastaba_wms.versions import Version
 
 if TYPE_CHECKING:

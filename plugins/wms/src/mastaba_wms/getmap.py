@@ -6,14 +6,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from mastaba.api.encoders import Encoder
 from mastaba.api.web import content_disposition, spooled
 from mastaba.errors import UnsupportedFormatError
-from mastaba_wms import params
-from mastaba_wms.mapquery import MapQueries, MapQuery
+from mastaba_wms.params import MapQueries, MapQuery
 
 if TYPE_CHECKING:
-    from mastaba.api.maps import EncodedMap, MapImage, Pixels, PreparedMap
+    from mastaba.api.maps import EncodedMap, PreparedMap
     from mastaba.api.services import Site
     from mastaba.api.web import Request, Response
 
@@ -40,61 +38,49 @@ class GetMap:
             RequestError: the request is invalid or exceeds a limit.
             SlabFormatError, StorageError: the data cannot be read.
         """
-        version = params.version(parameters)
-        query = self._queries.read(version, parameters, self._queries.layers(parameters))
-        query.encoder.check_options(query.options)
-        query = self._drawable(query)
-        prepared = self._site.renderer.prepare(query.map)
+        query = self._queries.get_map(parameters)
+        encoder, background, wanted = query.encoder, query.background, query.map
+        encoder.check_options(query.options)
+        renderer = self._site.renderer
+        if encoder.is_picture:
+            wanted = replace(wanted, layers=tuple(map(renderer.in_picture, wanted.layers)))
+        prepared = renderer.prepare(wanted)
         # Loaded on first use, like the renderer.
         from mastaba.api.maps import cache_control, drawn_response, identity_of
 
         encoded = _encoded_map(query, prepared)
-        wanted, media_type = query.map, query.encoder.media_type
-        layers = [identity_of(entry) for entry in wanted.layers]
-        place = (wanted.bbox, wanted.crs.code, wanted.width, wanted.height)
-        picture = (media_type, query.background, sorted(query.options.items()))
+        cost, media_type, box = encoded.memory, encoder.media_type, wanted.bbox
+        content = [
+            ("Content-Type", media_type),
+            ("Content-Disposition", content_disposition(media_type, query.file_name)),
+        ]
+        identity = (
+            [*map(identity_of, wanted.layers)],
+            (box.xmin, box.ymin, box.xmax, box.ymax, wanted.crs.code, wanted.width, wanted.height),
+            wanted.resolution_factor,
+            (media_type, background.colour, background.transparent, sorted(query.options.items())),
+        )
         return drawn_response(
             request,
-            self._site.renderer.admission,
+            renderer.admission,
             [prepared],
-            (layers, place, wanted.resolution_factor, picture),
-            encoded.memory,
+            identity,
+            cost,
             lambda: spooled(encoded.pieces()),
-            always=cache_control(entry.layer for entry in wanted.layers),
-            content=[
-                ("Content-Type", media_type),
-                ("Content-Disposition", content_disposition(media_type, query.file_name)),
-            ],
+            always=cache_control([entry.layer for entry in wanted.layers]),
+            content=content,
         )
-
-    def _drawable(self, query: MapQuery) -> MapQuery:
-        """Return the query with styles that a picture format can hold."""
-        if not query.encoder.is_picture:
-            return query
-        wanted = query.map
-        layers = tuple(map(self._site.renderer.in_picture, wanted.layers))
-        return replace(query, map=replace(wanted, layers=layers))
 
 
 def _encoded_map(query: MapQuery, prepared: PreparedMap) -> EncodedMap:
-    from mastaba.api.maps import EncodedMap, as_data, as_picture, coloured
+    from mastaba.api.maps import EncodedMap, finish_for
 
-    encoder, background = query.encoder, query.background
-
-    def finish(image: MapImage, _row: int) -> Pixels:
-        if not encoder.is_picture:
-            return as_data(image, background)
-        pixels = as_picture(image, background, alpha_possible=encoder.holds_alpha)
-        return coloured(pixels) if encoder.name == _ALWAYS_RGB else pixels
-
-    place = query.map.bbox, query.map.crs
+    encoder, wanted = query.encoder, query.map
+    finish = finish_for(encoder, query.background, in_colour=encoder.name == _ALWAYS_RGB)
     try:
-        return EncodedMap(prepared, finish, encoder, query.options, *place)
+        return EncodedMap(prepared, finish, encoder, query.options, wanted.bbox, wanted.crs)
     except UnsupportedFormatError:
-        raise _unfit(encoder) from None
-
-
-def _unfit(encoder: Encoder) -> UnsupportedFormatError:
-    return UnsupportedFormatError(
-        f"{encoder.media_type} cannot hold the pixels of these layers in these styles", "FORMAT"
-    )
+        raise UnsupportedFormatError(
+            f"{encoder.media_type} cannot hold the pixels of these layers in these styles",
+            "FORMAT",
+        ) from None

@@ -1,4 +1,4 @@
-"""Request parameters, parsed from text (wms.md sections 1 and 3.1).
+"""Request parameters, parsed from text and checked (wms.md sections 1, 3.1 and 3.2).
 
 Parameter names are in lower case for every binding.
 """
@@ -6,17 +6,24 @@ Parameter names are in lower case for every binding.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from mastaba.api.catalogue import BoundingBox
+from mastaba.api.catalogue import CRS, BoundingBox
+from mastaba.api.encoders import Encoder
+from mastaba.api.maps import Background, MapLayer, MapRequest
+from mastaba.api.services import MapSettings
 from mastaba.api.web import printable
 from mastaba.errors import (
     InvalidParameterError,
     MissingParameterError,
+    UnsupportedFormatError,
     UnsupportedOperationError,
 )
+from mastaba_wms.errors import UnsupportedCRSError
+from mastaba_wms.published import PublishedLayer, find
 from mastaba_wms.versions import OF_REQUESTS, Version, named
 
 
@@ -57,6 +64,7 @@ _COLOUR: Final = re.compile(r"(?:0[xX]|#)?([0-9A-Fa-f]{6})")
 _MAX_DIGITS: Final = 9
 _MAX_BBOX: Final = 1000
 _MAX_OPTIONS: Final = 1000
+_MAX_FORMAT: Final = 200
 _CORNERS: Final = 4
 # CRS units. Beyond these limits, pixel positions cannot be computed.
 _FARTHEST: Final = 1e10
@@ -250,3 +258,159 @@ def format_options(parameters: Mapping[str, str]) -> dict[str, str]:
 def feature_count(parameters: Mapping[str, str]) -> int:
     """Return FEATURE_COUNT; 1 when it is absent or not an integer from 1."""
     return whole_number(parameters.get("feature_count", "")) or 1
+
+
+@dataclass(frozen=True, slots=True)
+class MapQuery:
+    """A map to draw, and how to send it."""
+
+    map: MapRequest
+    encoder: Encoder
+    background: Background
+    options: Mapping[str, str]
+    file_name: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Sheet:
+    """The blank image for a map or for an error report; width and height in pixels."""
+
+    width: int
+    height: int
+    encoder: Encoder
+    background: Background
+    exceptions: Exceptions
+
+
+class MapQueries:
+    """Reads GetMap requests and the GetMap part of GetFeatureInfo requests.
+
+    Args:
+        layers: of the service, by identifier.
+        settings: limits and formats.
+        encoders: of the offered formats, by media type in lower case.
+    """
+
+    def __init__(
+        self,
+        layers: Mapping[str, PublishedLayer],
+        settings: MapSettings,
+        encoders: Mapping[str, Encoder],
+    ) -> None:
+        self._layers = layers
+        self._settings = settings
+        self._encoders = encoders
+
+    def layers(self, parameters: Mapping[str, str], name: str = "LAYERS") -> list[PublishedLayer]:
+        """Return the layers that LAYERS or QUERY_LAYERS names.
+
+        Raises:
+            MissingParameterError: it is absent or empty.
+            InvalidParameterError: it names too many layers.
+            LayerNotDefinedError: a layer does not exist.
+        """
+        value = required(parameters, name)
+        limit = self._settings.max_layers
+        # Counted before the split: the text may be as long as a request can be.
+        if value.count(",") >= limit:
+            raise InvalidParameterError(f"{name} may name at most {limit} layers", name)
+        return [find(self._layers, identifier, name) for identifier in value.split(",")]
+
+    def sheet(self, parameters: Mapping[str, str]) -> Sheet:
+        """Return the sheet for an error report, without checking other parameters.
+
+        Raises:
+            RequestError: one of its parameters is missing or invalid.
+        """
+        width, height = self._size(parameters)
+        if width * height > self._settings.max_pixels:
+            raise InvalidParameterError("the map has too many pixels", "WIDTH")
+        background = Background(background_colour(parameters), transparent(parameters))
+        return Sheet(width, height, self._encoder(parameters), background, exceptions(parameters))
+
+    def get_map(self, parameters: Mapping[str, str]) -> MapQuery:
+        """Return the map of a GetMap request. Raises what `layers` and `read` raise."""
+        return self.read(version(parameters), parameters, self.layers(parameters))
+
+    def read(
+        self,
+        version: Version,
+        parameters: Mapping[str, str],
+        layers: Sequence[PublishedLayer],
+        *,
+        is_drawn: bool = True,
+    ) -> MapQuery:
+        """Return the requested map.
+
+        Args:
+            layers: as returned by `layers`.
+            is_drawn: whether to read TRANSPARENT and BGCOLOR too.
+
+        Raises:
+            RequestError: the request is invalid; the type is that of the first error found.
+        """
+        width, height = self._size(parameters)
+        crs = _crs(version, parameters, layers)
+        encoder = self._encoder(parameters)
+        # Before 1.3.0, x was always first.
+        northing_first = version is Version.V1_3_0 and crs.northing_first
+        box = bbox(parameters, northing_first=northing_first)
+        exceptions(parameters)
+        styled = _styled(parameters, layers)
+        is_transparent = is_drawn and transparent(parameters)
+        colour = background_colour(parameters) if is_drawn else None
+        factor = resolution_factor(parameters)
+        options = format_options(parameters)
+        background = Background(colour, is_transparent)
+        image = MapRequest(styled, box, crs, width, height, factor)
+        return MapQuery(image, encoder, background, options, parameters.get("filename"))
+
+    def _size(self, parameters: Mapping[str, str]) -> tuple[int, int]:
+        return (
+            size(parameters, "WIDTH", self._settings.max_width),
+            size(parameters, "HEIGHT", self._settings.max_height),
+        )
+
+    def _encoder(self, parameters: Mapping[str, str]) -> Encoder:
+        value = required(parameters, "FORMAT")
+        encoder = None
+        if len(value) <= _MAX_FORMAT:
+            name = ";".join(part.strip() for part in value.lower().split(";"))
+            encoder = self._encoders.get(name)
+        if encoder is None:
+            raise UnsupportedFormatError(f"there is no format {printable(value)}", "FORMAT")
+        return encoder
+
+
+def _crs(version: Version, parameters: Mapping[str, str], layers: Sequence[PublishedLayer]) -> CRS:
+    name = version.crs_parameter
+    value = required(parameters, name)
+    code = value.upper()
+    for published in layers:
+        # Only offered codes reach the projection library.
+        if code not in published.crs.offered:
+            raise UnsupportedCRSError(
+                f"the layer {published.layer.id} is not offered in {printable(value)}", name
+            )
+    return CRS.from_code(code)
+
+
+def _styled(
+    parameters: Mapping[str, str], layers: Sequence[PublishedLayer]
+) -> tuple[MapLayer, ...]:
+    value = parameters.get("styles")
+    if value is None:
+        raise MissingParameterError("the parameter STYLES is missing; it may be empty", "STYLES")
+    count = len(layers)
+    if not value:
+        names = [""] * count
+    elif value.count(",") != count - 1:
+        raise InvalidParameterError(
+            f"STYLES must be empty or name one style for each of {count} layers", "STYLES"
+        )
+    else:
+        names = value.split(",")
+    return tuple(
+        MapLayer(published.layer, published.style(name))
+        for published, name in zip(layers, names, strict=True)
+    )

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from mastaba.api.web import Response, content_disposition
 from mastaba_wms.drawing import LINE_HEIGHT, canvas, encoded, font, opaque, wrapped
-from mastaba_wms.mapquery import Sheet
-from mastaba_wms.params import Exceptions
+from mastaba_wms.params import Exceptions, Sheet
 
 _MARGIN = 4
 _INK = (180, 0, 0, 255)

@@ -14,8 +14,7 @@ from mastaba_wms import params, post
 from mastaba_wms.errors import error_response
 from mastaba_wms.getlegendgraphic import GetLegendGraphic
 from mastaba_wms.getmap import GetMap
-from mastaba_wms.mapquery import MapQueries, Sheet
-from mastaba_wms.params import Exceptions, Operation
+from mastaba_wms.params import Exceptions, MapQueries, Operation, Sheet
 from mastaba_wms.published import PublishedLayer
 from mastaba_wms.versions import Version, negotiated
 

@@ -24,11 +24,6 @@ class Version(Enum):
         """Names of the parameters for a pixel's column and row."""
         return ("I", "J") if self is Version.V1_3_0 else ("X", "Y")
 
-    @property
-    def follows_axis_order(self) -> bool:
-        """Whether coordinates are in the axis order of the CRS instead of always x before y."""
-        return self is Version.V1_3_0
-
 
 # 1.1.0 has the same requests as 1.1.1 and is answered as 1.1.1.
 OF_REQUESTS: Final = {

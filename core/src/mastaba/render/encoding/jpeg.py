@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import ClassVar, Final
 
 import numpy as np
@@ -48,13 +49,17 @@ class JpegEncoder(StripEncoder):
         colour_space, subsampling, side = _MODES[channels]
         across = -(-columns // side)
         units = max(1, min(_BLOCK // (columns * channels * side), _LONGEST_INTERVAL // across))
+        encode = partial(
+            simplejpeg.encode_jpeg,
+            quality=quality(options),
+            colorspace=colour_space,
+            colorsubsampling=subsampling,
+        )
+        if units * side >= rows:
+            yield encode(raster.whole().pixels)
+            return
         for number, block in enumerate(raster.regrouped(units * side)):
-            encoded: bytes = simplejpeg.encode_jpeg(
-                np.ascontiguousarray(block), quality(options), colour_space, subsampling
-            )
-            if len(block) == rows:
-                yield encoded
-                return
+            encoded: bytes = encode(np.ascontiguousarray(block))
             frame, scan, data = _places(encoded)
             if number:
                 yield bytes((0xFF, _FIRST_RESTART + (number - 1) % 8))

@@ -9,20 +9,32 @@ from __future__ import annotations
 import ctypes
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from mastaba.render.kernels import Floats, Weights
 from mastaba.render.map_request import Mask, Pixels
 
 Bytes = npt.NDArray[np.uint8]
+Floats = npt.NDArray[np.float64]
 Rectangle = tuple[int, int, int, int]
 """First row, row after the last, first column, column after the last."""
 
 _NO_MEMORY: Final = 1
 _OUTSIDE: Final = 2
+
+
+class Weights(NamedTuple):
+    """The source pixels of each output pixel along one axis, and their weights.
+
+    Attributes:
+        first: shape (outputs,), index of the first source pixel, possibly negative.
+        weights: shape (outputs, taps), float32; each row sums to 1.
+    """
+
+    first: npt.NDArray[np.int64]
+    weights: npt.NDArray[np.float32]
 
 
 def _load() -> ctypes.CDLL:
@@ -100,7 +112,7 @@ class Grid(ctypes.Structure):
         return grid
 
 
-def _call(name: str, *arguments: npt.NDArray[Any] | Grid | float | None) -> None:
+def _call(name: str, *arguments: npt.NDArray[Any] | Grid | float | None) -> int:
     """Call a function of the library: arrays are passed by address, integers as int64."""
     converted: list[Any] = []
     for argument in arguments:
@@ -112,11 +124,12 @@ def _call(name: str, *arguments: npt.NDArray[Any] | Grid | float | None) -> None
             converted.append(ctypes.c_double(argument))
         else:
             converted.append(None if argument is None else ctypes.c_int64(argument))
-    status = getattr(_library, name)(*converted)
+    status: int = getattr(_library, name)(*converted)
     if status == _NO_MEMORY:
         raise MemoryError
     if status == _OUTSIDE:
         raise IndexError("a position outside the image")
+    return status
 
 
 def _check(array: npt.NDArray[Any], dtype: type[np.generic], dimensions: int) -> None:
@@ -369,3 +382,28 @@ def flatten(pixels: Bytes, ground: Bytes) -> Bytes:
     result = np.empty((height, width, len(ground)), np.uint8)
     _call("flatten", pixels, height * width, channels, ground, len(ground), result)
     return result
+
+
+def decode_jpeg(
+    payload: bytes, size: tuple[int, int], part: tuple[slice, slice], into: Pixels
+) -> bool:
+    """Decode a part of a JPEG; return False if the JPEG is damaged or of a rare kind.
+
+    Only baseline JPEGs of YCbCr with chroma at half resolution are decoded. The pixels are those of
+    libjpeg with its accurate transformation.
+
+    Args:
+        size: height and width of the JPEG.
+        part: rows and columns.
+        into: array for the part, uint8, shape (rows, columns, 3); rows may be apart.
+    """
+    rows, columns = part
+    if into.shape != (rows.stop - rows.start, columns.stop - columns.start, 3):
+        raise ValueError("the shape of the array does not fit")
+    buffer, (height, width) = np.frombuffer(payload, np.uint8), size
+    return not _call(
+        "decode_jpeg",
+        *(buffer, len(payload), width, height),
+        *(rows.start, rows.stop, columns.start, columns.stop),
+        *(into, _row_size(into)),
+    )

@@ -165,7 +165,7 @@ static void locate(const Grid *grid, int64_t i, Row *row)
         }
 }
 
-/* Distances to the edge of a tap are compared with this tolerance, as in mastaba.render.kernels. */
+/* Distances to the edge of a tap are compared with this tolerance, as in mastaba.render.sampling. */
 #define TOLERANCE 1e-7
 
 /* The first tap of a position, and the number of taps, for a kernel of some radius. */
@@ -325,6 +325,8 @@ static int compare_float32(const void *a, const void *b)
 #define KEY float
 #include "sampling.h"
 #include "decimation.h"
+
+#include "jpeg.h"
 
 /* Colours of values by a palette: mastaba.render.styles.apply_palette.
 

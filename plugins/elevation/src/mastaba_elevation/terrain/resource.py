@@ -112,13 +112,16 @@ class Resource(ABC):
 
 
 def caching(dataset: Dataset) -> Headers:
-    """Return Cache-Control of tiles, the value on which the layers agree, and `Layer.headers`.
+    """Return Cache-Control of tiles, `Layer.headers` and surrogate keys: by default none.
 
-    By default there are none.
+    Cache-Control is the value on which the layers agree, or ``no-cache``.
     """
-    values = {item.layer.cache_control for item in dataset.layers}
+    from mastaba.api.maps import drawn_keys  # loads the renderer
+
+    layers = [item.layer for item in dataset.layers]
+    values = {layer.cache_control for layer in layers}
     agreed = values.pop() if len(values) == 1 else "no-cache"
-    fields = [header for item in dataset.layers for header in item.layer.headers]
+    fields = [header for layer in layers for header in layer.headers] + drawn_keys(layers)
     return [("Cache-Control", agreed), *fields] if agreed else fields
 
 

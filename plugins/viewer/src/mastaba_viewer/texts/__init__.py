@@ -21,7 +21,9 @@ LANGUAGES: Final = ("en", "fr")
 def language(request: Request) -> str:
     """Return the language of a page: the one that the browser prefers, or else English."""
     wanted = parse_accept_header(request.header("Accept-Language"), LanguageAccept)
-    return wanted.best_match(LANGUAGES, LANGUAGES[0])
+    # "fr-FR, en;q=0.5" prefers French.
+    names = (tag.partition("-")[0].lower() for tag in wanted.values())
+    return next((name for name in names if name in LANGUAGES), LANGUAGES[0])
 
 
 @lru_cache(maxsize=len(LANGUAGES))

@@ -14,7 +14,7 @@ import { levelsOf, nearestMatrix } from "../levels.js";
 import { MapView } from "../mapview.js";
 import { boxIn, learn } from "../projections.js";
 import { showReadout } from "../readout.js";
-import { comparePage, fetchLayer, fetchSite } from "../site.js";
+import { comparePage, pageData } from "../site.js";
 import { t } from "../texts.js";
 import { readState, writeState } from "../viewstate.js";
 
@@ -183,9 +183,8 @@ class ComparePage {
 
 bindSkipLink();
 try {
-  const names = ["left", "right"].map((name) => decodeURIComponent(byId(name).dataset.layer));
-  const [{ layers }, ...both] = await Promise.all([fetchSite(), ...names.map(fetchLayer)]);
-  new ComparePage(...both, layers).start();
+  const { layers, sides } = pageData();
+  new ComparePage(...sides, layers).start();
 } catch (error) {
   say(t("failed", { message: error.message }));
   throw error;

@@ -9,10 +9,8 @@ import { showBasemap } from "../basemap.js";
 import { bindSkipLink, byId, fillSelect, say } from "../dom.js";
 import { draw } from "../drawing.js";
 import { ElevationTools } from "../elevationtools.js";
-import { showFacts } from "../facts.js";
 import { askElevation, askFeatures, infoSource } from "../featureinfo.js";
 import { goTo } from "../goto.js";
-import { showHeading } from "../heading.js";
 import { showFeatures } from "../identified.js";
 import { showLegend, showRange } from "../legend.js";
 import { levelsOf, nearestMatrix } from "../levels.js";
@@ -22,18 +20,16 @@ import { boxIn, cellIn, learn, moved } from "../projections.js";
 import { showReadout } from "../readout.js";
 import { requestGroups } from "../requests.js";
 import { RequestList } from "../requestlist.js";
-import { comparePage, fetchLayer, fetchSite, layerPage } from "../site.js";
+import { comparePage, fetchLayer, layerPage, pageData } from "../site.js";
 import { bindTaking, showSnippets } from "../snippets.js";
 import { isDrawing } from "../sketch.js";
 import { t } from "../texts.js";
-import { readState, writeState } from "../viewstate.js";
+import { fragment, readState, writeState } from "../viewstate.js";
 
 class LayerPage {
-  constructor(site) {
-    const { layers } = site;
-    this.site = site;
+  constructor({ layer, layers, basemap }) {
     this.layers = layers;
-    this.layer = null;
+    this.layer = layer;
     this.choice = null;
     this.tiles = null;
     this.format = null;
@@ -47,10 +43,10 @@ class LayerPage {
       (place) => this.elevationAt(place),
       () => nearestMatrix(levelsOf(this.set), this.cellSize).id,
     );
-    this.bind();
+    this.bind(basemap);
   }
 
-  bind() {
+  bind(basemap) {
     byId("layer").addEventListener("change", ({ target }) => this.switchTo(target.value));
     for (const name of ["source", "set", "style"]) {
       byId(name).addEventListener("change", ({ target }) => this.change(name, target.value));
@@ -75,22 +71,18 @@ class LayerPage {
     goTo(view);
     bindTaking(this);
     this.tools = new ElevationTools(this);
-    this.basemap = showBasemap(view, this.site.basemap, () => this.overlaysChanged());
+    this.basemap = showBasemap(view, basemap, () => this.overlaysChanged());
     window.addEventListener("hashchange", () => this.follow());
-    window.addEventListener("popstate", () => {
-      if (idOfPage() !== this.layer.id) this.start(idOfPage());
-    });
   }
 
-  async start(id) {
-    this.layer = await fetchLayer(id);
+  start() {
+    const { id } = this.layer;
     learn(this.layer);
     const options = this.layers.map(({ id: other, title }) => [other, title]);
     fillSelect(byId("layer"), options, id);
     const others = this.layers.filter((other) => other.id !== id);
     fillSelect(byId("compare"), options.map(([key, title]) => [key, key === id ? t("itself", { title }) : title]), others[0]?.id ?? id);
     byId("compare-field").hidden = false;
-    showHeading(this.layer);
     showSnippets(this.layer);
     this.follow();
   }
@@ -102,11 +94,9 @@ class LayerPage {
     learn(next);
     const target = nearest(next, {})?.set.crs ?? next.sets[0].crs;
     const [x, y] = moved([view.x, view.y], crs, target);
-    history.pushState(null, "", layerPage(id));
-    if ([x, y, ...box].every(Number.isFinite)) {
-      writeState({ x, y, cellSize: cellIn(view.cellSize, crs, target) });
-    }
-    await this.start(id);
+    const isThere = [x, y, ...box].every(Number.isFinite);
+    const place = { x, y, cellSize: cellIn(view.cellSize, crs, target) };
+    location.assign(layerPage(id) + (isThere ? fragment(place) : ""));
   }
 
   /** Show the state described by the URL fragment. */
@@ -117,6 +107,7 @@ class LayerPage {
     byId("transparent").checked = values.transparent !== "false";
     byId("opacity").value = values.opacity ?? 100;
     this.format = values.format ?? null;
+    this.tools.follow(values);
     this.choice = choice;
     const crs = Object.hasOwn(this.layer.projections, values.crs ?? "") ? values.crs : this.set.crs;
     this.open(crs, view);
@@ -169,7 +160,6 @@ class LayerPage {
   open(crs, view) {
     const { set } = this;
     this.view.show(crs, set, view, boxIn(set.bbox, set.crs, crs));
-    showFacts(this.layer, set);
     this.overlays.over(this.layer);
     if (this.choice) this.redraw();
     else say(t("no-service"));
@@ -264,6 +254,7 @@ class LayerPage {
     if (byId("opacity").value !== "100") values.opacity = byId("opacity").value;
     const over = this.overlays.ids.map(encodeURIComponent).join(",");
     if (over) values.over = over;
+    Object.assign(values, this.tools.values);
     writeState(view.view, values);
   }
 
@@ -305,14 +296,9 @@ class LayerPage {
   }
 }
 
-/** Return the identifier of the layer in the path of the page. */
-function idOfPage() {
-  return decodeURIComponent(location.pathname.replace(/\/$/, "").split("/").pop());
-}
-
 bindSkipLink();
 try {
-  await new LayerPage(await fetchSite()).start(decodeURIComponent(document.body.dataset.layer));
+  new LayerPage(pageData()).start();
 } catch (error) {
   say(t("failed", { message: error.message }));
   throw error;

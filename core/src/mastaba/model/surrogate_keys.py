@@ -1,0 +1,72 @@
+"""Surrogate keys: names under which caches in front of the server find its responses.
+
+A cache that is told a key forgets every response that has it. Keys are separated by spaces, and
+names in them are percent-encoded, so they contain neither spaces nor slashes of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+from urllib.parse import quote
+
+if TYPE_CHECKING:
+    from mastaba.model.bbox import BoundingBox
+    from mastaba.model.layer import Layer
+    from mastaba.model.pyramid import Pyramid
+
+SURROGATE_KEY: Final = "Surrogate-Key"
+"""Name of the header."""
+
+DOCUMENTS_KEY: Final = "documents"
+"""Key of documents: any change of what is published may change them."""
+
+
+def layer_keys(identifier: str, pyramid: Pyramid) -> tuple[str, ...]:
+    """Return the keys that every tile and map of a layer has."""
+    name = quote(pyramid.name, "")
+    return layer_key(identifier), f"pyramid-{name}", f"gen-{pyramid.generation}"
+
+
+def layer_key(identifier: str) -> str:
+    """Return the key of every tile and map of a layer."""
+    return f"layer-{quote(identifier, '')}"
+
+
+def slab_key(identifier: str, level: str) -> str:
+    """Return the key of the tiles in a slab, without the column and row that follow."""
+    return f"slab-{quote(identifier, '')}/{quote(level, '')}/"
+
+
+def drawn_key(identifier: str) -> str:
+    """Return the key of what is drawn from a layer: maps, tiles of other tile matrix sets."""
+    return f"drawn-{quote(identifier, '')}"
+
+
+def keys_within(layer: Layer, bbox: BoundingBox, limit: int = 5000) -> list[str]:
+    """Return the keys of all responses that may show a part of a layer.
+
+    Args:
+        layer: as published now.
+        bbox: in the CRS of the tile matrix set.
+        limit: number of keys. For a larger area, the key of the whole layer is returned.
+    """
+    keys = [drawn_key(layer.id)]
+    for key in _slabs_within(layer, bbox):
+        keys.append(key)
+        if len(keys) > limit:
+            return [layer_key(layer.id)]
+    return keys
+
+
+def _slabs_within(layer: Layer, bbox: BoundingBox) -> Iterator[str]:
+    for name, level in layer.pyramid.levels.items():
+        tiles = level.matrix.limits_of(bbox)
+        tiles = None if tiles is None else tiles.intersection(level.limits)
+        if tiles is None:
+            continue
+        start = slab_key(layer.id, name)
+        width, height = level.tiles_per_width, level.tiles_per_height
+        for column in range(tiles.min_col // width, tiles.max_col // width + 1):
+            for row in range(tiles.min_row // height, tiles.max_row // height + 1):
+                yield f"{start}{column}/{row}"

@@ -1,0 +1,93 @@
+"""The commands ``mastaba purge`` and ``mastaba purge-agent``."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from mastaba.errors import MastabaError
+
+if TYPE_CHECKING:
+    import argparse
+
+_AGENT = """\
+Removes responses from the cache of nginx when `mastaba` or `mastaba purge` asks for it. Start it
+as the user of nginx. Add its address to plugins.edge.caches of server.json.
+"""
+
+
+def add_commands(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add both commands."""
+    one = subparsers.add_parser("purge", help="purge layers from the caches in front")
+    one.add_argument("-f", "--file", required=True, metavar="FILE", help="path of server.json")
+    one.add_argument("layers", nargs="+", metavar="LAYER", help="identifier of a layer")
+    one.add_argument(
+        "--bbox",
+        nargs=4,
+        type=float,
+        metavar=("XMIN", "YMIN", "XMAX", "YMAX"),
+        help="only this area, in the CRS of the tile matrix set of each layer",
+    )
+    one.set_defaults(run=_purge)
+    agent = subparsers.add_parser(
+        "purge-agent", help="purge the cache of nginx on request", description=_AGENT
+    )
+    agent.add_argument("--cache", required=True, metavar="FOLDER", help="cache folder of nginx")
+    agent.add_argument("--listen", default="127.0.0.1:6082", metavar="HOST:PORT")
+    agent.add_argument("--secret-file", required=True, metavar="FILE")
+    agent.set_defaults(run=_run_agent)
+
+
+def _purge(arguments: argparse.Namespace) -> int:
+    from mastaba.api.catalogue import DOCUMENTS_KEY, BoundingBox, keys_within, layer_key
+    from mastaba.api.tools import create_application
+    from mastaba_edge.purging import PurgeError, purge
+
+    try:
+        site = create_application(arguments.file).site
+    except MastabaError as error:
+        return _fail(str(error))
+    settings = site.plugin_settings.get("edge", {})
+    if not settings.get("caches"):
+        return _fail(f"{arguments.file}: $.plugins.edge.caches is missing")
+    keys = [DOCUMENTS_KEY]
+    for name in arguments.layers:
+        layer = site.catalogue.layers.get(name)
+        if arguments.bbox is None:
+            # Also a layer that is no longer published.
+            keys.append(layer_key(name))
+        elif layer is None:
+            return _fail(f"there is no layer {name!r}")
+        else:
+            keys += keys_within(layer, BoundingBox(*arguments.bbox))
+    try:
+        purge(settings, keys)
+    except PurgeError as error:
+        return _fail(str(error))
+    return 0
+
+
+def _run_agent(arguments: argparse.Namespace) -> int:
+    from mastaba_edge.agent import Agent
+    from mastaba_edge.purging import PurgeError, read_secret
+
+    host, colon, port = arguments.listen.rpartition(":")
+    if not colon or not port.isdecimal() or int(port) > 65535:
+        return _fail(f"--listen {arguments.listen!r} is not HOST:PORT")
+    try:
+        agent = Agent(host, int(port), arguments.cache, read_secret(arguments.secret_file))
+    except (PurgeError, OSError) as error:
+        return _fail(str(error))
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    with agent:
+        print(f"listening on {host}:{agent.server_port}", flush=True)
+        with suppress(KeyboardInterrupt):
+            agent.serve_forever()
+    return 0
+
+
+def _fail(reason: str) -> int:
+    sys.stderr.write(f"mastaba: {reason}\n")
+    return 1

@@ -1,0 +1,202 @@
+"""Mastaba behind real caches, with the configurations of deploy/."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.live.client import Answer, ask
+from tests.live.fronts import Front, nginx_with
+from tests.live.processes import (
+    REPOSITORY,
+    Mastaba,
+    Process,
+    accepts,
+    changed,
+    free_port,
+    program,
+    public_folder,
+    wait_until,
+)
+
+from mastaba_conformance.tiny_installation import tiny_installation
+
+DEPLOY = REPOSITORY / "deploy"
+SECRET = "correct horse"
+TILES = {"RGB_JPG": "jpg", "RGB_PNG": "png", "GREY_PNG": "png", "RGBA_PNG": "png", "VECTOR": "pbf"}
+CACHING = {
+    "RGB_JPG": "public, max-age=60, s-maxage=3600",
+    "VECTOR": "public, s-maxage=3600",
+    "RGB_PNG": "public, s-maxage=1",
+    "GREY_PNG": "public, s-maxage=1, stale-while-revalidate=3600",
+    "RGBA_PNG": "public, s-maxage=1, stale-if-error=3600",
+    "RGB_RAW": "public, s-maxage=3600",
+}
+
+
+def tile(layer: str, place: str = "4/9/6") -> str:
+    """The path of a tile over TMS: level, column and row."""
+    return f"/maps/tms/1.0.0/{layer}/{place}.{TILES[layer]}"
+
+
+class Edge:
+    """A cache, and the server behind it.
+
+    Attributes:
+        url: of the cache.
+        folder: of the installation.
+        server: the running server.
+        start: starts the server again.
+    """
+
+    def __init__(self, name: str, folder: Path, stack: ExitStack) -> None:
+        self.name = name
+        self.folder = folder
+        self.port = free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        self._stack = stack
+        (folder / "secret").write_text(f"{SECRET}\n", "ascii")
+        (folder / "secret").chmod(0o644)
+        documents = "public, max-age=0, s-maxage=3600"
+        self.server_json = tiny_installation(
+            folder / "installation",
+            public_url=f"{self.url}/maps",
+            services_overrides={
+                "global": {"caching": {"documents": documents, "surrogate_keys": True}}
+            },
+        )
+        for layer, value in CACHING.items():
+            self.change(layer, cache_control=value)
+        self._backend = str(folder / "mastaba.sock") if name == "nginx-fastcgi" else free_port()
+        self._front: Process
+        self.caches = getattr(self, f"_start_{name.replace('-', '_')}")()
+        self.start()
+
+    def change(self, layer: str, **values: object) -> None:
+        """Change a layer descriptor."""
+        path = self.folder / "installation" / "layers" / f"{layer}.json"
+        document = json.loads(path.read_text("utf-8"))
+        path.write_text(json.dumps({**document, **values}), "utf-8")
+
+    def start(self) -> None:
+        settings = {
+            "caches": self.caches,
+            "secret_file": str(self.folder / "secret"),
+            "repeat_after": 0,
+        }
+        backend = self._backend
+        file = changed(
+            self.server_json,
+            self.folder / "server.json",
+            port=backend if isinstance(backend, str) else f"127.0.0.1:{backend}",
+            logger={
+                "output": "standard_output",
+                "level": "info",
+                "format": "json",
+                "access": "json",
+            },
+            plugins={"edge": settings},
+        )
+        http = None if isinstance(backend, str) else backend
+        self.server = self._stack.enter_context(Mastaba(file, self.folder, http=http))
+        wait_until(lambda: self.get(tile("RGB_JPG", "2/2/1")).status == 200)
+
+    def get(self, path: str, **options: Any) -> Answer:
+        return ask(self.url, path, **options)
+
+    def reload(self) -> None:
+        """Reload the server; return when its change is purged from the cache."""
+        before = self.purges()
+        self.server.send(signal.SIGHUP)
+        wait_until(lambda: self.purges() > before)
+
+    def purge(self, *arguments: str) -> None:
+        """Run `mastaba purge`."""
+        file = str(self.folder / "server.json")
+        command = [sys.executable, "-m", "mastaba", "purge", *arguments, "-f", file]
+        subprocess.run(command, check=True)
+
+    def purges(self) -> int:
+        return sum("purged from" in str(line.get("message")) for line in self._lines())
+
+    def requests(self, path: str) -> list[int]:
+        """The statuses that the server has answered to requests for a path, with its query."""
+        path, _, query = path.removeprefix("/maps").partition("?")
+        return [
+            line["status"]
+            for line in self._lines()
+            if line.get("path") == path and line.get("query") == query
+        ]
+
+    def _lines(self) -> list[dict[str, Any]]:
+        text = self.server.log.read_text("utf-8")
+        return [json.loads(line) for line in text.splitlines() if line.startswith("{")]
+
+    def _sample(self, path: Path, replaced: Mapping[str, str]) -> Path:
+        text = path.read_text("utf-8")
+        for old, new in replaced.items():
+            assert old in text, old
+            text = text.replace(old, new)
+        copy = self.folder / path.name
+        copy.write_text(text, "utf-8")
+        return copy
+
+    def _start_nginx_fastcgi(self) -> list[str]:
+        replaced = {"/run/mastaba/mastaba.sock": str(self._backend)}
+        return self._start_nginx("mastaba-cache.conf", replaced)
+
+    def _start_nginx_http(self) -> list[str]:
+        replaced = {"server 127.0.0.1:8080": f"server 127.0.0.1:{self._backend}"}
+        return self._start_nginx("mastaba-cache-http.conf", replaced)
+
+    def _start_nginx(self, name: str, replaced: Mapping[str, str]) -> list[str]:
+        cache = self.folder / "cache"
+        values = {
+            **replaced,
+            "listen 80;": f"listen 127.0.0.1:{self.port};",
+            "/var/cache/nginx/mastaba": str(cache),
+        }
+        sample = self._sample(DEPLOY / "nginx" / name, values)
+        self._stack.enter_context(nginx_with(self.folder, f"include {sample};", [self.port]))
+        port = free_port()
+        command = [sys.executable, "-m", "mastaba", "purge-agent", "--cache", cache]
+        command += ["--listen", f"127.0.0.1:{port}", "--secret-file", self.folder / "secret"]
+        agent = self._stack.enter_context(Process("purge-agent", command, self.folder))
+        agent.wait_for(lambda: accepts(f"127.0.0.1:{port}"))
+        self.cache = cache
+        return [f"http://127.0.0.1:{port}/"]
+
+    def _start_varnish(self) -> list[str]:
+        binary = program("varnishd", "varnish")
+        if not Path("/var/lib/dpkg/info/varnish-modules.list").exists():
+            pytest.skip("install the Debian package varnish-modules (make live)")
+        values = {
+            '.port = "8080"': f'.port = "{self._backend}"',
+            "/etc/varnish/mastaba-purge-secret": str(self.folder / "secret"),
+        }
+        sample = self._sample(DEPLOY / "varnish" / "mastaba.vcl", values)
+        command = [binary, "-F", "-f", sample, "-a", f"127.0.0.1:{self.port}", "-T", "none"]
+        command += [
+            "-n",
+            self.folder / "varnish",
+            "-s",
+            "malloc,64m",
+            "-p",
+            "vcc_allow_inline_c=off",
+        ]
+        self._stack.enter_context(Front("varnish", command, self.folder, [self.port]))
+        return [f"{self.url}/"]
+
+
+@pytest.fixture(params=["nginx-fastcgi", "nginx-http", "varnish"])
+def edge(request: pytest.FixtureRequest) -> Iterator[Edge]:
+    """A cache with the configuration of deploy/, empty, and the server behind it."""
+    with public_folder() as folder, ExitStack() as stack:
+        yield Edge(request.param, folder, stack)
