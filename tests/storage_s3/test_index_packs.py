@@ -316,7 +316,7 @@ def test_tiles_are_the_same_with_and_without_store_and_packs(
                 # As long as a cached index is valid, it knows that a tile does not exist, and where
                 # a symbolic object leads.
                 place = reader.place_of(row, col)[0]
-                index = reader.known_index(place)
+                index = reader._indices.peek(place)
                 assert index is not None, (name, step)
                 assert found is None or index.key.startswith("old_"), (name, step)
                 reader.forget(place, index)
