@@ -86,7 +86,7 @@ def _report(problems: Iterable[str]) -> None:
 
 
 def _serve(arguments: argparse.Namespace) -> int:
-    # What is loaded now stays: to search it for garbage would take a tenth of the start.
+    # What is loaded now stays: to search it for garbage would only delay the start.
     gc.disable()
     # Imported here, like the other commands, because listing plugins must be quick.
     from mastaba.commands import serve
