@@ -137,12 +137,16 @@ def test_caches_and_storages(client: Client) -> None:
     assert grown("mastaba_storage_reads_total", storage="file") == 6
     assert grown("mastaba_storage_errors_total", storage="file") == 0
     before = after
+    # A part of a tile is decoded first; the tile is cached when it is needed again.
     for _ in range(2):
         assert client.get(MAP).status_code == 200
     after = samples_of(client)
-    missed = grown("mastaba_decoded_cache_requests_total", result="miss")
-    assert missed > 0
-    assert grown("mastaba_decoded_cache_requests_total", result="hit") == missed
+    assert grown("mastaba_decoded_cache_requests_total", result="miss") > 0
+    before = after
+    assert client.get(MAP).status_code == 200
+    after = samples_of(client)
+    assert grown("mastaba_decoded_cache_requests_total", result="miss") == 0
+    assert grown("mastaba_decoded_cache_requests_total", result="hit") > 0
     assert value(after, "mastaba_decoded_cache_bytes") > 0
 
 

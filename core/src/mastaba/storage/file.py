@@ -140,7 +140,7 @@ class FileStorage(Storage):
                     break
                 data += more
             if len(data) == length and monotonic() < file.trusted_until:
-                unchanged = True  # a third of the system calls of a stored tile less
+                unchanged = True  # a quarter of the system calls of a stored tile less
             else:
                 unchanged = file.is_unchanged()
         except OSError as error:
