@@ -187,6 +187,7 @@ def test_injected_slabs_are_served_before_and_after_their_pack_is_written(
     first = first_tiles(before)
     with_store(server_json)
     requests(server_json, network, first, before)
+    configured = server_json.read_text()
     patch = write_raster(
         tmp_path / "patch.tif", noise(3, 60, 60, 5), grid(900100, 6499900, 5), "EPSG:2154"
     )
@@ -194,12 +195,14 @@ def test_injected_slabs_are_served_before_and_after_their_pack_is_written(
     words.insert(words.index(str(ortho)) + 1, str(patch))
     updated = run(words)
     assert updated.returncode == 0, updated.stderr
+    # The build has written the installation again.
+    server_json.write_text(configured)
     after = tiles(server_json)
     changed = {slab for slab, name in first.items() if before[name] != after[name]}
     assert changed
     # What the store contains is outdated for these slabs.
     found = requests(server_json, network, first, after)
-    assert all(found[slab] == ["GET", "GET", "GET"] for slab in changed)
+    assert {tuple(found[slab]) for slab in changed} == {("GET", "GET", "GET")}
     assert [request for slab, request in found.items() if slab not in changed].count(["GET"]) > 5
     # The new packs are not.
     with_store(server_json)
