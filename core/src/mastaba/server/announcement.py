@@ -1,4 +1,4 @@
-"""Telling plugins which layers have changed, in a process of its own."""
+"""Reports changed layers to plugins, in a process of its own."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Final
 logger = logging.getLogger("mastaba")
 
 _DELAYS: Final = (1.0, 4.0, 15.0, 60.0, 240.0)
-"""Seconds between attempts: a cache that restarts is told afterwards."""
+"""Seconds between attempts: a cache that restarts is purged later."""
 
 
 def announce(
