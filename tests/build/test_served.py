@@ -23,6 +23,7 @@ from werkzeug.test import Client
 
 from mastaba.wsgi import create_application
 from mastaba_build.configuration import configuration_of
+from mastaba_build.errors import OutputError
 from mastaba_build.plan import Plan, make_plan
 from mastaba_build.server import write_server
 
@@ -120,6 +121,45 @@ def test_maps_are_offered_in_the_crs_of_each_source(
         write_server(plan_of(source, name=name), "http://127.0.0.1:1")
     services = json.loads((tmp_path / "out/server/services.json").read_text())
     assert services["global"]["map"]["crs"] == ["CRS:84", "EPSG:4326", "EPSG:3857", "EPSG:2154"]
+
+
+def test_another_build_keeps_what_the_operator_has_edited(
+    tmp_path: Path, plan_of: Callable[..., Plan]
+) -> None:
+    plan = plan_of(write_raster(tmp_path / "a.tif", noise(3, 64, 64), grid(0, 0, 50), "EPSG:3857"))
+    server = write_server(plan, "http://127.0.0.1:1")
+    services = server.with_name("services.json")
+    edited, offered = json.loads(server.read_text()), json.loads(services.read_text())
+    edited["cache"] = {"size": 7}
+    offered["wms"]["enabled"] = False
+    offered["wms"]["endpoint_uri"] = "https://maps.example/wms"
+    offered["global"]["cors"] = False
+    offered["global"]["map"]["crs"].append("EPSG:2154")
+    server.write_text(json.dumps(edited))
+    services.write_text(json.dumps(offered))
+
+    write_server(plan, "http://127.0.0.1:2")
+
+    assert json.loads(server.read_text()) == edited
+    offered["wmts"]["endpoint_uri"] = "http://127.0.0.1:2/wmts"
+    again = json.loads(services.read_text())
+    assert [again[key] for key in ("wms", "wmts", "global")] == [
+        offered[key] for key in ("wms", "wmts", "global")
+    ]
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"global": {"map": {"crs": 1}}}', '{"global": 1}'])
+def test_a_broken_file_of_the_installation_is_reported_and_kept(
+    text: str, tmp_path: Path, plan_of: Callable[..., Plan]
+) -> None:
+    plan = plan_of(write_raster(tmp_path / "a.tif", noise(3, 64, 64), grid(0, 0, 50), "EPSG:3857"))
+    services = write_server(plan, "http://127.0.0.1:1").with_name("services.json")
+    services.write_text(text)
+
+    with pytest.raises(OutputError, match=r"services\.json: "):
+        write_server(plan, "http://127.0.0.1:1")
+
+    assert services.read_text() == text
 
 
 def test_the_end_of_a_build_names_the_command_that_serves_it(
