@@ -88,10 +88,13 @@ def _report(problems: Iterable[str]) -> None:
 def _serve(arguments: argparse.Namespace) -> int:
     # What is loaded now stays: to search it for garbage would only delay the start.
     gc.disable()
-    # Imported here, like the other commands, because listing plugins must be quick.
-    from mastaba.commands import serve
+    try:
+        # Imported here, like the other commands, because listing plugins must be quick.
+        from mastaba.commands import serve
 
-    return serve.run(arguments)
+        return serve.run(arguments)
+    finally:
+        gc.enable()
 
 
 def _print_schema(arguments: argparse.Namespace) -> int:

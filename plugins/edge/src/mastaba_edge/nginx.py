@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import Final
 
 _NAME: Final = re.compile(r"[0-9a-f]{32}")
-_KEYS: Final = re.compile(rb"\r\nsurrogate-key: *([^\r]*)\r\n", re.I)
+_KEYS: Final = re.compile(rb"\r\nsurrogate-key:([^\r]*)\r\n", re.I)
 _HEAD: Final = 4096
 _MOST: Final = 65536
 

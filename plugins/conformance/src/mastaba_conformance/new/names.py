@@ -23,6 +23,7 @@ OURS: Final = frozenset(
         "core",
         "demo",
         "doctor",
+        "edge",
         "elevation",
         "metrics",
         "ogcapi",
