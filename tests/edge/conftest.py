@@ -75,7 +75,7 @@ class Edge:
         for layer, value in CACHING.items():
             self.change(layer, cache_control=value)
         self._backend = str(folder / "mastaba.sock") if name == "nginx-fastcgi" else free_port()
-        self._front: Process
+        self._seen: tuple[Path, int] | None = None
         self.caches = getattr(self, f"_start_{name.replace('-', '_')}")()
         self.start()
 
@@ -135,9 +135,20 @@ class Edge:
             if line.get("path") == path and line.get("query") == query
         ]
 
+    def forget(self) -> None:
+        """Empty the cache, and forget what the server has answered so far."""
+        keys = " ".join(["documents", *(f"layer-{layer}" for layer in CACHING)])
+        headers = {"X-Purge-Secret": SECRET, "Surrogate-Key": keys}
+        for cache in self.caches:
+            assert ask(cache.rstrip("/"), "/", method="PURGE", headers=headers).status == 200
+        self._seen = self.server.log, self.server.log.stat().st_size
+
     def _lines(self) -> list[dict[str, Any]]:
-        text = self.server.log.read_text("utf-8")
-        return [json.loads(line) for line in text.splitlines() if line.startswith("{")]
+        log, start = self.server.log, 0
+        if self._seen and self._seen[0] == log:
+            start = self._seen[1]
+        lines = log.read_bytes()[start:].splitlines()
+        return [json.loads(line) for line in lines if line.startswith(b"{")]
 
     def _sample(self, path: Path, replaced: Mapping[str, str]) -> Path:
         text = path.read_text("utf-8")
@@ -195,8 +206,14 @@ class Edge:
         return [f"{self.url}/"]
 
 
-@pytest.fixture(params=["nginx-fastcgi", "nginx-http", "varnish"])
-def edge(request: pytest.FixtureRequest) -> Iterator[Edge]:
-    """A cache with the configuration of deploy/, empty, and the server behind it."""
+@pytest.fixture(scope="module", params=["nginx-fastcgi", "nginx-http", "varnish"])
+def running_edge(request: pytest.FixtureRequest) -> Iterator[Edge]:
     with public_folder() as folder, ExitStack() as stack:
         yield Edge(request.param, folder, stack)
+
+
+@pytest.fixture
+def edge(running_edge: Edge) -> Edge:
+    """A cache with the configuration of deploy/, empty, and the server behind it."""
+    running_edge.forget()
+    return running_edge
