@@ -145,9 +145,13 @@ def _of_tiles(layer: Layer, source: dict[str, Any]) -> list[tuple[str, str, str,
     if layer.pyramid.format.sample == "float32" or source["fromBottom"]:
         return []
     maplibre = _vector_style(layer, url) if layer.is_vector else _raster_style(url, first, last)
+    # MapLibre GL shows nothing below the first level. Its zoom 0 has 512 pixels, as vector tiles
+    # always have there; pictures of 256 pixels are one level finer.
+    lowest = first if layer.is_vector else max(first - 1, 0)
     script = f"""new maplibregl.Map({{
   container: "map",
   bounds: {_js([west, south, east, north])},
+  minZoom: {lowest},
   style: {maplibre},
 }});"""
     page = _maplibre_page(layer, script)
