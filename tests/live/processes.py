@@ -87,7 +87,9 @@ class Process:
         return self
 
     def tail(self, lines: int = 80) -> str:
-        """The end of its log."""
+        """The end of its log; empty if its folder has been removed."""
+        if not self.log.exists():
+            return ""
         text = self.log.read_text(encoding="utf-8", errors="replace")
         return "\n".join(text.splitlines()[-lines:])
 

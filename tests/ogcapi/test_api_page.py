@@ -63,6 +63,12 @@ def test_public_url_is_shown_and_the_own_host_is_asked(rich: Client) -> None:
         assert link.text == f"http://maps.example{link.get('href')}"
 
 
+def test_names_in_descriptions_are_code(rich: Client) -> None:
+    tree = page(rich)
+    assert "`" not in tree.text_content()
+    assert "bbox-crs" in tree.xpath("//div[@class='parameter']/p/code/text()")
+
+
 def test_definition_has_the_same_examples(rich: Client) -> None:
     definition = rich.get("/ogcapi/api?f=json&collection=b_europe").get_json()
     shown = definition["components"]["parameters"]

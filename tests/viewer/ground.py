@@ -70,6 +70,7 @@ _FIELDS: Mapping[str, Mapping[str, Any]] = {
 }
 _SETTINGS: Mapping[str, Any] = {
     "global": {
+        "cors": True,
         "tile": {"reprojection": True},
         "map": {
             "crs": ["EPSG:3857", "EPSG:4326"],

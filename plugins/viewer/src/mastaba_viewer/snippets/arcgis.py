@@ -1,0 +1,13 @@
+"""ArcGIS: the address that it asks for to add a WMTS."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from mastaba_viewer.snippets.offer import Offer
+
+
+def address(offer: Offer) -> str | None:
+    """Return the URL of the capabilities."""
+    return f"{offer.wmts}/1.0.0/WMTSCapabilities.xml\n" if offer.wmts else None
