@@ -24,6 +24,7 @@ TESTS = {
     "conformance": ["conformance/test_serving.py"],
     "demo": ["demo/test_hydrology.py"],
     "doctor": ["doctor/test_slab.py"],
+    "edge": ["edge/test_purging.py"],
     "elevation": ["elevation/test_conformance.py"],
     "metrics": ["metrics/test_metrics.py"],
     "ogcapi": ["ogcapi/test_conformance.py"],
@@ -41,6 +42,10 @@ TESTS = {
 DESELECTED = {
     "admin": ["test_the_check_of_a_configuration_says_so"],
     "conformance": ["test_installation_uses_the_public_url"],
+    "edge": [
+        "test_a_layer_is_purged_by_hand",
+        "test_an_invalid_address_of_a_cache_is_reported",
+    ],
     "metrics": [
         "test_caches_and_storages",
         "test_counters_survive_worker_restarts_and_reloads",

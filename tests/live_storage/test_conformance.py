@@ -125,8 +125,10 @@ class SwiftTests(StoreTests):
 
     @pytest.fixture
     def open(self, store: Store, writer: ObjectWriter) -> Callable[..., Storage]:
+        # Many threads at once wait long for one process of Keystone.
         return lambda **changes: SwiftStorage.open(
-            "kit", store.environment("SWIFT_", "KEYSTONE_", **changes)
+            "kit",
+            store.environment("SWIFT_", "KEYSTONE_", **{"NETWORK_TIMEOUT": "200", **changes}),
         )
 
     @pytest.fixture
