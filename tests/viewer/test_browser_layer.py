@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from itertools import product
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -367,16 +368,19 @@ def test_copy_buttons(browser: Any, site: str) -> None:
 
 
 def test_layer_without_a_service(page: Page) -> None:
-    # The description of a layer that no service offers.
-    page.page.route(
-        "**/data/layers/HEIGHT_ZIP.json",
-        lambda route: route.fulfill(json=without_sources(route.fetch().json())),
-    )
+    def serve(route: Any) -> None:
+        response = route.fetch()
+        before, start, rest = response.text().partition('id="data">')
+        data, end, after = rest.partition("</script>")
+        values = json.loads(data)
+        # The description of a layer that no service offers.
+        values["layer"]["sources"] = []
+        changed = json.dumps(values).replace("<", "\\u003c")
+        body = before + start + changed + end + after
+        route.fulfill(response=response, body=body)
+
+    page.page.route("**/viewer/HEIGHT_ZIP", serve)
     page.page.goto(f"{page.site}/viewer/HEIGHT_ZIP")
     notice = page.page.locator("#notice")
     notice.wait_for()
     assert "No service" in notice.inner_text()
-
-
-def without_sources(layer: dict[str, Any]) -> dict[str, Any]:
-    return layer | {"sources": []}
