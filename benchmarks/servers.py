@@ -32,6 +32,10 @@ http {{
   client_body_temp_path {folder}/body; proxy_temp_path {folder}/proxy;
   fastcgi_temp_path {folder}/fastcgi; uwsgi_temp_path {folder}/uwsgi; scgi_temp_path {folder}/scgi;
   keepalive_requests 100000000;
+  {servers}
+}}
+"""
+_SERVER = """
   {upstream}
   server {{
     listen 127.0.0.1:{port};
@@ -39,21 +43,8 @@ http {{
       {location}
     }}
   }}
-}}
 """
-
 # The cache is the sample of deploy/, without the prefix of its addresses.
-_CACHE_CONF = """
-worker_processes 1; daemon off; pid {folder}/cache.pid; error_log {folder}/cache.log warn; {user}
-events {{ worker_connections 512; }}
-http {{
-  access_log off;
-  client_body_temp_path {folder}/body; proxy_temp_path {folder}/proxy;
-  fastcgi_temp_path {folder}/fastcgi; uwsgi_temp_path {folder}/uwsgi; scgi_temp_path {folder}/scgi;
-  keepalive_requests 100000000;
-  include {folder}/cache-sample.conf;
-}}
-"""
 _SAMPLE = Path(__file__).parents[1] / "deploy" / "nginx" / "mastaba-cache.conf"
 
 _UPSTREAM = "upstream server {{ server unix:{socket}; {keepalive} }}"
@@ -150,18 +141,16 @@ def nginx_before(target: Target, path: Path, folder: Path, name: str, *, keep: b
 def _nginx(
     target: Target, folder: Path, name: str, location: str, upstream: str = ""
 ) -> subprocess.Popen[bytes]:
-    log = folder / f"{name}.log"
-    conf = folder / f"{name}.conf"
-    conf.write_text(
-        _NGINX_CONF.format(
-            folder=folder,
-            name=name,
-            port=urlsplit(target.address).port,
-            user=_user(),
-            upstream=upstream,
-            location=location,
-        )
-    )
+    port = urlsplit(target.address).port
+    servers = _SERVER.format(port=port, upstream=upstream, location=location)
+    return _run_nginx(target, folder, name, servers)
+
+
+def _run_nginx(target: Target, folder: Path, name: str, servers: str) -> subprocess.Popen[bytes]:
+    """Start nginx with the rest of its configuration."""
+    conf, log = folder / f"{name}.conf", folder / f"{name}.log"
+    text = _NGINX_CONF.format(folder=folder, name=name, user=_user(), servers=servers)
+    conf.write_text(text, encoding="utf-8")
     command = [find_program("nginx") or "nginx", "-e", str(log), "-c", str(conf)]
     nginx = start_process(target, command, log)
     wait_for(lambda: is_answering(target.address), nginx, log)
@@ -184,16 +173,10 @@ def nginx_cache(server_json: Path, folder: Path, *, workers: int, threads: int) 
     sample = _SAMPLE.read_text(encoding="utf-8")
     for old, new in replaced.items():
         sample = sample.replace(old, new)
-    (folder / "cache-sample.conf").write_text(sample, encoding="utf-8")
-    conf, log = folder / "cache.conf", folder / "cache.log"
-    conf.write_text(_CACHE_CONF.format(folder=folder, user=_user()), encoding="utf-8")
     try:
         server = start_process(target, _mastaba(changed), folder / "cached.log")
         wait_for(path.exists, server, folder / "cached.log")
-        command = [find_program("nginx") or "nginx", "-e", str(log), "-c", str(conf)]
-        nginx = start_process(target, command, log)
-        target.pid = nginx.pid
-        wait_for(lambda: is_answering(target.address), nginx, log)
+        target.pid = _run_nginx(target, folder, "cache", sample).pid
     except BaseException:
         target.stop()
         raise
