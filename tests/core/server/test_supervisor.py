@@ -150,6 +150,18 @@ class Service(RunningService):
             client.close()
         return int(generation), int(pid)
 
+    def begin_waiting(self) -> Any:
+        """Client with a running request, which is answered when there is a file ``open``."""
+        client = self.connect()
+        client.send(self._protocol.request({"PATH_INFO": "/wait"}))
+        self.await_line("waiting")
+        return client
+
+    def order_stop(self) -> None:
+        """Order a graceful stop as a service manager does: one signal after the other."""
+        self.process.send(signal.SIGQUIT)
+        self.process.send(signal.SIGTERM)
+
     def obstacles(self) -> list[str]:
         """Why the server is not ready."""
         client = self.connect()
@@ -347,24 +359,18 @@ def test_a_generation_that_is_never_ready_is_given_up(run: Any) -> None:
         time.sleep(0.01)
 
 
-def test_the_stop_waits_for_running_requests(run: Any, protocol: Any) -> None:
+def test_the_stop_waits_for_running_requests(run: Any) -> None:
     service = run()
-    client = service.connect()
-    client.send(protocol.request({"PATH_INFO": "/wait"}))
-    service.await_line("waiting")
-    # A service manager sends one after the other.
-    service.process.send(signal.SIGQUIT)
-    service.process.send(signal.SIGTERM)
+    client = service.begin_waiting()
+    service.order_stop()
     (service.home / "open").touch()
     assert client.answer().status == "200 OK"
     assert service.process.wait() == 0
 
 
-def test_the_stop_is_bounded(run: Any, protocol: Any) -> None:
+def test_the_stop_is_bounded(run: Any) -> None:
     service = run(options="{'stop_timeout': 0.5}")
-    client = service.connect()
-    client.send(protocol.request({"PATH_INFO": "/wait"}))
-    service.await_line("waiting")
+    client = service.begin_waiting()
     service.process.send(signal.SIGTERM)
     assert service.process.wait() == 0
     assert client.is_closed()
@@ -520,15 +526,11 @@ def test_a_draining_server_answers_and_is_not_ready(run: Any, tmp_path: Path) ->
     assert is_alive(service.process.pid)
 
 
-def test_a_drain_ends_with_a_graceful_stop(run: Any, tmp_path: Path, protocol: Any) -> None:
+def test_a_drain_ends_with_a_graceful_stop(run: Any, tmp_path: Path) -> None:
     (tmp_path / "drain").write_text("0.5")
     service = run()
-    client = service.connect()
-    client.send(protocol.request({"PATH_INFO": "/wait"}))
-    service.await_line("waiting")
-    # A service manager sends one after the other.
-    service.process.send(signal.SIGQUIT)
-    service.process.send(signal.SIGTERM)
+    client = service.begin_waiting()
+    service.order_stop()
     while not service.obstacles():
         time.sleep(0.01)
     (service.home / "open").touch()
@@ -588,11 +590,9 @@ def test_idle_kept_connections_survive_reloads(run: Any) -> None:
             assert client.ask().body.startswith(str(generation).encode())
 
 
-def test_requests_in_progress_finish_with_their_configuration(run: Any, protocol: Any) -> None:
+def test_requests_in_progress_finish_with_their_configuration(run: Any) -> None:
     service = run()
-    client = service.connect()
-    client.send(protocol.request({"PATH_INFO": "/wait"}))
-    service.await_line("waiting")
+    client = service.begin_waiting()
     service.process.send(signal.SIGHUP)
     service.await_line("loaded 2")
     service.await_generation(2)
