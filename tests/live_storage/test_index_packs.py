@@ -133,23 +133,26 @@ def test_packs_of_an_existing_pyramid(
     assert found.count(("GET",)) == len(first) - packs_of(first)
 
 
+def patch(ortho: Path, words: list[str]) -> None:
+    """Run an update with a second source, in the middle of the first."""
+    source = write_raster(
+        ortho.with_name("patch.tif"), noise(3, 60, 60, 5), grid(900100, 6499900, 5), "EPSG:2154"
+    )
+    words.insert(words.index(str(ortho)) + 1, str(source))
+    updated = run(words)
+    assert updated.returncode == 0, updated.stderr
+
+
 def test_versions_have_their_own_packs(
     place: str,
     ortho: Path,
-    tmp_path: Path,
     network: Network,
     server_json: Path,
     command: Command,
 ) -> None:
     assert run(command(ortho, place, "--index-packs")).returncode == 0
     before = tiles(server_json)
-    patch = write_raster(
-        tmp_path / "patch.tif", noise(3, 60, 60, 5), grid(900100, 6499900, 5), "EPSG:2154"
-    )
-    words = command(ortho, place, "--update")
-    words.insert(words.index(str(ortho)) + 1, str(patch))
-    updated = run(words)
-    assert updated.returncode == 0, updated.stderr
+    patch(ortho, command(ortho, place, "--update"))
     after = tiles(server_json)
     assert after != before
     first = first_tiles(after)
@@ -176,7 +179,6 @@ def test_versions_have_their_own_packs(
 def test_injected_slabs_are_served_before_and_after_their_pack_is_written(
     place: str,
     ortho: Path,
-    tmp_path: Path,
     network: Network,
     server_json: Path,
     command: Command,
@@ -187,16 +189,7 @@ def test_injected_slabs_are_served_before_and_after_their_pack_is_written(
     first = first_tiles(before)
     with_store(server_json)
     requests(server_json, network, first, before)
-    configured = server_json.read_text()
-    patch = write_raster(
-        tmp_path / "patch.tif", noise(3, 60, 60, 5), grid(900100, 6499900, 5), "EPSG:2154"
-    )
-    words = command(ortho, place, "--update", "--inject")
-    words.insert(words.index(str(ortho)) + 1, str(patch))
-    updated = run(words)
-    assert updated.returncode == 0, updated.stderr
-    # The build has written the installation again.
-    server_json.write_text(configured)
+    patch(ortho, command(ortho, place, "--update", "--inject"))
     after = tiles(server_json)
     changed = {slab for slab, name in first.items() if before[name] != after[name]}
     assert changed
