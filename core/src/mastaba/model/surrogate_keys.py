@@ -1,7 +1,7 @@
 """Surrogate keys: names under which caches in front of the server find its responses.
 
-A cache that is told a key forgets every response that has it. Keys are separated by spaces, and
-names in them are percent-encoded, so they contain neither spaces nor slashes of their own.
+A purge request names a key, and a cache removes every response that has it. Keys are separated by
+spaces. Names in them are percent-encoded, so they contain neither spaces nor slashes of their own.
 """
 
 from __future__ import annotations
