@@ -43,7 +43,16 @@ class UnusableError(Exception):
 
 
 class FileFaults:
-    """Faults of one file. The arguments of the methods are those of `Fault`."""
+    """Faults of one file. The arguments of the methods are those of `Fault`.
+
+    Args:
+        faults: gets the faults.
+        file: path of the file.
+
+    Attributes:
+        all: faults of all files.
+        file: as given.
+    """
 
     def __init__(self, faults: Faults, file: str) -> None:
         self.all = faults
