@@ -24,7 +24,6 @@ from mastaba.storage.pool import StoragePool
 _MAX_SIZE: Final = 64 * 1024 * 1024
 _MAX_DEPTH: Final = 64
 _LARGEST: Final = sys.float_info.max
-_MAX_DIGITS: Final = 1000
 _SURROGATES: Final = re.compile("[\ud800-\udfff]")
 _TOO_DEEP: Final = f"is nested deeper than {_MAX_DEPTH} levels"
 _TIFF_MAGICS: Final = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
@@ -179,7 +178,7 @@ def parse_document(text: str, file: str, faults: Faults) -> Any:
         if file.lower().endswith((".yaml", ".yml")):
             parsed = yaml.load(text, _YAML_LOADER)  # noqa: S506 - one of the safe loaders
         elif text.strip():
-            parsed = json.loads(text, parse_constant=_refuse_constant, parse_int=_whole_number)
+            parsed = json.loads(text)
         else:
             parsed = None
         if parsed is not None:
@@ -209,17 +208,6 @@ class _InvalidValueError(ValueError):
     def __init__(self, path: str, reason: str) -> None:
         super().__init__(reason)
         self.path = path
-
-
-def _whole_number(digits: str) -> int:
-    # Python has a limit too, but its message does not help operators.
-    if len(digits) > _MAX_DIGITS:
-        raise ValueError(f"the number {digits[:12]}… is too large")
-    return int(digits)
-
-
-def _refuse_constant(name: str) -> Any:
-    raise ValueError(f"{name} is not a JSON number")
 
 
 def _cleaned(value: Any, path: str, depth: int, done: dict[int, Any]) -> Any:

@@ -402,7 +402,6 @@ class Plugins:
     def _registry(self, kind: Kind) -> Registry[Any]:
         taken: dict[tuple[str, str], str] = {}
         items = []
-        declared: dict[str, Mapping[str, Any]] = {}
         for plugin, item in self._call(kind.hook):
             try:
                 attributes = attributes_of(kind, item)
@@ -419,10 +418,8 @@ class Plugins:
                     blamed = other if plugin == CORE else plugin
                     raise self._error(blamed, BrokenPluginError(reason, PluginConflictError))
                 taken[label, value.casefold()] = plugin
-            key = attributes[kind.identifying[0]]
-            items.append((key, item, plugin))
-            declared[key] = attributes
-        return Registry(kind.word, items, functools.partial(self._load, kind), declared)
+            items.append((attributes[kind.identifying[0]], item, plugin))
+        return Registry(kind.word, items, functools.partial(self._load, kind))
 
     def _load(self, kind: Kind, item: LazyClass, plugin: str) -> Any:
         try:
