@@ -55,7 +55,7 @@ def _decoded(data: bytes) -> str:
 
 
 def unreadable(error: OSError | ValueError) -> str:
-    """Return why a local file cannot be read, as the reason in a fault."""
+    """Return why a local file cannot be read, as the reason of an error."""
     if isinstance(error, FileNotFoundError):
         return "does not exist"
     return f"cannot be read: {reason_of(error)}"
@@ -72,9 +72,9 @@ def started_at(file: str) -> str:
 
 
 class DocumentReader:
-    """Reader for the documents of one load; every failure becomes a fault.
+    """Reader for the documents of one load; every failure is recorded as an error.
 
-    All methods except `exists` raise `UnusableError` after recording it. The argument ``named_by``
+    All methods except `exists` raise `UnusableError` then. The argument ``named_by``
     is the key or line, and the file, that name the document.
     """
 
@@ -88,7 +88,7 @@ class DocumentReader:
         self._validators: dict[str, SchemaValidator] = {}
 
     def path(self, text: str, file: str, at: str) -> ResourcePath:
-        """Parse a path that stands at a place in a file."""
+        """Parse a path that is at a place in a file."""
         try:
             return ResourcePath.parse(text)
         except ValueError as error:

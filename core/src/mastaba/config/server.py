@@ -104,7 +104,7 @@ class ServerConfig:
 
 
 def missing_port(server: ServerConfig) -> Fault:
-    """Return the fault for a missing ``port`` if no other listening address is given."""
+    """Return the error for a missing ``port`` if no other listening address is given."""
     return Fault(
         Severity.ERROR,
         server.file,

@@ -1,4 +1,4 @@
-"""Calls of hooks: pluggy makes them; here each implementation is watched, to name a culprit."""
+"""Calls of hooks: each implementation is watched, so that an error names its plugin."""
 
 from __future__ import annotations
 
