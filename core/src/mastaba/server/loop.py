@@ -300,8 +300,8 @@ class Server:
                 if not events_left:
                     # Shared: if this thread steps aside, others take what is left.
                     events_left.extend(poll(timeout, batch))
-                    if not events_left and self._accepting:
-                        self._accept()
+                    if not events_left and self._accepting and not self._accept():
+                        self._take_over()
                 while events_left:
                     try:
                         descriptor, events = events_left.popleft()
