@@ -256,12 +256,10 @@ class SiteGeneration(Generation):
 
     def _serve(self, link: WorkerLink | None) -> None:
         threading.Thread(target=self._tick, name="tick", daemon=True).start()
-        on_ready = None
         application: Application | Counted = self._application
         if link is not None:
             self._publication.connect(link)
             self.endpoint.balance.join(link.index)
-            on_ready = link.ready
             if self._server.worker_requests:
                 application = Counted(self._application, self._server.worker_requests, link.spent)
         Server(
@@ -269,7 +267,7 @@ class SiteGeneration(Generation):
             self.endpoint.sock,
             self.endpoint.protocol,
             threads=self._server.threads,
-            on_ready=on_ready,
+            link=link,
             handover=self.endpoint.handover,
             balance=self.endpoint.balance,
             limits=Limits(body_time=self._server.body_timeout),
