@@ -14,8 +14,8 @@ from tests.live_storage.conftest import Store, s3_writer
 from tests.live_storage.test_build import chosen, command, ortho, run, tiles
 from werkzeug.test import Client
 
-from mastaba.api.slabs import PackLayout
 from mastaba.wsgi import create_application
+from mastaba_writer.index_packs import PackLayout
 
 __all__ = ["command", "ortho"]
 

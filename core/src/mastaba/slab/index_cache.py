@@ -7,13 +7,11 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable
 from time import perf_counter
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from mastaba import trace
 from mastaba.slab.index import SlabIndex
-
-if TYPE_CHECKING:
-    from mastaba.slab.index_store import IndexStore
+from mastaba.slab.stored_indices import IndexStore
 
 MAX_INDEX_BYTES: Final = 64 * 1024 * 1024
 """Maximum for all cached indices: the index of a slab of a million tiles has 8 MB."""
@@ -40,7 +38,7 @@ class IndexCache:
         size: maximum number of slabs, at least 1; fewer if their indices are large.
         validity: seconds after which an index is read again.
         clock: returns monotonic seconds; replaced in tests.
-        store: indices on a local disk, which may be outdated; None for no store.
+        store: indices that the node keeps, which may be outdated; None for no store.
 
     Attributes:
         store: as given.

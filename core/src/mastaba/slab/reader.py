@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
 from itertools import count
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from mastaba.errors import (
     MastabaError,
@@ -17,12 +17,10 @@ from mastaba.model.pyramid import Level
 from mastaba.slab.index import SlabIndex, full_name, index_length
 from mastaba.slab.index_cache import IndexCache
 from mastaba.slab.layout import SlabLayout
+from mastaba.slab.stored_indices import LevelSlabs, StoredIndices
 from mastaba.slab.symbolic import follow, is_symbolic
 from mastaba.storage.base import ByteRange, Storage
 from mastaba.storage.per_process import READS
-
-if TYPE_CHECKING:
-    from mastaba.slab.stored_indices import StoredIndices
 
 SlabKey = tuple[Hashable, int, int]
 """Key of a slab in the index cache: location of the level, slab column, slab row."""
@@ -256,16 +254,8 @@ class LevelReader:
         self._data = f"{storage.full_name}/{layout!r}/{self._width}x{self._height}"
         self._stored: StoredIndices | None = None
         if indices.store is not None and storage.is_remote:
-            from mastaba.slab.stored_indices import StoredIndices
-
-            self._stored = StoredIndices(
-                indices.store,
-                self._data,
-                self._tile_count,
-                storage,
-                layout,
-                packs,
-                open_container,
+            self._stored = indices.store.level(
+                LevelSlabs(self._data, self._tile_count, storage, layout, packs, open_container)
             )
 
     def moved(self, storage: Storage, indices: IndexCache) -> LevelReader:

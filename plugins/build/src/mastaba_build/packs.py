@@ -10,20 +10,13 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from mastaba.api.slabs import (
-    HEADER_SIZE,
-    SIGNATURE,
-    IndexRecord,
-    PackLayout,
-    encode_record,
-    index_length,
-    make_pack,
-)
+from mastaba.api.slabs import HEADER_SIZE, SIGNATURE, index_length
 from mastaba_build.destination import Destination
 from mastaba_build.errors import PlanError
 from mastaba_build.lock import locked
 from mastaba_build.pyramid_versions import publish_version, published, read_versions
 from mastaba_build.storage import Place
+from mastaba_writer.index_packs import IndexRecord, PackLayout, encode_record, make_pack
 
 _REQUESTS = 32
 """Slabs that are read at a time."""

@@ -1,7 +1,7 @@
 """Index packs: the indices of neighbouring slabs in one object (docs/storage/index-packs.md).
 
 The bytes are the same in an object store, where tools write packs, and in the index store of a
-server (`mastaba.slab.index_store`), where entries are added.
+server (`mastaba_index_store`), where entries are added.
 """
 
 from __future__ import annotations
@@ -15,7 +15,21 @@ from collections.abc import Mapping
 from itertools import accumulate
 from typing import Final, NamedTuple
 
-from mastaba.slab.index import index_length
+from mastaba_writer.slab_writer import HEADER_SIZE
+
+__all__ = [
+    "ENTRY_LENGTH",
+    "HEADER_LENGTH",
+    "NO_LEVEL",
+    "IndexRecord",
+    "PackLayout",
+    "decode_record",
+    "encode_record",
+    "entry_of",
+    "is_pack",
+    "make_pack",
+    "pack_entry",
+]
 
 NO_LEVEL: Final = bytes(16)
 """Level in the header of a pack that is not in an index store."""
@@ -250,7 +264,7 @@ def _unfitted(data: bytes, tile_count: int) -> array[int]:
 
 def _offsets(sizes: array[int]) -> list[int]:
     """Return the offsets of tiles that are stored one after the other, as writers do."""
-    first = index_length(len(sizes))
+    first = HEADER_SIZE + 8 * len(sizes)
     ends = accumulate(sizes, lambda at, size: at + size + 15 & ~15, initial=first)
     return list(ends)[:-1]
 
