@@ -315,9 +315,9 @@ def _index(column: int, row: int) -> tuple[bytes, int]:
 
 def _write_pack(job: tuple[Path, tuple[int, int], int, int]) -> int:
     folder, pack, columns, rows = job
-    if not hasattr(index_packs._encoded_index, "cache_info"):
+    if not hasattr(index_packs.encode_index, "cache_info"):
         # The same indices are in many slabs of this benchmark.
-        index_packs._encoded_index = lru_cache(None)(index_packs._encoded_index)
+        index_packs.encode_index = lru_cache(None)(index_packs.encode_index)
     side, records = LAYOUT.side, {}
     for column in range(pack[0] * side, min(columns, (pack[0] + 1) * side)):
         for row in range(pack[1] * side, min(rows, (pack[1] + 1) * side)):
