@@ -17,7 +17,7 @@ from mastaba.environment import Environment
 from mastaba.errors import MastabaError, reason_of
 from mastaba.model.settings import ServiceSettings, Settings
 from mastaba.plugins.manager import Plugins
-from mastaba.slab.index_cache import IndexCache, MeasuredIndexCache
+from mastaba.slab.index_cache import IndexCache
 from mastaba.slab.reader import LevelReader
 from mastaba.slab.stored_indices import IndexStore
 from mastaba.storage.path import ResourcePath
@@ -61,8 +61,8 @@ def load_catalogue(
         or any(plugins.services[name].wants_measurements for name in known.services),
     )
     reader = DocumentReader(pool, plugins, faults, source)
-    kind = MeasuredIndexCache if is_traced else IndexCache
-    indices = kind(server.cache_size, server.cache_validity, store=_store(server, plugins, faults))
+    store = _store(server, plugins, faults)
+    indices = IndexCache(server.cache_size, server.cache_validity, store=store)
     loader = LayerLoader(server, plugins, known.settings, pool, indices, reader)
     with suppress(UnusableError):
         listed = _layer_paths(server, reader)

@@ -53,6 +53,6 @@ class WritableStorage(Storage):
     def list_versions(self, prefix: str) -> Iterator[tuple[str, str | None]]:
         """Yield keys as `list`, each with the version of its object; None where it is not listed.
 
-        A version is that of `ObjectStat`. Only for objects that `write` does not make may it differ.
+        A version is that of `ObjectStat`; it may differ for objects that `write` does not make.
         """
         return ((key, None) for key in self.list(prefix))
