@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 from mastaba.catalogue import Catalogue, LoadedLayer, in_order
 from mastaba.config.documents import DocumentReader
@@ -18,13 +17,11 @@ from mastaba.environment import Environment
 from mastaba.errors import ConfigurationError, MastabaError, reason_of
 from mastaba.model.settings import ServiceSettings, Settings
 from mastaba.plugins.manager import Plugins
-from mastaba.slab.index_cache import IndexCache, MeasuredIndexCache
+from mastaba.slab.index_cache import IndexCache
 from mastaba.slab.reader import LevelReader
+from mastaba.slab.stored_indices import IndexStore
 from mastaba.storage.path import ResourcePath
 from mastaba.storage.pool import StoragePool
-
-if TYPE_CHECKING:
-    from mastaba.slab.index_store import IndexStore
 
 
 def load_catalogue(
@@ -67,8 +64,8 @@ def load_catalogue(
         or any(plugins.services[name].wants_measurements for name in known.services),
     )
     reader = DocumentReader(pool, plugins, faults, source)
-    kind = MeasuredIndexCache if is_traced else IndexCache
-    indices = kind(server.cache_size, server.cache_validity, store=_store(server, faults))
+    store = _store(server, plugins, faults)
+    indices = IndexCache(server.cache_size, server.cache_validity, store=store)
     loader = LayerLoader(server, plugins, known.settings, pool, indices, reader)
     with suppress(UnusableError):
         listed = _layer_paths(server, reader)
@@ -107,19 +104,17 @@ def load_catalogue(
     )
 
 
-def _store(server: ServerConfig, faults: Faults) -> IndexStore | None:
-    """Return the index store, if one is configured and usable."""
-    if server.store_directory is None:
-        return None
-    from mastaba.slab.index_store import IndexStore
-
-    try:
-        return IndexStore(server.store_directory, server.store_size)
-    except OSError as error:
-        reason = f"the index store {server.store_directory} cannot be used: {reason_of(error)}"
-        remedy = "name a directory that only the user of the server can write"
-        faults.warning(server.file, "$.cache.store.directory", reason, remedy)
-        return None
+def _store(server: ServerConfig, plugins: Plugins, faults: Faults) -> IndexStore | None:
+    """Return the index store of the first plugin that has one and settings for it."""
+    for plugin, settings in server.plugins.items():
+        for name in plugins.index_stores.provided_by(plugin):
+            try:
+                return plugins.index_stores[name].open(settings)
+            except (OSError, ValueError) as error:
+                reason = f"the index store cannot be used: {reason_of(error)}"
+                remedy = "correct the settings; until then the server works without the store"
+                faults.warning(server.file, f"$.plugins.{plugin}", reason, remedy)
+    return None
 
 
 def _as_it_was(

@@ -58,8 +58,6 @@ class ServerConfig:
         cache_size: number of cached slab indices.
         cache_validity: seconds.
         decoded_tiles_size: bytes of decoded tiles cached by each process.
-        store_directory: directory of the index store; None for no store.
-        store_size: bytes that the index store may take.
         worker_requests: number of requests after which a worker is replaced; 0 for never.
         request_timeout: seconds after which an unfinished request is abandoned.
         worker_timeout: seconds without progress after which a worker process is replaced.
@@ -85,8 +83,6 @@ class ServerConfig:
     layers: str | None
     styles: str
     tile_matrix_sets: str
-    store_directory: str | None = None
-    store_size: int = 0
     worker_requests: int = 0
     request_timeout: float = 300.0
     worker_timeout: float = 60.0
@@ -147,7 +143,6 @@ def _complete_logger(section: dict[str, Any]) -> None:
 
 def _server_config(document: dict[str, Any], file: str) -> ServerConfig:
     cache, maps, places = document["cache"], document["maps"], document["configurations"]
-    store = cache.get("store", {})
     return ServerConfig(
         file=file,
         port=document.get("port"),
@@ -162,8 +157,6 @@ def _server_config(document: dict[str, Any], file: str) -> ServerConfig:
         layers=places.get("layers"),
         styles=places["styles"],
         tile_matrix_sets=places["tile_matrix_sets"],
-        store_directory=store.get("directory"),
-        store_size=1024**2 * store.get("mebibytes", 0),
         worker_requests=document["worker_requests"],
         request_timeout=float(document["request_timeout"]),
         worker_timeout=float(document["worker_timeout"]),

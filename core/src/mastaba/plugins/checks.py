@@ -68,6 +68,14 @@ STORAGES: Final = Kind(
     opened_by="open",
     arguments=2,
 )
+INDEX_STORES: Final = Kind(
+    "index store",
+    "register_index_stores",
+    "mastaba.slab.stored_indices:IndexStore",
+    identifying=("name",),
+    opened_by="open",
+    arguments=1,
+)
 ENCODERS: Final = Kind(
     "encoder",
     "register_encoders",
@@ -150,8 +158,8 @@ def unique_values(kind: Kind, attributes: Mapping[str, Any]) -> list[tuple[str, 
         path = (attributes["default_root_path"] or name).strip("/")
         # The service at "/" gives way to others.
         return [("service", name, False)] + ([("root path", f"/{path}", False)] if path else [])
-    if kind is STORAGES:
-        return [("storage driver", name, False)]
+    if kind is not ENCODERS:
+        return [(kind.word, name, False)]
     media_type = attributes["media_type"].replace(" ", "")
     return [
         ("encoder", media_type, False),

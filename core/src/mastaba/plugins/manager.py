@@ -21,6 +21,7 @@ from mastaba.plugins import builtin, calls, hookspecs
 from mastaba.plugins.calls import BrokenPluginError, blame, culprit, described
 from mastaba.plugins.checks import (
     ENCODERS,
+    INDEX_STORES,
     PLUGIN_NAME,
     SERVICES,
     STORAGES,
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 
     from mastaba.render.encoding.base import Encoder
     from mastaba.services.base import Service
+    from mastaba.slab.stored_indices import IndexStore
     from mastaba.storage.base import Storage
 
 CORE: Final = "core"
@@ -206,10 +208,14 @@ class Plugins:
             calls[one.plugin_name] = functools.partial(caller, site=site, changes=changes)
         return calls
 
+    @property
+    def _registries(self) -> tuple[Registry[Any], ...]:
+        return self.services, self.storages, self.index_stores, self.encoders
+
     def load_all(self) -> list[str]:
         """Import all classes; return the problems of those that cannot be used."""
         problems = []
-        for registry in (self.services, self.storages, self.encoders):
+        for registry in self._registries:
             for name in registry:
                 try:
                     registry[name]
@@ -225,7 +231,7 @@ class Plugins:
         name = source.name
         provides = [
             f"{registry.kind} {item}"
-            for registry in (self.services, self.storages, self.encoders)
+            for registry in self._registries
             for item in registry.provided_by(name)
         ]
         provides += [f"command {command}" for command in self._commands[name]]
@@ -393,6 +399,7 @@ class Plugins:
             try:
                 self.services: Registry[type[Service]] = self._registry(SERVICES)
                 self.storages: Registry[type[Storage]] = self._registry(STORAGES)
+                self.index_stores: Registry[type[IndexStore]] = self._registry(INDEX_STORES)
                 self.encoders: Registry[type[Encoder]] = self._registry(ENCODERS)
             except PluginError as error:
                 self._leave_out(error)
