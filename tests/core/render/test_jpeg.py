@@ -14,7 +14,8 @@ import simplejpeg
 from PIL import Image
 
 from mastaba.render import native
-from mastaba.render.mosaic import LevelPixels, Window
+from mastaba.render.mosaic import LevelPixels
+from mastaba.render.native import Window
 from mastaba.render.tile_cache import TileCache
 from mastaba.wsgi import create_application
 from mastaba_conformance.tiny_installation import tiny_installation
