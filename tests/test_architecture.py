@@ -64,7 +64,6 @@ _NO_CODE = {
 
 # library: the modules (or packages) of the core that may know it
 LIBRARIES = {
-    "cachetools": {"mastaba.render.tile_cache"},
     "flup": {"mastaba.server.fastcgi", "mastaba.server.records"},
     "httptools": {"mastaba.server.http"},
     "jsonschema_rs": {"mastaba.config.schema", "mastaba.plugins.checks"},

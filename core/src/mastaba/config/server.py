@@ -56,7 +56,7 @@ class ServerConfig:
         logger: settings of the log.
         cache_size: number of cached slab indices.
         cache_validity: seconds.
-        decoded_tiles_size: bytes of decoded tiles cached by each process.
+        decoded_tiles_size: bytes of decoded tiles that all processes share.
         store_directory: directory of the index store; None for no store.
         store_size: bytes that the index store may take.
         worker_requests: number of requests after which a worker is replaced; 0 for never.
