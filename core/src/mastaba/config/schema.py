@@ -101,9 +101,9 @@ def schema(name: str, plugins: Plugins) -> dict[str, Any]:
     elif name == "pyramid":
         storage = properties["levels"]["items"]["properties"]["storage"]["properties"]
         # Drivers that no pyramid uses are not imported.
-        for driver_name, driver in sorted(plugins.storages.declared.items()):
-            if driver["container_field"]:
-                storage[driver["container_field"]] = {
+        for driver_name, field in sorted(plugins.storages.declared("container_field").items()):
+            if field:
+                storage[field] = {
                     "type": "string",
                     "description": f"Container of the slabs, for the type {driver_name.upper()}.",
                     "minLength": 1,

@@ -89,14 +89,9 @@ class TileCache:
         if owner != name or not self._has(start):
             return None
         shape = [side for side in shape if side]
-        tile: npt.NDArray[Any] = np.ndarray(
-            shape, dtype.decode(), self._ring, offset + _HEADER.size
-        )
-        if target is None:
-            copy = tile.copy()
-        else:
-            part, copy = target
-            copy[:] = tile[part]
+        tile = np.ndarray(shape, dtype.decode(), self._ring, offset + _HEADER.size)
+        part, copy = target or ((slice(None),), np.empty_like(tile))
+        copy[:] = tile[part]
         return copy if self._has(start) else None
 
     def _has(self, start: int) -> bool:
