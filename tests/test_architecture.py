@@ -49,7 +49,7 @@ ROOMS = (
     "__main__",
 )
 MAX_PACKAGES = 12
-MOST_LINES = 14_770
+MOST_LINES = 14_850
 """Lines of code in the core, without comments, docstrings and blank lines."""
 
 _NO_CODE = {
@@ -64,7 +64,6 @@ _NO_CODE = {
 
 # library: the modules (or packages) of the core that may know it
 LIBRARIES = {
-    "cachetools": {"mastaba.render.tile_cache"},
     "flup": {"mastaba.server.fastcgi", "mastaba.server.records"},
     "httptools": {"mastaba.server.http"},
     "jsonschema_rs": {"mastaba.config.schema", "mastaba.plugins.checks"},

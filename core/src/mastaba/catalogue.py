@@ -34,7 +34,7 @@ class Catalogue:
         styles: those loaded so far, by file id.
         storages: open containers.
         indices: cache of slab indices.
-        decoded_tiles_size: bytes of decoded tiles that each process may cache for maps.
+        decoded_tiles_size: bytes of decoded tiles that all processes may cache together for maps.
         missing_layers: configured, but left out because of an error.
         outdated_layers: published in their previous version, because the new one has an error.
         map_limits: limits for all maps of a process together.

@@ -12,8 +12,9 @@ import pytest
 from jsonschema import Draft202012Validator, ValidationError
 from jsonschema.validators import extend
 
+from mastaba import LazyClass, hookimpl
 from mastaba.config.faults import Faults
-from mastaba.config.schema import SCHEMA_NAMES, SchemaValidator
+from mastaba.config.schema import SCHEMA_NAMES, SchemaValidator, schema
 from mastaba.plugins.manager import Plugins
 
 FILES = {
@@ -127,3 +128,14 @@ def test_a_plugin_may_allow_null(
     assert SchemaValidator("services", sample_plugins).validate(document, "f", faults) is None
     (fault,) = faults.errors
     assert "must be null or an integer" in str(fault)
+
+
+def test_storage_drivers_are_not_imported_for_the_name_of_their_container() -> None:
+    class Plugin:
+        @hookimpl
+        def register_storages(self) -> list[LazyClass]:
+            return [LazyClass("not_installed:Shelf", name="shelf", container_field="shelf_name")]
+
+    plugins = Plugins(extra={"shelf": Plugin()}, autoload=False)
+    levels = schema("pyramid", plugins)["properties"]["levels"]
+    assert "shelf_name" in levels["items"]["properties"]["storage"]["properties"]

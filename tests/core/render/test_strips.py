@@ -33,7 +33,6 @@ from mastaba.render.encoding.png import PngEncoder
 from mastaba.render.encoding.webp import WebpEncoder
 from mastaba.render.layer_map import PreparedMap
 from mastaba.render.map_request import Background, MapImage, MapLayer, MapRequest
-from mastaba.render.tile_cache import TileCache
 
 Entry = tuple[str, Style | None]
 
@@ -205,7 +204,7 @@ def test_each_tile_is_decoded_once(gaps: World, monkeypatch: pytest.MonkeyPatch)
         return decode(self, payload)
 
     monkeypatch.setattr(TileDecoder, "decode", counted)
-    monkeypatch.setattr(gaps.site.renderer.tiles, "_tiles", TileCache(0)._tiles)
+    monkeypatch.setattr(gaps.site.renderer.tiles, "_capacity", 0)
     list(prepared(gaps, ENTRIES["colours"], "EPSG:3857", kernel="lanczos_3").strips(7))
     assert len(decoded) == len(set(decoded)) > 4
 
@@ -257,7 +256,7 @@ def test_memory_is_that_of_strips_and_known_beforehand(
 ) -> None:
     """The estimate is no less than what is held, and no more than a few times as much."""
     entries, encoder = ENCODED.get(name, (name, BilEncoder()))
-    monkeypatch.setattr(gaps.site.renderer.tiles, "_tiles", TileCache(0)._tiles)
+    monkeypatch.setattr(gaps.site.renderer.tiles, "_capacity", 0)
 
     def a_map(height: int) -> EncodedMap:
         size = (1200, height)

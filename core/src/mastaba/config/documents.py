@@ -10,8 +10,6 @@ import stat
 import sys
 from typing import Any, Final
 
-import yaml
-
 from mastaba.config.faults import Faults, FileFaults, UnusableError
 from mastaba.config.schema import SchemaValidator
 from mastaba.config.source import Source
@@ -27,7 +25,6 @@ _LARGEST: Final = sys.float_info.max
 _SURROGATES: Final = re.compile("[\ud800-\udfff]")
 _TOO_DEEP: Final = f"is nested deeper than {_MAX_DEPTH} levels"
 _TIFF_MAGICS: Final = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
-_YAML_LOADER: Final[type] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def read_local_text(file: str) -> str:
@@ -176,7 +173,7 @@ def parse_document(text: str, file: str, faults: Faults) -> Any:
     path, remedy = "$", "correct it"
     try:
         if file.lower().endswith((".yaml", ".yml")):
-            parsed = yaml.load(text, _YAML_LOADER)  # noqa: S506 - one of the safe loaders
+            parsed = _parsed_yaml(text)
         elif text.strip():
             parsed = json.loads(text)
         else:
@@ -187,10 +184,6 @@ def parse_document(text: str, file: str, faults: Faults) -> Any:
     except json.JSONDecodeError as error:
         reason = f"is not valid JSON: {error.msg} at line {error.lineno}, column {error.colno}"
         remedy = "correct it, or name the file .yaml if it is YAML"
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        place = f" at line {mark.line + 1}, column {mark.column + 1}" if mark else ""
-        reason = f"is not valid YAML: {getattr(error, 'problem', None) or 'not readable'}{place}"
     except _InvalidValueError as error:
         path, reason = error.path, str(error)
     except RecursionError:
@@ -200,6 +193,20 @@ def parse_document(text: str, file: str, faults: Faults) -> Any:
         reason = f"cannot be read: {error}"
     faults.error(file, path, reason, remedy)
     return None
+
+
+def _parsed_yaml(text: str) -> Any:
+    # Most installations have no YAML.
+    import yaml
+
+    loader: type = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    try:
+        return yaml.load(text, loader)  # noqa: S506 - one of the safe loaders
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        place = f" at line {mark.line + 1}, column {mark.column + 1}" if mark else ""
+        problem = getattr(error, "problem", None) or "not readable"
+        raise _InvalidValueError("$", f"is not valid YAML: {problem}{place}") from error
 
 
 class _InvalidValueError(ValueError):

@@ -100,9 +100,10 @@ def schema(name: str, plugins: Plugins) -> dict[str, Any]:
             properties.update(copy.deepcopy(dict(service.layer_schema)))
     elif name == "pyramid":
         storage = properties["levels"]["items"]["properties"]["storage"]["properties"]
-        for driver_name, driver in sorted(plugins.storages.items()):
-            if driver.container_field:
-                storage[driver.container_field] = {
+        # Drivers that no pyramid uses are not imported.
+        for driver_name, field in sorted(plugins.storages.declared("container_field").items()):
+            if field:
+                storage[field] = {
                     "type": "string",
                     "description": f"Container of the slabs, for the type {driver_name.upper()}.",
                     "minLength": 1,

@@ -57,7 +57,7 @@ class ServerConfig:
         logger: settings of the log.
         cache_size: number of cached slab indices.
         cache_validity: seconds.
-        decoded_tiles_size: bytes of decoded tiles cached by each process.
+        decoded_tiles_size: bytes of decoded tiles that all processes share.
         worker_requests: number of requests after which a worker is replaced; 0 for never.
         request_timeout: seconds after which an unfinished request is abandoned.
         worker_timeout: seconds without progress after which a worker process is replaced.

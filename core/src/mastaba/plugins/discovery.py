@@ -95,6 +95,9 @@ def unmet_requirement(requires: Sequence[str]) -> str | None:
         # The core only: pip has checked the others.
         if re.match(r"\s*mastaba(?![\w.-])", text, re.IGNORECASE) is None:
             continue
+        # The plugins of the same release need no library to say that they fit.
+        if text in (f"mastaba~={__version__}", f"mastaba=={__version__}"):
+            continue
         from packaging.requirements import InvalidRequirement, Requirement
 
         try:

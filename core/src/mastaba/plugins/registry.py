@@ -57,6 +57,15 @@ class Registry(Mapping[str, T], Generic[T]):
         """Return the settings of each item, which are those of its plugin."""
         return {name: by_plugin.get(plugin, {}) for name, plugin in self._providers.items()}
 
+    def declared(self, attribute: str) -> dict[str, Any]:
+        """Return an attribute of each item by name, None without it; no class is imported."""
+        return {
+            name: item.attributes.get(attribute)
+            if isinstance(item, LazyClass)
+            else getattr(item, attribute, None)
+            for name, item in self._items.items()
+        }
+
     def provided_by(self, plugin: str) -> list[str]:
         """Return the names that a plugin provides, sorted."""
         return sorted(name for name, provider in self._providers.items() if provider == plugin)

@@ -17,7 +17,7 @@ from mastaba.model.pyramid import Pyramid
 from mastaba.render import native
 from mastaba.render.map_request import MapImage, Mask, Pixels
 from mastaba.render.native import Window
-from mastaba.render.tile_cache import TileCache
+from mastaba.render.tile_cache import Part, Target, TileCache
 from mastaba.slab.codecs import TileDecoder
 from mastaba.slab.plan import read_located
 from mastaba.slab.reader import LevelReader, StoredTile
@@ -36,9 +36,7 @@ DecodedTiles = dict[Place, Pixels | None]
 """None where no tile is stored."""
 StoredTiles = dict[Place, StoredTile | None]
 """None where no tile is stored."""
-Part = tuple[slice, slice]
-"""Rows and columns."""
-Targets = Mapping[Place, tuple[Part, Pixels]]
+Targets = Mapping[Place, Target]
 """Parts of tiles, and arrays for their pixels."""
 
 _NOWHERE: Final[Targets] = {}
@@ -193,7 +191,7 @@ class LevelPixels:
             kept: tiles of the previous strip; afterwards it holds these tiles only.
             keep: whether new tiles are put into the cache.
             targets: parts of tiles, and arrays for their pixels. A tile of which only that part
-                was decoded is its array.
+                was decoded or copied is its array.
 
         Raises:
             SlabFormatError, StorageError: a tile cannot be read or decoded.
@@ -202,7 +200,7 @@ class LevelPixels:
         known = {place: tile for place, tile in kept.items() if place in found}
         # Free tiles no longer needed before decoding more.
         kept.clear()
-        ready, missing, payloads = self._fetched(found, stored, known)
+        ready, missing, payloads = self._fetched(found, stored, known, targets)
         known.clear()
         found.update(ready)
         found.update(self._decoded(missing, payloads, stored, keep=keep, targets=targets))
@@ -217,7 +215,7 @@ class LevelPixels:
         Args:
             places: the tiles, each once.
             stored: these tiles, and perhaps others. One that no longer exists becomes None.
-            size: number of decoded tiles held at a time, not counting those in the cache.
+            size: number of tiles decoded at a time; more may be copied from the cache.
 
         Raises:
             SlabFormatError, StorageError: a tile cannot be read or decoded.
@@ -233,7 +231,11 @@ class LevelPixels:
             payloads[part] = [None] * len(group)
 
     def _fetched(
-        self, places: Iterable[Place], stored: StoredTiles, known: DecodedTiles
+        self,
+        places: Iterable[Place],
+        stored: StoredTiles,
+        known: DecodedTiles,
+        targets: Targets = _NOWHERE,
     ) -> tuple[DecodedTiles, dict[Place, StoredTile], list[bytes | None]]:
         """Return tiles that are decoded already, and the other stored ones with their bytes.
 
@@ -243,12 +245,16 @@ class LevelPixels:
         Args:
             stored: is updated if tiles are located again.
             known: tiles in memory besides those of the cache; None for tiles that do not exist.
+            targets: parts of tiles that are copied from the cache into arrays.
         """
         places = list(places)
         ready = {place: known[place] for place in places if place in known}
         wanted = _existing(stored, (place for place in places if place not in ready))
-        cached = self._cache.get([_cache_key(tile) for tile in wanted.values()])
-        for (place, _), pixels in zip(list(wanted.items()), cached, strict=True):
+        # Copies take memory: no more are held at a time than decoded tiles.
+        first = list(wanted)[: self._tiles_at_a_time]
+        keys = [_cache_key(wanted[place]) for place in first]
+        cached = self._cache.get(keys, [targets.get(place) for place in first])
+        for place, pixels in zip(first, cached, strict=True):
             if pixels is not None:
                 ready[place] = pixels
                 del wanted[place]

@@ -1,59 +1,151 @@
-"""Cache of decoded tiles, shared by neighbouring maps."""
+"""Cache of decoded tiles, shared by neighbouring maps and by the processes that draw them."""
 
 from __future__ import annotations
 
-import contextlib
+import fcntl
+import mmap
+import os
 import threading
+import weakref
 from collections.abc import Hashable, Sequence
-from typing import Any
+from functools import lru_cache
+from hashlib import blake2b
+from itertools import zip_longest
+from struct import Struct
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
-from cachetools import LRUCache
+
+Part = tuple[slice, slice]
+"""Rows and columns of a tile."""
+Target = tuple[Part, npt.NDArray[Any]]
+"""A part of a tile, and an array for its pixels."""
+
+_HEADER: Final = Struct("16s3s3I")
+"""In front of each tile: its name, type and shape."""
+_ALIGNED: Final = 64
 
 
 class TileCache:
-    """Keeps the most recently used decoded tiles, up to a number of bytes.
+    """Keeps the tiles decoded last, up to a number of bytes, in a ring of shared memory.
 
-    Keys include the generation of the slab, so a tile is never out of date. A tile of which a map
-    needs only a part is worth its place when it is needed again.
+    Create it before the processes that share it are forked. Keys include the generation of the
+    slab, so a tile is never out of date. A tile of which a map needs only a part is worth its
+    place when it is needed again.
+
+    Readers take no lock: they copy a tile, and then check that nothing has begun to overwrite it.
+    Only one process writes at a time, and no process waits for another one, which may hang.
 
     Args:
         size: bytes; 0 keeps nothing.
     """
 
     def __init__(self, size: int) -> None:
-        self._tiles: LRUCache[Hashable, npt.NDArray[Any]] = LRUCache(size, lambda tile: tile.nbytes)
-        # Tiles that were needed once, as far back as the cache would reach.
-        self._once: LRUCache[Hashable, int] = LRUCache(size, lambda nbytes: nbytes)
+        self._capacity = size // _ALIGNED * _ALIGNED
+        slots = max(1024, size // 1024)
+        table = 8 * (1 + 2 * slots)
+        # Pages count when they are used.
+        memory = memoryview(mmap.mmap(-1, table + self._capacity))
+        words = memory[:table].cast("Q")
+        # Positions count all bytes ever written, so an old one is recognised.
+        self._end, self._starts, self._once = words[:1], words[1 : 1 + slots], words[1 + slots :]
+        self._ring = memory[table:]
         self._lock = threading.Lock()
+        # The lock of a process that dies is released.
+        self._lock_file = os.memfd_create("decoded tiles")
+        weakref.finalize(self, os.close, self._lock_file)
         self.hits = 0
         self.misses = 0
 
     @property
     def used(self) -> int:
-        """Bytes of the cached tiles."""
-        return int(self._tiles.currsize)
+        """Bytes of the cached tiles, of all processes."""
+        return min(self._end[0], self._capacity)
 
-    def get(self, keys: Sequence[Hashable]) -> list[npt.NDArray[Any] | None]:
-        """Return read-only tiles; None for each key without one."""
+    def get(
+        self, keys: Sequence[Hashable], targets: Sequence[Target | None] = ()
+    ) -> list[npt.NDArray[Any] | None]:
+        """Return copies of tiles; None for each key without a tile.
+
+        Args:
+            targets: of each key, if only parts of some tiles are needed. Such a result is the
+                array, which now has the pixels of the part. Without a result, its content is
+                undefined.
+        """
+        found = [self._copy(_name(key), target) for key, target in zip_longest(keys, targets)]
+        hits = sum(tile is not None for tile in found)
         with self._lock:
-            found = [self._tiles.get(key) for key in keys]
-            hits = sum(tile is not None for tile in found)
             self.hits += hits
             self.misses += len(found) - hits
-            return found
+        return found
+
+    def _copy(self, name: bytes, target: Target | None) -> npt.NDArray[Any] | None:
+        start = self._starts[self._slot(name)] - 1
+        if not self._has(start):
+            return None
+        offset = start % self._capacity
+        owner, dtype, *shape = _HEADER.unpack_from(self._ring, offset)
+        if owner != name or not self._has(start):
+            return None
+        shape = [side for side in shape if side]
+        tile = np.ndarray(shape, dtype.decode(), self._ring, offset + _HEADER.size)
+        part, copy = target or ((slice(None),), np.empty_like(tile))
+        copy[:] = tile[part]
+        return copy if self._has(start) else None
+
+    def _has(self, start: int) -> bool:
+        return 0 <= start >= self._end[0] - self._capacity
 
     def put(self, key: Hashable, tile: npt.NDArray[np.generic]) -> None:
-        """Cache a tile, replacing the least recently used ones."""
-        # A tile that is larger than the whole cache is not cached.
-        with self._lock, contextlib.suppress(ValueError):
-            self._tiles[key] = tile
+        """Cache a tile of at most three dimensions, replacing the oldest ones.
+
+        A tile that is larger than the whole cache is not cached. Nor is one while another process
+        writes.
+        """
+        name = _name(key)
+        shape = (*tile.shape, 0, 0)[:3]
+        size = -(-(_HEADER.size + tile.nbytes) // _ALIGNED) * _ALIGNED
+        if size > self._capacity:
+            return
+        with self._lock:
+            try:
+                fcntl.lockf(self._lock_file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                return
+            try:
+                start = self._end[0]
+                rest = self._capacity - start % self._capacity
+                if rest < size:
+                    start += rest
+                # In this order: what is about to be overwritten, the tile, where it is.
+                self._end[0] = start + size
+                offset = start % self._capacity
+                _HEADER.pack_into(self._ring, offset, name, tile.dtype.str.encode(), *shape)
+                begin = offset + _HEADER.size
+                self._ring[begin : begin + tile.nbytes] = np.ascontiguousarray(tile).data.cast("B")
+                self._starts[self._slot(name)] = start + 1
+            finally:
+                fcntl.lockf(self._lock_file, fcntl.LOCK_UN)
 
     def wants(self, key: Hashable, nbytes: int) -> bool:
-        """Return whether a tile was needed before; from now on, it was."""
-        with self._lock, contextlib.suppress(ValueError):
-            if self._once.pop(key, None) is not None:
-                return True
-            self._once[key] = nbytes
-        return False
+        """Return whether a tile was needed before; from now on, it was.
+
+        A tile is remembered about as long as the cache would keep it.
+        """
+        slots = min(len(self._once), self._capacity // nbytes)
+        if not slots:
+            return False
+        number = int.from_bytes(_name(key)[:8], "little")
+        was_needed = self._once[number % slots] == number
+        self._once[number % slots] = 0 if was_needed else number
+        return was_needed
+
+    def _slot(self, name: bytes) -> int:
+        return int.from_bytes(name[8:], "little") % len(self._starts)
+
+
+@lru_cache(maxsize=4096)
+def _name(key: Hashable) -> bytes:
+    """Return 16 bytes that are the same in every process."""
+    return blake2b(repr(key).encode(), digest_size=16).digest()

@@ -9,7 +9,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 # Illegal in XML 1.0 (section 2.2); a title in a JSON file can contain any character.
-_ILLEGAL = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_ILLEGAL = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 
 _SCHEMES: Final = ("", "http", "https", "mailto")
 
