@@ -674,17 +674,13 @@ def test_answers_are_those_of_the_general_path(
 
 @pytest.mark.live
 @pytest.mark.timeout(3600)
+@pytest.mark.parametrize("site", SITES)
 def test_many_answers_are_those_of_the_general_path(
     tmp_path: Path,
+    site: str,
     monkeypatch: pytest.MonkeyPatch,
     store: ObjectServer,
     request: pytest.FixtureRequest,
 ) -> None:
-    for site in SITES:
-        _compare(
-            tmp_path / site,
-            site,
-            request.config.getoption("random_requests") // len(SITES),
-            monkeypatch,
-            store,
-        )
+    count = request.config.getoption("random_requests") // len(SITES)
+    _compare(tmp_path / site, site, count, monkeypatch, store)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
 from typing import Any
 
 from mastaba import cancellation
@@ -189,30 +188,23 @@ class SiteApplication:
         try:
             response = service.respond(request)
             if DOCUMENT in environ and response.status in (200, 304):
-                self._cache_document(response, service)
+                self._document(response, service)
                 if self._table and (answer := environ[DOCUMENT]):
-                    self._table.add_document(address, query, partial(self._again, answer, service))
+                    self._table.add_document(
+                        address, query, lambda sent: self._document(answer(sent), service)
+                    )
             if response.status not in STATUS_LINES:
                 raise ValueError(f"{response.status} is not an HTTP status")
             return response
         except Exception as error:  # noqa: BLE001 - the last line of defence: nothing escapes
             return self._report(error, request, service)
 
-    def _again(
-        self,
-        answer: Callable[[Mapping[str, Any]], Response],
-        service: Service,
-        sent: Mapping[str, Any],
-    ) -> Response:
-        response = answer(sent)
-        self._cache_document(response, service)
-        return response
-
-    def _cache_document(self, response: Response, service: Service) -> None:
+    def _document(self, response: Response, service: Service) -> Response:
         """Add the headers for caches; a service may have added its own."""
         if not service.always_on:
             present = {name for name, _ in response.headers}
             response.headers += [item for item in self._document_headers if item[0] not in present]
+        return response
 
     def _other_method(self, request: Request, service: Service) -> Response:
         allowed = ", ".join(dict.fromkeys(("HEAD", "OPTIONS", *service.allowed_methods)))
