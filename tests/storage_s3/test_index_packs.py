@@ -16,11 +16,12 @@ import pytest
 from werkzeug.test import Client
 
 from mastaba.config.faults import Faults
+from mastaba.config.server import load_server
 from mastaba.environment import Environment
 from mastaba.errors import MastabaError, ObjectNotFoundError, SlabFormatError
 from mastaba.plugins.manager import Plugins
 from mastaba.server.app import Application
-from mastaba.server.opening import open_site, read_server_config
+from mastaba.server.opening import open_site
 from mastaba.services.base import Site
 from mastaba.services.scoreboard import Scoreboard
 from mastaba.slab.index_cache import IndexCache
@@ -390,7 +391,7 @@ def open_client(server: ObjectServer, tmp_path: Path) -> Callable[..., tuple[Cli
         given = {"S3_URL": server.url, "S3_KEY": "key", "S3_SECRETKEY": "secret"}
         environment = Environment({f"MASTABA_{name}": text for name, text in given.items()})
         plugins, faults = Plugins(), Faults()
-        config = read_server_config(str(server_json), plugins, faults)
+        config = load_server(str(server_json), plugins, faults)
         site = open_site(config, plugins, Scoreboard(1, 1), faults, environment)
         return Client(Application(site)), site, "\n".join(map(str, faults.all))
 

@@ -260,11 +260,14 @@ def hammer(directory: str, seed: int) -> None:
             os._exit(9)
 
 
-def test_processes_that_are_killed_at_any_moment_leave_no_wrong_index(directory: Path) -> None:
+@pytest.mark.parametrize("count", [20, pytest.param(200, marks=pytest.mark.live)])
+def test_processes_that_are_killed_at_any_moment_leave_no_wrong_index(
+    directory: Path, count: int
+) -> None:
     chooser = random.Random(3)
     directory.mkdir(mode=0o700)
     children: list[int] = []
-    for seed in range(60):
+    for seed in range(count):
         child = os.fork()
         if child == 0:
             try:

@@ -15,7 +15,7 @@ from mastaba.config.server import ServerConfig
 from mastaba.config.services import ServicesConfig, load_services
 from mastaba.config.source import Source
 from mastaba.environment import Environment
-from mastaba.errors import MastabaError, reason_of
+from mastaba.errors import ConfigurationError, MastabaError, reason_of
 from mastaba.model.settings import ServiceSettings, Settings
 from mastaba.plugins.manager import Plugins
 from mastaba.slab.index_cache import IndexCache, MeasuredIndexCache
@@ -34,17 +34,20 @@ def load_catalogue(
     faults: Faults,
     previous: Catalogue | None = None,
     source: Source | None = None,
-) -> Catalogue | None:
+) -> Catalogue:
     """Load services.json, the layer list and all layers.
 
-    All problems are recorded. A layer with an error stays as in the previous catalogue; if it is
-    not in there, it is left out. None is returned only if services.json or the layer list cannot
-    be used (server-config.md section 3). Even then the layers are checked, so that all problems
-    are reported at once.
+    A layer with an error stays as in the previous catalogue; if it is not in there, it is left
+    out.
 
     Args:
+        faults: gets all problems.
         previous: catalogue published now, None at the start.
         source: gets the documents that were read.
+
+    Raises:
+        ConfigurationError: services.json or the layer list cannot be used (server-config.md
+            section 3). The layers are checked even then; it contains all errors.
     """
     services, listed = None, None
     with suppress(UnusableError):
@@ -77,7 +80,7 @@ def load_catalogue(
             loaded[identifier] = loader.load(identifier, document, str(path))
     if services is None or listed is None:
         pool.close()
-        return None
+        raise ConfigurationError(faults.errors)
     faulty = frozenset(named.keys() - loaded.keys())
     outdated = {
         name: _as_it_was(previous, name, pool, indices)

@@ -15,6 +15,7 @@ from mastaba.config.documents import (
 )
 from mastaba.config.faults import Faults
 from mastaba.config.schema import SchemaValidator
+from mastaba.errors import ConfigurationError
 from mastaba.model.fault import Fault, Severity
 from mastaba.model.settings import MapLimits
 from mastaba.plugins.manager import Plugins
@@ -103,7 +104,7 @@ class ServerConfig:
 
 
 def missing_port(server: ServerConfig) -> Fault:
-    """Return the fault for a missing ``port`` if no other listening address is given."""
+    """Return the error for a missing ``port`` if no other listening address is given."""
     return Fault(
         Severity.ERROR,
         server.file,
@@ -113,21 +114,23 @@ def missing_port(server: ServerConfig) -> Fault:
     )
 
 
-def load_server(file: str, plugins: Plugins, faults: Faults) -> ServerConfig | None:
-    """Read server.json, always a local file; return None after recording a problem."""
+def load_server(file: str, plugins: Plugins, faults: Faults) -> ServerConfig:
+    """Read server.json, always a local file.
+
+    Args:
+        faults: gets all problems.
+
+    Raises:
+        ConfigurationError: it cannot be used; contains all errors.
+    """
+    validator, document = SchemaValidator("server", plugins), None
     try:
-        text = read_local_text(file)
+        document = parse_document(read_local_text(file), file, faults)
     except (OSError, ValueError) as error:
         reason = unreadable(error) + started_at(file)
         faults.error(file, "$", reason, "name a readable file with -f")
-        return None
-    document = parse_document(text, file, faults)
-    if document is None:
-        return None
-    validator = SchemaValidator("server", plugins)
-    document = validator.validate(document, file, faults)
-    if document is None:
-        return None
+    if document is None or validator.validate(document, file, faults) is None:
+        raise ConfigurationError(faults.errors)
     if "logger" in document:
         _complete_logger(document["logger"])
     validator.complete(document)
