@@ -64,7 +64,7 @@ class PickService(Service):
             document = self.documents.get(request.query.get("lang", "en"))
             if document is None:
                 raise InvalidParameterError("the language is en or fr", "lang")
-            return document.respond(request)
+            return document.respond(request, is_constant=True)
         layer = self.layer(parts[0])
         if len(parts) == 1:
             return self.description(layer, request)

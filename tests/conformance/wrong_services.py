@@ -314,6 +314,15 @@ class CompressedWithTheSameETag(PickService):
         return super().overview(language).replace("<pick>", "<pick>" + " " * 2000)
 
 
+@reported_by("test_constant_documents_do_not_depend_on_headers")
+class PromisesBothLanguages(PickService):
+    def respond(self, request):
+        if not request.path:
+            language = "fr" if request.header("Accept-Language") == "fr" else "en"
+            return self.documents[language].respond(request, is_constant=True)
+        return super().respond(request)
+
+
 @reported_by("test_etags_are_quoted_and_stable")
 class ETagsWithoutQuotes(PickService):
     def respond(self, request):

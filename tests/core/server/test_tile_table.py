@@ -1,8 +1,9 @@
-"""Stored tiles have the same response from the table and on the general path, byte for byte."""
+"""Tiles and documents are the same from the table and on the general path, byte for byte."""
 
 from __future__ import annotations
 
 import itertools
+import json
 import logging
 import os
 import random
@@ -28,7 +29,9 @@ from mastaba.server.tile_table import FindStored
 from mastaba.services.change import Action, Change
 from mastaba.web.response import Response
 from mastaba.wsgi import create_application
+from mastaba_conformance.object_server import ObjectServer
 from mastaba_conformance.tiny_installation import TINY_LEVELS, tiny_installation
+from mastaba_writer.slab_names import slab_object, slab_path
 
 from .conftest import request as fastcgi_request
 
@@ -50,6 +53,18 @@ ADDRESSES = (
     "/ogcapi/collections/{layer}/map/tiles/PM/{level}/{row}/{col}",
     "/ogcapi/collections/{layer}/styles/{style}/map/tiles/WebMercatorQuad/{level}/{row}/{col}",
     "/ogcapi/collections/{layer}/tiles/PM/{level}/{row}/{col}",
+)
+DOCUMENTS = (
+    "/wms?SERVICE=WMS&VERSION=1.3.0&REQUEST=GetCapabilities",
+    "/wms?service=WMS&request=GetCapabilities&version=1.1.1&layer={layer}",
+    "/wmts?SERVICE=WMTS&REQUEST=GetCapabilities",
+    "/wmts?SERVICE=WMTS&REQUEST=GetCapabilities&ACCEPTFORMATS=application/xml&INSPIRE=1",
+    "/wmts?SERVICE=WMTS&REQUEST=GetCapabilities&SECTIONS=Contents",
+    "/wmts/1.0.0/WMTSCapabilities.xml",
+    "/tms/1.0.0/",
+    "/tms/1.0.0",
+    "/tms/1.0.0/{layer}",
+    "/tms/1.0.0/{layer}/metadata.json?{row}",
 )
 LAYERS = {
     "RGB_JPG": ("image/jpeg", "jpg"),
@@ -118,6 +133,7 @@ SITES: Mapping[str, dict[str, Any]] = {
     "from-bottom": {"tms": {"y_origin": "bottom"}, "ogcapi": {"cors": True}},
     "generations": {"global": {"generation_headers": True, "cors": True}},
     "other-roots": {"tms": {"root_path": "/wmts/1.0.0"}, "ogcapi": {"root_path": "/a/b"}},
+    "object-store": {},
 }
 
 
@@ -194,6 +210,8 @@ class Transport:
         self._falls_through = False
         quick = self._quick.answer(data)
         if self._falls_through or b" 400 " in quick[:20]:
+            if "apabilities" in target or (target.startswith("/tms") and target.count("/") < 5):
+                self._slow.answer(data)  # from here on, the table may know the document
             return
         self.answered += 1
         slow = self._slow.answer(data)
@@ -250,7 +268,7 @@ class Requests:
             "col": str(self._random.randint(level.min_col, level.max_col)),
             "extension": extension,
         }
-        address = pick(ADDRESSES)
+        address = pick(ADDRESSES if self._random.random() < 0.8 else DOCUMENTS)
         if self._random.random() < 0.5:
             return address.format(**fields)
         for _ in range(self._random.randint(1, 2)):
@@ -296,6 +314,49 @@ def _open(folder: Path, site: str, services: Mapping[str, Any] | None = None) ->
     return create_application(str(server_json))
 
 
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ObjectServer]:
+    """A bucket with the pyramids of the tiny installation."""
+    folder = tmp_path / "originals"
+    with ObjectServer() as server:
+        for name, value in {"URL": server.url, "KEY": "key", "SECRETKEY": "secret"}.items():
+            monkeypatch.setenv(f"MASTABA_S3_{name}", value)
+        monkeypatch.setenv("no_proxy", "*")
+        tiny_installation(folder)
+        for descriptor in (folder / "pyramids").glob("*.json"):
+            document = json.loads(descriptor.read_bytes())
+            for level in document["levels"]:
+                slabs = descriptor.parent / level["storage"]["image_directory"]
+                prefix = f"{descriptor.stem}_{level['id']}"
+                for column in range(8):
+                    for row in range(8):
+                        slab = slabs / slab_path(column, row, level["storage"]["path_depth"])
+                        if slab.exists():
+                            key = slab_object(prefix, column, row)
+                            server.put("maps", key, slab.read_bytes())
+                level["storage"] = {"type": "S3", "bucket_name": "maps", "image_prefix": prefix}
+            server.put("maps", descriptor.name, json.dumps(document).encode())
+        yield server
+
+
+def _open_store(folder: Path) -> Application:
+    """Open the site ``object-store``; the indices of all its slabs are cached."""
+    server_json = tiny_installation(folder, server_overrides={"cache": {"validity": 100_000}})
+    for layer in (folder / "layers").glob("*.json"):
+        document = json.loads(layer.read_bytes())
+        (pyramid,) = document["pyramids"]
+        pyramid["path"] = f"s3://maps/{Path(pyramid['path']).name}"
+        layer.write_text(json.dumps(document))
+    application = create_application(str(server_json))
+    for readers in application.site.catalogue.readers.values():
+        for reader in readers.values():
+            limits = reader.level.limits
+            for row in range(limits.min_row, limits.max_row + 1):
+                for column in range(limits.min_col, limits.max_col + 1):
+                    assert reader.locate(row, column)
+    return application
+
+
 def _etags(application: Application) -> list[str]:
     fields = {"layer": "RGB_JPG", "style": "normal", "format": "image/jpeg", "level": "3"}
     found = []
@@ -307,9 +368,11 @@ def _etags(application: Application) -> list[str]:
     return found
 
 
-def _compare(folder: Path, site: str, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def _compare(
+    folder: Path, site: str, count: int, monkeypatch: pytest.MonkeyPatch, store: ObjectServer
+) -> None:
     monkeypatch.setattr(http, "_date", lambda now: "Server: x\r\nDate: x\r\n")
-    application = _open(folder, site)
+    application = _open_store(folder) if site == "object-store" else _open(folder, site)
     transports = [Transport(application, item) for item in (FastCGIConnection, HTTPConnection)]
     etags = ['"none"'] if site == "other-roots" else _etags(application)
     for number, request in enumerate(Requests(count, etags)):
@@ -317,6 +380,7 @@ def _compare(folder: Path, site: str, count: int, monkeypatch: pytest.MonkeyPatc
             break
         for transport in transports:
             transport.check(*request)
+        store.requests.clear()
     for transport in transports:
         assert transport.answered > count / 10
     application.site.catalogue.storages.close()
@@ -499,6 +563,96 @@ def test_requests_are_counted(tmp_path: Path) -> None:
     assert counted() == before + 1
 
 
+def test_tiles_of_an_object_store_whose_index_is_unknown_take_the_general_path(
+    tmp_path: Path, store: ObjectServer
+) -> None:
+    application = _open_store(tmp_path)
+    store.requests.clear()
+    assert application.stored_tile(*TILE) is not None
+    assert [request.status for request in store.requests] == [206]
+    reader = application.site.catalogue.readers["RGB_JPG"]["3"]
+    reader._indices.clear()
+    assert application.stored_tile(*TILE) is None
+    assert Client(application).get(TILE[0]).status_code == 200
+    assert application.stored_tile(*TILE) is not None
+
+
+def test_a_read_from_an_object_store_that_fails_is_not_repeated(
+    tmp_path: Path, store: ObjectServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http, "_date", lambda now: "Server: x\r\nDate: x\r\n")
+    application = _open_store(tmp_path)
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        owner = Owner(application, application.stored_tile, HTTPConnection, sock)
+        general = Owner(application, None, HTTPConnection, sock)
+    data = _as_http("GET", TILE[0], {})
+    assert owner.answer(data).startswith(b"HTTP/1.1 200 ")
+    store.requests.clear()
+    with store.outage():
+        answer = owner.answer(data)
+        assert [request.status for request in store.requests] == [503]
+        assert answer.startswith(b"HTTP/1.1 503 ")
+        assert general.answer(data) == answer
+    assert owner.answer(data).startswith(b"HTTP/1.1 200 ")
+
+
+def test_tiles_of_a_replaced_object_are_current(tmp_path: Path, store: ObjectServer) -> None:
+    application = _open_store(tmp_path)
+    before = application.stored_tile(*TILE)
+    key = next(key for _, key in store._objects if key.startswith("RGB_JPG_3"))
+    store.put("maps", key, store._objects["maps", key].data + b"\0")
+    after = application.stored_tile(*TILE)
+    assert before is not None
+    assert after is not None
+    assert before.body == after.body
+    old, new = dict(before.headers)["ETag"], dict(after.headers)["ETag"]
+    assert old != new
+    again = application.stored_tile(TILE[0], "", {"HTTP_IF_NONE_MATCH": new})
+    assert again is not None
+    assert again.status == 304
+
+
+@pytest.mark.parametrize("target", [DOCUMENTS[0], DOCUMENTS[2], DOCUMENTS[6]])
+def test_documents_are_answered_from_the_second_request_on(tmp_path: Path, target: str) -> None:
+    path, _, query = target.partition("?")
+    application = _open(tmp_path, "plain")
+    assert application.stored_tile(path, query, {}) is None
+    first = Client(application).get(target)
+    again = application.stored_tile(path, query, {})
+    assert again is not None
+    assert (again.status, again.headers, again.body) == (200, list(first.headers), first.data)
+    known = {"HTTP_IF_NONE_MATCH": first.headers["ETag"]}
+    not_modified = application.stored_tile(path, query, known)
+    assert not_modified is not None
+    assert not_modified.status == 304
+    application.site.submit(Change(Action.DELETE_LAYER, "RGB_JPG"))
+    assert application.stored_tile(path, query, {}) is None
+
+
+def test_documents_that_depend_on_headers_take_the_general_path(tmp_path: Path) -> None:
+    application = _open(tmp_path, "plain")
+    for target in ("/wmts/1.0.0/WMTSCapabilities.xml", "/ogcapi/collections"):
+        assert Client(application).get(target).status_code == 200
+        assert application.stored_tile(target, "", {}) is None
+
+
+def test_path_and_query_of_a_document_are_separate(tmp_path: Path) -> None:
+    path, _, query = DOCUMENTS[0].partition("?")
+    application = _open(tmp_path, "plain")
+    Client(application).get(DOCUMENTS[0])
+    assert application.stored_tile(path, query, {}) is not None
+    assert application.stored_tile(f"{path}?{query}", "", {}) is None
+
+
+def test_wrapped_tiles_leave_documents_to_the_middleware(tmp_path: Path) -> None:
+    plugins = Plugins(extra={"tiles": TileMiddleware("a")})
+    application = create_application(str(tiny_installation(tmp_path)), plugins)
+    path, _, query = DOCUMENTS[0].partition("?")
+    Client(application).get(DOCUMENTS[0])
+    assert application.stored_tile(path, query, {}) is None
+
+
 def test_tiles_of_a_replaced_slab_are_current(tmp_path: Path) -> None:
     application = _open(tmp_path, "plain")
     before = application.stored_tile(*TILE)
@@ -513,20 +667,20 @@ def test_tiles_of_a_replaced_slab_are_current(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("site", SITES)
 def test_answers_are_those_of_the_general_path(
-    tmp_path: Path, site: str, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, site: str, monkeypatch: pytest.MonkeyPatch, store: ObjectServer
 ) -> None:
-    _compare(tmp_path, site, FEW // len(SITES), monkeypatch)
+    _compare(tmp_path / site, site, FEW // len(SITES), monkeypatch, store)
 
 
 @pytest.mark.live
 @pytest.mark.timeout(3600)
+@pytest.mark.parametrize("site", SITES)
 def test_many_answers_are_those_of_the_general_path(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+    tmp_path: Path,
+    site: str,
+    monkeypatch: pytest.MonkeyPatch,
+    store: ObjectServer,
+    request: pytest.FixtureRequest,
 ) -> None:
-    for site in SITES:
-        _compare(
-            tmp_path / site,
-            site,
-            request.config.getoption("random_requests") // len(SITES),
-            monkeypatch,
-        )
+    count = request.config.getoption("random_requests") // len(SITES)
+    _compare(tmp_path / site, site, count, monkeypatch, store)

@@ -129,6 +129,7 @@ class SiteApplication:
             else []
         )
         self._routes = Routes(site.services.values())
+        self._table: TileTable | None = None
         self._document_headers = _document_headers(site.catalogue.settings.caching)
 
     def __call__(self, environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
@@ -153,7 +154,8 @@ class SiteApplication:
         """Return the table of the stored tiles; None while services are turned off."""
         if not self._site.catalogue.settings.enabled:
             return None
-        return TileTable(self._site, self._routes.find, self._all_headers, around)
+        self._table = TileTable(self._site, self._routes.find, self._all_headers, around)
+        return self._table
 
     def _all_headers(self, response: Response, environ: Mapping[str, Any]) -> list[tuple[str, str]]:
         """Return the headers of a response with those that all services have in common."""
@@ -166,7 +168,7 @@ class SiteApplication:
         return headers
 
     def _answer(self, environ: dict[str, Any]) -> Response:
-        path: str = environ.get("SCRIPT_NAME", "") + environ.get("PATH_INFO", "")
+        path = address = environ.get("SCRIPT_NAME", "") + environ.get("PATH_INFO", "")
         if not path.isascii():
             path = utf8(path)
         if path.endswith("/"):
@@ -186,18 +188,23 @@ class SiteApplication:
         try:
             response = service.respond(request)
             if DOCUMENT in environ and response.status in (200, 304):
-                self._cache_document(response, service)
+                self._document(response, service)
+                if self._table and (answer := environ[DOCUMENT]):
+                    self._table.add_document(
+                        address, query, lambda sent: self._document(answer(sent), service)
+                    )
             if response.status not in STATUS_LINES:
                 raise ValueError(f"{response.status} is not an HTTP status")
             return response
         except Exception as error:  # noqa: BLE001 - the last line of defence: nothing escapes
             return self._report(error, request, service)
 
-    def _cache_document(self, response: Response, service: Service) -> None:
+    def _document(self, response: Response, service: Service) -> Response:
         """Add the headers for caches; a service may have added its own."""
         if not service.always_on:
             present = {name for name, _ in response.headers}
             response.headers += [item for item in self._document_headers if item[0] not in present]
+        return response
 
     def _other_method(self, request: Request, service: Service) -> Response:
         allowed = ", ".join(dict.fromkeys(("HEAD", "OPTIONS", *service.allowed_methods)))

@@ -10,8 +10,9 @@ from io import BytesIO
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from mastaba.cancellation import CLIENT
+from mastaba.errors import StorageUnavailableError
 from mastaba.server.connection import Buffers, Connection, DisconnectedError
-from mastaba.web.response import STATUS_LINES
+from mastaba.web.response import FAILURE, STATUS_LINES
 
 if TYPE_CHECKING:
     from _typeshed import OptExcInfo
@@ -75,15 +76,20 @@ class Exchange(ABC):
         Raises:
             DisconnectedError: the connection broke, or must be closed.
         """
-        response = None
+        response = failure = None
         try:
             find = self.connection.owner.stored_tile
             if find is not None and (address := self.address()) is not None:
-                response = find(*address)
+                try:
+                    response = find(*address)
+                except StorageUnavailableError as error:
+                    failure = error
             result: Iterable[bytes]
             if response is None:
                 environ = self.environ()
                 environ[CLIENT] = self
+                if failure is not None:
+                    environ[FAILURE] = failure
                 environ["wsgi.input"] = BytesIO(self.body)
                 result = self.connection.owner.application(environ, self.start_response)
             else:

@@ -1,9 +1,12 @@
-"""The table of stored tiles: answers them without a WSGI call.
+"""The table of stored tiles and documents: answers them without a WSGI call.
 
 Most requests are for tiles, and most tile requests differ from one before only in row and column.
 The rest of such an address is looked up in a dictionary. Its meaning comes from the service, which
 is asked once (`Service.tile_addresses`). Whatever is not certainly a stored tile has no answer
 here, and takes the general path, which gives the same answer to the requests answered here.
+
+A document whose service promises that only path and query decide on it (`Document.respond`) is
+answered here from its second request on.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from mastaba.errors import MastabaError
+from mastaba.errors import MastabaError, StorageUnavailableError
 from mastaba.services.addresses import TileGroup, TilePaths, TileQueries
 from mastaba.web.request import parse_query
 
@@ -29,6 +32,8 @@ _MAX_DIGITS: Final = 18
 _MAX_GROUPS: Final = 4096
 _MAX_BASE: Final = 1000
 
+AnswerDocument = Callable[[Mapping[str, Any]], "Response"]
+"""Returns a document for the headers of a request."""
 FindStored = Callable[[Mapping[str, Any], int, int], "Response | None"]
 """`TileFinder.find`"""
 AroundTiles = Callable[[str, FindStored], FindStored]
@@ -64,6 +69,9 @@ class TileTable:
         self._by_service: dict[str, Callable[[str], TileGroup | None]] = {}
         self._by_path: _Groups = {}
         self._by_query: dict[str, _QueryTable] = {}
+        self._documents: dict[tuple[str, str], AnswerDocument] = {}
+        # A wrapper of tiles must not take documents for tiles, nor miss them.
+        self._is_wrapped = bool(around)
         for service in site.services.values():
             root = service.settings.root_path
             for form in service.tile_addresses():
@@ -79,10 +87,16 @@ class TileTable:
     def answer(self, path: str, query: str, headers: Mapping[str, Any]) -> Response | None:
         """Return the response to a GET request; None leaves it to the general path.
 
+        A tile on another machine keeps the calling thread waiting, as on the general path.
+
         Args:
             path: decoded, one character per byte.
             query: still percent-encoded.
             headers: of the request, by their keys in the WSGI environment; other keys are ignored.
+
+        Raises:
+            StorageUnavailableError: for the general path, which gets it as `FAILURE` and reports
+                it: the read has taken long, and must not be repeated.
         """
         if query:
             table = self._by_query.get(path)
@@ -90,7 +104,7 @@ class TileTable:
         else:
             found = self._find_path(path)
         if found is None:
-            return None
+            return self._document(path, query, headers)
         group, row, column = found
         if group.last_row is not None:
             row = group.last_row - row
@@ -102,12 +116,35 @@ class TileTable:
         state = self._scoreboard.begin()
         try:
             response = group.tiles.find(headers, row, column)
+        except StorageUnavailableError:
+            raise
         except MastabaError:
             pass  # the general path reports it
         finally:
             self._scoreboard.end(state, answered=response is not None)
         if response is not None:
             response.headers = self._all_headers(response, headers)
+        return response
+
+    def add_document(self, path: str, query: str, answer: AnswerDocument) -> None:
+        """Answer further GET requests for this path and query, unless tiles are wrapped.
+
+        Args:
+            path, query: as in `answer`.
+        """
+        if not self._is_wrapped and len(path) + len(query) <= _MAX_BASE:
+            _remember(self._documents, (path, query), answer)
+
+    def _document(self, path: str, query: str, headers: Mapping[str, Any]) -> Response | None:
+        answer = self._documents.get((path, query))
+        if answer is None:
+            return None
+        state = self._scoreboard.begin()
+        try:
+            response = answer(headers)
+        finally:
+            self._scoreboard.end(state)
+        response.headers = self._all_headers(response, headers)
         return response
 
     def _find_path(self, path: str) -> tuple[TileGroup, int, int] | None:
@@ -139,7 +176,8 @@ class TileTable:
             end = len(base) - (len(path) - len(below))
             if find is not None and end >= 0:
                 group = find(below[:end])
-        _remember(self._by_path, base, group)
+        if len(base) <= _MAX_BASE:
+            _remember(self._by_path, base, group)
         return group
 
 
@@ -169,7 +207,8 @@ class _QueryTable:
             group = self._groups[rest]
         except KeyError:
             group = self._group(parse_query(rest))
-            _remember(self._groups, rest, group)
+            if len(rest) <= _MAX_BASE:
+                _remember(self._groups, rest, group)
         return None if group is None else (group, int(row), int(column))
 
 
@@ -191,7 +230,6 @@ class _Wrapped:
     """A `TileFinder` with wrappers around it."""
 
     find: FindStored
-    is_local: bool = True
 
 
 def _group(
@@ -201,7 +239,7 @@ def _group(
 ) -> TileGroup | None:
     try:
         group = find(address)
-        if group is None or not group.tiles.is_local:
+        if group is None:
             return None
         for wrap in wraps:
             group = replace(group, tiles=_Wrapped(wrap(group.tiles.find)))
@@ -213,8 +251,7 @@ def _group(
     return group
 
 
-def _remember(known: dict[str, Any], base: str, found: object) -> None:
-    if len(base) <= _MAX_BASE:
-        if len(known) >= _MAX_GROUPS:
-            known.clear()
-        known[base] = found
+def _remember(known: dict[_T, Any], address: _T, found: object) -> None:
+    if len(known) >= _MAX_GROUPS:
+        known.clear()
+    known[address] = found

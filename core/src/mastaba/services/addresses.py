@@ -17,12 +17,8 @@ if TYPE_CHECKING:
 class TileFinder(Protocol):
     """The stored tiles of one tile matrix in one style; a `mastaba.api.tiles.TilePublisher`."""
 
-    @property
-    def is_local(self) -> bool:
-        """Whether a tile is read without waiting for another machine."""
-
     def find(self, headers: Mapping[str, str], tile_row: int, tile_col: int) -> Response | None:
-        """Return a tile, or 304 if the client already has it; None if there is no such tile.
+        """Return a tile, or 304 if the client already has it; None if ``respond`` must decide.
 
         Args:
             headers: of the request, by their keys in the WSGI environment.

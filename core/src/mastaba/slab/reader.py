@@ -322,18 +322,23 @@ class LevelReader:
 
         Raises the errors of `locate`.
         """
+        found = None if self._stored is None else self.known(tile_row, tile_col)
+        return found or self.locate(tile_row, tile_col)
+
+    def known(self, tile_row: int, tile_col: int) -> StoredTile | None:
+        """Return a tile whose index is cached or in the store, as `expect` does, or else None."""
+        slab, number = self.place_of(tile_row, tile_col)
+        index = self._indices.peek(slab)
+        if index is not None:
+            return self.stored_tile(slab, index, number)
         if self._stored is not None:
-            slab, number = self.place_of(tile_row, tile_col)
-            index = self._indices.peek(slab)
-            if index is not None:
-                return self.stored_tile(slab, index, number)
             index = self._stored.get(*slab[1:])
             # A tile that is absent or damaged here may be in a newer version.
             with suppress(SlabFormatError):
                 if index is not None and (place := index.tile(number)) is not None:
                     self._indices.count_hit()
                     return _ExpectedTile(self, slab, index, number, place)
-        return self.locate(tile_row, tile_col)
+        return None
 
     def stored_tile(self, slab: SlabKey, index: SlabIndex, number: int) -> StoredTile | None:
         """Return a tile of a slab by its number, or None if the slab does not contain it.

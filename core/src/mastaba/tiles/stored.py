@@ -25,7 +25,7 @@ from mastaba.slab.delivery import Delivery, palette_delivery, tiff_delivery
 from mastaba.slab.reader import LevelReader, StoredTile
 from mastaba.web.conditional import etag_matches, last_modified, not_modified_since
 from mastaba.web.request import Request
-from mastaba.web.response import Response, accepts_coding, content_disposition
+from mastaba.web.response import FAILURE, Response, accepts_coding, content_disposition
 
 TILE: Final = "mastaba.tile"
 """Key in the WSGI environment: the stored tile, or reader, row and column of a missing one."""
@@ -52,6 +52,7 @@ class TilePublisher:
     ) -> None:
         self.layer = layer
         self.reader = reader
+        self._locate = reader.known if reader.storage.is_remote else reader.locate
         tile_format = layer.pyramid.format
         self._missing_status = layer.missing_tile_status or missing_status
         self._limits = reader.level.limits
@@ -78,11 +79,6 @@ class TilePublisher:
             self._keys = " ".join((*layer.surrogate_keys, slab))
         self._inline = ("Content-Disposition", content_disposition(tile_format.media_type))
 
-    @property
-    def is_local(self) -> bool:
-        """Whether the tiles are read without waiting for another machine."""
-        return not self.reader.storage.is_remote
-
     def respond(self, request: Request, tile_row: int, tile_col: int) -> Response:
         """Return a tile, 304 if the client already has it, or the status for missing tiles.
 
@@ -99,6 +95,8 @@ class TilePublisher:
             and limits.min_col <= tile_col <= limits.max_col
         ):
             check_limits(limits, tile_row, tile_col)  # raises; too slow to call for every tile
+        if FAILURE in environ:
+            raise environ[FAILURE]
         tile = self.reader.expect(tile_row, tile_col)
         if tile is None:
             return self._missing()
@@ -112,7 +110,9 @@ class TilePublisher:
             return self._missing()
 
     def find(self, headers: Mapping[str, Any], tile_row: int, tile_col: int) -> Response | None:
-        """Return the response of `respond` if there is such a tile, or else None.
+        """Return the response of `respond` if the tile is easily found, or else None.
+
+        That is the case if it is stored, and its slab on another machine has a known index.
 
         Args:
             headers: of the request, by their keys in the WSGI environment. The request has no
@@ -127,7 +127,7 @@ class TilePublisher:
             and limits.min_col <= tile_col <= limits.max_col
         ):
             return None
-        tile = self.reader.locate(tile_row, tile_col)
+        tile = self._locate(tile_row, tile_col)
         return None if tile is None else self._response(tile, headers, self._inline)
 
     def _response(

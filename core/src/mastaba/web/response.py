@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 from collections.abc import Iterable, Mapping
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from hashlib import blake2b
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
@@ -22,12 +22,16 @@ CLIENT_GONE: Final = 499
 """For logs and metrics only, since it is never received: the status that nginx logs."""
 
 DOCUMENT: Final = "mastaba.document"
-"""Key in the WSGI environment: present if the response is a `Document`."""
+"""Key in the WSGI environment, present if the response is a `Document`: what answers further GET
+requests for the same path and query from their headers, or None if other things matter."""
 
 STATUS_LINES: Final = {int(status): f"{status.value} {status.phrase}" for status in HTTPStatus} | {
     CLIENT_GONE: f"{CLIENT_GONE} Client Closed Request"
 }
 """Status and reason for the status line, such as ``404 Not Found``, by status."""
+
+FAILURE: Final = "mastaba.failure"
+"""Key in the WSGI environment: the error of a read from another machine, not to be repeated."""
 
 _FILE_NAMES: Final = {
     "image/tiff": "image.tif",
@@ -123,14 +127,27 @@ class Document:
     def _compressed(self) -> bytes:
         return gzip.compress(self.body, 6, mtime=0)
 
-    def respond(self, request: Request, media_type: str | None = None) -> Response:
-        """Return the response to a request for this document."""
-        media_type = media_type or self.media_type
-        request.environ[DOCUMENT] = True
-        compress = self._is_worth_compressing and accepts_coding(request.environ, "gzip")
+    def respond(
+        self, request: Request, media_type: str | None = None, *, is_constant: bool = False
+    ) -> Response:
+        """Return the response to a request for this document.
+
+        Args:
+            request: with its headers.
+            media_type: Content-Type instead of that of the document.
+            is_constant: promises this document and media type for all GET requests with the same
+                path and query, whatever their headers, as long as the service exists. The server
+                may then answer them without the service, and keeps the document.
+        """
+        answer = partial(self._answer, media_type or self.media_type)
+        request.environ[DOCUMENT] = answer if is_constant and request.method == "GET" else None
+        return answer(request.environ)
+
+    def _answer(self, media_type: str, sent: Mapping[str, Any]) -> Response:
+        compress = self._is_worth_compressing and accepts_coding(sent, "gzip")
         etag = f'"{self._hash}-gz"' if compress else f'"{self._hash}"'
         headers = [("ETag", etag), ("Vary", "Accept-Encoding, Accept")]
-        if etag_matches(request.environ.get("HTTP_IF_NONE_MATCH"), etag):
+        if etag_matches(sent.get("HTTP_IF_NONE_MATCH"), etag):
             return Response(304, headers)
         headers.append(("Content-Type", media_type))
         headers.append(("Content-Disposition", content_disposition(media_type, self.file_name)))

@@ -64,7 +64,7 @@ class TileMapServer(Service):
         if document is None:
             # Two threads may build it at the same time; both results are equal.
             document = self._documents[key] = self._build(key)
-        return document.respond(request)
+        return document.respond(request, is_constant=True)
 
     def tile_addresses(self) -> list[TilePaths]:
         return [TilePaths(self._get_tile.group)]

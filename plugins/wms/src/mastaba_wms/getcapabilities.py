@@ -77,7 +77,7 @@ class GetCapabilities:
         if document is None:
             # Two threads may build it at the same time; both results are equal.
             document = self._documents[key] = self._document(*key)
-        return document.respond(request)
+        return document.respond(request, is_constant=True)
 
     def _document(self, version: Version, is_inspire: bool) -> Document:
         layers = [one for one in self._layers if not is_inspire or _in_inspire(one.layer)]

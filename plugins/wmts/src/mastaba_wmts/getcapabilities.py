@@ -78,7 +78,9 @@ class GetCapabilities:
         else:
             # Sections that are never written must not cause another document.
             document = self._extract(wanted.sections.intersection(_WRITTEN), is_inspire)
-        return document.respond(request, wanted.media_type)
+        # Only the complete documents are few. A path leaves the choice to the Accept header.
+        is_constant = wanted.sections is None and not request.path
+        return document.respond(request, wanted.media_type, is_constant=is_constant)
 
     def _make_extract(self, sections: frozenset[str], is_inspire: bool) -> Document:
         root = read(self._complete(is_inspire).body)

@@ -12,6 +12,12 @@ from mastaba_conformance.services.kit import Answer, ServiceKit, check_document
 
 Ask = Callable[..., Answer]
 
+_OTHERS = {
+    "Accept": "text/html, application/json;q=0.9",
+    "Accept-Language": "fr",
+    "Cookie": "language=fr",
+    "X-Forwarded-Host": "maps.example",
+}
 _ETAG = re.compile(r'(W/)?"[\x21\x23-\x7e]+"')
 
 
@@ -35,6 +41,12 @@ class DocumentTests(ServiceKit):
             etag = packed.headers.get("etag")
             differs = etag is None or etag != plain.headers.get("etag")
             assert differs, f"{packed.request}: the compressed form has the same ETag"
+
+    def test_constant_documents_do_not_depend_on_headers(self, ask: Ask) -> None:
+        for path in self.paths:
+            ask(path)
+            # `ask` compares this answer with what the server keeps of the first one.
+            ask(path, headers=_OTHERS)
 
 
 class CachingTests(ServiceKit):
