@@ -320,7 +320,7 @@ def test_unexpected_failure_shows_nothing_of_the_server(
     def fail(*arguments: object) -> None:
         raise RuntimeError("the secret is /etc/secret")
 
-    monkeypatch.setattr("mastaba_wms.getmap._encoded_map", fail)
+    monkeypatch.setattr("mastaba_wms.getmap.EncodedMap", fail)
     response = client.get("/wms", query_string=map_query())
     assert fault(response) == (500, "NoApplicableCode", None)
     assert b"secret" not in response.data
@@ -332,7 +332,7 @@ def test_storage_out_of_reach_is_said(
     def fail(*arguments: object) -> None:
         raise StorageUnavailableError("no route to host", storage="s3://b@secret", key="k")
 
-    monkeypatch.setattr("mastaba_wms.getmap._encoded_map", fail)
+    monkeypatch.setattr("mastaba_wms.getmap.EncodedMap", fail)
     response = client.get("/wms", query_string=map_query())
     assert fault(response) == (503, "NoApplicableCode", None)
     assert b"secret" not in response.data

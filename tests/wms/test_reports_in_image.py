@@ -108,7 +108,7 @@ def test_unexpected_failure_can_be_blank_too(
     def fail(*arguments: object) -> None:
         raise RuntimeError("the secret")
 
-    monkeypatch.setattr("mastaba_wms.getmap._encoded_map", fail)
+    monkeypatch.setattr("mastaba_wms.getmap.EncodedMap", fail)
     assert (image(ask(STYLES="", EXCEPTIONS="BLANK")) == 255).all()
 
 
