@@ -32,7 +32,7 @@ class LayerPage extends ShownLayer {
     this.overlays = new Overlays(this.view, () => this.attribute());
     this.basemap = bindBasemap(this.view, basemap, () => this.attribute());
     this.tools = new ElevationTools(this, layers);
-    this.updateReadout = showReadout(this.view, this.set, (place) => this.elevationAt(place));
+    this.updateReadout = showReadout(this.view, this.set, (place, signal) => this.elevationAt(place, signal));
     bindTaking(this);
     goTo(this.view);
     this.bind();
