@@ -13,9 +13,10 @@ from benchmarks.servers import Missing
 from mastaba.catalogue import Catalogue
 from mastaba.config.faults import Faults
 from mastaba.config.load import load_catalogue
+from mastaba.config.server import load_server
 from mastaba.environment import Environment
+from mastaba.errors import ConfigurationError
 from mastaba.plugins.manager import Plugins
-from mastaba.server.opening import read_server_config
 
 CLASSES = ("kvp", "tms", "rest", "ogcapi", "not-modified", "capabilities")
 _ATTEMPTS = 20
@@ -91,11 +92,11 @@ def load(server_json: Path) -> Catalogue:
     """
     plugins = Plugins()
     faults = Faults()
-    server = read_server_config(str(server_json), plugins, faults)
-    catalogue = load_catalogue(server, plugins, Environment(), faults)
-    if catalogue is None:
-        raise Missing("; ".join(map(str, faults.errors)))
-    return catalogue
+    try:
+        server = load_server(str(server_json), plugins, faults)
+        return load_catalogue(server, plugins, Environment(), faults)
+    except ConfigurationError as error:
+        raise Missing(str(error)) from None
 
 
 def _service(name: str) -> str:

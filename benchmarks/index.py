@@ -31,14 +31,14 @@ from benchmarks.processes import memory_of
 from mastaba.environment import Environment
 from mastaba.model.pyramid import Level
 from mastaba.plugins.manager import Plugins
-from mastaba.slab import index_pack
 from mastaba.slab.index_cache import IndexCache
-from mastaba.slab.index_pack import IndexRecord, PackLayout, encode_record, make_pack
-from mastaba.slab.index_store import IndexStore
 from mastaba.slab.layout import PrefixLayout
 from mastaba.slab.reader import LevelReader
 from mastaba.storage.pool import StoragePool
 from mastaba_conformance.object_server import ObjectServer, StoredObject
+from mastaba_index_store.store import DiskStore
+from mastaba_writer import index_packs
+from mastaba_writer.index_packs import IndexRecord, PackLayout, encode_record, make_pack
 
 SIDE = 16
 COUNT = SIDE * SIDE
@@ -197,7 +197,8 @@ def _work(url: str, directory: str, connection: Connection[Any, Any]) -> None:
     given = {"S3_URL": url, "S3_KEY": "key", "S3_SECRETKEY": "secret"}
     environment = Environment({f"MASTABA_{name}": text for name, text in given.items()})
     storage = StoragePool(Plugins().storages, environment).open("s3", BUCKET)
-    indices = IndexCache(1000, 300, store=IndexStore(directory, 4 << 30))
+    disk = DiskStore.open({"directory": directory, "mebibytes": 4096})
+    indices = IndexCache(1000, 300, store=disk)
     level = cast(Level, SimpleNamespace(tiles_per_width=SIDE, tiles_per_height=SIDE))
     layouts = PrefixLayout("P"), PrefixLayout("INDEX")
     reader = LevelReader(level, layouts[0], storage, indices, None, layouts[1])
@@ -314,9 +315,9 @@ def _index(column: int, row: int) -> tuple[bytes, int]:
 
 def _write_pack(job: tuple[Path, tuple[int, int], int, int]) -> int:
     folder, pack, columns, rows = job
-    if not hasattr(index_pack._encoded_index, "cache_info"):
+    if not hasattr(index_packs.encode_index, "cache_info"):
         # The same indices are in many slabs of this benchmark.
-        index_pack._encoded_index = lru_cache(None)(index_pack._encoded_index)
+        index_packs.encode_index = lru_cache(None)(index_packs.encode_index)
     side, records = LAYOUT.side, {}
     for column in range(pack[0] * side, min(columns, (pack[0] + 1) * side)):
         for row in range(pack[1] * side, min(rows, (pack[1] + 1) * side)):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import faulthandler
 import os
 import socket
+import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, suppress
 from functools import cache
@@ -30,6 +32,9 @@ CHROMIUM = Path("/usr/bin/chromium")
 LIVE_TIMEOUT = 600
 """Seconds for a live test with its fixtures; pyproject.toml has the limit of the others."""
 
+HANGS = 720.0
+"""Seconds after which a process of tests that does not react to its time limit is ended."""
+
 MOST_SKIPPED_IN_CI = 12
 """More skipped tests fail a run in CI: something is not installed there."""
 
@@ -37,6 +42,12 @@ DOCUMENTED_PORTS = (8000, 8080, 8123, 9000, 9999)
 """Ports of the documentation and of default settings. No test may need one of them free."""
 
 _taken: list[socket.socket] = []
+
+_armed = -HANGS
+"""When the timer that ends this process was started, in seconds."""
+
+_standard_error = -1
+"""The standard error of this process, also while pytest captures that of a test."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -60,6 +71,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("live") and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(LIVE_TIMEOUT))
+
+
+def pytest_configure() -> None:
+    global _standard_error
+    assert sys.__stderr__ is not None
+    _standard_error = os.dup(sys.__stderr__.fileno())
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
@@ -87,6 +104,23 @@ def pytest_terminal_summary(
             f"and {config.getoption('most_skipped')} may be: install what they need",
             red=True,
         )
+
+
+def pytest_runtest_protocol() -> None:
+    global _armed
+    # With faulthandler_timeout, pytest starts a timer for every test. Each is a thread, which costs
+    # more than a short test, most of all when other programs keep the processors busy.
+    now = time.monotonic()
+    if now - _armed > HANGS / 12:
+        faulthandler.dump_traceback_later(HANGS, exit=True, file=_standard_error)
+        _armed = now
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_exception_interact() -> None:
+    global _armed
+    # pytest has stopped the timer.
+    _armed = -HANGS
 
 
 @pytest.hookimpl(trylast=True)

@@ -65,7 +65,7 @@ MAP = (
     "/wms?SERVICE=WMS&VERSION=1.3.0&REQUEST=GetMap&LAYERS=RGB_JPG&STYLES=&CRS=EPSG:3857"
     "&BBOX=-1000000,-1000000,1000000,1000000&WIDTH=256&HEIGHT=256&FORMAT=image/jpeg"
 )
-MOST_CHANGES_OF_MAP = 101
+MOST_CHANGES_OF_MAP = 68
 
 
 def test_a_map_seldom_changes_the_file(tmp_path: Path) -> None:

@@ -99,11 +99,23 @@ class Name:
 
 @cache
 def names_of(module: str) -> list[Name]:
-    """Return the public names of a module, in the order of its ``__all__``."""
+    """Return the public names of a module, in the order of its ``__all__``.
+
+    Of a module without ``__all__``, these are the classes and functions that it defines.
+    """
     loaded = importlib.import_module(module)
-    names = hookspecs.hook_names() if module == HOOKS else loaded.__all__
+    names = hookspecs.hook_names() if module == HOOKS else getattr(loaded, "__all__", None)
+    names = _defined(loaded) if names is None else names
     origins = _origins(loaded)
     return [Name(module, name, getattr(loaded, name), origins.get(name, module)) for name in names]
+
+
+def _defined(module: ModuleType) -> list[str]:
+    return sorted(
+        name
+        for name, value in vars(module).items()
+        if not name.startswith("_") and getattr(value, "__module__", "") == module.__name__
+    )
 
 
 def _origins(module: ModuleType) -> dict[str, str]:

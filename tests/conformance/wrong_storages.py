@@ -1374,6 +1374,12 @@ class ListsOneLevel(ShelfStorage):
         yield from (key for key in super().list(prefix) if "/" not in key[len(prefix) :])
 
 
+@reported_by("test_listed_versions_are_those_of_the_objects")
+class ListsQuotedVersions(ShelfStorage):
+    def list_versions(self, prefix):
+        return ((key, f'"{self.stat(key).version}"') for key in self.list(prefix))
+
+
 @reported_by("test_child_process_can_write")
 class WritesInOneProcess(ShelfStorage):
     def __init__(self, container):

@@ -11,9 +11,10 @@ from wsgiref.simple_server import WSGIRequestHandler, make_server
 import pytest
 
 from mastaba.config.faults import Faults
+from mastaba.config.server import load_server
 from mastaba.plugins.manager import Plugins
 from mastaba.server.app import Application
-from mastaba.server.opening import open_site, read_server_config
+from mastaba.server.opening import open_site
 from mastaba.services.scoreboard import Scoreboard
 from mastaba_conformance.tiny_installation import tiny_installation
 
@@ -69,7 +70,7 @@ def front() -> Iterator[Front]:
 def open_application(server_json: Path, plugins: Plugins | None = None) -> Application:
     """Return the application of an installation without errors."""
     faults, plugins = Faults(), plugins or Plugins()
-    server = read_server_config(str(server_json), plugins, faults)
+    server = load_server(str(server_json), plugins, faults)
     scoreboard = Scoreboard(1, 1)
     scoreboard.bind_worker(0)
     site = open_site(server, plugins, scoreboard, faults)

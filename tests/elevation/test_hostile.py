@@ -35,56 +35,66 @@ def corridor(line: str, width: float) -> dict[str, Any]:
 
 IGN = "/elevation/1.0/calcul/alti/rest"
 PROFILE = "/elevation/rest/services/profile.json?sr=2154"
-BODIES: list[tuple[str, Any]] = [
-    (f"{BASE}/position", {"coords": "POINT" + "(" * 500_000}),
-    (f"{BASE}/position", {"coords": "A" * 900_000}),
-    (f"{BASE}/position", {"coords": "A" * 30 + " " * 900_000 + "("}),
-    (f"{BASE}/area", {"coords": "POLYGON(" + "(" * 400_000 + ")" * 400_000}),
-    (f"{BASE}/area", {"coords": "POLYGON((" + "1 2," * 200_000 + "1 2))"}),
-    (f"{BASE}/area", {"coords": "POLYGON((" + "1e308 -1e308," * 50_000 + "1 2))"}),
-    (f"{BASE}/area", {"coords": "POLYGON((" + "9" * 500_000 + " 1,2 2,3 3))"}),
-    (f"{BASE}/corridor", corridor("LINESTRING(" + "1 2," * 90_000 + "1 2)", 1)),
-    (f"{BASE}/corridor", corridor("LINESTRING(-180 0,180 0)", 10_000)),
-    (f"{BASE}/corridor", corridor(wkt_of(zigzag(5000)), 1)),
-    (f"{BASE}/corridor", corridor(wkt_of(zigzag(100)), 20_000)),
-    (f"{BASE}/corridor", corridor("LINESTRING(0 90,0 90)", 5)),
-    (f"{BASE}/corridor", corridor("LINESTRING(1 2,1e308 3)", 5)),
-    (f"{BASE}/trajectory", {"coords": "LINESTRING(" + "1 2," * 100_000 + "1 2)"}),
-    (f"{BASE}/trajectory", {"coords": "MULTILINESTRING(" + "(1 2,3 4)," * 40_000 + "(1 2,3 4))"}),
-    (f"{BASE}/position", {"coords": "MULTIPOINT(" + "1 2," * 90_000 + "1 2)"}),
-    (f"{BASE}/position", {"coords": ["POINT(1 2)"]}),
-    (f"{BASE}/position", {"coords": {"a": 1}}),
-    (f"{BASE}/position", {"coords": "POINT(1 2)", "parameter-name": ["x"] * 100_000}),
-    (f"{BASE}/cube", {"bbox": [1] * 100_000}),
-    (f"{BASE}/cube", {"bbox": [-1e308, -1e308, 1e308, 1e308]}),
-    (f"{BASE}/cube", {"bbox": "-180,-90,180,90", "resolution-x": 10**9, "resolution-y": 10**9}),
-    (f"{BASE}/cube", {"bbox": "0,0,1e-300,1e-300"}),
-    (f"{BASE}/radius", {"coords": "POINT(0 90)", "within": 1e7, "within-units": "m"}),
-    (f"{BASE}/radius", {"coords": "POINT(0 0)", "within": "9" * 5000, "within-units": "km"}),
-    (f"{NATIVE}/points", geometry("Point", [1e308, 0])),
-    (f"{NATIVE}/points", geometry("Point", [True, 0])),
-    (f"{NATIVE}/points", geometry("Point", ["1", 0])),
-    (f"{NATIVE}/points", geometry("Point", [10**400, 0])),
-    (f"{NATIVE}/points", {"dataset": "world", "geometry": {"type": ["Point"], "coordinates": 1}}),
-    (f"{NATIVE}/points", geometry("MultiPolygon", [[[[]]]])),
-    (f"{NATIVE}/points", {"dataset": ["world"], "geometry": 1}),
-    (f"{NATIVE}/profile", geometry("LineString", zigzag(40_000))),
-    (f"{NATIVE}/statistics", geometry("Polygon", [zigzag(40_000)])),
-    (f"{NATIVE}/statistics", geometry("Polygon", [WORLD])),
-    (f"{NATIVE}/statistics", geometry("Polygon", [WORLD]) | {"dataset": "stack"}),
-    (f"{NATIVE}/statistics", geometry("Polygon", [WORLD]) | {"dataset": "alps"}),
-    (f"{NATIVE}/statistics", geometry("Polygon", [WORLD], histogram=10**9)),
-    (f"{NATIVE}/statistics", geometry("Polygon", [WORLD], histogram=[1e308, 2e308])),
-    (f"{IGN}/elevation.json", {"lon": "1|" * 300_000, "lat": "1", "resource": "world"}),
-    (f"{IGN}/elevation.json", {"lon": [None], "lat": [{}], "resource": "world"}),
-    (f"{IGN}/elevationLine.json", {"lon": "1|2", "lat": "1|2", "sampling": 1e300}),
-    ("/elevation/v1/world", {"locations": "_" * 900_000}),
-    ("/elevation/v1/world", {"locations": "1,2|" * 200_000}),
-    ("/elevation/v1/world", {"locations": [[1, 2]] * 10}),
-    ("/elevation/data/world/elevation", {"points": [{"lon": 1, "lat": 1, "z": 1}] * 20_000}),
-    (PROFILE, {"type": "LineString", "coordinates": [[1e308, 1], [2, 2]]}),
-    (PROFILE, {"type": "LineString", "coordinates": [[0, 0]] * 3}),
-]
+
+
+def bodies() -> list[tuple[str, Any]]:
+    """Return paths and bodies. They take megabytes, and collection does not need them."""
+    return [
+        (f"{BASE}/position", {"coords": "POINT" + "(" * 500_000}),
+        (f"{BASE}/position", {"coords": "A" * 900_000}),
+        (f"{BASE}/position", {"coords": "A" * 30 + " " * 900_000 + "("}),
+        (f"{BASE}/area", {"coords": "POLYGON(" + "(" * 400_000 + ")" * 400_000}),
+        (f"{BASE}/area", {"coords": "POLYGON((" + "1 2," * 200_000 + "1 2))"}),
+        (f"{BASE}/area", {"coords": "POLYGON((" + "1e308 -1e308," * 50_000 + "1 2))"}),
+        (f"{BASE}/area", {"coords": "POLYGON((" + "9" * 500_000 + " 1,2 2,3 3))"}),
+        (f"{BASE}/corridor", corridor("LINESTRING(" + "1 2," * 90_000 + "1 2)", 1)),
+        (f"{BASE}/corridor", corridor("LINESTRING(-180 0,180 0)", 10_000)),
+        (f"{BASE}/corridor", corridor(wkt_of(zigzag(5000)), 1)),
+        (f"{BASE}/corridor", corridor(wkt_of(zigzag(100)), 20_000)),
+        (f"{BASE}/corridor", corridor("LINESTRING(0 90,0 90)", 5)),
+        (f"{BASE}/corridor", corridor("LINESTRING(1 2,1e308 3)", 5)),
+        (f"{BASE}/trajectory", {"coords": "LINESTRING(" + "1 2," * 100_000 + "1 2)"}),
+        (
+            f"{BASE}/trajectory",
+            {"coords": "MULTILINESTRING(" + "(1 2,3 4)," * 40_000 + "(1 2,3 4))"},
+        ),
+        (f"{BASE}/position", {"coords": "MULTIPOINT(" + "1 2," * 90_000 + "1 2)"}),
+        (f"{BASE}/position", {"coords": ["POINT(1 2)"]}),
+        (f"{BASE}/position", {"coords": {"a": 1}}),
+        (f"{BASE}/position", {"coords": "POINT(1 2)", "parameter-name": ["x"] * 100_000}),
+        (f"{BASE}/cube", {"bbox": [1] * 100_000}),
+        (f"{BASE}/cube", {"bbox": [-1e308, -1e308, 1e308, 1e308]}),
+        (f"{BASE}/cube", {"bbox": "-180,-90,180,90", "resolution-x": 10**9, "resolution-y": 10**9}),
+        (f"{BASE}/cube", {"bbox": "0,0,1e-300,1e-300"}),
+        (f"{BASE}/radius", {"coords": "POINT(0 90)", "within": 1e7, "within-units": "m"}),
+        (f"{BASE}/radius", {"coords": "POINT(0 0)", "within": "9" * 5000, "within-units": "km"}),
+        (f"{NATIVE}/points", geometry("Point", [1e308, 0])),
+        (f"{NATIVE}/points", geometry("Point", [True, 0])),
+        (f"{NATIVE}/points", geometry("Point", ["1", 0])),
+        (f"{NATIVE}/points", geometry("Point", [10**400, 0])),
+        (
+            f"{NATIVE}/points",
+            {"dataset": "world", "geometry": {"type": ["Point"], "coordinates": 1}},
+        ),
+        (f"{NATIVE}/points", geometry("MultiPolygon", [[[[]]]])),
+        (f"{NATIVE}/points", {"dataset": ["world"], "geometry": 1}),
+        (f"{NATIVE}/profile", geometry("LineString", zigzag(40_000))),
+        (f"{NATIVE}/statistics", geometry("Polygon", [zigzag(40_000)])),
+        (f"{NATIVE}/statistics", geometry("Polygon", [WORLD])),
+        (f"{NATIVE}/statistics", geometry("Polygon", [WORLD]) | {"dataset": "stack"}),
+        (f"{NATIVE}/statistics", geometry("Polygon", [WORLD]) | {"dataset": "alps"}),
+        (f"{NATIVE}/statistics", geometry("Polygon", [WORLD], histogram=10**9)),
+        (f"{NATIVE}/statistics", geometry("Polygon", [WORLD], histogram=[1e308, 2e308])),
+        (f"{IGN}/elevation.json", {"lon": "1|" * 300_000, "lat": "1", "resource": "world"}),
+        (f"{IGN}/elevation.json", {"lon": [None], "lat": [{}], "resource": "world"}),
+        (f"{IGN}/elevationLine.json", {"lon": "1|2", "lat": "1|2", "sampling": 1e300}),
+        ("/elevation/v1/world", {"locations": "_" * 900_000}),
+        ("/elevation/v1/world", {"locations": "1,2|" * 200_000}),
+        ("/elevation/v1/world", {"locations": [[1, 2]] * 10}),
+        ("/elevation/data/world/elevation", {"points": [{"lon": 1, "lat": 1, "z": 1}] * 20_000}),
+        (PROFILE, {"type": "LineString", "coordinates": [[1e308, 1], [2, 2]]}),
+        (PROFILE, {"type": "LineString", "coordinates": [[0, 0]] * 3}),
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -94,8 +104,9 @@ def warm(client: Client) -> Client:
 
 
 def test_hostile_bodies_are_answered_in_bounded_memory(warm: Client) -> None:
+    requests = bodies()
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    for path, body in BODIES:
+    for path, body in requests:
         response = warm.post(path, data=json.dumps(body), content_type="application/json")
         status = response.status_code
         assert status in (200, 203, 204) or 400 <= status < 500, (path, response.data[:300])
@@ -310,7 +321,7 @@ def check_hostile(client: Client, count: int, seed: int) -> None:
 
 
 def test_hostile_requests_to_every_route(warm: Client) -> None:
-    check_hostile(warm, 300, seed=1)
+    check_hostile(warm, 100, seed=1)
 
 
 @pytest.mark.live

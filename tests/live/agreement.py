@@ -162,32 +162,51 @@ class Node:
 
 
 class Clients:
-    """One client of each node, which never stops to ask for the same tile."""
+    """Clients of each node that always ask for the same tile; one keeps its connection.
+
+    Attributes:
+        failures: requests without an answer, and answers that are older than one before.
+    """
 
     def __init__(self, nodes: list[Node]) -> None:
         self.answers: set[Answer] = set()
         self.failures: list[str] = []
         self.count = 0
         self._stop = threading.Event()
-        self._threads = [threading.Thread(target=self._ask, args=(node,)) for node in nodes]
+        self._latest = dict.fromkeys(nodes, 0)
+        self._lock = threading.Lock()
+        self._threads = [
+            threading.Thread(target=self._ask, args=(node, keep))
+            for node in nodes
+            for keep in (True, False)
+        ]
 
-    def _ask(self, node: Node) -> None:
+    def _ask(self, node: Node, keep: bool) -> None:
         connection = http.client.HTTPConnection("127.0.0.1", node.port, timeout=PATIENCE)
         while not self._stop.wait(0.002):
+            latest = self._latest[node]
             try:
                 connection.request("GET", PATH)
                 answer = connection.getresponse()
                 names = ("Mastaba-Generation", "Mastaba-Pyramid", "ETag")
                 headers = [answer.headers[name] for name in names]
-                self.answers.add(Answer(answer.status, *headers, answer.read()))
-                self.count += 1
+                body = answer.read()
+                with self._lock:
+                    self.answers.add(Answer(answer.status, *headers, body))
+                    self.count += 1
+                    version = int(body.split()[-1]) if answer.status == 200 else latest
+                    self._latest[node] = max(self._latest[node], version)
+                if version < latest:
+                    self.failures.append(f"version {version} after {latest}")
+                if not keep:
+                    connection.close()
             except (OSError, http.client.HTTPException) as error:
                 self.failures.append(repr(error))
                 connection.close()
         connection.close()
 
     def check(self) -> None:
-        """Check that every answer is of one generation in all its parts."""
+        """Check that each answer is of one generation in all its parts, and none is too old."""
         assert not self.failures
         assert {answer.status for answer in self.answers} == {200}
         for name in ("configuration", "pyramid", "etag"):

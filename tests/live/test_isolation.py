@@ -26,6 +26,7 @@ TESTS = {
     "doctor": ["doctor/test_slab.py"],
     "edge": ["edge/test_purging.py"],
     "elevation": ["elevation/test_conformance.py"],
+    "index_store": ["index_store/test_files.py"],
     "metrics": ["metrics/test_metrics.py"],
     "ogcapi": ["ogcapi/test_conformance.py"],
     "storage_ceph": ["storage_ceph/test_settings.py"],

@@ -96,7 +96,7 @@ def test_killed_worker_is_replaced(setting: Setting) -> None:
 def test_reload_fails_no_request(setting: Setting) -> None:
     server = setting.server
     with load(setting.url, PATH) as state:
-        for number in range(3):
+        for number in range(10):
             wait_until(lambda: len(state.answers) > 50)
             title = f"Reload {number}"
             document = json.loads(setting.services_json.read_text(encoding="utf-8"))

@@ -14,8 +14,8 @@ from tests.live_storage.conftest import Store, s3_writer
 from tests.live_storage.test_build import chosen, command, ortho, run, tiles
 from werkzeug.test import Client
 
-from mastaba.api.slabs import PackLayout
 from mastaba.wsgi import create_application
+from mastaba_writer.index_packs import PackLayout
 
 __all__ = ["command", "ortho"]
 
@@ -59,7 +59,7 @@ def with_store(server_json: Path) -> None:
     """Configure an empty index store."""
     document = json.loads(server_json.read_text())
     directory = server_json.with_name(f"indices{len(list(server_json.parent.iterdir()))}")
-    document["cache"] = {"store": {"directory": str(directory)}}
+    document["plugins"] = {"index_store": {"directory": str(directory)}}
     server_json.write_text(json.dumps(document))
 
 
@@ -124,9 +124,10 @@ def test_packs_of_an_existing_pyramid(
     packed = run([*MASTABA, "pyramid", "pack", "ortho", "--output", place])
     assert packed.returncode == 0, packed.stderr
     first = first_tiles(expected)
-    assert packed.stdout == (
-        f"{packs_of(first)} index packs of {len(first)} slabs; reload the server\n"
-    )
+    counts = f"{packs_of(first)} index packs of {len(first)} slabs"
+    assert packed.stdout == f"{counts}, {len(first)} of them read; reload the server\n"
+    packed = run([*MASTABA, "pyramid", "pack", "ortho", "--output", place])
+    assert packed.stdout == f"{counts}, 0 of them read; reload the server\n"
     assert run(command(ortho, place, "--verify", "full")).returncode == 0
     with_store(server_json)
     found = list(map(tuple, requests(server_json, network, first, expected).values()))

@@ -48,8 +48,8 @@ class Fixtures(StorageKit):
     # The buckets of a cluster share a client of boto3.
     shares_connections = True
     # The live tests try 60 sequences and 25 repetitions with each real server.
-    examples = 15
-    repeats = 8
+    examples = 8
+    repeats = 5
 
     @pytest.fixture(scope="class")
     @classmethod

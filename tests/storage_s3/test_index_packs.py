@@ -16,20 +16,21 @@ import pytest
 from werkzeug.test import Client
 
 from mastaba.config.faults import Faults
+from mastaba.config.server import load_server
 from mastaba.environment import Environment
 from mastaba.errors import MastabaError, ObjectNotFoundError, SlabFormatError
 from mastaba.plugins.manager import Plugins
 from mastaba.server.app import Application
-from mastaba.server.opening import open_site, read_server_config
+from mastaba.server.opening import open_site
 from mastaba.services.base import Site
 from mastaba.services.scoreboard import Scoreboard
 from mastaba.slab.index_cache import IndexCache
-from mastaba.slab.index_pack import IndexRecord, PackLayout, encode_record, make_pack
-from mastaba.slab.index_store import IndexStore
 from mastaba.slab.layout import PrefixLayout
 from mastaba.slab.reader import LevelReader, StoredTile
 from mastaba.storage.pool import StoragePool
 from mastaba_conformance.object_server import ObjectServer
+from mastaba_index_store.store import DiskStore
+from mastaba_writer.index_packs import IndexRecord, PackLayout, encode_record, make_pack
 from mastaba_writer.installation import NORMAL_STYLE, write_installation
 from mastaba_writer.pyramids import LevelPlan, object_pyramid
 from mastaba_writer.slab_writer import build_slab
@@ -94,7 +95,11 @@ def open_reader(server: ObjectServer, tmp_path: Path) -> Iterator[OpenReader]:
         pool = StoragePool(Plugins().storages, environment)
         pools.append(pool)
         level: Any = SimpleNamespace(tiles_per_width=SIDE, tiles_per_height=SIDE)
-        shared = IndexStore(str(tmp_path / "store"), 1 << 30) if store else None
+        shared = (
+            DiskStore.open({"directory": str(tmp_path / "store"), "mebibytes": 1024})
+            if store
+            else None
+        )
         return LevelReader(
             level,
             PrefixLayout("P/DATA_9"),
@@ -371,7 +376,9 @@ def open_client(server: ObjectServer, tmp_path: Path) -> Callable[..., tuple[Cli
         descriptor["levels"][0]["storage"]["index_prefix"] = "Q/INDEX_4"
         server.put("maps", "Q.json", json.dumps(dict(descriptor)).encode())
 
-    def open_client(generation: int | None = None, **cache: Any) -> tuple[Client, Site, str]:
+    def open_client(
+        generation: int | None = None, store: dict[str, str] | None = None
+    ) -> tuple[Client, Site, str]:
         if generation is not None:
             put(generation)
         layer = {
@@ -385,12 +392,12 @@ def open_client(server: ObjectServer, tmp_path: Path) -> Callable[..., tuple[Cli
             tile_matrix_sets={"PM": web_mercator()},
             styles={"normal": NORMAL_STYLE},
             services=["tms"],
-            server_overrides={"cache": cache},
+            server_overrides={"plugins": {} if store is None else {"index_store": store}},
         )
         given = {"S3_URL": server.url, "S3_KEY": "key", "S3_SECRETKEY": "secret"}
         environment = Environment({f"MASTABA_{name}": text for name, text in given.items()})
         plugins, faults = Plugins(), Faults()
-        config = read_server_config(str(server_json), plugins, faults)
+        config = load_server(str(server_json), plugins, faults)
         site = open_site(config, plugins, Scoreboard(1, 1), faults, environment)
         return Client(Application(site)), site, "\n".join(map(str, faults.all))
 
@@ -442,6 +449,6 @@ def test_a_store_that_cannot_be_used_is_a_warning(
 ) -> None:
     (tmp_path / "file").touch()
     client, site, problems = open_client(0, store={"directory": str(tmp_path / "file")})
-    assert "$.cache.store.directory" in problems
+    assert "$.plugins.index_store" in problems
     assert site.catalogue.indices.store is None
     assert client.get(PATH).data == b"0 4/5/9"

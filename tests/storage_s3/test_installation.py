@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from mastaba.config.faults import Faults
+from mastaba.config.server import load_server
 from mastaba.environment import Environment
 from mastaba.errors import SlabFormatError, StorageError
 from mastaba.plugins.manager import Plugins
-from mastaba.server.opening import open_site, read_server_config
+from mastaba.server.opening import open_site
 from mastaba.services.base import Site
 from mastaba.services.scoreboard import Scoreboard
 from mastaba_conformance.object_server import ObjectServer
@@ -60,7 +61,7 @@ def open_server_json(server: ObjectServer) -> Open:
         given = {"S3_URL": server.url, "S3_KEY": "key", "S3_SECRETKEY": "secret", **variables}
         environment = Environment({f"MASTABA_{name}": text for name, text in given.items()})
         plugins, faults = Plugins(), Faults()
-        config = read_server_config(str(server_json), plugins, faults)
+        config = load_server(str(server_json), plugins, faults)
         site = open_site(config, plugins, Scoreboard(1, 1), faults, environment)
         return site, "\n".join(map(str, faults.all))
 

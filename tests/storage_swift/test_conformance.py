@@ -29,8 +29,8 @@ class Fixtures(StorageKit):
     shares_connections = True
     forks_while_reading = True
     # The live tests try 60 sequences and 25 repetitions with each real server.
-    examples = 15
-    repeats = 8
+    examples = 8
+    repeats = 5
 
     @pytest.fixture
     def storage(self, open_container: Callable[..., Storage]) -> Storage:

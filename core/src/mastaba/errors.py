@@ -39,38 +39,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from mastaba.model.fault import Fault
 
-__all__ = [
-    "AccessDeniedError",
-    "ChangeRefusedError",
-    "ClientGoneError",
-    "ConfigurationError",
-    "InvalidParameterError",
-    "ListenError",
-    "MastabaError",
-    "MissingParameterError",
-    "NoResponseError",
-    "ObjectChangedError",
-    "ObjectNotFoundError",
-    "OverloadedError",
-    "PluginConflictError",
-    "PluginError",
-    "PluginLoadError",
-    "RequestError",
-    "RequestTooLargeError",
-    "SlabFormatError",
-    "StorageError",
-    "StorageUnavailableError",
-    "TileNotFoundError",
-    "TileOutOfRangeError",
-    "UnknownNameError",
-    "UnknownPathError",
-    "UnknownPluginError",
-    "UnsupportedFormatError",
-    "UnsupportedOperationError",
-    "public_message",
-    "reason_of",
-]
-
 
 def reason_of(error: Exception) -> str:
     """Return the reason of an error, without the path and error number that Python adds."""

@@ -12,10 +12,11 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from mastaba.config.faults import Faults
+from mastaba.config.server import load_server
 from mastaba.environment import Environment
 from mastaba.plugins.manager import Plugins
 from mastaba.server.app import Application
-from mastaba.server.opening import log_findings, open_site, read_server_config
+from mastaba.server.opening import log_findings, open_site
 from mastaba.server.publication import Publication
 from mastaba.services.scoreboard import Scoreboard
 
@@ -36,7 +37,7 @@ def create_application(server_json: str, plugins: Plugins | None = None) -> Appl
     """
     plugins = plugins or Plugins()
     faults = Faults()
-    server = read_server_config(server_json, plugins, faults)
+    server = load_server(server_json, plugins, faults)
     scoreboard = Scoreboard(1, server.threads)
     scoreboard.bind_worker(0)
     site = open_site(server, plugins, scoreboard, faults)

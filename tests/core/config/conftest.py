@@ -7,6 +7,7 @@ import json
 import re
 from argparse import Namespace
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -19,6 +20,7 @@ from mastaba.config.faults import Faults
 from mastaba.config.load import load_catalogue
 from mastaba.config.server import ServerConfig, load_server
 from mastaba.environment import Environment
+from mastaba.errors import ConfigurationError
 from mastaba.model.fault import Fault
 from mastaba.plugins.manager import Plugins
 from mastaba.services.base import Service
@@ -247,10 +249,11 @@ class Installation:
         """Write and load; return what could be loaded, and the problems."""
         self.write()
         faults = Faults()
-        server = load_server("server.json", self.plugins, faults)
-        if server is None:
-            return None, None, faults.all
-        return server, load_catalogue(server, self.plugins, Environment({}), faults), faults.all
+        server = catalogue = None
+        with suppress(ConfigurationError):
+            server = load_server("server.json", self.plugins, faults)
+            catalogue = load_catalogue(server, self.plugins, Environment({}), faults)
+        return server, catalogue, faults.all
 
     def catalogue(self) -> Catalogue:
         """Write and load an installation that must have no problem."""

@@ -173,9 +173,7 @@ def test_all_documents_of_an_installation_are_watched(installation: Any) -> None
     source, faults = Source(), Faults()
     installation.write()
     server = load_server("server.json", installation.plugins, faults)
-    assert server is not None
     catalogue = load_catalogue(server, installation.plugins, Environment({}), faults, source=source)
-    assert catalogue is not None
     for name in installation.documents:
         path = installation.directory / name
         before = path.stat()

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+
+from mastaba.plugins import calls
 
 Install = Callable[..., None]
 
@@ -19,6 +22,8 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install
     distribution, and the name of the module.
     """
     monkeypatch.syspath_prepend(str(tmp_path))
+    # On a busy machine, any hook may take long, which is a warning.
+    monkeypatch.setattr(calls, "SLOW", math.inf)
     before = set(sys.modules)
 
     def install_it(

@@ -463,6 +463,7 @@ def test_every_hook_is_listed() -> None:
         "generation_changed",
         "register_commands",
         "register_encoders",
+        "register_index_stores",
         "register_services",
         "register_storages",
         "wsgi_middleware",

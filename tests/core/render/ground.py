@@ -17,6 +17,7 @@ from mastaba.model.layer import Layer
 from mastaba.model.style import Style
 from mastaba.plugins.manager import Plugins
 from mastaba.render.map_request import MapImage, MapLayer, MapRequest
+from mastaba.render.native import Window
 from mastaba.render.sampling import GridPositions
 from mastaba.server.app import Application
 from mastaba.services.base import Site
@@ -181,7 +182,7 @@ def grid_positions(
 ) -> GridPositions:
     """Return positions given at the points of a grid, from its first pixel to its last."""
     fields = np.stack([columns, rows])
-    part = (0, int(down[-1]) + 1, 0, int(across[-1]) + 1)
+    part = Window(0, int(down[-1]) + 1, 0, int(across[-1]) + 1)
     complete = bool(np.isfinite(fields).all())
     return GridPositions(across, down, fields, part, ratios, complete)
 

@@ -49,7 +49,7 @@ def _dense(first: Any, weights: Any, size: int) -> Floats:
     return matrix
 
 
-def located(grid: native.Grid, part: native.Rectangle) -> list[Floats]:
+def located(grid: native.Grid, part: native.Window) -> list[Floats]:
     """Return columns, rows, and ratios if there are any, of some pixels of a map."""
     across, down, fields, blocks, details = grid.arrays
     top, bottom, left, right = part
@@ -83,12 +83,12 @@ def _cells(points: Floats, places: Any) -> tuple[Any, Floats]:
 
 def survey(
     grid: native.Grid,
-    part: native.Rectangle,
+    part: native.Window,
     radii: tuple[float, float],
     *,
     every_row: bool,
     placed: Any = None,
-) -> native.Rectangle | None:
+) -> native.Window | None:
     columns, rows, *ratios = located(grid, part)
     found = np.isfinite(columns) & np.isfinite(rows)
     if placed is not None:
@@ -107,7 +107,7 @@ def warp(
     pixels: Pixels,
     source: tuple[int, int],
     grid: native.Grid,
-    part: native.Rectangle,
+    part: native.Window,
     rows: Weights,
     columns: Weights,
 ) -> Pixels:
@@ -138,7 +138,7 @@ def warp_locally(
     pixels: Pixels,
     source: tuple[int, int],
     grid: native.Grid,
-    part: native.Rectangle,
+    part: native.Window,
     table: Floats,
     radii: tuple[float, float],
 ) -> Pixels:
@@ -276,5 +276,5 @@ def decimate(
 
 def use(patch: pytest.MonkeyPatch) -> None:
     """Draw maps by these functions in place of the compiled ones."""
-    for module in ("compose", "sampling", "styles"):
+    for module in ("encoded_map", "sampling", "styles"):
         patch.setattr(f"mastaba.render.{module}.native", sys.modules[__name__])

@@ -23,7 +23,8 @@ from tests.core.render.ground import (
 from mastaba.model.bbox import BoundingBox
 from mastaba.model.crs import CRS, transform_points
 from mastaba.render import positions
-from mastaba.render.positions import other_crs_positions, tiles_around
+from mastaba.render.extent import tiles_around
+from mastaba.render.positions import other_crs_positions
 from mastaba.render.sampling import GridPositions
 
 NODATA = -99999

@@ -12,7 +12,8 @@ from tests.core.render.ground import MESH_CENTRE, World, around
 from mastaba.model.bbox import BoundingBox
 from mastaba.model.style import Style
 from mastaba.model.tile_matrix_set import TileLimits
-from mastaba.render.compose import as_data, as_picture, merge
+from mastaba.render.compose import merge
+from mastaba.render.encoded_map import as_data, as_picture
 from mastaba.render.map_request import Background, MapImage, MapLayer
 
 CHANNELS = (1, 2, 3, 4)

@@ -22,7 +22,7 @@ from mastaba.model.bbox import BoundingBox
 from mastaba.model.crs import CRS
 from mastaba.model.layer import Layer
 from mastaba.plugins.manager import Plugins
-from mastaba.render.compose import as_data
+from mastaba.render.encoded_map import as_data
 from mastaba.render.map_request import Background, MapLayer, MapRequest
 from mastaba.services.base import Site
 from mastaba.wsgi import create_application

@@ -17,7 +17,8 @@ from mastaba.model.crs import CRS
 from mastaba.model.settings import MapSettings
 from mastaba.model.style import Palette, PaletteEntry, Style
 from mastaba.render.map_request import MapLayer, MapRequest
-from mastaba.render.mosaic import LevelPixels, Window
+from mastaba.render.mosaic import LevelPixels
+from mastaba.render.native import Window
 from mastaba.render.tile_cache import TileCache
 from mastaba.storage.file import FileStorage
 from mastaba_writer.descriptor import LevelPlan

@@ -64,7 +64,7 @@ def test_many_taps_weigh_as_they_would_in_a_stencil(taps: int) -> None:
     pixels = np.random.default_rng(1).uniform(-500, 500, (400, 420, 2)).astype(np.float32)
     end = np.array([0.0, 4.0])
     columns, rows = np.meshgrid(np.array([180.3, 220.9]), np.array([181.7, 215.2]))
-    grid, part = native.Grid.of(end, end, np.stack([columns, rows])), (0, 5, 0, 5)
+    grid, part = native.Grid.of(end, end, np.stack([columns, rows])), native.Window(0, 5, 0, 5)
     for kernel in KERNELS[1:]:
         weights = weights_at(kernel, np.arange(FRACTIONS) / FRACTIONS, taps / 2)
         expected = in_numpy.warp(pixels, (0, 0), grid, part, weights, weights)

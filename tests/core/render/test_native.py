@@ -124,7 +124,7 @@ def test_images_of_any_channels(kernel: str, dtype: type[np.generic], channels: 
             np.array([0.0, 26.0]),
             np.stack(np.meshgrid(columns[[0, -1]], rows[[0, -1]])),
         )
-        given = pixels, (0, 0), grid, (0, 27, 0, 31)
+        given = pixels, (0, 0), grid, native.Window(0, 27, 0, 31)
         stencils = stencil(kernel, radius_y), stencil(kernel, radius_x)
         quick = native.warp(*given, *stencils)
         agree(quick, in_numpy.warp(*given, *stencils))
@@ -164,7 +164,7 @@ def test_memory_outside_an_image_is_not_read() -> None:
         for columns, rows in ((beyond, inner), (inner, beyond), (beyond, beyond)):
             end = np.array([0.0, 1.0])
             grid = native.Grid.of(end, end, np.stack([columns, rows]))
-            given = pixels, (0, 0), grid, (0, 2, 0, 2)
+            given = pixels, (0, 0), grid, native.Window(0, 2, 0, 2)
             with pytest.raises(IndexError):
                 native.warp(*given, fractions, fractions)
             with pytest.raises(IndexError):
@@ -192,7 +192,7 @@ for dtype in (np.uint8, np.float32):
             across, down = (np.arange(float(side - 1)) for side in shape[::-1])
             columns, rows = np.meshgrid(across + 0.25, down + 0.25)
             grid = native.Grid.of(across, down, np.stack([columns, rows]))
-            place = (0, 0), grid, (0, len(down), 0, len(across))
+            place = (0, 0), grid, native.Window(0, len(down), 0, len(across))
             given = *place, stencil("linear", 1.0), stencil("linear", 1.0)
             assert np.array_equal(native.warp(pixels, *given), native.warp(pixels.copy(), *given))
             given = *place, table_of("linear"), (1.0, 1.0)

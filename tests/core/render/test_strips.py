@@ -22,10 +22,10 @@ from mastaba.model.bbox import BoundingBox
 from mastaba.model.crs import CRS
 from mastaba.model.style import Palette, PaletteEntry, Style
 from mastaba.render import layer_map
-from mastaba.render.compose import as_data, as_picture, joined
-from mastaba.render.encoded_map import EncodedMap
-from mastaba.render.encoding import Encoder
+from mastaba.render.compose import joined
+from mastaba.render.encoded_map import EncodedMap, as_data, as_picture
 from mastaba.render.encoding.asc import AscEncoder
+from mastaba.render.encoding.base import Encoder
 from mastaba.render.encoding.bil import BilEncoder
 from mastaba.render.encoding.geotiff import GeotiffEncoder
 from mastaba.render.encoding.jpeg import JpegEncoder

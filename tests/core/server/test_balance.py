@@ -37,6 +37,7 @@ def serving(
     for slot in slots:
         share = copy.copy(balance)  # shared memory, and a slot of its own, as after a fork
         share.join(slot)
+        share.count(0)  # as if it served already
         server = Server(
             answering(str(slot)),
             listener,
@@ -115,7 +116,9 @@ def test_a_process_that_hangs_does_not_keep_connections_waiting(
     tmp_path: Path, protocol: Any
 ) -> None:
     path, balance = tmp_path / "socket", Balance(2)
-    copy.copy(balance).join(1)  # never accepts
+    hanging = copy.copy(balance)
+    hanging.join(1)
+    hanging.count(0)  # never accepts
     with serving(path, balance, range(1)):
         clients = connect(protocol, path, 3)
         assert owners(clients, protocol) == ["0"] * 3

@@ -61,7 +61,7 @@ class Served(Generation):
         link.follow(self.follow)
         Server(
             self, listener.socket, FastCGIConnection,
-            threads=2, handover=handover, on_ready=link.ready,
+            threads=2, handover=handover, link=link,
         ).run()
 
     def __call__(self, environ, start_response):

@@ -11,9 +11,6 @@ from typing import Any
 import pytest
 
 from mastaba.server.connection import Limits
-from mastaba.server.fastcgi import FastCGIConnection
-from mastaba.server.listener import open_listener
-from mastaba.server.loop import Server
 
 
 def small(environ: dict[str, Any], start_response: Any) -> list[bytes]:
@@ -358,10 +355,3 @@ def test_stop_sends_large_answers_to_their_end(serve: Any, protocol: Any) -> Non
     client._buffer = first
     assert len(client.answer().body) == 20_000_000
     served.join()
-
-
-def test_threads_woken_by_the_same_signal_cause_no_error() -> None:
-    with open_listener("127.0.0.1:0") as listener:
-        server = Server(lambda environ, start: [], listener.socket, FastCGIConnection, threads=2)
-        server._wake()  # of the thread that comes second: nothing is left to read
-        assert not server.draining

@@ -65,13 +65,11 @@ class Served(Generation):
         board.bind_worker(link.index)
         threading.Thread(target=tick, daemon=True).start()
 
-        def on_ready():
-            link.ready()
-            say("ready")
-
+        report = link.ready
+        link.ready = lambda: (report(), say("ready"))
         Server(
             application, listener.socket, FastCGIConnection,
-            threads=2, handover=handover, on_ready=on_ready,
+            threads=2, handover=handover, link=link,
         ).run()
 
 handover = Handover()

@@ -70,7 +70,7 @@ class Served(Generation):
     def serve(self, link):
         Server(
             application, listener.socket, HTTPConnection,
-            threads=2, linger=0.2, on_ready=link.ready, handover=handover,
+            threads=2, linger=0.2, link=link, handover=handover,
         ).run()
 
 def reload():

@@ -35,7 +35,7 @@ class Served(Generation):
         while (home / "lazy").exists():
             time.sleep(0.01)
         Server(
-            application, listener.socket, FastCGIConnection, handover=handover, on_ready=link.ready
+            application, listener.socket, FastCGIConnection, handover=handover, link=link
         ).run()
 
 def reload():

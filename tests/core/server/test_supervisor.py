@@ -31,6 +31,7 @@ from mastaba.server.fastcgi import FastCGIConnection
 from mastaba.server.loop import Server
 from mastaba.server.handover import Handover
 from mastaba.server.listener import open_listener
+from mastaba.server import supervisor
 from mastaba.server.supervisor import Generation, Supervisor
 from mastaba.services.scoreboard import Scoreboard
 
@@ -42,6 +43,7 @@ def say(text):
 
 workers = int(sys.argv[2])
 options = eval(sys.argv[3])
+vars(supervisor).update(options.pop("constants", {}))
 generation = 0
 
 class Report(logging.Handler):
@@ -108,7 +110,7 @@ class Served(Generation):
             FastCGIConnection,
             threads=2,
             handover=handover,
-            on_ready=link and link.ready,
+            link=link,
         ).run()
 
 seen = ""
@@ -149,6 +151,11 @@ class Service(RunningService):
         finally:
             client.close()
         return int(generation), int(pid)
+
+    def request(self) -> bytes:
+        """A request on a connection that stays open."""
+        request: bytes = self._protocol.request()
+        return request
 
     def begin_waiting(self) -> Any:
         """Client with a running request, which is answered when there is a file ``open``."""
@@ -575,9 +582,101 @@ def test_no_request_is_lost_by_reloads(run: Any, keep: bool) -> None:
     assert set(generations) == set(range(1, 8))
 
 
-def test_idle_kept_connections_survive_reloads(run: Any) -> None:
+def test_no_answer_is_older_than_one_before(run: Any) -> None:
+    """A request that is sent after an answer of a generation is not answered by an older one."""
     service = run()
-    clients = [service.connect() for _ in range(100)]
+    done = threading.Event()
+    latest, answers = [1], [0]
+    failures: list[object] = []
+
+    def work(keep: bool) -> None:
+        client = service.connect()
+        try:
+            while not done.is_set():
+                before = latest[0]
+                generation = int(client.ask(keep=keep).body.split()[0])
+                if generation < before:
+                    failures.append((generation, before, keep))
+                # Not exact if another thread has seen a later one at the same time, which then
+                # is noted with its next answer.
+                latest[0] = max(latest[0], generation)
+                answers[0] += 1
+                if not keep:
+                    client.close()
+                    client = service.connect()
+        except BaseException as error:
+            failures.append(error)
+            raise
+
+    threads = [threading.Thread(target=work, args=(number % 2 > 0,)) for number in range(6)]
+    for thread in threads:
+        thread.start()
+    for generation in range(2, 12):
+        before = answers[0]
+        while answers[0] < before + 20 and not failures:
+            time.sleep(0.001)
+        service.process.send(signal.SIGHUP)
+        while latest[0] < generation and not failures:
+            time.sleep(0.001)
+    done.set()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+
+
+def begin_switch(service: Service) -> tuple[int, Any]:
+    """Reload with a suspended worker, so that the others have retired and it has not.
+
+    Returns:
+        the suspended process, and a client whose request waits.
+    """
+    suspended, other = service.children()
+    os.kill(suspended, signal.SIGSTOP)
+    service.process.send(signal.SIGHUP)
+    while other in service.children():
+        time.sleep(0.01)
+    client = service.connect()
+    client.send(service.request())
+    client.socket.settimeout(0.3)
+    with pytest.raises(TimeoutError):
+        client.socket.recv(1)
+    client.socket.settimeout(None)
+    return suspended, client
+
+
+def test_requests_wait_until_the_whole_previous_generation_has_left(run: Any) -> None:
+    service = run()
+    suspended, client = begin_switch(service)
+    os.kill(suspended, signal.SIGCONT)
+    # By any of them: the request was sent before the first answer of the next generation.
+    assert client.answer().status == "200 OK"
+    service.await_generation(2)
+
+
+def test_a_stop_while_generations_change_answers_the_requests_that_wait(run: Any) -> None:
+    service = run(options="{'stop_timeout': 5}")
+    _, client = begin_switch(service)
+    service.process.send(signal.SIGTERM)
+    assert client.answer().body.startswith(b"2 ")
+    assert service.process.wait() == 0
+
+
+def test_a_worker_that_did_not_respond_may_finish_its_requests_when_retired(run: Any) -> None:
+    """The workers of these tests never tick, so the supervisor takes them for busy ones."""
+    service = run(options="{'constants': {'_WATCH_PERIOD': 0.1, '_RETIRED_TIMEOUT': 0.5}}")
+    client = service.begin_waiting()
+    time.sleep(1)
+    service.process.send(signal.SIGHUP)
+    service.await_generation(2)
+    time.sleep(1)
+    (service.home / "open").touch()
+    assert client.answer().body.startswith(b"1 ")
+
+
+def test_idle_kept_connections_survive_reloads(run: Any) -> None:
+    """They are more than the channel between the workers holds."""
+    service = run()
+    clients = [service.connect() for _ in range(600)]
     for client in clients:
         client.ask()
     for generation in (2, 3):

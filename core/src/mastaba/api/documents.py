@@ -1,7 +1,7 @@
 """Configuration files: reading, validation, schemas, and reports of faults."""
 
 from mastaba.config.documents import parse_document, read_local_text, started_at, unreadable
-from mastaba.config.faults import Faults
+from mastaba.config.faults import Faults, FileFaults, UnusableError
 from mastaba.config.generation6 import Note, to_generation7
 from mastaba.config.load import load_catalogue
 from mastaba.config.schema import did_you_mean, schema
@@ -13,10 +13,12 @@ from mastaba.model.fault import Fault, Severity
 __all__ = [
     "Fault",
     "Faults",
+    "FileFaults",
     "LoggerConfig",
     "Note",
     "ServerConfig",
     "Severity",
+    "UnusableError",
     "did_you_mean",
     "load_catalogue",
     "load_server",

@@ -1,13 +1,14 @@
 """Maps: what to draw, the prepared map, and its encoded response."""
 
-from mastaba.render.compose import as_data, as_picture, coloured, finish_for, joined
-from mastaba.render.encoded_map import EncodedMap
+from mastaba.render.compose import joined
+from mastaba.render.encoded_map import EncodedMap, as_data, as_picture, coloured, finish_for
 from mastaba.render.engine import Renderer
+from mastaba.render.extent import is_plausible, tiles_around
 from mastaba.render.layer_map import PreparedMap, Sources
 from mastaba.render.legend_palette import legend_palette, legend_unit
 from mastaba.render.map_request import Background, MapImage, MapLayer, MapRequest, Mask, Pixels
-from mastaba.render.mosaic import LevelPixels, Mosaic, StoredTiles, Window
-from mastaba.render.positions import is_plausible, tiles_around
+from mastaba.render.mosaic import LevelPixels, Mosaic, StoredTiles
+from mastaba.render.native import Window
 from mastaba.render.styles import is_bytes, relief_name, styled
 from mastaba.tiles.derived import DerivedTilePublisher
 from mastaba.web.map_response import (

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from mastaba import __version__
 from mastaba.config.faults import Faults, FileFaults
-from mastaba.config.server import ServerConfig, missing_port
+from mastaba.config.server import ServerConfig, load_server, missing_port
 from mastaba.config.source import Source
 from mastaba.errors import ConfigurationError, ListenError, MastabaError, PluginError
 from mastaba.plugins.manager import Plugins
@@ -41,7 +41,7 @@ from mastaba.server.listener import (
 from mastaba.server.logs import configure_logging, escaped, log_faults
 from mastaba.server.loop import Server
 from mastaba.server.notify import Notifier
-from mastaba.server.opening import log_findings, open_site, read_server_config
+from mastaba.server.opening import log_findings, open_site
 from mastaba.server.publication import Publication
 from mastaba.server.signals import handled_by
 from mastaba.server.supervisor import STOP_SIGNALS, Generation, Supervisor
@@ -100,7 +100,7 @@ def _end(_number: int, _frame: object) -> None:
 def _run(arguments: argparse.Namespace, plugins: Plugins, is_reload_due: Callable[[], bool]) -> int:
     faults = Faults()
     try:
-        server = read_server_config(arguments.file, plugins, faults)
+        server = load_server(arguments.file, plugins, faults)
         configure_logging(server)
     except ConfigurationError as error:
         return _fail(error, on_stderr=True)
@@ -256,12 +256,10 @@ class SiteGeneration(Generation):
 
     def _serve(self, link: WorkerLink | None) -> None:
         threading.Thread(target=self._tick, name="tick", daemon=True).start()
-        on_ready = None
         application: Application | Counted = self._application
         if link is not None:
             self._publication.connect(link)
             self.endpoint.balance.join(link.index)
-            on_ready = link.ready
             if self._server.worker_requests:
                 application = Counted(self._application, self._server.worker_requests, link.spent)
         Server(
@@ -269,7 +267,7 @@ class SiteGeneration(Generation):
             self.endpoint.sock,
             self.endpoint.protocol,
             threads=self._server.threads,
-            on_ready=on_ready,
+            link=link,
             handover=self.endpoint.handover,
             balance=self.endpoint.balance,
             limits=Limits(body_time=self._server.body_timeout),
@@ -370,7 +368,7 @@ def _reloaded(
         faults, served.source = Faults(), _watching(arguments.file)
         failure = None
         try:
-            server = _compared(read_server_config(arguments.file, plugins, faults), running, faults)
+            server = _compared(load_server(arguments.file, plugins, faults), running, faults)
             site = open_site(
                 server,
                 plugins,

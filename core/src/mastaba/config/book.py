@@ -1,43 +1,74 @@
-"""Named resources from a directory, each loaded once: tile matrix sets and styles."""
+"""What several layers share, each loaded once: pyramids, tile matrix sets and styles."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, Generic, TypeVar
 
 from mastaba.config.documents import DocumentReader, started_at
-from mastaba.config.faults import Faults, FileFaults, UnusableError
+from mastaba.config.faults import FileFaults, UnusableError
 
+K = TypeVar("K")
 T = TypeVar("T")
 
 _SUFFIXES = ("", ".json", ".yaml", ".yml")
 
 
-class Book(Generic[T]):
+class LoadedOnce(ABC, Generic[K, T]):
+    """Loader of items, each at its first use.
+
+    Args:
+        known: items loaded earlier, which are not loaded again.
+    """
+
+    def __init__(self, known: Mapping[K, T] | None = None) -> None:
+        self._loaded: dict[K, T | None] = dict(known or {})
+
+    def get(self, key: K, named_by: str) -> T:
+        """Return an item, which a file names.
+
+        Raises:
+            UnusableError: it cannot be used. The reason is recorded at the first use only.
+        """
+        if key not in self._loaded:
+            self._loaded[key] = None
+            self._loaded[key] = self._load(key, named_by)
+        found = self._loaded[key]
+        if found is None:
+            raise UnusableError
+        return found
+
+    @abstractmethod
+    def _load(self, key: K, named_by: str) -> T:
+        """Load an item, or record why it is unusable and raise `UnusableError`."""
+
+
+class Book(LoadedOnce[str, T]):
     """Loader of resources by identifier, which is the file stem.
 
     Args:
         directory: path as configured; a trailing slash is dropped.
         kind: name of the schema.
-        make: creates the resource from identifier, validated document and file name; if the
-            document cannot be used, it records why and returns None.
-        known: resources loaded earlier, which are not read again.
+        make: creates the resource from identifier and validated document.
+        reader: reads the documents.
+        known: resources loaded earlier.
     """
 
     def __init__(
         self,
         directory: str,
         kind: str,
-        make: Callable[[str, dict[str, Any], str, Faults], T | None],
+        make: Callable[[str, dict[str, Any], FileFaults], T],
         reader: DocumentReader,
-        known: Mapping[str, T],
+        known: Mapping[str, T] | None,
     ) -> None:
+        super().__init__(known)
         self._directory = directory.rstrip("/")
         self._kind = kind
         self._make = make
         self._reader = reader
-        self._loaded: dict[str, T | None] = dict(known)
 
     @property
     def loaded(self) -> Mapping[str, T]:
@@ -46,28 +77,17 @@ class Book(Generic[T]):
             {key: value for key, value in sorted(self._loaded.items()) if value is not None}
         )
 
-    def get(self, identifier: str, named_by: str) -> T:
-        """Return a resource. Why it is unusable is recorded on the first call only."""
-        if identifier not in self._loaded:
-            self._loaded[identifier] = None
-            self._loaded[identifier] = self._load(identifier, named_by)
-        found = self._loaded[identifier]
-        if found is None:
-            raise UnusableError
-        return found
-
-    def _load(self, identifier: str, named_by: str) -> T | None:
+    def _load(self, key: str, named_by: str) -> T:
         reader, kind = self._reader, self._kind.replace("_", " ")
-        if not identifier or any(c in identifier for c in '<>/\\"') or not identifier.isprintable():
-            reason = f"{identifier!r} cannot be the name of a {kind}; it is used by {named_by}"
+        if not key or any(c in key for c in '<>/\\"') or not key.isprintable():
+            reason = f"{key!r} cannot be the name of a {kind}; it is used by {named_by}"
             FileFaults(reader.faults, self._directory or "/").refuse("$", reason, "rename it")
-        base = f"{self._directory}/{identifier}"
+        base = f"{self._directory}/{key}"
         paths = (reader.path(base + suffix, base, "$") for suffix in _SUFFIXES)
         found = next(filter(reader.exists, paths), None)
         if found is None:
             reason = f"there is no such {kind}; it is named by {named_by}{started_at(base)}"
             remedy = f"add {base}.json, or correct the name"
             FileFaults(reader.faults, base).refuse("$", reason, remedy)
-        document = reader.document(found, named_by)
-        document = reader.validated(document, self._kind, str(found))
-        return self._make(identifier, document, str(found), reader.faults)
+        document = reader.validated(reader.document(found, named_by), self._kind, str(found))
+        return self._make(key, document, FileFaults(reader.faults, str(found)))

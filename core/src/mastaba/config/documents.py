@@ -24,7 +24,6 @@ from mastaba.storage.pool import StoragePool
 _MAX_SIZE: Final = 64 * 1024 * 1024
 _MAX_DEPTH: Final = 64
 _LARGEST: Final = sys.float_info.max
-_MAX_DIGITS: Final = 1000
 _SURROGATES: Final = re.compile("[\ud800-\udfff]")
 _TOO_DEEP: Final = f"is nested deeper than {_MAX_DEPTH} levels"
 _TIFF_MAGICS: Final = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
@@ -56,7 +55,7 @@ def _decoded(data: bytes) -> str:
 
 
 def unreadable(error: OSError | ValueError) -> str:
-    """Return why a local file cannot be read, as the reason in a fault."""
+    """Return why a local file cannot be read, as the reason of an error."""
     if isinstance(error, FileNotFoundError):
         return "does not exist"
     return f"cannot be read: {reason_of(error)}"
@@ -73,9 +72,9 @@ def started_at(file: str) -> str:
 
 
 class DocumentReader:
-    """Reader for the documents of one load; every failure becomes a fault.
+    """Reader for the documents of one load; every failure is recorded as an error.
 
-    All methods except `exists` raise `UnusableError` after recording it. The argument ``named_by``
+    All methods except `exists` raise `UnusableError` then. The argument ``named_by``
     is the key or line, and the file, that name the document.
     """
 
@@ -89,7 +88,7 @@ class DocumentReader:
         self._validators: dict[str, SchemaValidator] = {}
 
     def path(self, text: str, file: str, at: str) -> ResourcePath:
-        """Parse a path that stands at a place in a file."""
+        """Parse a path that is at a place in a file."""
         try:
             return ResourcePath.parse(text)
         except ValueError as error:
@@ -179,7 +178,7 @@ def parse_document(text: str, file: str, faults: Faults) -> Any:
         if file.lower().endswith((".yaml", ".yml")):
             parsed = yaml.load(text, _YAML_LOADER)  # noqa: S506 - one of the safe loaders
         elif text.strip():
-            parsed = json.loads(text, parse_constant=_refuse_constant, parse_int=_whole_number)
+            parsed = json.loads(text)
         else:
             parsed = None
         if parsed is not None:
@@ -209,17 +208,6 @@ class _InvalidValueError(ValueError):
     def __init__(self, path: str, reason: str) -> None:
         super().__init__(reason)
         self.path = path
-
-
-def _whole_number(digits: str) -> int:
-    # Python has a limit too, but its message does not help operators.
-    if len(digits) > _MAX_DIGITS:
-        raise ValueError(f"the number {digits[:12]}… is too large")
-    return int(digits)
-
-
-def _refuse_constant(name: str) -> Any:
-    raise ValueError(f"{name} is not a JSON number")
 
 
 def _cleaned(value: Any, path: str, depth: int, done: dict[int, Any]) -> Any:

@@ -10,13 +10,13 @@ from mastaba.model.fault import Fault, Severity
 
 
 class Faults:
-    """Faults of one load, collected so that all are reported at once."""
+    """Problems of one load, collected so that all are reported at once."""
 
     def __init__(self) -> None:
         self._faults: list[Fault] = []
 
     def error(self, file: str, path: str, reason: str, remedy: str = "") -> None:
-        """Record a fault: the item cannot be used. The arguments are those of `Fault`."""
+        """Record an error: the item cannot be used. The arguments are those of `Fault`."""
         self._faults.append(Fault(Severity.ERROR, file, path, reason, remedy))
 
     def warning(self, file: str, path: str, reason: str, remedy: str = "") -> None:
@@ -24,17 +24,17 @@ class Faults:
         self._faults.append(Fault(Severity.WARNING, file, path, reason, remedy))
 
     def extend(self, faults: Iterable[Fault]) -> None:
-        """Record faults of another load."""
+        """Record problems of another load."""
         self._faults.extend(faults)
 
     @property
     def all(self) -> tuple[Fault, ...]:
-        """Faults and warnings, in the order in which they were recorded."""
+        """Errors and warnings, in the order in which they were recorded."""
         return tuple(self._faults)
 
     @property
     def errors(self) -> tuple[Fault, ...]:
-        """Faults that are not warnings."""
+        """Problems that are not warnings."""
         return tuple(fault for fault in self._faults if fault.severity is Severity.ERROR)
 
 
@@ -43,7 +43,16 @@ class UnusableError(Exception):
 
 
 class FileFaults:
-    """Faults of one file. The arguments of the methods are those of `Fault`."""
+    """Problems of one file. The arguments of the methods are those of `Fault`.
+
+    Args:
+        faults: gets the problems.
+        file: path of the file.
+
+    Attributes:
+        all: problems of all files.
+        file: as given.
+    """
 
     def __init__(self, faults: Faults, file: str) -> None:
         self.all = faults
@@ -51,7 +60,7 @@ class FileFaults:
         self._is_unusable = False
 
     def error(self, path: str, reason: str, remedy: str) -> None:
-        """Record a fault."""
+        """Record an error."""
         self._is_unusable = True
         self.all.error(self.file, path, reason, remedy)
 
@@ -60,7 +69,7 @@ class FileFaults:
         self.all.warning(self.file, path, reason, remedy)
 
     def refuse(self, path: str, reason: str, remedy: str) -> NoReturn:
-        """Record a fault, and raise `UnusableError`."""
+        """Record an error, and raise `UnusableError`."""
         self.error(path, reason, remedy)
         raise UnusableError
 

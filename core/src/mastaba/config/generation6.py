@@ -7,14 +7,19 @@ or ``ogctiles`` in the first releases.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any, Final
 
 from mastaba.config.schema import json_path
 
 _SIGNS: Final = ("contact", "provider", "tiles", "ogctiles", "common")
 _WMS_SIGNS: Final = ("limits", "formats", "crs")
+
+_TILES: Final = ("enabled", "endpoint_uri", "title", "abstract", "keywords", "metadata")
+_SERVICE: Final = (*_TILES, "root_path")
 _SHARED: Final = (
     "provider",
     "site",
@@ -24,19 +29,26 @@ _SHARED: Final = (
     "crs_equivalences",
     "default_style",
 )
-_SERVICE: Final = (
-    "enabled",
-    "endpoint_uri",
-    "root_path",
-    "title",
-    "abstract",
-    "keywords",
-    "metadata",
+# Section, or "" for the document itself; place in the new document; keys.
+_MOVES: Final = (
+    ("", ("global",), _SHARED),
+    ("", (), ("admin", "health")),
+    ("wms", ("global",), ("inspire",)),
+    ("wms", ("global", "map"), (*_WMS_SIGNS, "reprojection")),
+    ("wms", ("wms",), (*_SERVICE, "name", "root_layer")),
+    ("wmts", ("global", "tile"), ("reprojection",)),
+    ("wmts", ("wmts",), _SERVICE),
+    ("tms", ("tms",), _SERVICE),
+    ("tiles", ("ogcapi",), _TILES),
 )
-_WMS: Final = (*_SERVICE, "name", "root_layer")
-_MAP: Final = ("limits", "formats", "crs", "reprojection")
-_TILES: Final = ("enabled", "endpoint_uri", "title", "abstract", "keywords", "metadata")
+_SECTIONS: Final = {"wms": "wms", "wmts": "wmts", "tms": "tms", "tiles": "ogcapi"}
 _OGCAPI: Final = {"root_path": "/ogcapi", "tiles": True, "maps": True, "default_size": 256}
+# Why something is dropped.
+_LOST: Final = {
+    "common": "the list of services at / needs no section",
+    "wmts.inspire": "wms and wmts share global.inspire, which is that of wms",
+    "tiles.root_path": "the path of ogcapi is /ogcapi; change the front server",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +90,9 @@ def to_generation7(document: Mapping[str, Any]) -> tuple[dict[str, Any], list[No
     Returns:
         The services.json of generation 7, and notes on what was not moved unchanged.
     """
-    return _Conversion(document).run()
+    conversion = _Conversion(document)
+    conversion.run()
+    return conversion.new, conversion.notes
 
 
 class _Conversion:
@@ -89,103 +103,70 @@ class _Conversion:
             key: dict(value) if isinstance(value, Mapping) else value
             for key, value in document.items()
         }
-        self._notes: list[Note] = []
+        self.new: dict[str, Any] = {"enabled": True, "global": {"map": {}}}
+        self.notes: list[Note] = []
 
-    def run(self) -> tuple[dict[str, Any], list[Note]]:
+    def run(self) -> None:
         self._rename("$", self._old, "crs_equivalency", "crs_equivalences")
         is_older = self._rename("$", self._old, "ogctiles", "tiles")
-        prefix = "ogctiles" if is_older else "tiles"
         for name, section in self._old.items():
             if isinstance(section, dict):
                 self._rename(f"$.{name}", section, "active", "enabled")
-        new: dict[str, Any] = {"enabled": True, "global": self._shared()}
-        for name in ("admin", "health"):
-            if name in self._old:
-                new[name] = self._old.pop(name)
-        for name, keys in (("wms", _WMS), ("wmts", _SERVICE), ("tms", _SERVICE)):
-            if name in self._old:
-                new[name] = self._service(name, keys)
-        if "tiles" in self._old:
-            new["ogcapi"] = self._ogcapi(prefix)
-        self._left_over(new)
-        return new, self._notes
+        for old, new in _SECTIONS.items():
+            if old in self._old:
+                section = self._old[old]
+                self.new[new] = {} if isinstance(section, dict) else self._old.pop(old)
+        for name, place, keys in _MOVES:
+            self._move(self._old.get(name, {}) if name else self._old, place, keys)
+        self._complete_maps()
+        if isinstance(self._old.get("tiles"), dict):
+            self._complete_ogcapi("$.ogctiles" if is_older else "$.tiles")
+        self._leave_out()
 
-    def _shared(self) -> dict[str, Any]:
-        shared = _taken(self._old, _SHARED)
-        wms, wmts = self._section("wms"), self._section("wmts")
-        shared.update(_taken(wms, ("inspire",)))
-        if "inspire" in wmts:
-            shared_value = shared.get("inspire", False)
-            self._lose(
-                "$.wmts.inspire", f"wms and wmts share global.inspire, which is {shared_value}"
-            )
-            del wmts["inspire"]
-        maps = _taken(wms, _MAP)
+    def _move(self, section: dict[str, Any], place: Iterable[str], keys: Iterable[str]) -> None:
+        """Move members of a section; absent ones stay absent."""
+        moved = {key: section.pop(key) for key in keys if key in section}
+        if moved:
+            reduce(lambda node, key: node.setdefault(key, {}), place, self.new).update(moved)
+
+    def _complete_maps(self) -> None:
+        maps = self.new["global"]["map"]
         if "reprojection" not in maps:
             # The default is false in generation 6, true in generation 7.
             maps["reprojection"] = False
             self._note("$.wms.reprojection", "is absent: global.map.reprojection is set to false")
         if maps.get("crs") and maps["reprojection"] is False:
             self._note("$.wms.crs", "has no effect without reprojection")
-        shared["map"] = maps
-        if "reprojection" in wmts:
-            shared["tile"] = {"reprojection": wmts.pop("reprojection")}
-        return shared
 
-    def _service(self, name: str, keys: Iterable[str]) -> Any:
-        section = self._old[name]
-        if not isinstance(section, dict):
-            return self._old.pop(name)
-        return _taken(section, keys)
-
-    def _ogcapi(self, prefix: str) -> Any:
-        section = self._old["tiles"]
-        if not isinstance(section, dict):
-            return self._old.pop("tiles")
-        new = _taken(section, _TILES)
-        uri = new.get("endpoint_uri")
-        if isinstance(uri, str):
-            new["endpoint_uri"] = self._moved_uri(uri, prefix)
+    def _complete_ogcapi(self, path: str) -> None:
+        section = self.new["ogcapi"]
         for key in ("title", "abstract"):
-            if isinstance(new.get(key), str):
-                new[key] = new[key].replace(" Tiles", "", 1)
-        if "root_path" in section:
-            self._lose(
-                f"$.{prefix}.root_path", "the path of ogcapi is /ogcapi; change the front server"
-            )
-            del section["root_path"]
-        self._note(f"$.{prefix}", "is ogcapi now, which offers tiles and maps")
-        return {**new, **_OGCAPI}
+            if isinstance(section.get(key), str):
+                section[key] = section[key].replace(" Tiles", "", 1)
+        uri = section.get("endpoint_uri")
+        if isinstance(uri, str):
+            segment = path.removeprefix("$.")
+            # Only in the path: the host may also be called tiles.
+            moved = re.sub(rf"^((?:\w+://[^/]*)?+.*?)/{segment}", r"\1/ogcapi", uri)
+            section["endpoint_uri"] = moved
+            if moved == uri:
+                reason = f"has no /{segment} in its path, and stays: {uri}"
+                self._note(f"{path}.endpoint_uri", reason)
+        section |= _OGCAPI
+        self._note(path, "is ogcapi now, which offers tiles and maps")
 
-    def _moved_uri(self, uri: str, prefix: str) -> str:
-        # Only in the path: the first "/tiles" of http://tiles.example.org/tiles is in the host.
-        scheme, separator, rest = uri.partition("://")
-        host, slash, path = rest.partition("/") if separator else ("", "", uri)
-        moved = (slash + path).replace(f"/{prefix}", "/ogcapi", 1)
-        if moved == slash + path:
-            self._note(
-                f"$.{prefix}.endpoint_uri", f"has no /{prefix} in its path, and stays: {uri}"
-            )
-        return f"{scheme}{separator}{host}{moved}" if separator else moved
-
-    def _left_over(self, new: dict[str, Any]) -> None:
+    def _leave_out(self) -> None:
         """Note what generation 7 does not have; sections of newer services stay."""
-        moved = {"wms", "wmts", "tms", "tiles"}
         for name, value in self._old.items():
-            if name in moved:
+            is_service = isinstance(value, dict) and "enabled" in value and name not in _LOST
+            if name in _SECTIONS:
                 for key in value:
-                    self._lose(json_path([name, key]), "has no place in generation 7")
-            elif name == "common":
-                self._lose("$.common", "the list of services at / needs no section")
-            elif isinstance(value, dict) and "enabled" in value and name not in new:
-                new[name] = value
+                    self._lose(name, key)
+            elif is_service and name not in self.new:
+                self.new[name] = value
                 self._note(f"$.{name}", "is not a section of generation 6, and stays as it is")
             else:
-                self._lose(f"$.{name}", "has no place in generation 7")
-
-    def _section(self, name: str) -> dict[str, Any]:
-        section = self._old.get(name)
-        return section if isinstance(section, dict) else {}
+                self._lose(name)
 
     def _rename(self, path: str, section: dict[str, Any], old: str, new: str) -> bool:
         """Rename a key from older releases; return whether it was present."""
@@ -196,12 +177,8 @@ class _Conversion:
         return True
 
     def _note(self, path: str, text: str) -> None:
-        self._notes.append(Note(path, text))
+        self.notes.append(Note(path, text))
 
-    def _lose(self, path: str, text: str) -> None:
-        self._notes.append(Note(path, f"is dropped: {text}", is_lost=True))
-
-
-def _taken(section: dict[str, Any], keys: Iterable[str]) -> dict[str, Any]:
-    """Move members out of a section; absent ones stay absent."""
-    return {key: section.pop(key) for key in keys if key in section}
+    def _lose(self, *path: str) -> None:
+        reason = _LOST.get(".".join(path), "has no place in generation 7")
+        self.notes.append(Note(json_path(path), f"is dropped: {reason}", is_lost=True))

@@ -72,16 +72,12 @@ class LayerLoader:
         reader: DocumentReader,
         known: Catalogue | None = None,
     ) -> None:
+        known_sets = known.tile_matrix_sets if known else None
         self.tile_matrix_sets: Book[TileMatrixSet] = Book(
-            server.tile_matrix_sets,
-            "tile_matrix_set",
-            make_tile_matrix_set,
-            reader,
-            known.tile_matrix_sets if known else {},
+            server.tile_matrix_sets, "tile_matrix_set", make_tile_matrix_set, reader, known_sets
         )
-        self.styles: Book[Style] = Book(
-            server.styles, "style", make_style, reader, known.styles if known else {}
-        )
+        known_styles = known.styles if known else None
+        self.styles: Book[Style] = Book(server.styles, "style", make_style, reader, known_styles)
         self._pyramids = PyramidLoader(self.tile_matrix_sets, reader, pool)
         self._installed = plugins.services.keys()
         self._raster_only = frozenset(
@@ -174,7 +170,7 @@ class LayerLoader:
                 path = self._reader.path(entry["path"], faults.file, f"{at}.path")
                 # Problems of the descriptor are recorded once, for the descriptor itself.
                 named_by = f"pyramids[{position}].path of {faults.file}"
-                stored = self._pyramids.load(path, named_by)
+                stored = self._pyramids.get(path, named_by)
                 pyramids.append(stored.pyramid)
                 try:
                     _require_match(pyramids[0], stored.pyramid)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 from mastaba.catalogue import Catalogue, LoadedLayer, in_order
 from mastaba.config.documents import DocumentReader
@@ -15,16 +14,14 @@ from mastaba.config.server import ServerConfig
 from mastaba.config.services import ServicesConfig, load_services
 from mastaba.config.source import Source
 from mastaba.environment import Environment
-from mastaba.errors import MastabaError, reason_of
+from mastaba.errors import ConfigurationError, MastabaError, reason_of
 from mastaba.model.settings import ServiceSettings, Settings
 from mastaba.plugins.manager import Plugins
-from mastaba.slab.index_cache import IndexCache, MeasuredIndexCache
+from mastaba.slab.index_cache import IndexCache
 from mastaba.slab.reader import LevelReader
+from mastaba.slab.stored_indices import IndexStore
 from mastaba.storage.path import ResourcePath
 from mastaba.storage.pool import StoragePool
-
-if TYPE_CHECKING:
-    from mastaba.slab.index_store import IndexStore
 
 
 def load_catalogue(
@@ -34,17 +31,20 @@ def load_catalogue(
     faults: Faults,
     previous: Catalogue | None = None,
     source: Source | None = None,
-) -> Catalogue | None:
+) -> Catalogue:
     """Load services.json, the layer list and all layers.
 
-    All problems are recorded. A layer with an error stays as in the previous catalogue; if it is
-    not in there, it is left out. None is returned only if services.json or the layer list cannot
-    be used (server-config.md section 3). Even then the layers are checked, so that all problems
-    are reported at once.
+    A layer with an error stays as in the previous catalogue; if it is not in there, it is left
+    out.
 
     Args:
+        faults: gets all problems.
         previous: catalogue published now, None at the start.
         source: gets the documents that were read.
+
+    Raises:
+        ConfigurationError: services.json or the layer list cannot be used (server-config.md
+            section 3). The layers are checked even then; it contains all errors.
     """
     services, listed = None, None
     with suppress(UnusableError):
@@ -64,8 +64,8 @@ def load_catalogue(
         or any(plugins.services[name].wants_measurements for name in known.services),
     )
     reader = DocumentReader(pool, plugins, faults, source)
-    kind = MeasuredIndexCache if is_traced else IndexCache
-    indices = kind(server.cache_size, server.cache_validity, store=_store(server, faults))
+    store = _store(server, plugins, faults)
+    indices = IndexCache(server.cache_size, server.cache_validity, store=store)
     loader = LayerLoader(server, plugins, known.settings, pool, indices, reader)
     with suppress(UnusableError):
         listed = _layer_paths(server, reader)
@@ -77,7 +77,7 @@ def load_catalogue(
             loaded[identifier] = loader.load(identifier, document, str(path))
     if services is None or listed is None:
         pool.close()
-        return None
+        raise ConfigurationError(faults.errors)
     faulty = frozenset(named.keys() - loaded.keys())
     outdated = {
         name: _as_it_was(previous, name, pool, indices)
@@ -104,19 +104,17 @@ def load_catalogue(
     )
 
 
-def _store(server: ServerConfig, faults: Faults) -> IndexStore | None:
-    """Return the index store, if one is configured and usable."""
-    if server.store_directory is None:
-        return None
-    from mastaba.slab.index_store import IndexStore
-
-    try:
-        return IndexStore(server.store_directory, server.store_size)
-    except OSError as error:
-        reason = f"the index store {server.store_directory} cannot be used: {reason_of(error)}"
-        remedy = "name a directory that only the user of the server can write"
-        faults.warning(server.file, "$.cache.store.directory", reason, remedy)
-        return None
+def _store(server: ServerConfig, plugins: Plugins, faults: Faults) -> IndexStore | None:
+    """Return the index store of the first plugin that has one and settings for it."""
+    for plugin, settings in server.plugins.items():
+        for name in plugins.index_stores.provided_by(plugin):
+            try:
+                return plugins.index_stores[name].open(settings)
+            except (OSError, ValueError) as error:
+                reason = f"the index store cannot be used: {reason_of(error)}"
+                remedy = "correct the settings; until then the server works without the store"
+                faults.warning(server.file, f"$.plugins.{plugin}", reason, remedy)
+    return None
 
 
 def _as_it_was(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from mastaba.config.book import Book
+from mastaba.config.book import Book, LoadedOnce
 from mastaba.config.documents import DocumentReader
 from mastaba.config.faults import FileFaults, UnusableError
 from mastaba.errors import MastabaError
@@ -47,29 +47,19 @@ class StoredPyramid:
     places: Mapping[str, SlabPlace]
 
 
-class PyramidLoader:
+class PyramidLoader(LoadedOnce[ResourcePath, StoredPyramid]):
     """Loader of descriptors; each is loaded once, however many layers use it."""
 
     def __init__(
         self, tile_matrix_sets: Book[TileMatrixSet], reader: DocumentReader, pool: StoragePool
     ) -> None:
+        super().__init__()
         self._tile_matrix_sets = tile_matrix_sets
         self._reader = reader
         self._pool = pool
-        self._loaded: dict[ResourcePath, StoredPyramid | None] = {}
 
-    def load(self, path: ResourcePath, named_by: str) -> StoredPyramid:
-        """Return a pyramid. Why it is unusable is recorded on the first call only."""
-        if path not in self._loaded:
-            self._loaded[path] = None
-            self._loaded[path] = self._load(path, named_by)
-        found = self._loaded[path]
-        if found is None:
-            raise UnusableError
-        return found
-
-    def _load(self, path: ResourcePath, named_by: str) -> StoredPyramid:
-        document, file = self._reader.document(path, named_by), str(path)
+    def _load(self, key: ResourcePath, named_by: str) -> StoredPyramid:
+        document, file = self._reader.document(key, named_by), str(key)
         generation = generation_of(document)
         if isinstance(document, dict) and document.get("format") == "TIFF_PBF_MVT":
             document.pop("raster_specifications", None)  # ignored there, valid or not
@@ -92,10 +82,10 @@ class PyramidLoader:
             with faults.attempt():
                 levels[identifier] = _level(entry, tile_matrix_set, at, faults)
             with faults.attempt():
-                places[identifier] = self._place(entry["storage"], path, f"{at}.storage", faults)
+                places[identifier] = self._place(entry["storage"], key, f"{at}.storage", faults)
         faults.require_usable()
         pyramid = Pyramid(
-            path.stem, tile_matrix_set, tile_format, raster, coarse_to_fine(levels), generation
+            key.stem, tile_matrix_set, tile_format, raster, coarse_to_fine(levels), generation
         )
         return StoredPyramid(pyramid, places)
 

@@ -115,7 +115,8 @@ class SchemaValidator:
 
     An unknown key is removed with a warning. A known key with an invalid value is an error, or a
     warning if the schema says ``"x-on-fault": "default"``: the value is then removed and the
-    default applies. The mark on an object does not apply to its members.
+    default applies. The mark on an object does not apply to its members. ``x-if-unknown`` is the
+    remedy for unknown keys of an object.
     """
 
     def __init__(self, name: str, plugins: Plugins) -> None:
@@ -138,7 +139,8 @@ class SchemaValidator:
                         file,
                         f"{json_path(path)}.{key}",
                         "unknown key, it is ignored",
-                        did_you_mean(key, known) or "remove it, or correct its spelling",
+                        did_you_mean(key, known)
+                        or node.get("x-if-unknown", "remove it, or correct its spelling"),
                     )
                 continue
             reason, remedy = _message(error, node)

@@ -15,6 +15,7 @@ from mastaba.config.documents import (
 )
 from mastaba.config.faults import Faults
 from mastaba.config.schema import SchemaValidator
+from mastaba.errors import ConfigurationError
 from mastaba.model.fault import Fault, Severity
 from mastaba.model.settings import MapLimits
 from mastaba.plugins.manager import Plugins
@@ -57,8 +58,6 @@ class ServerConfig:
         cache_size: number of cached slab indices.
         cache_validity: seconds.
         decoded_tiles_size: bytes of decoded tiles cached by each process.
-        store_directory: directory of the index store; None for no store.
-        store_size: bytes that the index store may take.
         worker_requests: number of requests after which a worker is replaced; 0 for never.
         request_timeout: seconds after which an unfinished request is abandoned.
         worker_timeout: seconds without progress after which a worker process is replaced.
@@ -84,8 +83,6 @@ class ServerConfig:
     layers: str | None
     styles: str
     tile_matrix_sets: str
-    store_directory: str | None = None
-    store_size: int = 0
     worker_requests: int = 0
     request_timeout: float = 300.0
     worker_timeout: float = 60.0
@@ -103,7 +100,7 @@ class ServerConfig:
 
 
 def missing_port(server: ServerConfig) -> Fault:
-    """Return the fault for a missing ``port`` if no other listening address is given."""
+    """Return the error for a missing ``port`` if no other listening address is given."""
     return Fault(
         Severity.ERROR,
         server.file,
@@ -113,21 +110,23 @@ def missing_port(server: ServerConfig) -> Fault:
     )
 
 
-def load_server(file: str, plugins: Plugins, faults: Faults) -> ServerConfig | None:
-    """Read server.json, always a local file; return None after recording a problem."""
+def load_server(file: str, plugins: Plugins, faults: Faults) -> ServerConfig:
+    """Read server.json, always a local file.
+
+    Args:
+        faults: gets all problems.
+
+    Raises:
+        ConfigurationError: it cannot be used; contains all errors.
+    """
+    validator, document = SchemaValidator("server", plugins), None
     try:
-        text = read_local_text(file)
+        document = parse_document(read_local_text(file), file, faults)
     except (OSError, ValueError) as error:
         reason = unreadable(error) + started_at(file)
         faults.error(file, "$", reason, "name a readable file with -f")
-        return None
-    document = parse_document(text, file, faults)
-    if document is None:
-        return None
-    validator = SchemaValidator("server", plugins)
-    document = validator.validate(document, file, faults)
-    if document is None:
-        return None
+    if document is None or validator.validate(document, file, faults) is None:
+        raise ConfigurationError(faults.errors)
     if "logger" in document:
         _complete_logger(document["logger"])
     validator.complete(document)
@@ -144,7 +143,6 @@ def _complete_logger(section: dict[str, Any]) -> None:
 
 def _server_config(document: dict[str, Any], file: str) -> ServerConfig:
     cache, maps, places = document["cache"], document["maps"], document["configurations"]
-    store = cache.get("store", {})
     return ServerConfig(
         file=file,
         port=document.get("port"),
@@ -159,8 +157,6 @@ def _server_config(document: dict[str, Any], file: str) -> ServerConfig:
         layers=places.get("layers"),
         styles=places["styles"],
         tile_matrix_sets=places["tile_matrix_sets"],
-        store_directory=store.get("directory"),
-        store_size=1024**2 * store.get("mebibytes", 0),
         worker_requests=document["worker_requests"],
         request_timeout=float(document["request_timeout"]),
         worker_timeout=float(document["worker_timeout"]),

@@ -64,7 +64,7 @@ class Source:
             try:
                 found = self._versions_now(pool)
                 while self._changes(found):
-                    # Whoever publishes may not be ready yet.
+                    # More documents may follow.
                     time.sleep(min(period, _SETTLING))
                     before, found = found, self._versions_now(pool)
                     if found == before:

@@ -4,27 +4,25 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from mastaba.config.faults import Faults
+from mastaba.config.faults import FileFaults
 from mastaba.model.style import Legend, Palette, PaletteEntry, Style
 
 _PROCESSING: Final[tuple[str, ...]] = ("estompage", "pente", "exposition", "terrainrgb", "colorize")
 _NOT_WITH_PALETTE: Final = ("terrainrgb", "colorize")
 
 
-def make_style(
-    identifier: str, document: dict[str, Any], file: str, faults: Faults
-) -> Style | None:
-    """Return the style from a valid document, or None after recording a problem."""
+def make_style(identifier: str, document: dict[str, Any], faults: FileFaults) -> Style:
+    """Return the style from a valid document.
+
+    Raises:
+        UnusableError: it cannot be used; the reason is recorded.
+    """
     processing = {name: document[name] for name in _PROCESSING if name in document}
-    palette = _palette(document.get("palette", {}), file, faults)
+    palette = _palette(document.get("palette", {}), faults)
     if len(processing) > 1:
-        faults.error(
-            file, "$", f"{' and '.join(processing)} exclude each other", "keep one of them"
-        )
-        return None
+        faults.refuse("$", f"{' and '.join(processing)} exclude each other", "keep one of them")
     if palette is not None and any(name in _NOT_WITH_PALETTE for name in processing):
-        faults.error(file, "$.palette", f"excludes {next(iter(processing))}", "keep one of them")
-        return None
+        faults.refuse("$.palette", f"excludes {next(iter(processing))}", "keep one of them")
     return Style(
         id=identifier,
         identifier=document["identifier"],
@@ -37,17 +35,14 @@ def make_style(
     )
 
 
-def _palette(document: dict[str, Any], file: str, faults: Faults) -> Palette | None:
+def _palette(document: dict[str, Any], faults: FileFaults) -> Palette | None:
     entries: dict[float, PaletteEntry] = {}
     for position, colour in enumerate(document.get("colours", ())):
         value = float(colour["value"])
         if value in entries:
-            faults.warning(
-                file,
-                f"$.palette.colours[{position}].value",
-                f"duplicate value {value:g}, the first one is used",
-                "remove one of them",
-            )
+            at = f"$.palette.colours[{position}].value"
+            reason = f"duplicate value {value:g}, the first one is used"
+            faults.warning(at, reason, "remove one of them")
             continue
         rgba = (int(colour[name]) for name in ("red", "green", "blue", "alpha"))
         entries[value] = PaletteEntry(value, *rgba)

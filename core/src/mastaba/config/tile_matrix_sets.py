@@ -4,31 +4,28 @@ from __future__ import annotations
 
 from typing import Any
 
-from mastaba.config.faults import Faults
+from mastaba.config.faults import FileFaults
 from mastaba.model.crs import CRS, UnknownCRSError
 from mastaba.model.tile_matrix_set import TileMatrix, TileMatrixSet
 
 
 def make_tile_matrix_set(
-    identifier: str, document: dict[str, Any], file: str, faults: Faults
-) -> TileMatrixSet | None:
-    """Return the set from a valid document, or None after recording a problem."""
+    identifier: str, document: dict[str, Any], faults: FileFaults
+) -> TileMatrixSet:
+    """Return the set from a valid document.
+
+    Raises:
+        UnusableError: it cannot be used; the reason is recorded.
+    """
     try:
         crs = CRS.from_code(document["crs"])
     except UnknownCRSError as error:
-        faults.error(file, "$.crs", str(error), "write AUTHORITY:CODE, as in EPSG:3857")
-        return None
+        faults.refuse("$.crs", str(error), "write AUTHORITY:CODE, as in EPSG:3857")
     matrices: dict[str, TileMatrix] = {}
-    usable = True
     for position, entry in enumerate(document["tileMatrices"]):
         if entry["id"] in matrices:
-            faults.error(
-                file,
-                f"$.tileMatrices[{position}].id",
-                f"duplicate matrix {entry['id']!r}",
-                "give each matrix its own id",
-            )
-            usable = False
+            at, reason = f"$.tileMatrices[{position}].id", f"duplicate matrix {entry['id']!r}"
+            faults.error(at, reason, "give each matrix its own id")
             continue
         x, y = entry["pointOfOrigin"]
         matrices[entry["id"]] = TileMatrix(
@@ -41,8 +38,7 @@ def make_tile_matrix_set(
             matrix_width=int(entry["matrixWidth"]),
             matrix_height=int(entry["matrixHeight"]),
         )
-    if not usable:
-        return None
+    faults.require_usable()
     return TileMatrixSet.of(
         identifier,
         crs,

@@ -1,4 +1,4 @@
-"""Calls of hooks: pluggy makes them; here each implementation is watched, to name a culprit."""
+"""Calls of hooks: each implementation is watched, so that an error names its plugin."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import inspect
 import time
 from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any, Final, cast
+
+from mastaba.errors import PluginError, PluginLoadError
 
 if TYPE_CHECKING:
     import pluggy
@@ -20,8 +22,34 @@ Check = Callable[[str, str, Any], Any]
 """Takes the names of hook and plugin and the result; returns the result to use."""
 
 
-class WrongResultError(Exception):
-    """A hook returns what it must not; the message continues "the plugin 'x' …"."""
+class BrokenPluginError(Exception):
+    """A plugin breaks a rule; the message continues "the plugin 'x' …".
+
+    Args:
+        reason: the message.
+        kind: error that the program raises.
+    """
+
+    def __init__(self, reason: str, kind: type[PluginError] = PluginLoadError) -> None:
+        super().__init__(reason)
+        self.kind = kind
+
+
+def described(error: BaseException) -> str:
+    """Return kind and message of an exception in one line."""
+    return f"{type(error).__name__}: {': '.join(str(error).strip().splitlines())}"
+
+
+def culprit(error: BaseException) -> str | None:
+    """Return the plugin in which an exception was raised first; None if in no plugin."""
+    return getattr(error, _CULPRIT, None)
+
+
+def blame(plugin: str, error: BaseException) -> None:
+    """Record that an exception is that of a plugin, unless it is that of another one."""
+    # An error that passes through a wrapper is that of an inner plugin.
+    if culprit(error) is None:
+        setattr(error, _CULPRIT, plugin)
 
 
 def watch(
@@ -47,10 +75,10 @@ def watch(
             result = function(*arguments, **named)
             if inspect.iscoroutine(result):
                 result.close()
-                raise WrongResultError(f"defines {hook} with 'async def'; use 'def'")
+                raise BrokenPluginError(f"defines {hook} with 'async def'; use 'def'")
             return check(hook, plugin, result)
         except BaseException as error:
-            _blame(plugin, error)
+            blame(plugin, error)
             raise
         finally:
             seconds = time.perf_counter() - begin
@@ -61,19 +89,8 @@ def watch(
         try:
             return (yield from function(*arguments, **named))
         except BaseException as error:
-            _blame(plugin, error)
+            blame(plugin, error)
             raise
 
     is_wrapper = implementation.wrapper or implementation.hookwrapper
     implementation.function = wrapper if is_wrapper else plain  # type: ignore[misc]
-
-
-def culprit(error: BaseException) -> str | None:
-    """Return the plugin in which an exception was raised first; None if in no plugin."""
-    return getattr(error, _CULPRIT, None)
-
-
-def _blame(plugin: str, error: BaseException) -> None:
-    # An error that passes through a wrapper is that of an inner plugin.
-    if culprit(error) is None:
-        setattr(error, _CULPRIT, plugin)

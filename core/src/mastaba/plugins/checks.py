@@ -1,4 +1,4 @@
-"""Rules for the classes that plugins provide. A broken rule is a `WrongResultError`."""
+"""Rules for the classes that plugins provide. A broken rule is a `BrokenPluginError`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import mastaba
 from mastaba import LazyClass
-from mastaba.plugins.calls import WrongResultError
+from mastaba.plugins.calls import BrokenPluginError, described
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser
@@ -68,6 +68,14 @@ STORAGES: Final = Kind(
     opened_by="open",
     arguments=2,
 )
+INDEX_STORES: Final = Kind(
+    "index store",
+    "register_index_stores",
+    "mastaba.slab.stored_indices:IndexStore",
+    identifying=("name",),
+    opened_by="open",
+    arguments=1,
+)
 ENCODERS: Final = Kind(
     "encoder",
     "register_encoders",
@@ -106,17 +114,17 @@ def attributes_of(kind: Kind, item: object) -> dict[str, Any]:
         owner, found = item.reference, dict[str, Any](item.attributes)
         unknown = ", ".join(sorted(found.keys() - names))
         if unknown:
-            raise WrongResultError(f"declares {unknown} of {owner}; only the class defines it")
+            raise BrokenPluginError(f"declares {unknown} of {owner}; only the class defines it")
         if not re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*", owner):
-            raise WrongResultError(f"refers to {owner!r}; write 'package.module:Class'")
+            raise BrokenPluginError(f"refers to {owner!r}; write 'package.module:Class'")
         missing = ", ".join(name for name in kind.identifying if name not in found)
         if missing:
-            raise WrongResultError(f"does not define {missing} of {owner}")
+            raise BrokenPluginError(f"does not define {missing} of {owner}")
     elif isinstance(item, type):
         _check_class(kind, item)
         owner, found = item.__name__, {name: getattr(item, name) for name in names}
     else:
-        raise WrongResultError(
+        raise BrokenPluginError(
             f"returns {_shown(item)} from {kind.hook}, which is not a class; "
             "return classes, or LazyClass references"
         )
@@ -132,13 +140,11 @@ def load_class(kind: Kind, item: LazyClass) -> type:
     try:
         found = getattr(importlib.import_module(module), name)
     except (Exception, SystemExit) as error:
-        raise WrongResultError(
-            f"cannot import {item.reference}: {type(error).__name__}: {error}"
-        ) from error
+        raise BrokenPluginError(f"cannot import {item.reference}: {described(error)}") from error
     declared, actual = attributes_of(kind, item), attributes_of(kind, found)
     for attribute, value in actual.items():
         if value != declared[attribute]:
-            raise WrongResultError(
+            raise BrokenPluginError(
                 f"declares {attribute} {declared[attribute]!r} of {item.reference}, "
                 f"but the class has {value!r}"
             )
@@ -152,8 +158,8 @@ def unique_values(kind: Kind, attributes: Mapping[str, Any]) -> list[tuple[str, 
         path = (attributes["default_root_path"] or name).strip("/")
         # The service at "/" gives way to others.
         return [("service", name, False)] + ([("root path", f"/{path}", False)] if path else [])
-    if kind is STORAGES:
-        return [("storage driver", name, False)]
+    if kind is not ENCODERS:
+        return [(kind.word, name, False)]
     media_type = attributes["media_type"].replace(" ", "")
     return [
         ("encoder", media_type, False),
@@ -165,16 +171,16 @@ def unique_values(kind: Kind, attributes: Mapping[str, Any]) -> list[tuple[str, 
 def checked_list(hook: str, result: Any) -> list[Any]:
     """Return the result of a hook as a list."""
     if result is None:
-        raise WrongResultError(f"returns nothing from {hook}; return a list of classes")
+        raise BrokenPluginError(f"returns nothing from {hook}; return a list of classes")
     if isinstance(result, type | str | LazyClass) or not hasattr(result, "__iter__"):
-        raise WrongResultError(f"returns {_shown(result)} from {hook}; return a list of classes")
+        raise BrokenPluginError(f"returns {_shown(result)} from {hook}; return a list of classes")
     return list(result)
 
 
 def checked_wrapper(result: Any) -> Any:
     """Return the result of ``wsgi_middleware``."""
     if result is not None and not callable(result):
-        raise WrongResultError(
+        raise BrokenPluginError(
             f"returns {_shown(result)} from wsgi_middleware; return a function that takes the "
             "application, or None"
         )
@@ -184,15 +190,15 @@ def checked_wrapper(result: Any) -> Any:
 def check_command(name: str, parser: ArgumentParser, known: Iterable[str]) -> None:
     """Check a new command."""
     if PLUGIN_NAME.fullmatch(name) is None:
-        raise WrongResultError(
+        raise BrokenPluginError(
             f"adds the command {name!r}; use letters, digits and . _ - for its name"
         )
     if name.casefold() in map(str.casefold, known):
-        raise WrongResultError(f"adds the command {name!r}, which exists in another spelling")
+        raise BrokenPluginError(f"adds the command {name!r}, which exists in another spelling")
     run = parser.get_default("run")
     # A command may leave it to commands of its own.
     if not callable(run) and (run is not None or parser._subparsers is None):
-        raise WrongResultError(
+        raise BrokenPluginError(
             f"adds the command {name!r}, which does nothing; call set_defaults(run=function)"
         )
     parser.format_help()
@@ -235,12 +241,12 @@ def _check_value(kind: Kind, owner: str, name: str, value: Any) -> None:
     if not isinstance(members, tuple | list) or not all(
         isinstance(member, str) and rule.fullmatch(member) for member in members
     ):
-        raise WrongResultError(f"defines {name} of {owner} as {_shown(value)}; {remedy}")
+        raise BrokenPluginError(f"defines {name} of {owner} as {_shown(value)}; {remedy}")
     taken: frozenset[str] = _STORAGE_KEYS if name == "container_field" else frozenset()
     if (kind, name) == (SERVICES, "name"):
         taken = _properties("services") | _properties("layer")
     if taken and value.casefold() in taken:
-        raise WrongResultError(
+        raise BrokenPluginError(
             f"defines {name} of {owner} as {value!r}, which is a key of the core; use another name"
         )
 
@@ -249,16 +255,16 @@ def _check_class(kind: Kind, item: type) -> None:
     module, _, name = kind.base.partition(":")
     base = getattr(importlib.import_module(module), name)
     if not issubclass(item, base):
-        raise WrongResultError(
+        raise BrokenPluginError(
             f"returns {item.__name__} from {kind.hook}, which is not a subclass of {name}"
         )
     if inspect.isabstract(item):
         methods = ", ".join(sorted(item.__abstractmethods__))  # type: ignore[attr-defined]
-        raise WrongResultError(f"returns {item.__name__}, which does not implement {methods}")
+        raise BrokenPluginError(f"returns {item.__name__}, which does not implement {methods}")
     names = (*kind.identifying, *kind.optional, *kind.others)
     missing = ", ".join(name for name in names if not hasattr(item, name))
     if missing:
-        raise WrongResultError(
+        raise BrokenPluginError(
             f"returns {item.__name__} from {kind.hook}, which does not define {missing}"
         )
     for name in kind.others:
@@ -267,12 +273,12 @@ def _check_class(kind: Kind, item: type) -> None:
         for attribute, file in (("settings_schema", "service"), ("layer_schema", "layer")):
             reason = invalid_schema(getattr(item, attribute), _properties(file))
             if reason is not None:
-                raise WrongResultError(f"defines {attribute} of {item.__name__}, which {reason}")
+                raise BrokenPluginError(f"defines {attribute} of {item.__name__}, which {reason}")
     opened = getattr(item, kind.opened_by) if kind.opened_by else item
     try:
         inspect.signature(opened).bind(*[None] * kind.arguments)
     except TypeError as error:
-        raise WrongResultError(
+        raise BrokenPluginError(
             f"defines {'.'.join(filter(None, (item.__name__, kind.opened_by)))}, which the core "
             f"cannot call with {kind.arguments} arguments: {error}"
         ) from error

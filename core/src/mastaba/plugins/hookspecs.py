@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from mastaba.render.encoding.base import Encoder
     from mastaba.services.base import Service, Site
     from mastaba.services.change import LayerChange
+    from mastaba.slab.stored_indices import IndexStore
     from mastaba.storage.base import Storage
 
 hookspec = pluggy.HookspecMarker("mastaba")
@@ -87,6 +88,17 @@ def register_storages() -> Iterable[type[Storage] | LazyClass]:  # type: ignore[
 
     Returns:
         Subclasses of `mastaba.api.storages.Storage`.
+    """
+
+
+@hookspec
+def register_index_stores() -> Iterable[type[IndexStore] | LazyClass]:  # type: ignore[empty-body]
+    """Provide stores of slab indices from remote storages, for all processes of a node.
+
+    A store is opened if its plugin has a section in server.json; only the first such store is used.
+
+    Returns:
+        Subclasses of `mastaba.api.slabs.IndexStore`.
     """
 
 

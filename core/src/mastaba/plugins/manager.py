@@ -18,9 +18,10 @@ from mastaba import LazyClass, __version__
 from mastaba.environment import Environment
 from mastaba.errors import PluginConflictError, PluginError, PluginLoadError
 from mastaba.plugins import builtin, calls, hookspecs
-from mastaba.plugins.calls import WrongResultError
+from mastaba.plugins.calls import BrokenPluginError, blame, culprit, described
 from mastaba.plugins.checks import (
     ENCODERS,
+    INDEX_STORES,
     PLUGIN_NAME,
     SERVICES,
     STORAGES,
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 
     from mastaba.render.encoding.base import Encoder
     from mastaba.services.base import Service
+    from mastaba.slab.stored_indices import IndexStore
     from mastaba.storage.base import Storage
 
 CORE: Final = "core"
@@ -69,15 +71,6 @@ class PluginInfo:
     blocked: bool = False
     error: str | None = None
     warnings: tuple[str, ...] = ()
-
-
-class _UnusableError(Exception):
-    """A plugin cannot be used; the message continues "the plugin 'x' …"."""
-
-    def __init__(self, plugin: str, reason: str, error: type[PluginError] = PluginLoadError):
-        super().__init__(reason)
-        self.plugin = plugin
-        self.error = error
 
 
 class Plugins:
@@ -189,7 +182,7 @@ class Plugins:
         self._check_commands = check
         try:
             self._call("register_commands", subparsers=subparsers)
-        except _UnusableError as error:
+        except PluginError as error:
             self._leave_out(error)
             self._provide_all()
             self._require_no_problem()
@@ -202,10 +195,7 @@ class Plugins:
         Raises:
             PluginLoadError: a plugin fails to create its wrapper, now or when it is called.
         """
-        try:
-            results = self._call("wsgi_middleware", site=site)
-        except _UnusableError as error:
-            raise self._error(error) from error.__cause__
+        results = self._call("wsgi_middleware", site=site)
         return [self._guarded(plugin, wrapper) for plugin, wrapper in results]
 
     def announcements(self, site: Any, changes: Sequence[Any]) -> dict[str, Callable[[], object]]:
@@ -218,10 +208,14 @@ class Plugins:
             calls[one.plugin_name] = functools.partial(caller, site=site, changes=changes)
         return calls
 
+    @property
+    def _registries(self) -> tuple[Registry[Any], ...]:
+        return self.services, self.storages, self.index_stores, self.encoders
+
     def load_all(self) -> list[str]:
         """Import all classes; return the problems of those that cannot be used."""
         problems = []
-        for registry in (self.services, self.storages, self.encoders):
+        for registry in self._registries:
             for name in registry:
                 try:
                     registry[name]
@@ -237,7 +231,7 @@ class Plugins:
         name = source.name
         provides = [
             f"{registry.kind} {item}"
-            for registry in (self.services, self.storages, self.encoders)
+            for registry in self._registries
             for item in registry.provided_by(name)
         ]
         provides += [f"command {command}" for command in self._commands[name]]
@@ -296,55 +290,48 @@ class Plugins:
     def _attempt(self, source: Source) -> None:
         try:
             self._register(source)
-        except _UnusableError as error:
-            self._leave_out(error)
         except Exception as error:  # noqa: BLE001 - pluggy reads any attribute of any object
-            reason = f"cannot be registered: {type(error).__name__}: {error}"
-            self._leave_out(_UnusableError(source.name, reason))
+            self._leave_out(self._error(source.name, error, "cannot be registered"))
 
     def _register(self, source: Source) -> None:
         """Import, check and register one plugin."""
         name = source.name
         if PLUGIN_NAME.fullmatch(name) is None:
-            raise _UnusableError(name, "has an invalid name; use letters, digits and . _ -")
+            raise BrokenPluginError("has an invalid name; use letters, digits and . _ -")
         reason = unmet_requirement(source.requires)
         if reason is not None:
-            raise _UnusableError(name, f"does not fit: {reason}; install a version that fits")
+            raise BrokenPluginError(f"does not fit: {reason}; install a version that fits")
         begin = time.perf_counter()
         try:
             plugin = source.load()
         except (Exception, SystemExit) as error:
-            reason = f"cannot be imported from {source.place}: {type(error).__name__}: {error}"
-            raise _UnusableError(name, reason) from error
+            reason = f"cannot be imported from {source.place}: {described(error)}"
+            raise BrokenPluginError(reason) from error
         seconds = time.perf_counter() - begin
         if seconds > calls.SLOW:
             self._warnings[name].append(f"takes {seconds:.1f} s to import; {_IMPORT_LATER}")
         if isinstance(plugin, type) or inspect.isroutine(plugin) or not hasattr(plugin, "__dict__"):
             reason = f"is {plugin!r}, but must be a module, or an object whose methods are hooks"
-            raise _UnusableError(name, reason)
+            raise BrokenPluginError(reason)
         other = self._manager.get_name(plugin)
         if other is not None:
             reason = f"is also the plugin {other!r}; remove one of the two entry points"
-            raise _UnusableError(name, reason)
+            raise BrokenPluginError(reason)
         reason = invalid_schema(getattr(plugin, "settings_schema", {}))
         if reason is not None:
-            raise _UnusableError(name, f"defines settings_schema, which {reason}")
+            raise BrokenPluginError(f"defines settings_schema, which {reason}")
         self._register_hooks(name, plugin)
 
     def _register_hooks(self, name: str, plugin: object) -> None:
         for hook in hookspecs.hook_names():
             marked = self._manager.parse_hookimpl_opts(plugin, hook) is not None
             if not marked and callable(getattr(plugin, hook, None)):
-                raise _UnusableError(name, f"defines {hook} without @mastaba.hookimpl; add it")
-        try:
-            with warnings.catch_warnings(record=True) as deprecated:
-                warnings.simplefilter("always")
-                self._manager.register(plugin, name)
-            # Checked after each plugin, so that the message can name it.
-            self._manager.check_pending()
-        except (ValueError, pluggy.PluginValidationError) as error:
-            reason = ": ".join(str(error).strip().splitlines())
-            raise _UnusableError(name, f"cannot be registered: {reason}") from error
+                raise BrokenPluginError(f"defines {hook} without @mastaba.hookimpl; add it")
+        with warnings.catch_warnings(record=True) as deprecated:
+            warnings.simplefilter("always")
+            self._manager.register(plugin, name)
+        # Checked after each plugin, so that the message can name it.
+        self._manager.check_pending()
         if name != CORE:
             self._warnings[name] += [str(warning.message) for warning in deprecated]
         callers = self._manager.get_hookcallers(plugin) or []
@@ -384,7 +371,7 @@ class Plugins:
         try:
             results = caller(**arguments)
             if not isinstance(results, list):
-                raise WrongResultError(
+                raise BrokenPluginError(
                     f"returns {results!r} from its wrapper of {hook}, not a list"
                 )
             if hook == "register_commands":
@@ -394,13 +381,10 @@ class Plugins:
             items = itertools.chain.from_iterable(checked_list(hook, one) for one in results)
             return [(self._owner(item, outer), item) for item in items]
         except (Exception, SystemExit) as error:
-            plugin = calls.culprit(error) or outer
+            plugin = culprit(error) or outer
             if plugin == CORE:
                 raise
-            reason = str(error)
-            if not isinstance(error, WrongResultError):
-                reason = f"fails in {hook}: {type(error).__name__}: {error}"
-            raise _UnusableError(plugin, reason) from error
+            raise self._error(plugin, error, f"fails in {hook}") from error
 
     def _owner(self, item: object, outer: str) -> str:
         for position, (offered, plugin) in enumerate(self._offered):
@@ -415,8 +399,9 @@ class Plugins:
             try:
                 self.services: Registry[type[Service]] = self._registry(SERVICES)
                 self.storages: Registry[type[Storage]] = self._registry(STORAGES)
+                self.index_stores: Registry[type[IndexStore]] = self._registry(INDEX_STORES)
                 self.encoders: Registry[type[Encoder]] = self._registry(ENCODERS)
-            except _UnusableError as error:
+            except PluginError as error:
                 self._leave_out(error)
             else:
                 return
@@ -424,46 +409,41 @@ class Plugins:
     def _registry(self, kind: Kind) -> Registry[Any]:
         taken: dict[tuple[str, str], str] = {}
         items = []
-        declared: dict[str, Mapping[str, Any]] = {}
         for plugin, item in self._call(kind.hook):
             try:
                 attributes = attributes_of(kind, item)
-            except WrongResultError as error:
-                raise _UnusableError(plugin, str(error)) from error
+            except BrokenPluginError as error:
+                raise self._error(plugin, error) from error
             for label, value, may_repeat in unique_values(kind, attributes):
                 other = taken.get((label, value.casefold()))
                 if other is not None and not (may_repeat and other == plugin):
-                    # The core comes first, unless a plugin asks to be called before it.
-                    culprit = other if plugin == CORE else plugin
                     reason = (
                         f"cannot be used: duplicate {label} {value!r}, provided by {other} and "
                         f"{plugin}"
                     )
-                    raise _UnusableError(culprit, reason, PluginConflictError)
+                    # The core comes first, unless a plugin asks to be called before it.
+                    blamed = other if plugin == CORE else plugin
+                    raise self._error(blamed, BrokenPluginError(reason, PluginConflictError))
                 taken[label, value.casefold()] = plugin
-            key = attributes[kind.identifying[0]]
-            items.append((key, item, plugin))
-            declared[key] = attributes
-        return Registry(kind.word, items, functools.partial(self._load, kind), declared)
+            items.append((attributes[kind.identifying[0]], item, plugin))
+        return Registry(kind.word, items, functools.partial(self._load, kind))
 
     def _load(self, kind: Kind, item: LazyClass, plugin: str) -> Any:
         try:
             return load_class(kind, item)
-        except WrongResultError as error:
-            raise self._error(_UnusableError(plugin, str(error))) from error.__cause__
+        except BrokenPluginError as error:
+            raise self._error(plugin, error) from error.__cause__
 
     def _guarded(self, plugin: str, wrapper: Callable[[Any], Any]) -> Callable[[Any], Any]:
         def wrap(application: Any) -> Any:
             try:
                 wrapped = wrapper(application)
+                if not callable(wrapped):
+                    raise BrokenPluginError(
+                        f"has a middleware that returns {wrapped!r}; return the wrapped application"
+                    )
             except (Exception, SystemExit) as error:
-                reason = f"fails in its middleware: {type(error).__name__}: {error}"
-                raise self._error(_UnusableError(plugin, reason)) from error
-            if not callable(wrapped):
-                reason = (
-                    f"has a middleware that returns {wrapped!r}; return the wrapped application"
-                )
-                raise self._error(_UnusableError(plugin, reason))
+                raise self._error(plugin, error, "fails in its middleware") from error
             return wrapped
 
         return wrap
@@ -473,15 +453,28 @@ class Plugins:
     def _source(self, name: str) -> Source:
         return self._sources.get(name, _CORE_SOURCE)
 
-    def _error(self, error: _UnusableError) -> PluginError:
-        source = self._source(error.plugin)
-        remedy = "" if source is _CORE_SOURCE else f". To start without it: --block {source.name}"
-        return error.error(f"{source} {error}{remedy}")
+    def _error(self, plugin: str, error: BaseException, doing: str = "") -> PluginError:
+        """Return the error to raise, with the name of the plugin and the remedy.
 
-    def _leave_out(self, error: _UnusableError) -> None:
-        if self._manager.has_plugin(error.plugin):
-            self._manager.unregister(name=error.plugin)
-        self._failed[error.plugin] = self._error(error)
+        Args:
+            doing: what the plugin did when it raised an exception.
+        """
+        kind: type[PluginError] = PluginLoadError
+        reason = f"{doing}: {described(error)}"
+        if isinstance(error, BrokenPluginError):
+            kind, reason = error.kind, str(error)
+        source = self._source(plugin)
+        remedy = "" if source is _CORE_SOURCE else f". To start without it: --block {source.name}"
+        found = kind(f"{source} {reason}{remedy}")
+        blame(plugin, found)
+        return found
+
+    def _leave_out(self, error: PluginError) -> None:
+        plugin = culprit(error)
+        assert plugin is not None
+        if self._manager.has_plugin(plugin):
+            self._manager.unregister(name=plugin)
+        self._failed[plugin] = error
 
     def _require_no_problem(self) -> None:
         errors = [*self._general, *self._failed.values()]

@@ -18,7 +18,6 @@ class Registry(Mapping[str, T], Generic[T]):
         kind: kind of the items, for messages.
         items: name, item, and name of the plugin that provides it.
         load: returns the item for a `LazyClass` from a plugin; called once, on first use.
-        declared: attributes of each item that are known without `load`.
     """
 
     def __init__(
@@ -26,10 +25,8 @@ class Registry(Mapping[str, T], Generic[T]):
         kind: str,
         items: Sequence[tuple[str, T | LazyClass, str]] = (),
         load: Callable[[LazyClass, str], T] | None = None,
-        declared: Mapping[str, Mapping[str, Any]] | None = None,
     ) -> None:
         self.kind = kind
-        self.declared = declared or {}
         self._items: dict[str, Any] = {name: item for name, item, _ in items}
         self._providers = {name: provider for name, _, provider in items}
         self._load = load

@@ -1,24 +1,17 @@
-"""Merging of layers, and flattening onto the background (resampling.md sections 8 to 10)."""
+"""Merging of layers (resampling.md section 8)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
-from mastaba.render import native
-from mastaba.render.encoding.base import Encoder
-from mastaba.render.map_request import WHITE, Background, MapImage, Mask, Pixels
+from mastaba.render.map_request import LUMINANCE, MapImage, Mask
 
 Bytes = npt.NDArray[np.uint8]
 Float32 = npt.NDArray[np.float32]
-
-Finish = Callable[[MapImage, int], Pixels]
-"""Turns a strip into pixels for a format, given the strip and the number of its first row."""
-
-_LUMINANCE: Final = np.array([0.2125, 0.7154, 0.0721], np.float32)
 
 _MIXING: Final = 88
 """Bytes per pixel while 8-bit layers are merged: colours and alpha as floats."""
@@ -127,96 +120,8 @@ def _joined(colour: Float32, alpha: Float32, channels: int) -> Bytes:
     """Return a merged image with the channels of the output, truncated to bytes."""
     # The small addend keeps rounding errors from lowering an integral value by one.
     if channels < 3:
-        grey = (colour @ _LUMINANCE)[:, :, np.newaxis]
+        grey = (colour @ LUMINANCE)[:, :, np.newaxis]
         parts = [grey, alpha * 255.0] if channels == 2 else [grey * alpha]
     else:
         parts = [colour, alpha * 255.0] if channels == 4 else [colour * alpha]
     return (np.concatenate(parts, axis=2) + np.float32(1e-3)).astype(np.uint8)
-
-
-def finish_for(encoder: Encoder, background: Background, *, in_colour: bool = False) -> Finish:
-    """Return what makes the pixels for a format: `as_picture` or `as_data`.
-
-    Args:
-        in_colour: whether grey pictures become RGB.
-    """
-
-    def picture(image: MapImage, _row: int) -> Pixels:
-        pixels = as_picture(image, background, alpha_possible=encoder.holds_alpha)
-        return coloured(pixels) if in_colour else pixels
-
-    return picture if encoder.is_picture else lambda image, _row: as_data(image, background)
-
-
-def coloured(pixels: Pixels) -> Pixels:
-    """Return grey pixels, with or without alpha, as RGB; others unchanged."""
-    channels = pixels.shape[2]
-    if channels > 2:
-        return pixels
-    colours = np.repeat(pixels[:, :, :1], 3, axis=2)
-    return colours if channels == 1 else np.concatenate([colours, pixels[:, :, 1:]], axis=2)
-
-
-def as_picture(image: MapImage, background: Background, *, alpha_possible: bool) -> Bytes:
-    """Return the pixels for a picture format: PNG, JPEG, WebP (wms.md section 3.4).
-
-    Args:
-        alpha_possible: whether the format can hold an alpha channel.
-
-    Returns:
-        shape (height, width, channels): with alpha if the background is transparent and the
-        format can hold it, otherwise flattened onto the background. Grey stays grey if the
-        background allows it.
-    """
-    pixels, valid = image.pixels, image.valid
-    assert pixels.dtype == np.uint8
-    channels = pixels.shape[2]
-    if background.transparent and alpha_possible:
-        return _with_alpha(pixels, valid)
-    # Colours that encode numbers are not mixed with a background that was not requested.
-    default = (0, 0, 0) if image.encodes_numbers else WHITE
-    red, green, blue = background.colour or default
-    has_alpha = channels in (2, 4)
-    if valid is None and not has_alpha:
-        return pixels
-    is_grey = channels < 3 and red == green == blue
-    ground = np.array([red] if is_grey else [red, green, blue], np.uint8)
-    if has_alpha:
-        flat = native.flatten(pixels, ground)
-    else:
-        flat = np.repeat(pixels, 3, axis=2) if len(ground) > channels else pixels.copy()
-    if valid is not None:
-        np.copyto(flat, ground, where=~valid[:, :, np.newaxis])
-    return flat
-
-
-def _with_alpha(pixels: Bytes, valid: Mask | None) -> Bytes:
-    channels = pixels.shape[2]
-    if channels in (2, 4):
-        if valid is None:
-            return pixels
-        result = pixels.copy()
-    else:
-        result = np.full((*pixels.shape[:2], channels + 1), 255, np.uint8)
-        result[:, :, :-1] = pixels
-    if valid is not None:
-        result[~valid] = 0
-    return result
-
-
-def as_data(image: MapImage, background: Background) -> Pixels:
-    """Return the pixels for a data format: TIFF, GeoTIFF, BIL, ASCII grid.
-
-    Channels stay. Pixels without data hold the nodata value, or the background colour if the
-    request gives one and the pixels are 8-bit.
-    """
-    pixels, valid = image.pixels, image.valid
-    if background.colour is None or pixels.dtype != np.uint8 or valid is None:
-        return pixels
-    red, green, blue = background.colour
-    luminance = int(np.array(background.colour, np.float32) @ _LUMINANCE)
-    channels = pixels.shape[2]
-    filling = [red, green, blue, 255] if channels > 2 else [luminance, 255]
-    result = pixels.copy()
-    result[~valid] = filling[:channels]
-    return result

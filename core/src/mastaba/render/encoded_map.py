@@ -1,28 +1,34 @@
-"""Maps in a format, made strip by strip.
+"""Maps in a format, made strip by strip (resampling.md sections 9 and 10).
 
 Strips of rows flow through four steps while the pieces of a response are requested, so the map is
 never held whole unless its encoder needs it whole:
 
 1. draw: `LayerMap` reads source tiles, resamples the rows of each layer and applies its style.
 2. merge: `PreparedMap` combines the layers into one strip.
-3. finish: a `Finish` function makes pixels for the format, such as flattened onto a background.
+3. finish: a `Finish` function makes pixels for the format: `as_picture`, `as_data`, or another.
 4. encode: the `Encoder` turns strips into pieces of the response.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from mastaba import cancellation, trace
 from mastaba.errors import UnsupportedFormatError
 from mastaba.model.bbox import BoundingBox
 from mastaba.model.crs import CRS
-from mastaba.render.compose import Finish, coloured
+from mastaba.render import native
 from mastaba.render.encoding.base import Encoder, StripRaster
-from mastaba.render.map_request import MapImage, Pixels
+from mastaba.render.map_request import LUMINANCE, WHITE, Background, MapImage, Mask, Pixels
+
+Bytes = npt.NDArray[np.uint8]
+
+Finish = Callable[[MapImage, int], Pixels]
+"""Turns a strip into pixels for a format, given the strip and the number of its first row."""
 
 _FINISHED: Final = 4
 """Most copies of a strip for the encoder that finishing makes."""
@@ -62,6 +68,10 @@ class EncodedMap:
         options: options of the encoder.
         bbox, crs: extent of the map.
 
+    Attributes:
+        memory: upper estimate of the bytes held at once while the pieces are made, without
+            finished pieces and the cache of decoded tiles.
+
     Raises:
         UnsupportedFormatError: the format cannot hold such pixels.
     """
@@ -81,28 +91,15 @@ class EncodedMap:
         self._options = options
         self._bbox = bbox
         self._crs = crs
-        self._blank = prepared.blank
         # A pixel without data needs the most channels. Grey ones on a coloured background need
         # three, so all strips get three.
-        finished = finish(self._blank, 0)
-        self._dtype: np.dtype[Any] = finished.dtype
-        self._channels = finished.shape[2]
-        if not encoder.accepts(self._dtype, self._channels):
+        blank = finish(prepared.blank, 0)
+        self._dtype: np.dtype[Any] = blank.dtype
+        self._shape = prepared.height, prepared.width, blank.shape[2]
+        if not encoder.accepts(self._dtype, blank.shape[2]):
             raise UnsupportedFormatError(f"{encoder.media_type} cannot hold the pixels of this map")
-
-    @property
-    def memory(self) -> int:
-        """Upper estimate of the bytes held at once while the pieces are made.
-
-        Finished pieces and the cache of decoded tiles are not included.
-        """
-        prepared = self._prepared
-        strip: int = prepared.strip_height * prepared.width * self._channels * self._dtype.itemsize
-        return prepared.memory + _FINISHED * strip + self._encoder.memory(self._shape, self._dtype)
-
-    @property
-    def _shape(self) -> tuple[int, int, int]:
-        return self._prepared.height, self._prepared.width, self._channels
+        strip: int = prepared.strip_height * prepared.width * blank.shape[2] * blank.itemsize
+        self.memory = prepared.memory + _FINISHED * strip + encoder.memory(self._shape, self._dtype)
 
     def pieces(self) -> Iterator[bytes]:
         """Yield the encoded map in pieces. Nothing is read before the first is requested.
@@ -111,7 +108,7 @@ class EncodedMap:
             InvalidParameterError: the format cannot hold a map of this size.
             SlabFormatError, StorageError: the data cannot be read.
         """
-        nodata = self._blank.nodata
+        nodata = self._prepared.blank.nodata
         raster = StripRaster(
             self._shape, self._dtype, self._bbox, self._crs, nodata, self._finished()
         )
@@ -120,10 +117,98 @@ class EncodedMap:
 
     def _finished(self) -> Iterator[Pixels]:
         row = 0
-        for image in self._prepared.strips():
+        for image in trace.pulled("draw", self._prepared.strips()):
             cancellation.check()
             pixels = self._finish(image, row)
-            if pixels.shape[2] < self._channels:
+            if pixels.shape[2] < self._shape[2]:
                 pixels = coloured(pixels)
             yield pixels
             row += len(pixels)
+
+
+def finish_for(encoder: Encoder, background: Background, *, in_colour: bool = False) -> Finish:
+    """Return what makes the pixels for a format: `as_picture` or `as_data`.
+
+    Args:
+        in_colour: whether grey pictures become RGB.
+    """
+
+    def picture(image: MapImage, _row: int) -> Pixels:
+        pixels = as_picture(image, background, alpha_possible=encoder.holds_alpha)
+        return coloured(pixels) if in_colour else pixels
+
+    return picture if encoder.is_picture else lambda image, _row: as_data(image, background)
+
+
+def coloured(pixels: Pixels) -> Pixels:
+    """Return grey pixels, with or without alpha, as RGB; others unchanged."""
+    channels = pixels.shape[2]
+    if channels > 2:
+        return pixels
+    colours = np.repeat(pixels[:, :, :1], 3, axis=2)
+    return colours if channels == 1 else np.concatenate([colours, pixels[:, :, 1:]], axis=2)
+
+
+def as_picture(image: MapImage, background: Background, *, alpha_possible: bool) -> Bytes:
+    """Return the pixels for a picture format: PNG, JPEG, WebP (wms.md section 3.4).
+
+    Args:
+        alpha_possible: whether the format can hold an alpha channel.
+
+    Returns:
+        shape (height, width, channels): with alpha if the background is transparent and the
+        format can hold it, otherwise flattened onto the background. Grey stays grey if the
+        background allows it.
+    """
+    pixels, valid = image.pixels, image.valid
+    assert pixels.dtype == np.uint8
+    channels = pixels.shape[2]
+    if background.transparent and alpha_possible:
+        return _with_alpha(pixels, valid)
+    # Colours that encode numbers are not mixed with a background that was not requested.
+    default = (0, 0, 0) if image.encodes_numbers else WHITE
+    red, green, blue = background.colour or default
+    has_alpha = channels in (2, 4)
+    if valid is None and not has_alpha:
+        return pixels
+    is_grey = channels < 3 and red == green == blue
+    ground = np.array([red] if is_grey else [red, green, blue], np.uint8)
+    if has_alpha:
+        flat = native.flatten(pixels, ground)
+    else:
+        flat = np.repeat(pixels, 3, axis=2) if len(ground) > channels else pixels.copy()
+    if valid is not None:
+        np.copyto(flat, ground, where=~valid[:, :, np.newaxis])
+    return flat
+
+
+def _with_alpha(pixels: Bytes, valid: Mask | None) -> Bytes:
+    channels = pixels.shape[2]
+    if channels in (2, 4):
+        if valid is None:
+            return pixels
+        result = pixels.copy()
+    else:
+        result = np.full((*pixels.shape[:2], channels + 1), 255, np.uint8)
+        result[:, :, :-1] = pixels
+    if valid is not None:
+        result[~valid] = 0
+    return result
+
+
+def as_data(image: MapImage, background: Background) -> Pixels:
+    """Return the pixels for a data format: TIFF, GeoTIFF, BIL, ASCII grid.
+
+    Channels stay. Pixels without data hold the nodata value, or the background colour if the
+    request gives one and the pixels are 8-bit.
+    """
+    pixels, valid = image.pixels, image.valid
+    if background.colour is None or pixels.dtype != np.uint8 or valid is None:
+        return pixels
+    red, green, blue = background.colour
+    luminance = int(np.array(background.colour, np.float32) @ LUMINANCE)
+    channels = pixels.shape[2]
+    filling = [red, green, blue, 255] if channels > 2 else [luminance, 255]
+    result = pixels.copy()
+    result[~valid] = filling[:channels]
+    return result

@@ -13,7 +13,7 @@ from mastaba.model.layer import Layer
 from mastaba.model.settings import MapSettings
 from mastaba.render.admission import Admission
 from mastaba.render.float_pictures import FloatPictures
-from mastaba.render.layer_map import Extent, LayerMap, PreparedMap
+from mastaba.render.layer_map import LayerMap, PreparedMap
 from mastaba.render.map_request import MapImage, MapLayer, MapRequest
 from mastaba.render.mosaic import LevelPixels
 from mastaba.render.styles import is_bytes
@@ -81,14 +81,7 @@ class Renderer:
         return self._float_pictures.styled(entry, self.level_pixels(entry.layer))
 
     def value_range(self, layer: Layer) -> tuple[float, float] | None:
-        """Return the lowest and the highest value of a raster layer's coarsest level.
-
-        Returns:
-            None for 8-bit layers, and if that level has more than 4 × 4 tiles.
-
-        Raises:
-            SlabFormatError, StorageError: the data cannot be read.
-        """
+        """Return the extremes of a raster layer's values; see `FloatPictures.whole_range`."""
         return self._float_pictures.whole_range(layer, self.level_pixels(layer))
 
     def render(self, request: MapRequest) -> MapImage:
@@ -123,14 +116,9 @@ class Renderer:
 
     def _layer_map(self, request: MapRequest, entry: MapLayer) -> LayerMap:
         native = entry.layer.pyramid.tile_matrix_set.crs
+        levels = self.level_pixels(entry.layer)
         same_crs = self._catalogue.settings.equivalences.equal(request.crs.code, native.code)
-        return LayerMap(
-            entry,
-            self.level_pixels(entry.layer),
-            Extent(request.bbox, request.crs, request.width, request.height),
-            same_crs=same_crs,
-            resolution_factor=request.resolution_factor,
-        )
+        return LayerMap(entry, levels, request, same_crs=same_crs)
 
     def level_pixels(self, layer: Layer) -> Mapping[str, LevelPixels]:
         """Return the pixels of a raster layer by tile matrix identifier, coarse to fine."""

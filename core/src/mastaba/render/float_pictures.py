@@ -17,7 +17,8 @@ from mastaba.model.pyramid import Level
 from mastaba.model.style import Palette, PaletteEntry, Style
 from mastaba.render.layer_map import version_of
 from mastaba.render.map_request import MapLayer
-from mastaba.render.mosaic import LevelPixels, Mosaic, Window
+from mastaba.render.mosaic import LevelPixels, Mosaic
+from mastaba.render.native import Window
 from mastaba.render.styles import is_bytes, relief_name
 
 _TILES: Final = 4

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Final, NamedTuple
 
@@ -13,31 +12,18 @@ import numpy as np
 
 from mastaba import trace
 from mastaba.errors import InvalidParameterError
-from mastaba.model.bbox import BoundingBox
-from mastaba.model.crs import CRS
 from mastaba.model.pyramid import Level, Pyramid
 from mastaba.model.settings import MapSettings
 from mastaba.model.style import Style
 from mastaba.model.tile_matrix_set import TileMatrix
 from mastaba.render.compose import joined, merge, merge_memory
-from mastaba.render.map_request import MapImage, MapLayer, Mask, Pixels
-from mastaba.render.mosaic import (
-    DecodedTiles,
-    LevelPixels,
-    Mosaic,
-    StoredTiles,
-    Window,
-)
+from mastaba.render.extent import cell_of, part_of, part_with_data, tiles_around
+from mastaba.render.map_request import MapImage, MapLayer, MapRequest, Mask, Pixels
+from mastaba.render.mosaic import DecodedTiles, LevelPixels, StoredTiles
+from mastaba.render.native import Window
 from mastaba.render.overview import OverviewPixels
-from mastaba.render.positions import (
-    areas_to_try,
-    covered_pixels,
-    is_plausible,
-    other_crs_positions,
-    reprojected_bbox,
-    tiles_around,
-)
-from mastaba.render.sampling import Positions, Sampler, StraightPositions, same_crs_positions
+from mastaba.render.positions import other_crs_positions
+from mastaba.render.sampling import Positions, drawn, same_crs_positions
 from mastaba.render.styles import relief_name, styled, styling_memory
 
 _COARSEST: Final = 0.8
@@ -50,40 +36,11 @@ _STRIP_SOURCE: Final = 8 * 1024**2
 _CELL: Final = 16
 """Rows in a cell of the position grid: no more rows are looked at for strips of whole cells."""
 
-_HALF: Final = 0.5
-
 _SMALL_THINGS: Final = 1024**2
 """Bytes of positions, weights and tile descriptions."""
 
 _OVERVIEW_LOSS: Final = 8
 """Factor by which an overview may be coarser than the longer side of its pixels."""
-
-
-@dataclass(frozen=True, slots=True)
-class Extent:
-    """An area on the ground and its size in pixels."""
-
-    bbox: BoundingBox
-    crs: CRS
-    width: int
-    height: int
-
-    @property
-    def cell(self) -> tuple[float, float]:
-        """Width and height of a pixel, CRS units."""
-        bbox = self.bbox
-        return (bbox.xmax - bbox.xmin) / self.width, (bbox.ymax - bbox.ymin) / self.height
-
-    def part(self, top: int, bottom: int, left: int, right: int) -> Extent:
-        """Return some rows and columns, which may lie outside."""
-        x, y = self.cell
-        bbox = BoundingBox(
-            self.bbox.xmin + left * x,
-            self.bbox.ymax - bottom * y,
-            self.bbox.xmin + right * x,
-            self.bbox.ymax - top * y,
-        )
-        return Extent(bbox, self.crs, right - left, bottom - top)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,70 +105,83 @@ class LayerMap:
     Args:
         entry: a raster layer and its style.
         levels: the levels of the layer by tile matrix identifier.
-        extent: the extent to draw.
-        same_crs: whether the CRS of the extent is equal or equivalent to that of the layer.
-        resolution_factor: multiplies the wanted resolution for the choice of the level.
+        request: the map; its layers are ignored.
+        same_crs: whether the CRS of the map is equal or equivalent to that of the layer.
     """
 
     def __init__(
         self,
         entry: MapLayer,
         levels: Mapping[str, LevelPixels],
-        extent: Extent,
+        request: MapRequest,
         *,
         same_crs: bool,
-        resolution_factor: float = 1.0,
     ) -> None:
         layer, style = entry.layer, entry.style
         self._style = style if style is not None and (style.palette or style.processing) else None
-        self._cell = extent.cell
-        self._margin = 0 if self._style is None or relief_name(style) is None else 1
-        if self._margin:
-            extent = extent.part(-1, extent.height + 1, -1, extent.width + 1)
-        self._extent = extent
+        self._margin = 0
+        if self._style is not None:
+            self._cell, self._is_geographic = cell_of(request), request.crs.is_geographic
+            if relief_name(style) is not None:
+                self._margin = 1
+                wider = Window(-1, request.height + 1, -1, request.width + 1)
+                request = part_of(request, wider)
+        self._height, self._width = request.height, request.width
         self._kernel = layer.resampling
-        self._coarsest = levels[layer.pyramid.coarsest.matrix.id]
+        # Levels go from coarse to fine.
+        self._coarsest = next(iter(levels.values()))
         self._level: LevelPixels | OverviewPixels = self._coarsest
         self._nodata, self._dtype = self._coarsest.nodata, self._coarsest.dtype
         self._positions: Positions | None = None
-        # The pixels that may hold data: first row, row after the last, same for columns.
-        self._part = (0, extent.height, 0, extent.width)
+        # The pixels that may hold data.
+        self._part = Window(0, request.height, 0, request.width)
+        # All rows of this part.
+        self._all = slice(0, request.height)
         self._windows: dict[tuple[int, int], Window | None] = {}
         self._stored: StoredTiles | None = None
         self._around = 0
         self._place: Callable[[TileMatrix], Positions | None]
+        bbox, width, height = request.bbox, request.width, request.height
         if same_crs:
-            bbox = extent.bbox
-            self._place = partial(same_crs_positions, bbox, extent.width, extent.height)
+            self._place = partial(same_crs_positions, bbox, width, height)
         else:
-            found = _reprojected(extent, layer.pyramid)
+            found = part_with_data(request, layer.pyramid)
             if found is None:
                 return
             self._part, bbox = found
-            part = extent.part(*self._part)
-            source = layer.pyramid.tile_matrix_set.crs
+            part, source = part_of(request, self._part), layer.pyramid.tile_matrix_set.crs
+            width, height = part.width, part.height
             self._place = partial(
-                other_crs_positions, part.bbox, part.crs, part.width, part.height, source=source
+                other_crs_positions, part.bbox, part.crs, width, height, source=source
             )
-        top, bottom, left, right = self._part
-        self._resolution = _resolution(bbox, right - left, bottom - top)
-        level = choose_level(layer.pyramid, self._resolution * resolution_factor)
-        self._level = levels[level.matrix.id]
-        self._positions = self._place(level.matrix)
+            self._all = slice(0, height)
+        self._resolution = math.sqrt(
+            (bbox.xmax - bbox.xmin) / width * (bbox.ymax - bbox.ymin) / height
+        )
+        level = choose_level(layer.pyramid, self._resolution * request.resolution_factor)
         if not same_crs:
             self._around = tiles_around(level.matrix, source)
+        self._use(levels[level.matrix.id])
+
+    def _use(self, level: LevelPixels | OverviewPixels) -> None:
+        """Draw from a level."""
+        self._level = level
+        positions = self._positions = self._place(level.level.matrix)
+        window = None if positions is None else positions.window(self._kernel, self._all)
+        self._windows = {(0, self._all.stop): window}
+        if window is not None:
+            self._count = level.count(window, self._around)
+            self._tile_memory = level.tile_memory(window)
 
     @property
     def strip_height(self) -> int:
         """Number of rows that can be drawn at a time in bounded memory."""
-        extent = self._extent
-        height = _STRIP_PIXELS // extent.width
+        height = _STRIP_PIXELS // self._width
         window = self._window(self._all)
         if window is not None:
-            rows = self._part[1] - self._part[0]
-            height = min(height, rows * _STRIP_SOURCE // self._bytes_of(window))
-        if height >= extent.height:
-            return extent.height
+            height = min(height, self._all.stop * _STRIP_SOURCE // self._bytes_of(window))
+        if height >= self._height:
+            return self._height
         return height - height % _CELL if height > _CELL else max(1, height)
 
     def check(self, settings: MapSettings) -> None:
@@ -225,8 +195,7 @@ class LayerMap:
         if self._is_within(settings):
             return
         for overview in self._overviews() if settings.overviews else ():
-            self._level, self._positions = overview, self._place(overview.level.matrix)
-            self._windows.clear()
+            self._use(overview)
             if self._is_within(settings):
                 return
         raise _too_big()
@@ -235,7 +204,7 @@ class LayerMap:
         window = self._window(self._all)
         if window is None:
             return True
-        rows, columns = self._level.count(window, self._around)
+        rows, columns = self._count
         assert self._positions is not None
         if (
             rows > settings.max_tiles_y
@@ -248,7 +217,7 @@ class LayerMap:
             bottom = min(window.bottom, (limits.max_row + 1) * matrix.tile_height)
             if top >= bottom:
                 return True
-            rows, _ = self._level.count(replace(window, top=top, bottom=bottom))
+            rows, _ = self._level.count(window._replace(top=top, bottom=bottom))
         return columns <= settings.max_tiles_x and rows <= settings.max_tiles_y
 
     def _overviews(self) -> Iterator[OverviewPixels]:
@@ -265,8 +234,8 @@ class LayerMap:
     def memory(self, cuts: Sequence[slice]) -> DrawingMemory:
         """Return upper estimates of the bytes needed to draw ranges of rows of the styled map."""
         channels = len(self._nodata)
-        styled_pixels = max(rows.stop - rows.start for rows in cuts) * self._extent.width
-        pixels = styled_pixels + 2 * self._margin * self._extent.width
+        styled_pixels = max(rows.stop - rows.start for rows in cuts) * self._width
+        pixels = styled_pixels + 2 * self._margin * self._width
         plain = pixels * (channels * self._dtype.itemsize + 1)
         blank = self.blank.pixels
         drawn = plain + styled_pixels * (blank.shape[2] * blank.itemsize + 1)
@@ -282,7 +251,9 @@ class LayerMap:
             return DrawingMemory(0, 0, max(plain, styling), drawn)
         largest = max(windows, key=self._bytes_of)
         source = self._bytes_of(largest)
-        kept = self._level.tile_memory(largest)
+        kept = self._tile_memory
+        if largest is not self._window(self._all):
+            kept = self._level.tile_memory(largest)
         # Decoded tiles, the mosaic, and the validity of each of its pixels; of floats, a copy
         # without nodata. Across CRSs, the validity of each pixel of the map.
         samples = source // self._dtype.itemsize
@@ -291,8 +262,8 @@ class LayerMap:
         return DrawingMemory(source, kept, max(drawing, styling), drawn)
 
     def _bytes_of(self, window: Window) -> int:
-        height, width = window.bottom - window.top, window.right - window.left
-        return height * width * len(self._nodata) * self._dtype.itemsize
+        top, bottom, left, right = window
+        return (bottom - top) * (right - left) * len(self._nodata) * self._dtype.itemsize
 
     def narrow(self, row: int, column: int) -> None:
         """Reduce the map, which has no relief, to one of its pixels."""
@@ -300,8 +271,9 @@ class LayerMap:
         inside = top <= row < bottom and left <= column < right
         if self._positions is not None:
             self._positions = self._positions.only(row - top, column - left) if inside else None
-        self._extent = replace(self._extent, width=1, height=1)
-        self._part = (0, 1, 0, 1)
+        self._height = self._width = 1
+        self._part = Window(0, 1, 0, 1)
+        self._all = slice(0, 1)
         self._windows.clear()
 
     @property
@@ -337,12 +309,13 @@ class LayerMap:
     @cached_property
     def blank(self) -> MapImage:
         """A pixel without data."""
+        if self._style is None:
+            return self._coarsest.blank
         side = 1 + 2 * self._margin
-        image = MapImage(*self._empty(side, side), self._nodata)
-        return image if self._style is None else self._styled(self._style, image)
+        return self._styled(self._style, MapImage(*self._empty(side, side), self._nodata))
 
     def _styled(self, style: Style, image: MapImage) -> MapImage:
-        return styled(style, image, *self._cell, is_geographic=self._extent.crs.is_geographic)
+        return styled(style, image, *self._cell, is_geographic=self._is_geographic)
 
     def _with_margin(self, cuts: Sequence[slice]) -> Sequence[slice]:
         """Return the rows from which rows of the styled map are computed."""
@@ -351,20 +324,21 @@ class LayerMap:
 
     def _draw(self, rows: slice, kept: DecodedTiles | None) -> MapImage:
         """Return rows without style."""
-        height, width = rows.stop - rows.start, self._extent.width
+        height, width = rows.stop - rows.start, self._width
         inside = self._inside(rows)
         window = None if inside is None else self._window(inside)
         if inside is None or window is None or self._positions is None:
             return MapImage(*self._empty(height, width), self._nodata)
         mosaic = self._level.read(window, self._around, self._tiles(), kept)
-        sampler = self._positions.sampler(self._kernel, inside, window.top, window.left)
-        pixels, valid = self._sampled(mosaic, sampler)
-        placed = None
-        if not isinstance(self._positions, StraightPositions):
-            placed = self._positions.placed(inside)
-        if placed is not None:
-            valid = placed if valid is None else valid & placed
-            pixels[~placed] = self._nodata
+        pixels, valid = drawn(
+            self._positions,
+            self._kernel,
+            inside,
+            window,
+            mosaic.pixels,
+            mosaic.valid,
+            self._nodata,
+        )
         if pixels.shape[:2] == (height, width):
             return MapImage(pixels, valid, self._nodata)
         image, found = self._empty(height, width)
@@ -381,32 +355,6 @@ class LayerMap:
         pixels[:] = self._nodata
         return pixels, np.zeros((height, width), np.bool_)
 
-    def _sampled(self, mosaic: Mosaic, sample: Sampler) -> tuple[Pixels, Mask | None]:
-        """Return pixels at the positions of the map, and the mask of valid ones.
-
-        Floats next to nodata are averaged over valid pixels only; 8-bit colours mix with the
-        nodata colour. In both cases a pixel is valid if at least half of its weights are.
-        """
-        if mosaic.valid is None:
-            return sample(mosaic.pixels), None
-        missing = sample((~mosaic.valid).astype(np.float32)[:, :, np.newaxis])
-        # Exactly 1 where no weight is missing, so these pixels stay unchanged.
-        weights = 1 - missing
-        # Rounding errors must not drop a pixel of which exactly half is data.
-        valid = weights[:, :, 0] >= np.float32(_HALF - 1e-5)
-        if self._dtype == np.uint8:
-            return sample(mosaic.pixels), valid
-        values = np.where(mosaic.valid[:, :, np.newaxis], mosaic.pixels, np.float32(0))
-        safe = np.where(valid[:, :, np.newaxis], weights, np.float32(1))
-        result = (sample(values) / safe).astype(np.float32, copy=False)
-        result[~valid] = self._nodata
-        return result, valid
-
-    @property
-    def _all(self) -> slice:
-        """All rows that may hold data, counted like `_inside`."""
-        return slice(0, self._part[1] - self._part[0])
-
     def _inside(self, rows: slice) -> slice | None:
         """Return the rows that may hold data, counted from the first such row; None without any."""
         top, bottom, _, _ = self._part
@@ -419,8 +367,7 @@ class LayerMap:
             return None
         key = rows.start, rows.stop
         if key not in self._windows:
-            found = self._positions.window(self._kernel, rows)
-            self._windows[key] = None if found is None else Window(*found)
+            self._windows[key] = self._positions.window(self._kernel, rows)
         return self._windows[key]
 
 
@@ -444,7 +391,9 @@ class PreparedMap:
             layer.check(limits)
         # Only now each layer has chosen what it is drawn from.
         self.strip_height = min(layer.strip_height for layer in layers)
-        self.blank = _merged([layer.blank for layer in layers])
+        self.blank = layers[0].blank
+        if len(layers) > 1:
+            self.blank = merge([layer.blank for layer in layers])
         cuts = self._cuts(self.strip_height)
         needed = [layer.memory(cuts) for layer in layers]
         if max(memory.source for memory in needed) > limits.max_source_bytes:
@@ -487,11 +436,12 @@ class PreparedMap:
         """
         cuts = self._cuts(height or self.strip_height)
         layers = [layer.strips(cuts) for layer in self._layers]
-        return trace.pulled("draw", (_merged(images) for images in zip(*layers, strict=True)))
+        for images in zip(*layers, strict=True):
+            yield images[0] if len(images) == 1 else merge(images)
 
     def draw(self) -> MapImage:
         """Return the whole map. Raises what `strips` raises."""
-        return joined(list(self.strips()), axis=0)
+        return joined(list(trace.pulled("draw", self.strips())), axis=0)
 
     def _cuts(self, height: int) -> Sequence[slice]:
         return [
@@ -518,10 +468,6 @@ def version_of(stored: StoredTiles) -> str | None:
     return " ".join(parts)
 
 
-def _merged(images: Sequence[MapImage]) -> MapImage:
-    return images[0] if len(images) == 1 else merge(images)
-
-
 def _too_big() -> InvalidParameterError:
     """Return the error for an extent that needs too much source data."""
     return InvalidParameterError("BBOX is too big for the size of the map", "BBOX")
@@ -535,34 +481,5 @@ def choose_level(pyramid: Pyramid, resolution: float) -> Level:
     """
     for level in pyramid.levels.values():
         if resolution / level.matrix.cell_size >= _COARSEST:
-            return level
-    return pyramid.finest
-
-
-def _reprojected(
-    extent: Extent, pyramid: Pyramid
-) -> tuple[tuple[int, int, int, int], BoundingBox] | None:
-    """Return the part of an extent that may hold data, and its box in the CRS of a pyramid.
-
-    Returns:
-        first row, row after the last, first column, column after the last, and the box; None if
-        no part has a position there.
-    """
-    source = pyramid.tile_matrix_set.crs
-    goes_around = tiles_around(pyramid.finest.matrix, source) > 0
-    found = None
-    for area in areas_to_try(extent.crs, source):
-        part = covered_pixels(extent.bbox, extent.width, extent.height, area)
-        if part is None:
-            return None
-        with contextlib.suppress(ValueError):
-            bbox = extent.part(*part).bbox
-            box = reprojected_bbox(bbox, extent.crs, source, go_around=goes_around)
-            found = part, box
-            if is_plausible(box, source):
-                break
-    return found
-
-
-def _resolution(bbox: BoundingBox, width: int, height: int) -> float:
-    return math.sqrt((bbox.xmax - bbox.xmin) / width * (bbox.ymax - bbox.ymin) / height)
+            break
+    return level

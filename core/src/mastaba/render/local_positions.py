@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 
 from mastaba.render.map_request import Mask
-from mastaba.render.native import Floats
+from mastaba.render.native import Floats, Window
 from mastaba.render.sampling import GridPositions
 
 Place = Callable[[Floats, Floats], tuple[Floats, Floats]]
@@ -83,7 +83,7 @@ def local_positions(
         across,
         down,
         fields,
-        part=(0, size[1], 0, size[0]),
+        part=Window(0, size[1], 0, size[0]),
         ratios=(_median(ratios[0]), _median(ratios[1])),
         complete=bool(np.isfinite(details[:, :2]).all() and order.size == np.count_nonzero(bent)),
         blocks=blocks,

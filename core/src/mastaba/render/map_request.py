@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +18,9 @@ Pixels = npt.NDArray[Any]
 Mask = npt.NDArray[np.bool_]
 """Array of shape (rows, columns), dtype bool, top row first."""
 
-WHITE = (255, 255, 255)
+WHITE: Final = (255, 255, 255)
+LUMINANCE: Final = np.array([0.2125, 0.7154, 0.0721], np.float32)
+"""Weights of red, green and blue for grey (ITU-R BT.709)."""
 
 
 @dataclass(frozen=True, slots=True)

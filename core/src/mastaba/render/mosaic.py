@@ -15,7 +15,8 @@ from mastaba.errors import SlabFormatError
 from mastaba.model.format import Codec
 from mastaba.model.pyramid import Pyramid
 from mastaba.render import native
-from mastaba.render.map_request import Mask, Pixels
+from mastaba.render.map_request import MapImage, Mask, Pixels
+from mastaba.render.native import Window
 from mastaba.render.tile_cache import TileCache
 from mastaba.slab.codecs import TileDecoder
 from mastaba.slab.plan import read_located
@@ -41,28 +42,6 @@ Targets = Mapping[Place, tuple[Part, Pixels]]
 """Parts of tiles, and arrays for their pixels."""
 
 _NOWHERE: Final[Targets] = {}
-
-
-@dataclass(frozen=True, slots=True)
-class Window:
-    """Pixels of a level, counted from its upper left corner; negative indices are outside.
-
-    Attributes:
-        top: first row.
-        bottom: row after the last.
-        left: first column.
-        right: column after the last.
-    """
-
-    top: int
-    bottom: int
-    left: int
-    right: int
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Number of rows and columns."""
-        return self.bottom - self.top, self.right - self.left
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -93,6 +72,7 @@ class LevelPixels:
         level: the level.
         nodata: one value per channel.
         dtype: uint8 or float32.
+        blank: a pixel without data.
         tile_size: bytes of a decoded tile.
     """
 
@@ -104,6 +84,8 @@ class LevelPixels:
         self._cache = cache
         self.nodata = pyramid.raster.nodata
         self.dtype = np.dtype(pyramid.format.sample)
+        pixel = np.array([[self.nodata]], self.dtype)
+        self.blank = MapImage(pixel, np.zeros((1, 1), np.bool_), self.nodata)
         self._decoder = TileDecoder(
             pyramid.format, pyramid.raster.channels, matrix.tile_width, matrix.tile_height
         )
@@ -155,11 +137,12 @@ class LevelPixels:
         places = self._places(window, around)
         stored = self.stored(window, around) if stored is None else stored
         complete = len(places) == math.prod(self.count(window))
-        pixels = np.empty((*window.shape, len(self.nodata)), self.dtype)
+        shape = window.bottom - window.top, window.right - window.left
+        pixels = np.empty((*shape, len(self.nodata)), self.dtype)
         valid: Mask | None = None
         if not complete:
             pixels[:] = self.nodata
-            valid = np.zeros(window.shape, np.bool_)
+            valid = np.zeros(shape, np.bool_)
         step = self._tiles_at_a_time
         for batch in (places[start : start + step] for start in range(0, len(places), step)):
             shared = [self._overlap(*shown, window) for shown, _ in batch]
@@ -181,7 +164,7 @@ class LevelPixels:
             for (_, place), (inside, part) in zip(batch, shared, strict=True):
                 tile = found[place]
                 if tile is None and valid is None:
-                    valid = np.ones(window.shape, np.bool_)
+                    valid = np.ones(shape, np.bool_)
                 if valid is not None:
                     valid[inside] = tile is not None
                 if tile is None:

@@ -14,7 +14,8 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from mastaba.render.mosaic import DecodedTiles, LevelPixels, Mosaic, StoredTiles, Window
+from mastaba.render.mosaic import DecodedTiles, LevelPixels, Mosaic, StoredTiles
+from mastaba.render.native import Window
 
 _BLOCK: Final = 16
 """Most pixels of an overview, on each axis, that one stored tile may represent."""

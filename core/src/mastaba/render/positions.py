@@ -24,28 +24,19 @@ A cell whose middle would be off by more than an eighth of a pixel is divided, w
 
 from __future__ import annotations
 
-import contextlib
-from dataclasses import replace
-from functools import lru_cache
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
 from mastaba.model.bbox import BoundingBox
-from mastaba.model.crs import CRS, WGS84, transform_points
+from mastaba.model.crs import CRS, transform_points
 from mastaba.model.tile_matrix_set import TileMatrix
+from mastaba.render.extent import tiles_around, turn_of
 from mastaba.render.local_positions import gradients, local_positions
 from mastaba.render.map_request import Mask
-from mastaba.render.native import Floats
-from mastaba.render.sampling import (
-    ALIGNED,
-    FRACTIONS,
-    Axis,
-    GridPositions,
-    Positions,
-    StraightPositions,
-)
+from mastaba.render.native import Floats, Window
+from mastaba.render.sampling import FRACTIONS, Axis, GridPositions, Positions, StraightPositions
 
 _GRID_STEP: Final = 16
 # Allowed error of an interpolated position in source pixels; in map pixels if the map shrinks.
@@ -58,63 +49,6 @@ _RATIO_SAMPLES: Final = 5
 _LARGEST_RATIO: Final = 256.0
 # Columns count as equal in all rows of a grid within this fraction of a source pixel.
 _SEPARABLE: Final = 1.0 / 2048.0
-
-_POINTS_PER_EDGE: Final = 256
-# Fraction of a tile by which a full turn may differ from a whole number of tiles.
-_WHOLE: Final = 1e-6
-
-# How far a map may plausibly extend beyond the area of use of its CRS, in sizes of that area.
-_PLAUSIBLE: Final = 4.0
-_EVERYWHERE: Final = BoundingBox(-np.inf, -np.inf, np.inf, np.inf)
-
-
-@lru_cache(maxsize=1024)
-def turn_of(crs: CRS) -> float:
-    """Return the length of a full turn of the Earth along x, CRS units.
-
-    Infinite if the antimeridian is not an edge of the CRS.
-    """
-    x, _ = transform_points(WGS84, crs, np.array([-180.0, 180.0]), np.zeros(2))
-    turn = float(x[1] - x[0])
-    return turn if np.isfinite(turn) and turn > 0 else np.inf
-
-
-def tiles_around(matrix: TileMatrix, crs: CRS) -> int:
-    """Return the number of tiles in a full turn of the Earth; 0 if columns do not repeat there."""
-    tiles = turn_of(crs) / (matrix.tile_width * matrix.cell_size)
-    return round(tiles) if np.isfinite(tiles) and abs(tiles - round(tiles)) < _WHOLE else 0
-
-
-def reprojected_bbox(bbox: BoundingBox, crs: CRS, source: CRS, *, go_around: bool) -> BoundingBox:
-    """Return the box around an extent in the source CRS.
-
-    Args:
-        go_around: whether the box of an extent across the antimeridian may go the shorter way
-            around, and so extend beyond the edge of the CRS.
-
-    Raises:
-        ValueError: the extent, or a part of it, has no finite position there.
-    """
-    box = crs.transform_bbox(bbox, source)
-    turn = turn_of(source)
-    if not go_around or box.xmax - box.xmin <= turn / 2:
-        return box
-    steps = np.linspace(0.0, 1.0, _POINTS_PER_EDGE)
-    across = bbox.xmin + steps * (bbox.xmax - bbox.xmin)
-    up = bbox.ymin + steps * (bbox.ymax - bbox.ymin)
-    left, right = np.full_like(steps, bbox.xmin), np.full_like(steps, bbox.xmax)
-    low, high = np.full_like(steps, bbox.ymin), np.full_like(steps, bbox.ymax)
-    x, _ = transform_points(
-        crs,
-        source,
-        np.concatenate([across, right, across[::-1], left]),
-        np.concatenate([low, up, high, up[::-1]]),
-    )
-    around = np.unwrap(x, period=turn)
-    # A ring around a pole does not close.
-    if abs(around[-1] - around[0]) > turn / 2 or np.ptp(around) >= box.xmax - box.xmin:
-        return box
-    return replace(box, xmin=float(around.min()), xmax=float(around.max()))
 
 
 def other_crs_positions(
@@ -196,7 +130,7 @@ def other_crs_positions(
         across,
         down,
         np.stack([columns, rows]),
-        part=(0, height, 0, width),
+        part=Window(0, height, 0, width),
         ratios=(
             _ratio(columns[:, -1] - columns[:, 0], across),
             _ratio(rows[-1] - rows[0], down),
@@ -305,63 +239,3 @@ def _is_straight(columns: Floats, rows: Floats) -> bool:
     return bool(
         np.ptp(columns, axis=0).max() < _SEPARABLE and np.ptp(rows, axis=1).max() < _SEPARABLE
     )
-
-
-@lru_cache(maxsize=1024)
-def areas_to_try(crs: CRS, source: CRS) -> tuple[BoundingBox, ...]:
-    """Return the boxes to which a map may be clipped, in units of its CRS, the preferred one first.
-
-    A map is clipped to the area of use of its own CRS. If even that has no position in the source
-    CRS (the poles in Mercator), it is clipped to the area of use of the source CRS as well.
-    """
-    areas = [crs.area_of_use, crs.area_of_use.intersection(source.area_of_use)]
-    boxes: list[BoundingBox] = []
-    for area in areas:
-        if area is not None:
-            with contextlib.suppress(ValueError):
-                boxes.append(WGS84.transform_bbox(area, crs))
-    return tuple(boxes)
-
-
-@lru_cache(maxsize=1024)
-def _area_box(crs: CRS) -> BoundingBox:
-    try:
-        return WGS84.transform_bbox(crs.area_of_use, crs)
-    except ValueError:
-        return _EVERYWHERE
-
-
-def is_plausible(bbox: BoundingBox, crs: CRS) -> bool:
-    """Return whether a transformed box is not inflated by a singularity, such as a pole.
-
-    PROJ gives the poles a finite position in Mercator. A level chosen for such a box would be
-    much too coarse.
-    """
-    area = _area_box(crs)
-    reach_x = _PLAUSIBLE * (area.xmax - area.xmin)
-    reach_y = _PLAUSIBLE * (area.ymax - area.ymin)
-    return (
-        area.xmin - reach_x <= bbox.xmin
-        and bbox.xmax <= area.xmax + reach_x
-        and area.ymin - reach_y <= bbox.ymin
-        and bbox.ymax <= area.ymax + reach_y
-    )
-
-
-def covered_pixels(
-    bbox: BoundingBox, width: int, height: int, area: BoundingBox
-) -> tuple[int, int, int, int] | None:
-    """Return the pixels of an extent that lie entirely in an area.
-
-    Returns:
-        first row, row after the last, first column, column after the last; None if there are
-        none.
-    """
-    cell_x, cell_y = (bbox.xmax - bbox.xmin) / width, (bbox.ymax - bbox.ymin) / height
-    left = max(0, int(np.ceil((area.xmin - bbox.xmin) / cell_x - ALIGNED)))
-    right = min(width, int(np.floor((area.xmax - bbox.xmin) / cell_x + ALIGNED)))
-    top = max(0, int(np.ceil((bbox.ymax - area.ymax) / cell_y - ALIGNED)))
-    bottom = min(height, int(np.floor((bbox.ymax - area.ymin) / cell_y + ALIGNED)))
-    if left >= right or top >= bottom:
-        return None
-    return top, bottom, left, right

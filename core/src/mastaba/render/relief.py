@@ -18,7 +18,6 @@ Float64 = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
 
 METRES_PER_DEGREE: Final = 111319.492
-RELIEF_STYLES: Final = ("estompage", "pente", "exposition")
 
 
 def apply_relief(
@@ -45,7 +44,7 @@ def apply_relief(
     missing = elevations == np.float32(settings.get("image_nodata", -99999.0))
     if valid is not None:
         missing |= ~valid
-    function = {"estompage": _hillshade, "pente": _slope, "exposition": _aspect}[name]
+    function, _, _ = _STYLES[name]
     nodata = relief_nodata(name, settings)
     values = function(settings, nodata, elevations.astype(np.float64), cell_x, cell_y)
     if not missing.any():
@@ -61,11 +60,7 @@ def apply_relief(
 
 def relief_nodata(name: str, settings: Mapping[str, Any]) -> float:
     """Return the value that a style writes where there is no result."""
-    key, default = {
-        "estompage": ("estompage_nodata", 0.0),
-        "pente": ("slope_nodata", 0.0),
-        "exposition": ("aspect_nodata", -1.0),
-    }[name]
+    _, key, default = _STYLES[name]
     return float(settings.get(key, default))
 
 
@@ -124,3 +119,13 @@ def _aspect(
     flat = np.hypot(east, north) < math.radians(settings.get("min_slope", 1.0))
     bearing = np.degrees(np.arctan2(east, north) + math.pi)
     return np.where(flat, nodata, bearing)
+
+
+_STYLES: Final = {
+    "estompage": (_hillshade, "estompage_nodata", 0.0),
+    "pente": (_slope, "slope_nodata", 0.0),
+    "exposition": (_aspect, "aspect_nodata", -1.0),
+}
+"""Function, and the setting for nodata with its default, by name."""
+
+RELIEF_STYLES: Final = tuple(_STYLES)

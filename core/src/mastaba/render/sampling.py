@@ -24,7 +24,7 @@ from mastaba.model.bbox import BoundingBox
 from mastaba.model.tile_matrix_set import TileMatrix
 from mastaba.render import native
 from mastaba.render.map_request import Mask, Pixels
-from mastaba.render.native import Floats, Rectangle, Weights
+from mastaba.render.native import Floats, Weights, Window
 
 NEAREST: Final = "nn"
 """Name of the kernel that picks the nearest source pixel."""
@@ -44,6 +44,7 @@ FRACTIONS: Final = 1024
 
 # Rounding errors must not decide on which side of a pixel edge a position falls.
 _TOLERANCE: Final = 1e-7
+_HALF: Final = 0.5
 _TABLE_SIZE: Final = 4096
 _BLOCK_VALUES: Final = 1 << 18
 
@@ -91,14 +92,7 @@ def weights_at(kernel: str, positions: Floats, radii: Floats | float) -> Weights
     """
     first, count = reach_of(positions, radii)
     taps = int(count.max())
-    if np.ndim(radii) == 0:
-        # The usual case, a third faster: all pixels have the same number of taps.
-        places = first[:, np.newaxis] + np.arange(taps)
-        distances = np.abs(places - positions[:, np.newaxis]) * (BASE_RADIUS[kernel] / radii)
-        values = np.ones_like(distances) if kernel == NEAREST else evaluate(kernel, distances)
-        values /= values.sum(axis=1, keepdims=True)
-        return Weights(first, values.astype(np.float32))
-    radii = np.asarray(radii)
+    scale = BASE_RADIUS[kernel] / np.broadcast_to(radii, positions.shape)
     # No tap lies beyond the last contributing one, so no further pixels are needed.
     low = np.minimum(first, int((first + count).max()) - taps)
     result = np.empty((positions.size, taps), np.float32)
@@ -106,9 +100,10 @@ def weights_at(kernel: str, positions: Floats, radii: Floats | float) -> Weights
     for start in range(0, positions.size, block):
         part = np.s_[start : start + block, np.newaxis]
         places = low[part] + np.arange(taps)
-        distances = np.abs(places - positions[part]) * (BASE_RADIUS[kernel] / radii[part])
+        distances = np.abs(places - positions[part]) * scale[part]
         values = np.ones_like(distances) if kernel == NEAREST else evaluate(kernel, distances)
-        values[(places < first[part]) | (places >= first[part] + count[part])] = 0.0
+        if np.ndim(radii):
+            values[(places < first[part]) | (places >= first[part] + count[part])] = 0.0
         result[start : start + block] = values / values.sum(axis=1, keepdims=True)
     return Weights(low, result)
 
@@ -206,10 +201,13 @@ class StraightPositions:
         """Return the positions of one pixel."""
         return replace(self, across=self.across.only(column), down=self.down.only(row))
 
-    def window(self, kernel: str, rows: slice) -> Rectangle | None:
+    def window(self, kernel: str, rows: slice) -> Window | None:
         """Return the source pixels that some rows need; None if no pixel has a position."""
         kernel = NEAREST if self.aligned else kernel
-        return (*self.down.span(kernel, rows), *self.across.span(kernel, slice(None)))
+        return Window(*self.down.span(kernel, rows), *self.across.span(kernel, slice(None)))
+
+    def placed(self, rows: slice) -> None:
+        """Return which pixels of some rows have a position: None, because all have one."""
 
     def sampler(self, kernel: str, rows: slice, top: int, left: int) -> Sampler:
         """Return what draws some rows from source pixels that begin at a row and column."""
@@ -272,7 +270,7 @@ class GridPositions:
     across: Floats
     down: Floats
     fields: Floats
-    part: Rectangle
+    part: Window
     ratios: tuple[float, float]
     complete: bool
     blocks: npt.NDArray[np.int32] | None = None
@@ -287,9 +285,9 @@ class GridPositions:
 
     def only(self, row: int, column: int) -> GridPositions:
         """Return the positions of one pixel."""
-        return replace(self, part=(row, row + 1, column, column + 1))
+        return replace(self, part=Window(row, row + 1, column, column + 1))
 
-    def window(self, kernel: str, rows: slice) -> Rectangle | None:
+    def window(self, kernel: str, rows: slice) -> Window | None:
         """Return the source pixels that some rows need; None if no pixel has a position."""
         found = native.survey(
             self._grid(kernel),
@@ -302,14 +300,14 @@ class GridPositions:
         top, bottom, left, right = found
         # Positions are rounded down later, which may move their first tap. The last one may move
         # where only some rows were looked at.
-        return top - 1, bottom + 1, left - 1, right + 1
+        return Window(top - 1, bottom + 1, left - 1, right + 1)
 
     def placed(self, rows: slice) -> Mask | None:
         """Return which pixels of some rows have a position; None if all have one."""
         if self.complete:
             return None
-        part = top, bottom, left, right = self._rows(rows)
-        mask = np.empty((bottom - top, right - left), np.bool_)
+        part = self._rows(rows)
+        mask = np.empty(part.shape, np.bool_)
         native.survey(self._grid(NEAREST), part, (0.5, 0.5), every_row=True, placed=mask)
         return None if mask.all() else mask
 
@@ -336,9 +334,9 @@ class GridPositions:
         ratio_x, ratio_y = self.ratios
         return radius_of(kernel, ratio_x), radius_of(kernel, ratio_y)
 
-    def _rows(self, rows: slice) -> Rectangle:
-        top, _, left, right = self.part
-        return top + rows.start, top + rows.stop, left, right
+    def _rows(self, rows: slice) -> Window:
+        top = self.part.top
+        return self.part._replace(top=top + rows.start, bottom=top + rows.stop)
 
     def _grid(self, kernel: str) -> native.Grid:
         fields = self.fields if self._has_radii(kernel) else self.fields[:2]
@@ -349,3 +347,46 @@ class GridPositions:
 
 Positions = StraightPositions | GridPositions
 """The source positions of the pixels of a map."""
+
+
+def drawn(
+    positions: Positions,
+    kernel: str,
+    rows: slice,
+    window: Window,
+    pixels: Pixels,
+    valid: Mask | None,
+    nodata: tuple[float, ...],
+) -> tuple[Pixels, Mask | None]:
+    """Return some rows of a map, and the mask of valid pixels, None if all are.
+
+    Floats next to nodata are averaged over valid pixels only; 8-bit colours mix with the nodata
+    colour. In both cases a pixel is valid if at least half of its weights are.
+
+    Args:
+        window: the source pixels, at least those of ``positions.window``.
+        pixels, valid: the same with their mask, None if all are valid.
+        nodata: one value per channel, for pixels that are not valid.
+    """
+    placed = positions.placed(rows)
+    sample = positions.sampler(kernel, rows, window.top, window.left)
+    found = None
+    if valid is None:
+        result = sample(pixels)
+    else:
+        missing = sample((~valid).astype(np.float32)[:, :, np.newaxis])
+        # Exactly 1 where no weight is missing, so these pixels stay unchanged.
+        weights = 1 - missing
+        # Rounding errors must not drop a pixel of which exactly half is data.
+        found = weights[:, :, 0] >= np.float32(_HALF - 1e-5)
+        if pixels.dtype == np.uint8:
+            result = sample(pixels)
+        else:
+            values = np.where(valid[:, :, np.newaxis], pixels, np.float32(0))
+            safe = np.where(found[:, :, np.newaxis], weights, np.float32(1))
+            result = (sample(values) / safe).astype(np.float32, copy=False)
+            result[~found] = nodata
+    if placed is not None:
+        found = placed if found is None else found & placed
+        result[~placed] = nodata
+    return result, found

@@ -32,10 +32,10 @@ class Balance:
             self._counts[slot] = _ABSENT
 
     def join(self, slot: int) -> None:
-        """Take a worker slot for this process, which accepts connections from now on."""
+        """Take a worker slot for this process; it accepts connections from the first `count` on."""
         if slot < len(self._bells):
             self._slot = slot
-            self._counts[slot] = 0
+            self._counts[slot] = _ABSENT
 
     def leave(self) -> None:
         """Accept no more connections in this process."""

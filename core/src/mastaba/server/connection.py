@@ -74,6 +74,10 @@ class Owner(Protocol):
     limits: Limits
     stored_tile: Callable[[str, str, Mapping[str, Any]], Response | None] | None
     """Answers a GET request for a stored tile without a WSGI call; see `TileTable.answer`."""
+    retiring: bool
+    """Whether other processes serve the next request of each connection."""
+    reading: set[Connection]
+    """Connections that may be about to read; those that start to do so see ``retiring``."""
 
     @property
     def closing(self) -> bool:
@@ -164,8 +168,15 @@ class Connection(ABC):
         try:
             if self.output:
                 self._flush()
+            reading = self.owner.reading
             while self.open and not self.output:
-                data = self.socket.recv(_RECEIVE_SIZE, _DONTWAIT)
+                reading.add(self)
+                try:
+                    if self.owner.retiring and self.idle:
+                        return
+                    data = self.socket.recv(_RECEIVE_SIZE, _DONTWAIT)
+                finally:
+                    reading.discard(self)
                 if not data:
                     self.close()
                     return

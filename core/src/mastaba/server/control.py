@@ -23,6 +23,7 @@ from concurrent.futures import Future
 from typing import Any, Final
 
 from mastaba.errors import ChangeRefusedError
+from mastaba.server.handover import Gate
 
 logger = logging.getLogger(__name__)
 
@@ -31,6 +32,7 @@ Change = dict[str, Any]
 
 _READY: Final = "ready"
 _SPENT: Final = "spent"
+_LEFT: Final = "left"
 _SUBMIT: Final = "submit"
 _APPLY: Final = "apply"
 _APPLIED: Final = "applied"
@@ -43,18 +45,27 @@ _STOPPING: Final = ("unavailable", "the server is about to stop")
 
 
 class WorkerLink:
-    """A worker's end of its channel; every method may be called from any thread."""
+    """A worker's end of its channel; every method may be called from any thread.
 
-    def __init__(self, index: int, sock: socket.socket) -> None:
+    Attributes:
+        gate: the worker serves once it is open.
+    """
+
+    def __init__(self, index: int, sock: socket.socket, gate: Gate | None = None) -> None:
         self.index = index
+        self.gate = gate
         self._sock = sock
         self._lock = threading.Lock()
         self._numbers = itertools.count(1)
         self._results: dict[int, Future[None]] = {}
 
     def ready(self) -> None:
-        """Report that this worker serves from now on."""
+        """Report that this worker serves from now on, or once the gate is open."""
         self._send(_READY)
+
+    def left(self) -> None:
+        """Report that this worker has retired: it finishes its requests, and begins none."""
+        self._send(_LEFT)
 
     def spent(self) -> None:
         """Report that this worker has served its number of requests and must be replaced."""
@@ -131,8 +142,9 @@ class Worker:
     Attributes:
         generation: what it serves.
         started: monotonic seconds.
-        ready: whether it serves.
+        ready: whether it serves, or will once the gate is open.
         retired_at: since when it is stopping because others replace it; 0 if it is not.
+        left: whether it begins no more requests.
         ticks: number of ticks when they were last looked at.
         still: seconds for which it has not ticked while the supervisor watched.
         broken: whether its end of the channel is closed.
@@ -146,6 +158,7 @@ class Worker:
         self.started = time.monotonic()
         self.ready = False
         self.retired_at = 0.0
+        self.left = False
         self.ticks = 0
         self.still = 0.0
         self.broken = False
@@ -161,6 +174,7 @@ class Worker:
     def retire(self) -> None:
         """Let the process finish its requests while others replace it."""
         self.retired_at = time.monotonic()
+        self.still = 0.0
         self.signal(signal.SIGUSR1)
 
     def replace(self, reason: str) -> None:
@@ -257,6 +271,8 @@ class Coordinator:
         for kind, *rest in worker.receive():
             if kind == _READY:
                 worker.ready = True
+            elif kind == _LEFT:
+                worker.left = True
             elif kind == _SPENT:
                 worker.replace("it has served its number of requests")
             elif kind == _RELOAD:

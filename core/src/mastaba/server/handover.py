@@ -1,11 +1,33 @@
-"""Passing keep-alive connections from a worker that retires to one that serves."""
+"""From the workers of one generation to those of the next: the turn to serve, and connections."""
 
 from __future__ import annotations
 
 import array
+import os
 import socket
 
 _DESCRIPTOR_SIZE = array.array("i").itemsize
+
+
+class Gate:
+    """Keeps all processes that inherit it from serving until it is opened."""
+
+    def __init__(self) -> None:
+        self._descriptor = os.eventfd(0)
+        self.is_open = False
+
+    def fileno(self) -> int:
+        """Return a descriptor that is readable once the gate is open."""
+        return self._descriptor
+
+    def open(self) -> None:
+        """Let all processes serve, also those that inherit the gate later."""
+        os.eventfd_write(self._descriptor, 1)
+        self.is_open = True
+
+    def close(self) -> None:
+        """Close the descriptor in this process."""
+        os.close(self._descriptor)
 
 
 class Handover:
@@ -29,7 +51,7 @@ class Handover:
         return self._taking.fileno()
 
     def give(self, sock: socket.socket) -> bool:
-        """Give a connection away; return False if the channel is full or broken.
+        """Give a connection away; return False if the channel is full.
 
         The caller then closes its own descriptor.
         """

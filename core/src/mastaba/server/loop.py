@@ -9,6 +9,7 @@ that steps aside because it takes long does not count towards the threads.
 from __future__ import annotations
 
 import errno
+import itertools
 import logging
 import math
 import os
@@ -20,7 +21,7 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from wsgiref.types import WSGIApplication
 
     from mastaba.server.balance import Balance
+    from mastaba.server.control import WorkerLink
     from mastaba.server.handover import Handover
 
 logger = logging.getLogger(__name__)
@@ -43,8 +45,6 @@ _WRITE = select.EPOLLOUT | select.EPOLLET
 _HANGUP = select.EPOLLRDHUP | select.EPOLLHUP | select.EPOLLERR
 _STOP_SIGNALS = (signal.SIGTERM, signal.SIGQUIT, signal.SIGINT)
 _RETIRE_SIGNAL = signal.SIGUSR1
-_STOP = bytes(1)
-_RETIRE = bytes([_RETIRE_SIGNAL])
 _EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 # Events that a thread takes at a time if it is the only one.
 _BATCH = 16
@@ -81,7 +81,9 @@ class Server:
         threads: number of requests served at a time, not counting those that stepped aside
             (`aside`): another thread replaces theirs.
         multiprocess: value of ``wsgi.multiprocess``.
-        on_ready: called once when requests are accepted.
+        link: told when the server is ready, and when it has retired so far that it begins no
+            request, but only finishes those that have arrived, at least in part. Connections are
+            accepted once its gate is open.
         handover: channel for idle keep-alive connections: given away when this server retires,
             taken from others that retire. Without it, retiring is the same as stopping.
         balance: shared with the other processes that accept on the socket; they get an equal
@@ -100,7 +102,7 @@ class Server:
         *,
         threads: int = 1,
         multiprocess: bool = True,
-        on_ready: Callable[[], None] | None = None,
+        link: WorkerLink | None = None,
         handover: Handover | None = None,
         balance: Balance | None = None,
         linger: float = 0.5,
@@ -124,16 +126,19 @@ class Server:
             "wsgi.run_once": False,
         }
         self.draining = False
+        self.retiring = False
+        self.reading: set[Connection] = set()
         self._protocol = protocol
         self._listener = sock
         self._threads = threads
-        self._on_ready = on_ready
+        self._link = link
+        self._gate = None if link is None else link.gate
         self._handover = handover
         self._balance = balance
         # When this process first left the present connection to an emptier one.
         self._left_at: float | None = None
         self._closed_at = -math.inf
-        self._retiring = False
+        self._accepting = False
         self._answered = 0
         self._resting = 0
         # Threads that serve (neither aside nor parked), and threads that are not needed now.
@@ -154,26 +159,36 @@ class Server:
         self._abandoned = False
         self._linger_end = 0.0
         self._grace_end = 0.0
-        self._wake_read, self._wake_write = os.pipe()
-        os.set_blocking(self._wake_read, False)
-        os.set_blocking(self._wake_write, False)
+        self._sources: list[socket.socket | Handover] = [sock]
+        if handover is not None:
+            self._sources.append(handover)
+        self._claimed: list[socket.socket] = []
+        # Readable when the server stops.
+        self._end = os.eventfd(0)
         self._epoll = select.epoll()
-        self._epoll.register(self._wake_read, select.EPOLLIN)
+        self._epoll.register(self._end, select.EPOLLIN)
 
     @property
     def closing(self) -> bool:
         """Whether connections are closed after their response, because the server stops."""
-        return self.draining and not self._retiring
+        return self.draining and not self.retiring
 
     def run(self) -> None:
         """Serve until SIGTERM, SIGQUIT, SIGINT (stop) or SIGUSR1 (retire) arrives.
 
         Must be called in the main thread. Signals that the process ignores stay ignored.
         """
+        reading, writing = os.pipe()
+        os.set_blocking(writing, False)
+        # The other threads may all be busy for long.
+        thread = threading.Thread(target=self._obey, args=(reading,), name="signals", daemon=True)
+        thread.start()
         try:
-            with woken_by((*_STOP_SIGNALS, _RETIRE_SIGNAL), self._wake_write):
+            with woken_by((*_STOP_SIGNALS, _RETIRE_SIGNAL), writing):
                 self.serve()
         finally:
+            os.close(writing)
+            thread.join()
             self.close()
 
     def serve(self) -> None:
@@ -182,16 +197,14 @@ class Server:
         Requests that still run after ``grace`` seconds are abandoned.
         """
         self._listener.setblocking(False)
-        self._epoll.register(self._listener, _LISTEN)
-        if self._handover is not None:
-            self._epoll.register(self._handover, _LISTEN)
-        bell = -1 if self._balance is None else self._balance.fileno()
-        if bell >= 0:
-            self._epoll.register(bell, select.EPOLLIN)
+        if self._gate is None:
+            self._begin()
+        else:
+            self._epoll.register(self._gate, select.EPOLLIN)
         for _ in range(1, self._threads):
             self._start_thread()
-        if self._on_ready is not None:
-            self._on_ready()
+        if self._link is not None:
+            self._link.ready()
         self._work()
         for thread in self._workers:
             thread.join(max(0.0, self._grace_end - time.monotonic()))
@@ -199,18 +212,17 @@ class Server:
 
     def stop(self) -> None:
         """Request a stop, from any thread: no process will serve these connections any more."""
-        os.write(self._wake_write, _STOP)
+        self._begin_stop(retiring=False)
 
     def retire(self) -> None:
         """Request a stop, from any thread, while other processes continue to serve."""
-        os.write(self._wake_write, _RETIRE)
+        self._begin_stop(retiring=self._handover is not None)
 
     def close(self) -> None:
         """Close the descriptors after ``serve``, unless an abandoned thread may use them."""
         if not self._abandoned:
             self._epoll.close()
-            os.close(self._wake_read)
-            os.close(self._wake_write)
+            os.close(self._end)
 
     @contextmanager
     def aside(self, connection: Connection) -> Iterator[None]:
@@ -266,6 +278,7 @@ class Server:
         listener = self._listener.fileno()
         handover = self._handover.fileno() if self._handover is not None else -1
         bell = self._balance.fileno() if self._balance is not None else -1
+        gate = self._gate.fileno() if self._gate is not None else -1
         # A thread must not hold events that another thread could serve.
         batch = _BATCH if self._threads == 1 else 1
         events_left = self._events
@@ -276,7 +289,8 @@ class Server:
             if self.draining:
                 if awaits_stop:
                     awaits_stop = False
-                    self._confirm_stop()
+                    for sock in self._confirm_stop():
+                        self._serve_new(sock)
                 if self._drained():
                     return
                 timeout = _DRAIN_POLL
@@ -286,8 +300,8 @@ class Server:
                 if not events_left:
                     # Shared: if this thread steps aside, others take what is left.
                     events_left.extend(poll(timeout, batch))
-                    if not events_left and not self.draining:
-                        self._accept()
+                    if not events_left and self._accepting and not self._accept():
+                        self._take_over()
                 while events_left:
                     try:
                         descriptor, events = events_left.popleft()
@@ -307,8 +321,11 @@ class Server:
                             self._take_over()
                     elif descriptor == bell:
                         self._answer_bell()
-                    elif descriptor == self._wake_read:
-                        self._wake()
+                    elif descriptor == gate:
+                        self._begin()
+                    elif descriptor == self._end:
+                        # Until all threads have noticed. They must not compete for it.
+                        time.sleep(_DRAIN_POLL / 4)
                     if self._threads > 1 and perf_counter() - started < _QUICK:
                         if self._answered != answered:
                             self._rest()
@@ -345,14 +362,19 @@ class Server:
         while connection.again and connection.owned.acquire(blocking=False):
             try:
                 connection.again = False
+                stopping = self.draining
                 connection.run()
-                self._settle(connection)
+                self._settle(connection, stopping)
             finally:
                 connection.owned.release()
 
-    def _settle(self, connection: Connection) -> None:
-        """Decide how a connection goes on, after it was run."""
-        if self.draining and connection.idle and (self._retiring or connection.answered):
+    def _settle(self, connection: Connection, stopping: bool) -> None:
+        """Decide how a connection goes on, after it was run.
+
+        Args:
+            stopping: the server was about to stop before, so the response was the last one.
+        """
+        if connection.idle and (self.retiring or (stopping and connection.answered)):
             self._release(connection)
         if connection.open:
             wanted = _WRITE if connection.output else _READ
@@ -374,29 +396,32 @@ class Server:
 
     def _accept(self) -> bool:
         """Accept and serve one connection; return False if there was none."""
+        # The request has usually arrived already; a connection that is not keep-alive may be
+        # served and closed without ever being registered.
+        return self._serve_new(self._next())
+
+    def _next(self) -> socket.socket | None:
+        """Return the next connection to the listening socket; None if there is none."""
         if len(self._connections) >= self._most_connections:
             self._relieve("there are too many")
-            return False
+            return None
         try:
-            sock, _ = self._listener.accept()
+            return self._listener.accept()[0]
         except (BlockingIOError, ConnectionAbortedError):
-            return False
+            return None
         except OSError as error:
             if error.errno not in _EXHAUSTED:
                 raise
             self._relieve(error.strerror or str(error))
-            return False
-        # The request has usually arrived already; a connection that is not keep-alive may be
-        # served and closed without ever being registered.
-        self._serve(self._protocol(sock, self))
-        return True
+            return None
 
-    def _take_over(self) -> None:
-        if self._handover is None:
-            return
-        sock = self._handover.take()
+    def _take_over(self) -> bool:
+        return self._serve_new(None if self._handover is None else self._handover.take())
+
+    def _serve_new(self, sock: socket.socket | None) -> bool:
         if sock is not None:
             self._serve(self._protocol(sock, self))
+        return sock is not None
 
     def _leaves_it(self) -> bool:
         """Leave a new connection to the process with the fewest, unless that does not take it.
@@ -431,14 +456,15 @@ class Server:
             self._balance.count(len(self._connections))
 
     def _release(self, connection: Connection) -> None:
-        """Release an idle keep-alive connection, to a successor if possible."""
+        """Close an idle keep-alive connection, or give it to a successor."""
         if not connection.open:
             return
-        if self._retiring and self._handover is not None:
+        if self.retiring and self._handover is not None:
+            if not self._handover.give(connection.socket):
+                return  # tried again: the successors are taking others
             if connection.registered:
                 # Closing our descriptor would not unregister a connection that stays open.
                 self._epoll.unregister(connection.descriptor)
-            self._handover.give(connection.socket)
         connection.close()
 
     def _give_way(self) -> None:
@@ -449,11 +475,10 @@ class Server:
         away.
         """
         with self._lock:
-            if not self.draining:
-                for source in (self._listener, self._handover):
-                    if source is not None:
-                        self._epoll.unregister(source)
-                        self._epoll.register(source, _LISTEN)
+            if self._accepting:
+                for source in self._sources:
+                    self._epoll.unregister(source)
+                    self._epoll.register(source, _LISTEN)
 
     def _relieve(self, reason: str) -> None:
         """Close an idle keep-alive connection, so that another one can be accepted."""
@@ -488,39 +513,52 @@ class Server:
                         self._watched.discard(connection)
                     elif now > connection.deadline:
                         connection.expire()
-                        self._settle(connection)
+                        self._settle(connection, self.draining)
                 finally:
                     connection.owned.release()
 
-    # The stop. Every thread must notice it, and those that have must not compete for the one
-    # descriptor that wakes the others.
+    # Begin and stop
 
-    def _wake(self) -> None:
-        if self.draining:
-            time.sleep(_DRAIN_POLL / 4)
-            return
-        try:
-            received = os.read(self._wake_read, 64)
-        except BlockingIOError:
-            return  # another thread, also woken, has read it
-        if _STOP in received or any(number in received for number in _STOP_SIGNALS):
-            self._begin_stop(retiring=False)
-        elif _RETIRE in received:
-            self._begin_stop(retiring=self._handover is not None)
+    def _begin(self) -> None:
+        """Accept connections, unless another thread has begun to, or the server stops."""
+        with self._lock:
+            if self._accepting or self.draining:
+                return
+            self._accepting = True
+            self._count()
+            if self._gate is not None:
+                self._epoll.unregister(self._gate)
+            for source in self._sources:
+                self._epoll.register(source, _LISTEN)
+            if self._balance is not None and (bell := self._balance.fileno()) >= 0:
+                self._epoll.register(bell, select.EPOLLIN)
+
+    def _obey(self, signals: int) -> None:
+        """Stop or retire when a signal number arrives on a pipe, until its end."""
+        while received := os.read(signals, 64):
+            if any(number in received for number in _STOP_SIGNALS):
+                self.stop()
+            elif _RETIRE_SIGNAL in received:
+                self.retire()
+        os.close(signals)
 
     def _begin_stop(self, *, retiring: bool) -> None:
         with self._lock:
-            if self.draining:
+            # If all processes stop, a server that retires can give its connections to none.
+            if self.draining and (retiring or not self.retiring):
                 return
-            self._epoll.unregister(self._listener)
-            if self._handover is not None:
-                self._epoll.unregister(self._handover)
-            if self._balance is not None:
-                if (bell := self._balance.fileno()) >= 0:
-                    self._epoll.unregister(bell)
-                self._balance.leave()
+            if self._accepting:
+                self._accepting = False
+                for source in self._sources:
+                    self._epoll.unregister(source)
+                if self._balance is not None:
+                    if (bell := self._balance.fileno()) >= 0:
+                        self._epoll.unregister(bell)
+                    self._balance.leave()
+            if not self.draining:
+                self._claim()
             now = time.monotonic()
-            self._retiring = retiring
+            self.retiring = retiring
             self._linger_end = now if retiring else now + self._linger
             self._grace_end = now + self._grace
             self.draining = True
@@ -528,29 +566,31 @@ class Server:
             for _ in range(self._parked):
                 self._unpark.release()
             self._parked = 0
-        self.stop()  # wakes the waiting threads
-        self._serve_unclaimed()
+        os.eventfd_write(self._end, 1)
+        if retiring and self._link is not None:
+            # Reading does not wait. Whoever reads from now on sees that the server retires.
+            while self.reading:
+                time.sleep(_NAP)
+            self._link.left()
 
-    def _serve_unclaimed(self) -> None:
-        """Serve connections that the kernel announced only to this process before it stopped.
+    def _claim(self) -> None:
+        """Take the connections that the kernel has announced only to this process.
 
         No other process would be woken for them.
         """
-        for _ in range(_MAX_UNCLAIMED):
-            if not self._accept():
-                break
-        if self._retiring and self._handover is not None:
-            # Take all before giving the first one back, which wakes another process.
-            taken = [self._handover.take() for _ in range(_MAX_UNCLAIMED)]
-            for sock in taken:
-                if sock is not None:
-                    self._serve(self._protocol(sock, self))
+        takers = [self._next] if self._handover is None else [self._next, self._handover.take]
+        for take in takers:
+            # All, before the first is given back, which wakes another process.
+            self._claimed += itertools.islice(iter(take, None), _MAX_UNCLAIMED)
 
-    def _confirm_stop(self) -> None:
+    def _confirm_stop(self) -> list[socket.socket]:
+        """Note that a thread has noticed the stop; return the connections that it must serve."""
         with self._lock:
             self._still_serving -= 1
             if not self._still_serving:
-                self._epoll.unregister(self._wake_read)
+                self._epoll.unregister(self._end)
+            claimed, self._claimed = self._claimed, []
+            return claimed
 
     def _drained(self) -> bool:
         now = time.monotonic()

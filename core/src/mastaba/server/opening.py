@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING
 
 from mastaba.config.faults import Faults
 from mastaba.config.load import load_catalogue
-from mastaba.config.server import ServerConfig, load_server
+from mastaba.config.server import ServerConfig
 from mastaba.config.source import Source
 from mastaba.environment import Environment
-from mastaba.errors import ConfigurationError
 from mastaba.plugins.manager import Plugins
 from mastaba.server.logs import log_faults
 from mastaba.services.base import Site
@@ -22,18 +21,6 @@ if TYPE_CHECKING:
     from mastaba.catalogue import Catalogue
 
 logger = logging.getLogger("mastaba")
-
-
-def read_server_config(file: str, plugins: Plugins, faults: Faults) -> ServerConfig:
-    """Return the contents of server.json.
-
-    Raises:
-        ConfigurationError: it cannot be used; contains all errors.
-    """
-    server = load_server(file, plugins, faults)
-    if server is None:
-        raise ConfigurationError(faults.errors)
-    return server
 
 
 def open_site(
@@ -61,8 +48,6 @@ def open_site(
     catalogue = load_catalogue(
         server, plugins, environment or Environment(), faults, previous, source
     )
-    if catalogue is None:
-        raise ConfigurationError(faults.errors)
     site = Site(
         catalogue,
         plugins,

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 from mastaba.errors import ChangeRefusedError, MastabaError
 from mastaba.server.control import Change, Coordinator, Worker, WorkerLink
+from mastaba.server.handover import Gate
 from mastaba.server.notify import Notifier
 from mastaba.services.scoreboard import Obstacle, Scoreboard
 
@@ -33,7 +34,7 @@ _LONGEST_DELAY = 10.0
 _TOLERATED_EXITS = 2
 # Seconds between two checks of the workers.
 _WATCH_PERIOD = 1.0
-# Seconds. A retired worker gets less time to respond: it still accepts connections.
+# Seconds. A retired worker gets less time to respond until it has left: its successors wait.
 _RETIRED_TIMEOUT = 5.0
 # Seconds added to the time that a worker gives its running requests.
 _RETIRED_GRACE = 5.0
@@ -55,8 +56,9 @@ class Generation(ABC):
         """Serve requests until SIGTERM or SIGUSR1 arrives, finish those running, and return.
 
         Called in each worker process. SIGUSR1 means that other workers continue to serve, so
-        keep-alive connections may be given to them. Must call ``link.ready`` when requests are
-        accepted.
+        keep-alive connections may be given to them; ``link.left`` must then be called as soon as
+        no more requests are begun. Must call ``link.ready`` when requests can be accepted, and
+        accept them once ``link.gate`` is open.
 
         Args:
             link: link to the supervisor; None in a process without one.
@@ -90,6 +92,7 @@ class _Trial:
     """A generation that has not yet proved that it can serve."""
 
     generation: Generation
+    gate: Gate
     deadline: float
     exits: int = 0
 
@@ -105,9 +108,10 @@ class Supervisor:
     and are killed after ``stop_timeout`` seconds.
 
     SIGHUP calls ``reload``, which returns the next generation. If it raises, the error is logged.
-    The workers of the next generation start first, on the same listening socket. When all of them
-    are ready, the present ones get SIGUSR1. If they exit or are not ready in time, or if
-    ``reload`` has failed, the present generation stays. A SIGHUP during a reload causes one more
+    The workers of the next generation start first, on the same listening socket, behind a gate.
+    When all of them are ready, the present ones get SIGUSR1. When all of these begin no more
+    requests, the gate opens. If the next workers exit or are not ready in time, or if ``reload``
+    has failed, the present generation stays. A SIGHUP during a reload causes one more
     reload after it. If a generation `follows`, its changes cause reloads like SIGHUP, and the
     server is not ready from a failed reload until one succeeds.
 
@@ -150,6 +154,7 @@ class Supervisor:
         is_reload_due: Callable[[], bool] = bool,
     ) -> None:
         self._generation = generation
+        self._gate = Gate()
         self._trial: _Trial | None = None
         self._workers = workers
         self._reload = reload
@@ -198,6 +203,7 @@ class Supervisor:
         wakeup = signal.set_wakeup_fd(self._wakeup[1], warn_on_full_buffer=False)
         handlers = {number: signal.signal(number, self._handle) for number in _SIGNALS}
         self._reload_wanted = self._is_reload_due()
+        self._gate.open()
         try:
             with contextlib.suppress(_StopOrdered):
                 self._loop()
@@ -234,12 +240,12 @@ class Supervisor:
             if not numbers.isdisjoint(STOP_SIGNALS):
                 return
             self._work()
-            if self._trial is None and self._are_ready(self._generation):
+            if self._is_settled and self._are_ready(self._generation):
                 self._notifier.ready()
             self._reload_wanted |= signal.SIGHUP in numbers or self._coordinator.reload_wanted
             self._coordinator.reload_wanted = False
             self._follow()
-            if self._reload_wanted and self._trial is None:
+            if self._reload_wanted and self._is_settled:
                 self._reload_wanted = False
                 self._renew()
 
@@ -247,6 +253,7 @@ class Supervisor:
         self._look_after_workers()
         self._reap()
         self._settle_trial()
+        self._switch()
 
     def _wait(self, timeout: float | None) -> set[int]:
         """Wait for signals and workers; return the set of signal numbers received."""
@@ -274,13 +281,13 @@ class Supervisor:
 
     def _fill(self) -> float | None:
         """Start the missing workers; return the seconds to wait if it is too early for that."""
-        delay = self._fill_with(self._generation, self._not_before)
+        delay = self._fill_with(self._generation, self._gate, self._not_before)
         # The number of starts during a reload is limited: no delay.
         if self._trial is not None:
-            self._fill_with(self._trial.generation, 0.0)
+            self._fill_with(self._trial.generation, self._trial.gate, 0.0)
         return delay
 
-    def _fill_with(self, generation: Generation, not_before: float) -> float | None:
+    def _fill_with(self, generation: Generation, gate: Gate, not_before: float) -> float | None:
         missing = self._workers - len(self._members(generation))
         if missing <= 0:
             return None
@@ -289,7 +296,7 @@ class Supervisor:
             return delay
         try:
             for _ in range(missing):
-                self._fork(generation)
+                self._fork(generation, gate)
         except OSError as error:
             logger.error("cannot start a worker: %s", error.strerror)
             return self._postpone()
@@ -313,14 +320,14 @@ class Supervisor:
         self._not_before = time.monotonic() + delay
         return delay
 
-    def _fork(self, generation: Generation) -> None:
+    def _fork(self, generation: Generation, gate: Gate) -> None:
         used = {child.index for child in self._children.values()}
         index = next(number for number in range(len(used) + 1) if number not in used)
         ours, theirs = socket.socketpair()
 
         def serve() -> None:
             ours.close()
-            generation.serve(WorkerLink(index, theirs))
+            generation.serve(WorkerLink(index, theirs, gate))
 
         try:
             pid = self._child(f"worker {index}", serve)
@@ -444,7 +451,7 @@ class Supervisor:
         limit = (
             self._worker_timeout if child.ready else max(self._start_timeout, self._worker_timeout)
         )
-        if child.retired_at:
+        if child.retired_at and not child.left:
             limit = min(limit, _RETIRED_TIMEOUT)
         return f"it has not responded for {limit:g} seconds" if child.still > limit else ""
 
@@ -515,24 +522,27 @@ class Supervisor:
             self._report(Obstacle.OUTDATED, self._generation.follows)
             self._notifier.ready()
             return
-        self._trial = _Trial(generation, time.monotonic() + self._start_timeout)
+        self._trial = _Trial(generation, Gate(), time.monotonic() + self._start_timeout)
+
+    @property
+    def _is_settled(self) -> bool:
+        """Whether no reload is in progress."""
+        return self._trial is None and self._gate.is_open
 
     def _settle_trial(self) -> None:
-        """Switch to the next generation once it is ready, or discard it if it failed."""
+        """Retire the present generation once the next is ready, or discard that if it failed."""
         trial = self._trial
         if trial is None:
             return
         if self._are_ready(trial.generation):
             previous, self._generation, self._trial = self._generation, trial.generation, None
             self._failures, self._not_before = 0, 0.0
+            self._gate.close()
+            self._gate = trial.gate
             self._retire_all(previous)
-            self._report(Obstacle.OUTDATED, False)
-            self._report(Obstacle.UNREADABLE, False)
-            logger.info("reload complete, the new configuration is in use")
-            self._notifier.ready()
-            self._announce()
         elif trial.exits > _TOLERATED_EXITS or time.monotonic() >= trial.deadline:
             self._trial = None
+            trial.gate.close()
             self._retire_all(trial.generation)
             self._report(Obstacle.OUTDATED, self._generation.follows)
             logger.error(
@@ -540,6 +550,22 @@ class Supervisor:
                 "exit" if trial.exits > _TOLERATED_EXITS else "are not ready in time",
             )
             self._notifier.ready()
+
+    def _switch(self) -> None:
+        """Let the new workers serve once the previous ones begin no more requests.
+
+        Meanwhile, connections and requests wait in the kernel.
+        """
+        if self._gate.is_open or any(
+            child.retired_at and not child.left for child in self._children.values()
+        ):
+            return
+        self._gate.open()
+        self._report(Obstacle.OUTDATED, False)
+        self._report(Obstacle.UNREADABLE, False)
+        logger.info("reload complete, the new configuration is in use")
+        self._notifier.ready()
+        self._announce()
 
     def _retire_all(self, generation: Generation) -> None:
         for child in self._members(generation):

@@ -5,8 +5,9 @@ The byte ranges of the tiles are read in parallel; ranges that are close togethe
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from itertools import count
 from typing import Final
@@ -22,6 +23,8 @@ _MAX_GAP: Final = 512 * 1024
 
 _MAX_LENGTH: Final = 8 * 1024 * 1024
 """Bytes of a merged range. Larger ranges are better read by several threads."""
+
+_Stale = tuple[list[StoredTile], MastabaError]
 
 
 def read_tiles(reader: LevelReader, tiles: Sequence[tuple[int, int]]) -> list[bytes | None]:
@@ -53,75 +56,65 @@ def read_located(tiles: Sequence[StoredTile | None]) -> list[bytes | None]:
         stale = _read(wanted, payloads)
         if not stale:
             break
-        for group in stale:
-            for tile in group.tiles:
+        for group, _ in stale:
+            for tile in group:
                 payloads.pop(tile, None)
-        is_remote = any(group.index.storage.is_remote for group in stale)
-        moved = (READS.map if is_remote else map)(partial(_again, attempt=attempt), stale)
-        wanted = [tile for tiles in moved for tile in tiles]
+        is_remote = any(group[0].index.storage.is_remote for group, _ in stale)
+        moved = (READS.map if is_remote else map)(partial(_moved, attempt), stale)
+        wanted = [tile for group in moved for tile in group]
     return [None if tile is None else payloads.get(tile) for tile in tiles]
 
 
-@dataclass(slots=True)
-class _Group:
-    """Tiles of one version of a slab, and the error of reading them."""
-
-    index: SlabIndex
-    tiles: list[StoredTile] = field(default_factory=list)
-    error: MastabaError | None = None
+def _moved(attempt: int, stale: _Stale) -> list[StoredTile]:
+    return again(*stale, attempt)
 
 
 @dataclass(slots=True)
 class _Span:
-    """One read: tiles of a group that are close together."""
+    """One read: tiles of one version of a slab that are close together."""
 
-    group: _Group
+    index: SlabIndex
     tiles: list[StoredTile]
     offset: int
     end: int
 
 
-def _read(tiles: Iterable[StoredTile], payloads: dict[StoredTile, bytes]) -> list[_Group]:
-    """Read the payloads; return the groups whose slab does not match its index."""
-    groups: dict[SlabIndex, _Group] = {}
+def _read(tiles: Iterable[StoredTile], payloads: dict[StoredTile, bytes]) -> list[_Stale]:
+    """Read the payloads; return the tiles of each slab that does not match its index, and why."""
+    groups: dict[SlabIndex, list[StoredTile]] = defaultdict(list)
     for tile in tiles:
-        groups.setdefault(tile.index, _Group(tile.index)).tiles.append(tile)
-    local = [group for group in groups.values() if not group.index.storage.is_remote]
-    spans = [
-        span for group in groups.values() if group.index.storage.is_remote for span in _spans(group)
-    ]
+        groups[tile.index].append(tile)
+    errors: dict[SlabIndex, MastabaError] = {}
+    spans: list[_Span] = []
 
     def read_span(span: _Span) -> None:
-        index = span.group.index
-        byte_range = ByteRange(span.offset, span.end - span.offset)
+        index, byte_range = span.index, ByteRange(span.offset, span.end - span.offset)
         try:
             data = index.storage.read(index.key, byte_range, index.version).data
             for tile in span.tiles:
                 start = tile.offset - span.offset
-                payloads[tile] = _whole(tile, data[start : start + tile.length])
+                payloads[tile] = tile.whole(data[start : start + tile.length])
         except STALE_INDEX as error:
-            span.group.error = error
+            errors[index] = error
 
-    for group in local:
-        _read_singly(group, payloads)
+    for index, group in groups.items():
+        if index.storage.is_remote:
+            spans += _spans(index, group)
+            continue
+        ranges = [ByteRange(tile.offset, tile.length) for tile in group]
+        try:
+            reads = index.storage.read_ranges(index.key, ranges, index.version)
+            for tile, read in zip(group, reads, strict=True):
+                payloads[tile] = tile.whole(read.data)
+        except STALE_INDEX as error:
+            errors[index] = error
     READS.map(read_span, spans)
-    return [group for group in groups.values() if group.error is not None]
+    return [(group, errors[index]) for index, group in groups.items() if index in errors]
 
 
-def _read_singly(group: _Group, payloads: dict[StoredTile, bytes]) -> None:
-    index = group.index
-    ranges = [ByteRange(tile.offset, tile.length) for tile in group.tiles]
-    try:
-        reads = index.storage.read_ranges(index.key, ranges, index.version)
-        for tile, read in zip(group.tiles, reads, strict=True):
-            payloads[tile] = _whole(tile, read.data)
-    except STALE_INDEX as error:
-        group.error = error
-
-
-def _spans(group: _Group) -> list[_Span]:
+def _spans(index: SlabIndex, tiles: Iterable[StoredTile]) -> list[_Span]:
     spans: list[_Span] = []
-    for tile in sorted(group.tiles, key=lambda tile: tile.offset):
+    for tile in sorted(tiles, key=lambda tile: tile.offset):
         end = tile.offset + tile.length
         last = spans[-1] if spans else None
         if (
@@ -132,16 +125,5 @@ def _spans(group: _Group) -> list[_Span]:
             last.tiles.append(tile)
             last.end = max(end, last.end)
         else:
-            spans.append(_Span(group, [tile], tile.offset, end))
+            spans.append(_Span(index, [tile], tile.offset, end))
     return spans
-
-
-def _whole(tile: StoredTile, data: bytes) -> bytes:
-    if len(data) != tile.length:
-        raise tile.cut_short(len(data))
-    return data
-
-
-def _again(group: _Group, attempt: int) -> list[StoredTile]:
-    assert group.error is not None
-    return again(group.tiles, group.error, attempt)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
 from itertools import count
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from mastaba.errors import (
     MastabaError,
@@ -17,12 +17,10 @@ from mastaba.model.pyramid import Level
 from mastaba.slab.index import SlabIndex, full_name, index_length
 from mastaba.slab.index_cache import IndexCache
 from mastaba.slab.layout import SlabLayout
+from mastaba.slab.stored_indices import LevelSlabs, StoredIndices
 from mastaba.slab.symbolic import follow, is_symbolic
 from mastaba.storage.base import ByteRange, Storage
 from mastaba.storage.per_process import READS
-
-if TYPE_CHECKING:
-    from mastaba.slab.stored_indices import StoredIndices
 
 SlabKey = tuple[Hashable, int, int]
 """Key of a slab in the index cache: location of the level, slab column, slab row."""
@@ -130,21 +128,23 @@ class StoredTile:
         """
         self.reader.forget(self.slab, self.index)
 
-    def cut_short(self, length: int) -> SlabFormatError:
-        """Return the error for a read that returned only ``length`` bytes of this tile."""
-        return SlabFormatError(
-            f"slab {self.index.name}: tile {self.number} at {self.offset} should have "
-            f"{self.length} bytes, the slab ends after {length} of them"
-        )
+    def whole(self, data: bytes) -> bytes:
+        """Return the bytes that were read for this tile.
+
+        Raises:
+            SlabFormatError: the slab ends before the tile.
+        """
+        if len(data) != self.length:
+            raise SlabFormatError(
+                f"slab {self.index.name}: tile {self.number} at {self.offset} should have "
+                f"{self.length} bytes, the slab ends after {len(data)} of them"
+            )
+        return data
 
     def _read(self) -> bytes:
         index = self.index
-        data = index.storage.read(
-            index.key, ByteRange(self.offset, self.length), index.version
-        ).data
-        if len(data) != self.length:
-            raise self.cut_short(len(data))
-        return data
+        place = ByteRange(self.offset, self.length)
+        return self.whole(index.storage.read(index.key, place, index.version).data)
 
 
 class _ExpectedTile(StoredTile):
@@ -256,16 +256,8 @@ class LevelReader:
         self._data = f"{storage.full_name}/{layout!r}/{self._width}x{self._height}"
         self._stored: StoredIndices | None = None
         if indices.store is not None and storage.is_remote:
-            from mastaba.slab.stored_indices import StoredIndices
-
-            self._stored = StoredIndices(
-                indices.store,
-                self._data,
-                self._tile_count,
-                storage,
-                layout,
-                packs,
-                open_container,
+            self._stored = indices.store.level(
+                LevelSlabs(self._data, self._tile_count, storage, layout, packs, open_container)
             )
 
     def moved(self, storage: Storage, indices: IndexCache) -> LevelReader:
@@ -284,14 +276,9 @@ class LevelReader:
             SlabFormatError: the slab is damaged; the message names it.
             StorageError: the slab cannot be read; an absent slab gives None, not an error.
         """
-        width, height = self._width, self._height
-        slab_col, slab_row = tile_col // width, tile_row // height
-        key = (self._data, slab_col, slab_row)
-        index = self._indices.peek(key) or self.index(key)
-        if index is None:
-            return None
-        number = (tile_row - slab_row * height) * width + tile_col - slab_col * width
-        return self.stored_tile(key, index, number)
+        slab, number = self.place_of(tile_row, tile_col)
+        index = self._indices.peek(slab) or self.index(slab)
+        return None if index is None else self.stored_tile(slab, index, number)
 
     def locate_all(self, tiles: Sequence[tuple[int, int]]) -> list[StoredTile | None]:
         """Return tiles (row, column) in the given order, as `locate` does for one.
@@ -303,7 +290,7 @@ class LevelReader:
         for position, (row, col) in enumerate(tiles):
             slab, number = self.place_of(row, col)
             slabs.setdefault(slab, {})[position] = number
-        indices = dict(zip(slabs, self._indices.peek_all(slabs), strict=True))
+        indices = {slab: self._indices.peek(slab) for slab in slabs}
         unknown = [slab for slab, index in indices.items() if index is None]
         read = READS.map if self.storage.is_remote else map
         indices.update(zip(unknown, read(self.index, unknown), strict=True))
@@ -382,9 +369,8 @@ class LevelReader:
 
     def index(self, slab: SlabKey) -> SlabIndex | None:
         """Return the index of a slab, or None if it is absent. Raises the errors of `locate`."""
-        _, slab_col, slab_row = slab
         try:
-            return self._indices.get(slab, lambda: self._load(slab_col, slab_row))
+            return self._indices.get(slab, lambda: self._load(slab))
         except ObjectNotFoundError:
             return None
 
@@ -399,11 +385,10 @@ class LevelReader:
     def refresh(self, slab: SlabKey, stale: SlabIndex) -> SlabIndex:
         """Replace an index that proved to be outdated; return the current one."""
         self._indices.drop(slab, stale)
-        _, slab_col, slab_row = slab
-        return self._indices.get(slab, lambda: self._load(slab_col, slab_row))
+        return self._indices.get(slab, lambda: self._load(slab))
 
-    def _load(self, slab_col: int, slab_row: int) -> SlabIndex:
-        storage, key = self.storage, self._layout.key(slab_col, slab_row)
+    def _load(self, slab: SlabKey) -> SlabIndex:
+        storage, key = self.storage, self.key_of(slab)
         wanted = ByteRange(0, index_length(self._tile_count))
         read = storage.read(key, wanted)
         if not read.data:
@@ -422,5 +407,5 @@ class LevelReader:
             modified=read.modified,
         )
         if self._stored is not None:
-            self._stored.put(slab_col, slab_row, read, link)
+            self._stored.put(*slab[1:], read, link)
         return index

@@ -100,15 +100,15 @@ class StoragePool:
             )
         return driver
 
-    def read_full(self, path: ResourcePath, *, may_be_empty: bool = False) -> bytes:
+    def read_full(self, path: ResourcePath) -> bytes:
         """Return a whole object, such as a descriptor.
 
         Raises:
-            ObjectNotFoundError: the object is absent, or empty and `may_be_empty` is False.
+            ObjectNotFoundError: the object is absent or empty.
             UnknownPluginError, StorageError: as for `open` and `Storage.read`.
         """
         data = self.open(path.storage, path.container).read(path.key).data
-        if not data and not may_be_empty:
+        if not data:
             raise ObjectNotFoundError(f"{path} is empty", storage=path.storage, key=path.key)
         return data
 

@@ -49,3 +49,10 @@ class WritableStorage(Storage):
     @abstractmethod
     def list(self, prefix: str) -> Iterator[str]:
         """Yield the keys of all objects that begin with a prefix. Raises the errors of `write`."""
+
+    def list_versions(self, prefix: str) -> Iterator[tuple[str, str | None]]:
+        """Yield keys as `list`, each with the version of its object; None where it is not listed.
+
+        A version is that of `ObjectStat`; it may differ for objects that `write` does not make.
+        """
+        return ((key, None) for key in self.list(prefix))

@@ -14,14 +14,12 @@ from mastaba.model.layer import Layer
 from mastaba.model.style import Style
 from mastaba.model.tile_matrix_set import TileLimits, TileMatrix
 from mastaba.model.tile_matrix_set_link import TileMatrixSetLink
-from mastaba.render.compose import as_data
+from mastaba.render.encoded_map import as_data
 from mastaba.render.encoding.base import Raster
-from mastaba.render.encoding.png import encode_png
-from mastaba.render.encoding.tile_format import tile_encoder
+from mastaba.render.encoding.tile_format import encoded_tile
 from mastaba.render.layer_map import PreparedMap
 from mastaba.render.map_request import Background, MapImage, MapLayer, MapRequest
 from mastaba.services.base import Site
-from mastaba.slab.delivery import palette_delivery
 from mastaba.tiles.missing import missing_tile
 from mastaba.tiles.stored import check_limits
 from mastaba.web.map_response import drawn_keys, drawn_response, identity_of
@@ -69,7 +67,6 @@ class DerivedTilePublisher:
         self._site = site
         self._missing_status = layer.missing_tile_status or missing_status
         self._media_type = tile_format.media_type
-        self._encoder, self._options = tile_encoder(tile_format)
         self._palette = style.palette if style and layer.pyramid.takes_palettes else None
         self._headers = [("Content-Type", tile_format.media_type)]
         if layer.cache_control:
@@ -158,11 +155,8 @@ class DerivedTilePublisher:
     def encoded(self, image: MapImage, wanted: MapRequest) -> bytes:
         """Return a drawn tile in the format of the tiles."""
         pixels = as_data(image, Background())
-        if self._palette is not None:
-            # As for stored tiles: the values become palette indices, unchanged.
-            return palette_delivery(self._palette)(encode_png(pixels))
         raster = Raster(pixels, wanted.bbox, wanted.crs, image.nodata)
-        return self._encoder.encode(raster, self._options)
+        return encoded_tile(raster, self.layer.pyramid.format, self._palette)
 
 
 def tile_map(

@@ -14,9 +14,7 @@ from mastaba.model.pyramid import RasterSpecification
 from mastaba.model.style import Palette
 from mastaba.model.tile_matrix_set import TileMatrix
 from mastaba.render.encoding.base import Raster
-from mastaba.render.encoding.png import encode_png
-from mastaba.render.encoding.tile_format import tile_encoder
-from mastaba.slab.delivery import palette_delivery
+from mastaba.render.encoding.tile_format import encoded_tile
 from mastaba.web.response import Response, content_disposition
 
 _MOST_SAMPLES = 512 * 512
@@ -62,7 +60,4 @@ def _blank(
     is_float = tile_format.sample == "float32"
     pixels = np.empty((height, width, raster.channels), np.float32 if is_float else np.uint8)
     pixels[:] = raster.nodata
-    if palette is not None:
-        return palette_delivery(palette)(encode_png(pixels))
-    encoder, options = tile_encoder(tile_format)
-    return encoder.encode(Raster(pixels, _NOWHERE, WGS84, raster.nodata), options)
+    return encoded_tile(Raster(pixels, _NOWHERE, WGS84, raster.nodata), tile_format, palette)

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
-from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from mastaba.errors import TileNotFoundError
-from mastaba.render.compose import as_picture
+from mastaba.render.encoded_map import as_picture
 from mastaba.render.encoding.base import Raster
 from mastaba.render.map_request import Background, MapImage, MapLayer, MapRequest
 from mastaba.tiles.derived import DerivedTilePublisher
@@ -51,13 +49,10 @@ class PictureTilePublisher(DerivedTilePublisher):
         super().__init__(site, layer, link, matrix, None, missing_status)
         self._style = style
         self._media_type = media_type
-        self._encoder, self._options = site.encoders[media_type], MappingProxyType({})
+        self._encoder = site.encoders[media_type]
         self._headers[0] = ("Content-Type", media_type)
         is_native = link.tile_matrix_set is layer.pyramid.tile_matrix_set
         self._reader = site.catalogue.readers[layer.id][matrix] if is_native else None
-        self._picture = partial(
-            as_picture, background=_BACKGROUND, alpha_possible=self._encoder.holds_alpha
-        )
 
     def map_request(self, tile_row: int, tile_col: int) -> MapRequest:
         """Return the map request for a tile inside the limits.
@@ -83,5 +78,5 @@ class PictureTilePublisher(DerivedTilePublisher):
 
     def encoded(self, image: MapImage, wanted: MapRequest) -> bytes:
         """Return a drawn tile in the picture format."""
-        raster = Raster(self._picture(image), wanted.bbox, wanted.crs)
-        return self._encoder.encode(raster, self._options)
+        pixels = as_picture(image, _BACKGROUND, alpha_possible=self._encoder.holds_alpha)
+        return self._encoder.encode(Raster(pixels, wanted.bbox, wanted.crs), {})

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from hashlib import blake2b
-from itertools import chain
 from typing import TYPE_CHECKING, Final, Protocol
 
 from mastaba import __version__
 from mastaba.model.surrogate_keys import SURROGATE_KEY, drawn_key
 from mastaba.render.layer_map import Sources
+from mastaba.web.body import spooled
 from mastaba.web.conditional import etag_matches, last_modified, not_modified_since
 from mastaba.web.response import Response
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from mastaba.model.layer import Layer
     from mastaba.render.admission import Admission
     from mastaba.render.map_request import MapLayer
-    from mastaba.web.body import Body
     from mastaba.web.request import Request
 
 Headers = list[tuple[str, str]]
@@ -45,7 +44,7 @@ def drawn_response(
     prepared: Sequence[Drawable],
     identity: object,
     cost: int,
-    encode: Callable[[], Body],
+    encode: Callable[[], bytes | Iterable[bytes]],
     *,
     always: Headers,
     content: Headers,
@@ -60,7 +59,7 @@ def drawn_response(
         prepared: the maps, or other drawn things, in the response.
         identity: everything but the stored tiles that affects the bytes, with a stable ``repr``.
         cost: peak memory of drawing and encoding, in bytes.
-        encode: draws and encodes.
+        encode: draws and encodes; returns the body whole or in pieces.
         always: headers of both responses.
         content: further headers of a response with a body.
 
@@ -82,7 +81,8 @@ def drawn_response(
         if _is_fresh(request, etag, modified):
             return Response(304, [*headers, ("ETag", etag)])
     with admission.map(cost):
-        body = encode()
+        pieces = encode()
+        body = pieces if isinstance(pieces, bytes) else spooled(pieces)
     # If a slab was replaced meanwhile, the version of the image is unknown.
     if etag is None or _sources(prepared).version != version:
         etag = _etag(settings, b"body", *([body] if isinstance(body, bytes) else body))
@@ -96,15 +96,11 @@ def drawn_response(
 def identity_of(entry: MapLayer) -> tuple[object, ...]:
     """Return everything but the stored tiles that affects a layer's pixels in a map."""
     layer, style = entry.layer, entry.style
-    pyramid = layer.pyramid
-    pixels = (
-        pyramid.generation,
-        pyramid.format.name,
-        pyramid.raster,
-        pyramid.tile_matrix_set.crs.code,
-    )
+    pyramid, raster = layer.pyramid, layer.pyramid.raster
+    assert raster is not None
+    pixels = pyramid.generation, pyramid.format.name, raster.channels, raster.nodata
     drawn = None if style is None else (style.palette, sorted(style.processing.items()))
-    return (layer.id, *pixels, layer.resampling, drawn)
+    return (layer.id, *pixels, pyramid.tile_matrix_set.crs.code, layer.resampling, drawn)
 
 
 def cache_control(layers: Iterable[Layer]) -> Headers:
@@ -125,10 +121,11 @@ def cache_control(layers: Iterable[Layer]) -> Headers:
 
 def drawn_keys(layers: Iterable[Layer]) -> Headers:
     """Return the header with the surrogate keys of what is drawn from layers, if turned on."""
-    keyed = (layer for layer in layers if layer.surrogate_keys)
-    keys = ((*layer.surrogate_keys, drawn_key(layer.id)) for layer in keyed)
-    joined = " ".join(dict.fromkeys(chain.from_iterable(keys)))
-    return [(SURROGATE_KEY, joined)] if joined else []
+    keys: dict[str, None] = {}
+    for layer in layers:
+        if layer.surrogate_keys:
+            keys |= dict.fromkeys((*layer.surrogate_keys, drawn_key(layer.id)))
+    return [(SURROGATE_KEY, " ".join(keys))] if keys else []
 
 
 def _sources(prepared: Sequence[Drawable]) -> Sources:
@@ -139,10 +136,10 @@ def _sources(prepared: Sequence[Drawable]) -> Sources:
 def _is_fresh(request: Request, etag: str, modified: float | None) -> bool:
     if request.method != "GET":
         return False
-    if_none_match = request.header("If-None-Match")
+    if_none_match = request.environ.get("HTTP_IF_NONE_MATCH")
+    since = request.environ.get("HTTP_IF_MODIFIED_SINCE")
     if if_none_match:
         return etag_matches(if_none_match, etag)
-    since = request.header("If-Modified-Since")
     return since is not None and not_modified_since(since, modified)
 
 

@@ -18,7 +18,7 @@ from mastaba.api.maps import (
 )
 from mastaba.api.services import Service, ServiceSettings, Site
 from mastaba.api.tiles import DEFAULT_STYLE, TileGroup, TilePaths, Tiles, tile_index
-from mastaba.api.web import Document, Request, Response, message, spooled
+from mastaba.api.web import Document, Request, Response, message
 from mastaba.errors import (
     InvalidParameterError,
     RequestError,
@@ -121,7 +121,7 @@ class SlippyTiles(Service):
             [prepared],
             identity=(identity_of(entry), zoom.id, place),
             cost=tile.memory,
-            encode=lambda: spooled(tile.pieces()),
+            encode=tile.pieces,
             always=cache_control([layer]),
             content=[("Content-Type", "image/png")],
         )

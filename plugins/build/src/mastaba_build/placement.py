@@ -24,6 +24,7 @@ from mastaba.api.resampling import (
     GridPositions,
     Positions,
     StraightPositions,
+    Window,
     radius_of,
 )
 from mastaba_build.errors import SourceError
@@ -267,7 +268,7 @@ class Placer:
         fields = fields[:, rows[0] : rows[-1] + 2, columns[0] : columns[-1] + 2]
         # A node at column n is the centre of that pixel; source position 0 is a centre, too.
         fields = np.ascontiguousarray((fields + 0.5) / factor - 0.5)
-        part = (
+        part = Window(
             *(int(down[rows[0]]), min(block[1], int(down[rows[-1] + 1]))),
             *(int(across[columns[0]]), min(block[3], int(across[columns[-1] + 1]))),
         )

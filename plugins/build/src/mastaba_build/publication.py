@@ -43,7 +43,12 @@ def write_documents(
     configuration = plan.configuration
     descriptor = _descriptor(plan, stored)
     if configuration.index_packs or has_packs(place, f"{configuration.name}.json"):
-        write_packs(place, configuration.output, descriptor)
+        links = {}
+        for row in stored:
+            if row.holder not in (None, plan.root):
+                key = slab_key(plan, row.result.slab)
+                links[f"{plan.root}/{key}"] = f"{row.holder}/{key}"
+        write_packs(place, configuration.output, descriptor, links)
     texts = {
         ".list": _slab_list(plan, stored),
         ".build.json": _record(plan, rows, inexact).text(),

@@ -174,8 +174,10 @@ def _pack(place: Place, arguments: argparse.Namespace) -> None:
     from mastaba_build.packs import pack_pyramid
 
     output = Destination.parse(arguments.output, arguments.plugins.storages)
-    packs, slabs = pack_pyramid(place, output, arguments.name)
-    sys.stdout.write(f"{packs} index packs of {slabs} slabs; reload the server\n")
+    packs, slabs, read = pack_pyramid(place, output, arguments.name)
+    sys.stdout.write(
+        f"{packs} index packs of {slabs} slabs, {read} of them read; reload the server\n"
+    )
 
 
 def _join(place: Place, arguments: argparse.Namespace) -> int:

@@ -10,7 +10,13 @@ import pyproj
 from jsonschema_rs import Draft202012Validator
 
 from mastaba.api.catalogue import CRS, TileMatrix, TileMatrixSet
-from mastaba.api.documents import Faults, make_tile_matrix_set, schema
+from mastaba.api.documents import (
+    Faults,
+    FileFaults,
+    UnusableError,
+    make_tile_matrix_set,
+    schema,
+)
 from mastaba.api.tools import Plugins
 from mastaba_build.errors import PlanError
 from mastaba_writer.tile_matrix_sets import PUBLISHED
@@ -27,12 +33,12 @@ def load_set(name: str, directory: Path | None) -> tuple[TileMatrixSet, dict[str
     if errors:
         raise PlanError(f"tile matrix set {name}: {errors[0].message}")
     faults = Faults()
-    found = make_tile_matrix_set(name, document, name, faults)
-    if found is None:
+    try:
+        return make_tile_matrix_set(name, document, FileFaults(faults, name)), document
+    except UnusableError:
         raise PlanError(
             "\n".join(f"tile matrix set {name}: {fault.reason}" for fault in faults.errors)
-        )
-    return found, document
+        ) from None
 
 
 def _document(name: str, directory: Path | None) -> Any:

@@ -211,10 +211,13 @@ class Place:
 
     def list(self, prefix: str) -> Iterator[str]:
         """Yield the keys that begin with a prefix, links included. Raises OutputError."""
-        found = self._storage.list(self._prefix + prefix)
-        end = object()
-        while (key := self._attempt(1, lambda: next(found, end))) is not end:
-            yield str(key).removeprefix(self._prefix)
+        return (key for key, _ in self.list_versions(prefix))
+
+    def list_versions(self, prefix: str) -> Iterator[tuple[str, str | None]]:
+        """Yield keys as `list`, each with its version; None where the storage does not list it."""
+        found = self._storage.list_versions(self._prefix + prefix)
+        while (one := self._attempt(1, lambda: next(found, None))) is not None:
+            yield one[0].removeprefix(self._prefix), one[1]
 
     def has(self, prefix: str) -> bool:
         """Return whether a key begins with a prefix. Raises OutputError."""

@@ -10,7 +10,7 @@ import numpy as np
 from jsonschema_rs import Draft202012Validator
 
 from mastaba.api.catalogue import Style
-from mastaba.api.documents import Faults, make_style, schema
+from mastaba.api.documents import Faults, FileFaults, UnusableError, make_style, schema
 from mastaba.api.maps import MapImage, relief_name, styled
 from mastaba.api.tools import Plugins
 from mastaba_build.errors import PlanError
@@ -86,9 +86,10 @@ def load_styling(path: Path, *, is_float: bool) -> Styling:
     for problem in Draft202012Validator(schema("style", Plugins())).iter_errors(document):
         raise PlanError(f"{path}: {'/'.join(map(str, problem.instance_path))}: {problem.message}")
     faults = Faults()
-    style = make_style(path.stem, document, str(path), faults)
-    if style is None:
-        raise PlanError("\n".join(f"{path}: {fault.reason}" for fault in faults.errors))
+    try:
+        style = make_style(path.stem, document, FileFaults(faults, str(path)))
+    except UnusableError:
+        raise PlanError("\n".join(f"{path}: {fault.reason}" for fault in faults.errors)) from None
     is_relief = relief_name(style) is not None
     channels = 1
     if "colorize" in style.processing:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mastaba.api.catalogue import CRS84, crs_uri
-from mastaba.api.web import Response, content_disposition, coordinate, spooled
+from mastaba.api.web import Response, content_disposition, coordinate
 from mastaba.errors import UnknownPathError
 from mastaba_ogcapi.crs import in_axis_order
 
@@ -104,7 +104,7 @@ def map_response(dataset: Dataset, request: Request, query: MapQuery) -> Respons
         prepared,
         ([*map(identity_of, layers)], place, query.resolution_factor, picture),
         encoded.memory,
-        lambda: spooled(encoded.pieces()),
+        encoded.pieces,
         always=cache_control(entry.layer for entry in layers)
         + ([("Vary", "Accept")] if query.negotiated else []),
         content=content,

@@ -46,12 +46,15 @@ class S3Writer(S3Storage, WritableStorage):
         self._call("delete_object", key)
 
     def list(self, prefix: str) -> Iterator[str]:
+        return (key for key, _ in self.list_versions(prefix))
+
+    def list_versions(self, prefix: str) -> Iterator[tuple[str, str | None]]:
         page: dict[str, Any] = {"IsTruncated": True}
         while page["IsTruncated"]:
             start = page.get("NextContinuationToken")
             page = self._asked(prefix, partial(self._page, prefix, start))
             for found in page.get("Contents", ()):
-                yield found["Key"]
+                yield found["Key"], found["ETag"].strip('"')
 
     def _page(self, prefix: str, start: str | None, client: Any) -> Any:
         token = {} if start is None else {"ContinuationToken": start}

@@ -46,10 +46,14 @@ class SwiftWriter(SwiftStorage, WritableStorage):
         self._asked(key, delete)
 
     def list(self, prefix: str) -> Iterator[str]:
+        return (key for key, _ in self.list_versions(prefix))
+
+    def list_versions(self, prefix: str) -> Iterator[tuple[str, str | None]]:
         page = self._asked(prefix, partial(self._page, prefix, ""))
         while page:
             for found in page:
-                yield found["name"]
+                # Objects in segments have an ETag that is not listed.
+                yield found["name"], found["hash"]
             page = self._asked(prefix, partial(self._page, prefix, page[-1]["name"]))
 
     def _page(self, prefix: str, marker: str, connection: Connection) -> Any:

@@ -18,7 +18,7 @@ from mastaba.errors import UnsupportedFormatError
 from mastaba_wms import params
 from mastaba_wms.errors import InvalidPointError, LayerNotDefinedError, LayerNotQueryableError
 from mastaba_wms.params import MapQueries, MapQuery
-from mastaba_wms.versions import Version
+from mastaba_wms.versions import Version, required_version
 
 if TYPE_CHECKING:
     from mastaba.api.services import Site
@@ -46,7 +46,7 @@ class GetFeatureInfo:
             RequestError: the request is invalid, or another server does not answer.
             SlabFormatError, StorageError: the data cannot be read.
         """
-        version = params.version(parameters)
+        version = required_version(parameters)
         layers = self._queries.layers(parameters)
         queried = self._queries.layers(parameters, "QUERY_LAYERS")
         _check_queried(queried, layers)

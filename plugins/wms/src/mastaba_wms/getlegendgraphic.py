@@ -11,7 +11,7 @@ from mastaba.api.encoders import Encoder
 from mastaba.api.web import Response, content_disposition, printable
 from mastaba.errors import InvalidParameterError, UnsupportedFormatError
 from mastaba_wms import params
-from mastaba_wms.published import PublishedLayer, find
+from mastaba_wms.published import PublishedLayer, unknown_layer
 
 if TYPE_CHECKING:
     from mastaba.api.services import Site
@@ -56,8 +56,14 @@ class GetLegendGraphic:
         from mastaba_wms.drawing import encoded
         from mastaba_wms.legend import Symbol, draw_legend, legend_of, with_values
 
-        layer = find(self._layers, params.required(parameters, "LAYER"), "LAYER")
-        style = layer.style(parameters.get("style", ""))
+        identifier, name = params.required(parameters, "LAYER"), parameters.get("style", "")
+        if identifier not in self._layers:
+            raise unknown_layer(identifier, "LAYER")
+        published = self._layers[identifier]
+        if name not in published.styled:
+            raise published.unknown_style(name)
+        layer, style = published.layer, published.styled[name].style
+        assert style is not None
         value = parameters.get("format") or DEFAULT_FORMAT
         encoder = self._encoders.get(value.strip().lower())
         if encoder is None:
@@ -67,7 +73,7 @@ class GetLegendGraphic:
         symbol = Symbol(
             _hint(parameters, "WIDTH", default.width), _hint(parameters, "HEIGHT", default.height)
         )
-        legend = with_values(legend_of(layer.layer, style), layer.layer, style, self._site.renderer)
+        legend = with_values(legend_of(layer, style), layer, style, self._site.renderer)
         image = draw_legend(legend, symbol, transparent=transparent and encoder.holds_alpha)
         headers = [
             ("Content-Type", encoder.media_type),

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
-from mastaba.api.web import content_disposition, spooled
+from mastaba.api.maps import (
+    EncodedMap,
+    cache_control,
+    drawn_response,
+    finish_for,
+    identity_of,
+)
+from mastaba.api.web import content_disposition
 from mastaba.errors import UnsupportedFormatError
-from mastaba_wms.params import MapQueries, MapQuery
+from mastaba_wms.params import MapQueries
+from mastaba_wms.versions import required_version
 
 if TYPE_CHECKING:
-    from mastaba.api.maps import EncodedMap, PreparedMap
     from mastaba.api.services import Site
     from mastaba.api.web import Request, Response
 
@@ -38,18 +46,25 @@ class GetMap:
             RequestError: the request is invalid or exceeds a limit.
             SlabFormatError, StorageError: the data cannot be read.
         """
-        query = self._queries.get_map(parameters)
+        version = required_version(parameters)
+        query = self._queries.read(version, parameters, self._queries.layers(parameters))
         encoder, background, wanted = query.encoder, query.background, query.map
         encoder.check_options(query.options)
         renderer = self._site.renderer
         if encoder.is_picture:
-            wanted = replace(wanted, layers=tuple(map(renderer.in_picture, wanted.layers)))
+            layers = tuple(map(renderer.in_picture, wanted.layers))
+            if layers != wanted.layers:
+                wanted = replace(wanted, layers=layers)
         prepared = renderer.prepare(wanted)
-        # Loaded on first use, like the renderer.
-        from mastaba.api.maps import cache_control, drawn_response, identity_of
-
-        encoded = _encoded_map(query, prepared)
-        cost, media_type, box = encoded.memory, encoder.media_type, wanted.bbox
+        finish = finish_for(encoder, background, in_colour=encoder.name == _ALWAYS_RGB)
+        try:
+            encoded = EncodedMap(prepared, finish, encoder, query.options, wanted.bbox, wanted.crs)
+        except UnsupportedFormatError:
+            raise UnsupportedFormatError(
+                f"{encoder.media_type} cannot hold the pixels of these layers in these styles",
+                "FORMAT",
+            ) from None
+        media_type, box = encoder.media_type, wanted.bbox
         content = [
             ("Content-Type", media_type),
             ("Content-Disposition", content_disposition(media_type, query.file_name)),
@@ -65,22 +80,8 @@ class GetMap:
             renderer.admission,
             [prepared],
             identity,
-            cost,
-            lambda: spooled(encoded.pieces()),
-            always=cache_control([entry.layer for entry in wanted.layers]),
+            encoded.memory,
+            encoded.pieces,
+            always=cache_control(map(attrgetter("layer"), wanted.layers)),
             content=content,
         )
-
-
-def _encoded_map(query: MapQuery, prepared: PreparedMap) -> EncodedMap:
-    from mastaba.api.maps import EncodedMap, finish_for
-
-    encoder, wanted = query.encoder, query.map
-    finish = finish_for(encoder, query.background, in_colour=encoder.name == _ALWAYS_RGB)
-    try:
-        return EncodedMap(prepared, finish, encoder, query.options, wanted.bbox, wanted.crs)
-    except UnsupportedFormatError:
-        raise UnsupportedFormatError(
-            f"{encoder.media_type} cannot hold the pixels of these layers in these styles",
-            "FORMAT",
-        ) from None

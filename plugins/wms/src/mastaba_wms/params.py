@@ -23,8 +23,8 @@ from mastaba.errors import (
     UnsupportedOperationError,
 )
 from mastaba_wms.errors import UnsupportedCRSError
-from mastaba_wms.published import PublishedLayer, find
-from mastaba_wms.versions import OF_REQUESTS, Version, named
+from mastaba_wms.published import PublishedLayer, unknown_layer
+from mastaba_wms.versions import Version
 
 
 class Operation(StrEnum):
@@ -95,22 +95,6 @@ def operation(parameters: Mapping[str, str]) -> Operation:
         raise MissingParameterError("the parameter REQUEST is missing", "REQUEST")
     if found is None:
         raise UnsupportedOperationError(f"there is no operation {printable(request)}", "REQUEST")
-    return found
-
-
-def version(parameters: Mapping[str, str]) -> Version:
-    """Return the version of a GetMap or GetFeatureInfo request.
-
-    Raises:
-        MissingParameterError: it is absent or empty.
-        InvalidParameterError: it is not supported.
-    """
-    value = named(parameters)
-    if not value:
-        raise MissingParameterError("the parameter VERSION is missing", "VERSION")
-    found = OF_REQUESTS.get(value)
-    if found is None:
-        raise InvalidParameterError(f"there is no version {printable(value)}", "VERSION")
     return found
 
 
@@ -314,7 +298,11 @@ class MapQueries:
         # Counted before the split: the text may be as long as a request can be.
         if value.count(",") >= limit:
             raise InvalidParameterError(f"{name} may name at most {limit} layers", name)
-        return [find(self._layers, identifier, name) for identifier in value.split(",")]
+        identifiers = value.split(",")
+        for identifier in identifiers:
+            if identifier not in self._layers:
+                raise unknown_layer(identifier, name)
+        return [self._layers[identifier] for identifier in identifiers]
 
     def sheet(self, parameters: Mapping[str, str]) -> Sheet:
         """Return the sheet for an error report, without checking other parameters.
@@ -327,10 +315,6 @@ class MapQueries:
             raise InvalidParameterError("the map has too many pixels", "WIDTH")
         background = Background(background_colour(parameters), transparent(parameters))
         return Sheet(width, height, self._encoder(parameters), background, exceptions(parameters))
-
-    def get_map(self, parameters: Mapping[str, str]) -> MapQuery:
-        """Return the map of a GetMap request. Raises what `layers` and `read` raise."""
-        return self.read(version(parameters), parameters, self.layers(parameters))
 
     def read(
         self,
@@ -410,7 +394,7 @@ def _styled(
         )
     else:
         names = value.split(",")
-    return tuple(
-        MapLayer(published.layer, published.style(name))
-        for published, name in zip(layers, names, strict=True)
-    )
+    for published, name in zip(layers, names, strict=True):
+        if name not in published.styled:
+            raise published.unknown_style(name)
+    return tuple(published.styled[name] for published, name in zip(layers, names, strict=True))

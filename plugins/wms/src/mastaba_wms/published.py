@@ -5,48 +5,45 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from mastaba.api.catalogue import Layer, LayerCRS, Style
+from mastaba.api.catalogue import Layer, LayerCRS
+from mastaba.api.maps import MapLayer
 from mastaba.api.web import printable
 from mastaba_wms.errors import LayerNotDefinedError, StyleNotDefinedError
 
 
 @dataclass(frozen=True, slots=True)
 class PublishedLayer:
-    """One layer of the service."""
+    """One layer of the service.
+
+    Attributes:
+        layer: the layer.
+        crs: its CRSs.
+        styled: the layer in each style, by public identifier; empty for the default style.
+    """
 
     layer: Layer
     crs: LayerCRS
+    styled: Mapping[str, MapLayer]
+
+    @classmethod
+    def of(cls, layer: Layer, crs: LayerCRS) -> PublishedLayer:
+        """Return a layer with all its styles."""
+        styles = {style.identifier: style for style in reversed(layer.styles)}
+        if layer.default_style is not None:
+            styles[""] = layer.default_style
+        return cls(layer, crs, {name: MapLayer(layer, style) for name, style in styles.items()})
 
     @property
     def is_queryable(self) -> bool:
         return self.layer.feature_info is not None
 
-    def style(self, identifier: str) -> Style:
-        """Return a style by its public identifier; an empty one means the default style.
-
-        Raises:
-            StyleNotDefinedError: the layer has no such style.
-        """
-        style = self.layer.style(identifier) if identifier else self.layer.default_style
-        if style is None:
-            raise StyleNotDefinedError(
-                f"the layer {self.layer.id} has no style {printable(identifier)}", "STYLES"
-            )
-        return style
+    def unknown_style(self, identifier: str) -> StyleNotDefinedError:
+        """Return the error for a style that the layer does not have."""
+        return StyleNotDefinedError(
+            f"the layer {self.layer.id} has no style {printable(identifier)}", "STYLES"
+        )
 
 
-def find(
-    layers: Mapping[str, PublishedLayer], identifier: str, parameter: str = "LAYERS"
-) -> PublishedLayer:
-    """Return a layer.
-
-    Args:
-        parameter: to report in the error.
-
-    Raises:
-        LayerNotDefinedError: there is no such layer.
-    """
-    found = layers.get(identifier)
-    if found is None:
-        raise LayerNotDefinedError(f"there is no layer {printable(identifier)}", parameter)
-    return found
+def unknown_layer(identifier: str, parameter: str) -> LayerNotDefinedError:
+    """Return the error for a layer that does not exist, named by a parameter."""
+    return LayerNotDefinedError(f"there is no layer {printable(identifier)}", parameter)

@@ -59,7 +59,7 @@ class WMSService(Service):
         general = site.catalogue.settings
         offer = CRSOffer(general)
         layers = {
-            layer.id: PublishedLayer(layer, offer.of(layer)) for layer in self.published_layers()
+            layer.id: PublishedLayer.of(layer, offer.of(layer)) for layer in self.published_layers()
         }
         encoders = {
             name.lower(): site.encoders[name.lower()]

@@ -7,26 +7,34 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import Final
 
+from mastaba.api.web import printable
+from mastaba.errors import InvalidParameterError, MissingParameterError
+
 
 class Version(Enum):
-    """A version of the protocol; the value is its number."""
+    """A version of the protocol; the value is its number.
 
-    V1_3_0 = "1.3.0"
-    V1_1_1 = "1.1.1"
+    Attributes:
+        crs_parameter: name of the CRS parameter.
+        point_parameters: names of the parameters for a pixel's column and row.
+    """
 
-    @property
-    def crs_parameter(self) -> str:
-        """Name of the CRS parameter."""
-        return "CRS" if self is Version.V1_3_0 else "SRS"
+    V1_3_0 = "1.3.0", "CRS", ("I", "J")
+    V1_1_1 = "1.1.1", "SRS", ("X", "Y")
 
-    @property
-    def point_parameters(self) -> tuple[str, str]:
-        """Names of the parameters for a pixel's column and row."""
-        return ("I", "J") if self is Version.V1_3_0 else ("X", "Y")
+    crs_parameter: str
+    point_parameters: tuple[str, str]
+
+    def __new__(cls, number: str, crs_parameter: str, point_parameters: tuple[str, str]) -> Version:
+        version = object.__new__(cls)
+        version._value_ = number
+        version.crs_parameter = crs_parameter
+        version.point_parameters = point_parameters
+        return version
 
 
 # 1.1.0 has the same requests as 1.1.1 and is answered as 1.1.1.
-OF_REQUESTS: Final = {
+_OF_REQUESTS: Final = {
     "1.3.0": Version.V1_3_0,
     "1.1.1": Version.V1_1_1,
     "1.1.0": Version.V1_1_1,
@@ -42,6 +50,22 @@ def named(parameters: Mapping[str, str]) -> str:
     Before 1.1.0 the parameter is WMTVER (OGC 01-068r3 clause 6.2.4 and annex A).
     """
     return parameters.get("version") or parameters.get("wmtver") or ""
+
+
+def required_version(parameters: Mapping[str, str]) -> Version:
+    """Return the version of a GetMap or GetFeatureInfo request.
+
+    Raises:
+        MissingParameterError: it is absent or empty.
+        InvalidParameterError: it is not supported.
+    """
+    value = named(parameters)
+    if not value:
+        raise MissingParameterError("the parameter VERSION is missing", "VERSION")
+    found = _OF_REQUESTS.get(value)
+    if found is None:
+        raise InvalidParameterError(f"there is no version {printable(value)}", "VERSION")
+    return found
 
 
 def negotiated(parameters: Mapping[str, str]) -> Version:

@@ -17,7 +17,7 @@ from PIL import Image
 
 from mastaba.model.bbox import BoundingBox
 from mastaba.model.crs import CRS
-from mastaba.render.encoding import Raster
+from mastaba.render.encoding.base import Raster
 
 MakeRaster = Callable[..., Raster]
 OpenImage = Callable[[bytes], NDArray[Any]]

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from mastaba.model.bbox import BoundingBox
 from mastaba.model.crs import WGS84
-from mastaba.render.encoding import Raster
 from mastaba.render.encoding.asc import AscEncoder
+from mastaba.render.encoding.base import Raster
 from mastaba.render.encoding.bil import BilEncoder
 
 MakeRaster = Callable[..., Raster]

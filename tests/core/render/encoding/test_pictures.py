@@ -14,7 +14,7 @@ from PIL import Image
 from mastaba.errors import InvalidParameterError
 from mastaba.model.bbox import BoundingBox
 from mastaba.model.crs import WGS84
-from mastaba.render.encoding import Raster
+from mastaba.render.encoding.base import Raster
 from mastaba.render.encoding.jpeg import JpegEncoder
 from mastaba.render.encoding.png import PngEncoder
 from mastaba.render.encoding.webp import WebpEncoder

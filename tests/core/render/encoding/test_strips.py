@@ -16,8 +16,8 @@ from PIL import Image
 from mastaba.errors import InvalidParameterError
 from mastaba.model.bbox import BoundingBox
 from mastaba.model.crs import WGS84
-from mastaba.render.encoding import Encoder, Raster, StripRaster
 from mastaba.render.encoding.asc import AscEncoder
+from mastaba.render.encoding.base import Encoder, Raster, StripRaster
 from mastaba.render.encoding.bil import BilEncoder
 from mastaba.render.encoding.geotiff import GeotiffEncoder
 from mastaba.render.encoding.jpeg import JpegEncoder

@@ -13,7 +13,7 @@ from PIL import Image, TiffImagePlugin
 
 from mastaba.errors import InvalidParameterError
 from mastaba.model.bbox import BoundingBox
-from mastaba.render.encoding import Raster
+from mastaba.render.encoding.base import Raster
 from mastaba.render.encoding.geotiff import GeotiffEncoder
 from mastaba.render.encoding.tiff import TiffEncoder
 

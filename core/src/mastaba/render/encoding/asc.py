@@ -10,11 +10,10 @@ import numpy as np
 import orjson
 
 from mastaba.render.encoding.base import Strip, StripEncoder, StripRaster
+from mastaba.render.map_request import LUMINANCE
 
 _SQUARE: Final = 1e-9
 _COLOURS: Final = 3
-# Weights of ITU-R BT.709, as in all conversions to grey.
-_LUMINANCE: Final = np.array([0.2125, 0.7154, 0.0721], np.float32)
 _BLOCK: Final = 1 << 17
 """Samples written as text at a time."""
 
@@ -54,7 +53,7 @@ def _values(pixels: Strip) -> Strip:
     """Return one value per pixel, shape (rows, columns), same dtype."""
     if pixels.dtype != np.uint8 or pixels.shape[2] < _COLOURS:
         return pixels[:, :, 0]
-    return (pixels[:, :, :_COLOURS] @ _LUMINANCE + np.float32(0.5)).astype(np.uint8)
+    return (pixels[:, :, :_COLOURS] @ LUMINANCE + np.float32(0.5)).astype(np.uint8)
 
 
 def _header(raster: StripRaster) -> str:

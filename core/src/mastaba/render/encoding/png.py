@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import ClassVar, Final
 
 import numpy as np
@@ -35,40 +35,21 @@ class PngEncoder(StripEncoder):
 
     def encode_strips(self, raster: StripRaster, options: Mapping[str, str]) -> Iterator[bytes]:
         rows, columns, channels = raster.shape
-        blocks = raster.regrouped(_block_height(columns * channels))
-        return _png((rows, columns), blocks, _COLOUR_TYPES[channels])
-
-
-def encode_png(pixels: Bytes) -> bytes:
-    """Return a PNG of pixels of shape (rows, columns, 1 to 4 channels)."""
-    rows, columns, channels = pixels.shape
-    step = _block_height(columns * channels)
-    blocks = (pixels[start : start + step] for start in range(0, rows, step))
-    return b"".join(_png((rows, columns), blocks, _COLOUR_TYPES[channels]))
-
-
-def _block_height(row_size: int) -> int:
-    return max(1, _BLOCK // (row_size + 1))
-
-
-def _png(shape: tuple[int, int], blocks: Iterable[Bytes], colour_type: int) -> Iterator[bytes]:
-    """Yield an image in pieces."""
-    rows, columns = shape
-    header = struct.pack(">IIBBBBB", columns, rows, 8, colour_type, 0, 0, 0)
-    yield _SIGNATURE + _chunk(b"IHDR", header)
-    compressor = isal_zlib.compressobj(_LEVEL)
-    above: Bytes | None = None
-    left = rows
-    for block in blocks:
-        samples = block.reshape(len(block), -1)
-        data = compressor.compress(_filtered(samples, above))
-        above = samples[-1]
-        left -= len(block)
-        if not left:
-            data += compressor.flush()
-        if data:
-            yield _chunk(b"IDAT", data)
-    yield _chunk(b"IEND", b"")
+        header = struct.pack(">IIBBBBB", columns, rows, 8, _COLOUR_TYPES[channels], 0, 0, 0)
+        yield _SIGNATURE + _chunk(b"IHDR", header)
+        compressor = isal_zlib.compressobj(_LEVEL)
+        above: Bytes | None = None
+        left = rows
+        for block in raster.regrouped(max(1, _BLOCK // (columns * channels + 1))):
+            samples = block.reshape(len(block), -1)
+            data = compressor.compress(_filtered(samples, above))
+            above = samples[-1]
+            left -= len(block)
+            if not left:
+                data += compressor.flush()
+            if data:
+                yield _chunk(b"IDAT", data)
+        yield _chunk(b"IEND", b"")
 
 
 def _filtered(samples: Bytes, above: Bytes | None) -> Bytes:

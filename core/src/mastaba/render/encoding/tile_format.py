@@ -1,32 +1,33 @@
-"""Encoders for the tile formats of pyramids, as sent by tile services."""
+"""Tiles in the formats of pyramids, as tile services send them (slab.md section 4.4)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Final
 
 from mastaba.model.format import Codec, TileFormat
-from mastaba.render.encoding.base import Encoder
+from mastaba.model.style import Palette
+from mastaba.render.encoding.base import Raster
 from mastaba.render.encoding.bil import BilEncoder
 from mastaba.render.encoding.jpeg import JpegEncoder
 from mastaba.render.encoding.png import PngEncoder
 from mastaba.render.encoding.tiff import TiffEncoder
-from mastaba.slab.delivery import TIFF_COMPRESSIONS
+from mastaba.slab.delivery import TIFF_COMPRESSIONS, palette_delivery
 
 _QUALITIES: Final = {"TIFF_JPG_UINT8": "75", "TIFF_JPG90_UINT8": "90"}
 
 
-def tile_encoder(tile_format: TileFormat) -> tuple[Encoder, Mapping[str, str]]:
-    """Return the encoder for tiles of a raster format, and its options (slab.md section 4.4).
+def encoded_tile(raster: Raster, tile_format: TileFormat, palette: Palette | None) -> bytes:
+    """Return a tile in a raster format. The result needs no Content-Encoding.
 
-    The output needs no Content-Encoding.
+    Args:
+        palette: for one-channel PNG: the values become its indices, unchanged.
     """
-    if tile_format.codec is Codec.JPEG:
-        return JpegEncoder(), MappingProxyType({"quality": _QUALITIES[tile_format.name]})
     if tile_format.codec is Codec.PNG:
-        return PngEncoder(), MappingProxyType({})
+        png = PngEncoder().encode(raster, {})
+        return png if palette is None else palette_delivery(palette)(png)
+    if tile_format.codec is Codec.JPEG:
+        return JpegEncoder().encode(raster, {"quality": _QUALITIES[tile_format.name]})
     if tile_format.needs_tiff_header:
         compression = TIFF_COMPRESSIONS[tile_format.codec]
-        return TiffEncoder(), MappingProxyType({"compression": compression})
-    return BilEncoder(), MappingProxyType({})
+        return TiffEncoder().encode(raster, {"compression": compression})
+    return BilEncoder().encode(raster, {})

@@ -18,11 +18,30 @@ from mastaba.render.map_request import Mask, Pixels
 
 Bytes = npt.NDArray[np.uint8]
 Floats = npt.NDArray[np.float64]
-Rectangle = tuple[int, int, int, int]
-"""First row, row after the last, first column, column after the last."""
 
 _NO_MEMORY: Final = 1
 _OUTSIDE: Final = 2
+
+
+class Window(NamedTuple):
+    """Pixels of a map or of a level, counted from its upper left corner; they may lie outside.
+
+    Attributes:
+        top: first row.
+        bottom: row after the last.
+        left: first column.
+        right: column after the last.
+    """
+
+    top: int
+    bottom: int
+    left: int
+    right: int
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of rows and columns."""
+        return self.bottom - self.top, self.right - self.left
 
 
 class Weights(NamedTuple):
@@ -64,7 +83,7 @@ def kernel_library() -> str:
 
 
 class Grid(ctypes.Structure):
-    """The struct of the same name in C, which refers to the arrays of a `PositionGrid`."""
+    """The struct of the same name in C: the positions of `mastaba.render.sampling`."""
 
     _fields_ = (
         *((name, ctypes.c_void_p) for name in ("across", "down", "columns", "rows")),
@@ -84,15 +103,7 @@ class Grid(ctypes.Structure):
         wrap: float = 0.0,
         centre: float = 0.0,
     ) -> Grid:
-        """Return the grid of some arrays, which it keeps alive.
-
-        Args:
-            across, down: output columns and rows of the grid points, ascending.
-            fields: shape (2 or 4, down, across): columns, rows, and ratios in x and y, if any.
-            blocks: shape (down - 1, across - 1), the block of each cell, or -1.
-            details: shape (blocks, 4, 8, 8), the fields of the pixels of each block.
-            wrap, centre: columns repeat after ``wrap``; those nearest to ``centre`` are taken.
-        """
+        """Return a grid with the attributes of `GridPositions`; it keeps the arrays alive."""
         for line in (across, down):
             _check(line, np.float64, 1)
         _check(fields, np.float64, 3)
@@ -175,12 +186,12 @@ def resample(pixels: Pixels, rows: Weights, columns: Weights) -> Pixels:
 
 def survey(
     grid: Grid,
-    part: Rectangle,
+    part: Window,
     radii: tuple[float, float],
     *,
     every_row: bool,
     placed: Mask | None = None,
-) -> Rectangle | None:
+) -> Window | None:
     """Return the source pixels that part of a map needs; None if no pixel has a position.
 
     Args:
@@ -191,15 +202,15 @@ def survey(
     """
     bounds = np.zeros(4, np.int64)
     _call("survey", grid, *part, *radii, every_row, placed, bounds)
-    top, bottom, left, right = bounds.tolist()
-    return (top, bottom, left, right) if bottom > top else None
+    found = Window(*bounds.tolist())
+    return found if found.bottom > found.top else None
 
 
 def warp(
     pixels: Pixels,
     source: tuple[int, int],
     grid: Grid,
-    part: Rectangle,
+    part: Window,
     rows: Weights,
     columns: Weights,
 ) -> Pixels:
@@ -236,7 +247,7 @@ def warp_locally(
     pixels: Pixels,
     source: tuple[int, int],
     grid: Grid,
-    part: Rectangle,
+    part: Window,
     table: Floats,
     radii: tuple[float, float],
 ) -> Pixels:
@@ -255,12 +266,11 @@ def _warped(
     pixels: Pixels,
     source: tuple[int, int],
     grid: Grid,
-    part: Rectangle,
+    part: Window,
     *kernel: npt.NDArray[Any] | float,
 ) -> Pixels:
     pixels = np.ascontiguousarray(pixels)
-    top, bottom, left, right = part
-    result = np.empty((bottom - top, right - left, pixels.shape[2]), pixels.dtype)
+    result = np.empty((*part.shape, pixels.shape[2]), pixels.dtype)
     _call(
         f"{name}_{pixels.dtype.name}",
         *(pixels, *pixels.shape),

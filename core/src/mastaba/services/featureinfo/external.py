@@ -45,15 +45,12 @@ class ExternalAnswer:
 class ExternalWMS:
     """Client of upstream servers. Shared by all threads."""
 
-    def __init__(self, environment: Environment | None = None) -> None:
-        self._environment = environment or Environment()
-
     @cached_property
     def _fetcher(self) -> Fetcher:
         # HTTP and TLS take a while to load, and most installations forward nothing.
         from mastaba.services.featureinfo.fetch import Fetcher
 
-        return Fetcher(self._environment, f"Mastaba/{__version__}")
+        return Fetcher(Environment(), f"Mastaba/{__version__}")
 
     def ask(self, info: FeatureInfo, info_format: str, query: Mapping[str, str]) -> ExternalAnswer:
         """Return the response to a WMS 1.3.0 GetFeatureInfo.

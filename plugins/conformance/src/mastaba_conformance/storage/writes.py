@@ -103,6 +103,16 @@ class WriteTests(StorageKit):
         writable.delete(names[0])
         assert sorted(writable.list(f"{prefix}list/a")) == names[1:3]
 
+    def test_listed_versions_are_those_of_the_objects(
+        self, storage: Storage, writable: WritableStorage, prefix: str
+    ) -> None:
+        name = f"{prefix}versions"
+        for data in (b"x", b"y"):
+            writable.write(name, data)
+            ((key, version),) = writable.list_versions(name)
+            assert key == name
+            assert version in (None, storage.stat(name).version)
+
     def test_child_process_can_write(
         self, storage: Storage, writable: WritableStorage, key: str
     ) -> None:

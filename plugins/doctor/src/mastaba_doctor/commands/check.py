@@ -6,6 +6,7 @@ import argparse
 import os
 import sys
 import time
+from contextlib import suppress
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -42,26 +43,27 @@ def run(arguments: argparse.Namespace) -> int:
         sys.stderr.write("mastaba: --samples takes a positive number and needs --deep\n")
         return USAGE
     faults = Faults()
-    server = load_server(arguments.file, plugins, faults)
+    server = catalogue = None
+    with suppress(ConfigurationError):
+        server = load_server(arguments.file, plugins, faults)
+        faults.extend([missing_port(server)] if server.port is None else port_faults(server))
+        catalogue = load_catalogue(server, plugins, Environment(), faults)
     layers, missing, examined = 0, frozenset[str](), None
     grey: list[str] = []
     served: list[str] = []
-    if server is not None:
-        faults.extend([missing_port(server)] if server.port is None else port_faults(server))
-        catalogue = load_catalogue(server, plugins, Environment(), faults)
-        if catalogue is not None:
-            layers, missing = len(catalogue.layers), catalogue.missing_layers
-            grey = _grey_in_pictures(catalogue)
-            _check_extra_sets(catalogue, faults)
-            try:
-                site = _open_site(server, catalogue, plugins, faults)
-                if site is not None:
-                    served = [line for item in site.services.values() for line in item.summary()]
-                    faults.extend(address_faults(site, server.services))
-                if site is not None and is_deep:
-                    examined = _examined(server, site, samples or DEFAULT_SAMPLES, faults)
-            finally:
-                catalogue.storages.close()
+    if server is not None and catalogue is not None:
+        layers, missing = len(catalogue.layers), catalogue.missing_layers
+        grey = _grey_in_pictures(catalogue)
+        _check_extra_sets(catalogue, faults)
+        try:
+            site = _open_site(server, catalogue, plugins, faults)
+            if site is not None:
+                served = [line for item in site.services.values() for line in item.summary()]
+                faults.extend(address_faults(site, server.services))
+            if site is not None and is_deep:
+                examined = _examined(server, site, samples or DEFAULT_SAMPLES, faults)
+        finally:
+            catalogue.storages.close()
     if arguments.format == "json":
         _print_json(arguments.file, faults, layers, missing, grey, served, examined)
     else:

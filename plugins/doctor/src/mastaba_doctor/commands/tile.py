@@ -12,7 +12,7 @@ from mastaba.api.documents import Faults, did_you_mean, load_catalogue, load_ser
 from mastaba.api.slabs import LevelReader, TileLookup, TileState, look_up
 from mastaba.api.storages import Environment
 from mastaba.api.tools import escaped
-from mastaba.errors import MastabaError
+from mastaba.errors import ConfigurationError, MastabaError
 from mastaba_doctor.slab_report import size_mismatch
 
 if TYPE_CHECKING:
@@ -31,10 +31,11 @@ def run(arguments: argparse.Namespace) -> int:
     """Describe a tile; return 0 if it is stored and its slab fits the descriptor, else 1."""
     faults = Faults()
     plugins: Plugins = arguments.plugins
-    server = load_server(arguments.file, plugins, faults)
-    catalogue = None if server is None else load_catalogue(server, plugins, Environment(), faults)
-    if catalogue is None:
-        return _fail(*faults.errors)
+    try:
+        server = load_server(arguments.file, plugins, faults)
+        catalogue = load_catalogue(server, plugins, Environment(), faults)
+    except ConfigurationError as error:
+        return _fail(*error.faults)
     try:
         return _described(catalogue, arguments, faults)
     except MastabaError as error:

@@ -1,4 +1,4 @@
-"""Store of slab indices on a local disk, shared by all processes of a node.
+"""The files of an index store, shared by all processes of a node.
 
 It contains what was read from slabs and from index packs (docs/storage/index-packs.md): one file
 for the slabs of a pack. What it contains may be outdated: a tile read with the version of its
@@ -21,7 +21,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from mastaba.slab.index_pack import (
+from mastaba_writer.index_packs import (
     ENTRY_LENGTH,
     HEADER_LENGTH,
     IndexRecord,
@@ -41,7 +41,7 @@ _USED_EVERY = 3600
 """Seconds after which the use of a file is recorded again."""
 
 
-class IndexStore:
+class PackDirectory:
     """A directory of index packs.
 
     Args:
@@ -63,14 +63,14 @@ class IndexStore:
         self._capacity = capacity
         self._unchecked: float = capacity
 
-    def level(self, name: str, tile_count: int) -> StoredLevel:
-        """Return the part of the store that belongs to a level.
+    def level(self, name: str, tile_count: int) -> PackFiles:
+        """Return the files that belong to a level.
 
         Args:
             name: location of its slabs.
             tile_count: tiles of a slab.
         """
-        return StoredLevel(self, name, PackLayout.of(tile_count))
+        return PackFiles(self, name, PackLayout.of(tile_count))
 
     def path(self, name: str) -> str:
         """Return the path of a file."""
@@ -103,12 +103,12 @@ class IndexStore:
             total -= size
 
 
-class StoredLevel:
-    """The indices of one level in a store."""
+class PackFiles:
+    """The files of one level: the records of its slabs."""
 
-    def __init__(self, store: IndexStore, name: str, layout: PackLayout) -> None:
+    def __init__(self, directory: PackDirectory, name: str, layout: PackLayout) -> None:
         self.layout = layout
-        self._store = store
+        self._directory = directory
         self._level = hashlib.blake2b(name.encode(), digest_size=16).digest()
 
     def get(self, slab_col: int, slab_row: int) -> IndexRecord | None:
@@ -150,7 +150,7 @@ class StoredLevel:
                 end = max(os.fstat(file).st_size, layout.start)
                 os.pwrite(file, data, end)
                 os.pwrite(file, pack_entry(end, len(data)), at)
-            self._store.wrote(len(data))
+            self._directory.wrote(len(data))
         except BlockingIOError:
             pass  # Another process is writing in the file.
         except OSError as error:
@@ -172,14 +172,14 @@ class StoredLevel:
                 stream.write(layout.header(pack, self._level) + records)
                 stream.truncate(max(layout.start, HEADER_LENGTH + len(records)))
             os.replace(temporary, path)
-            self._store.wrote(len(records))
+            self._directory.wrote(len(records))
         except OSError as error:
             logger.debug("the index store cannot be written: %s", error)
             with suppress(OSError):
                 os.unlink(temporary)
 
     def _path(self, pack: tuple[int, int]) -> str:
-        return self._store.path(f"{self._level.hex()}_{pack[0]}_{pack[1]}")
+        return self._directory.path(f"{self._level.hex()}_{pack[0]}_{pack[1]}")
 
     @contextmanager
     def _locked(self, pack: tuple[int, int]) -> Iterator[int]:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mastaba.slab.index_pack import (
+from mastaba_writer.index_packs import (
     IndexRecord,
     PackLayout,
     decode_record,

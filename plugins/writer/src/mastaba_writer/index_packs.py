@@ -1,7 +1,7 @@
 """Index packs: the indices of neighbouring slabs in one object (docs/storage/index-packs.md).
 
 The bytes are the same in an object store, where tools write packs, and in the index store of a
-server (`mastaba.slab.index_store`), where entries are added.
+server (`mastaba_index_store`), where entries are added.
 """
 
 from __future__ import annotations
@@ -15,7 +15,25 @@ from collections.abc import Mapping
 from itertools import accumulate
 from typing import Final, NamedTuple
 
-from mastaba.slab.index import index_length
+from mastaba_writer.slab_writer import HEADER_SIZE
+
+__all__ = [
+    "ENTRY_LENGTH",
+    "HEADER_LENGTH",
+    "NO_LEVEL",
+    "IndexRecord",
+    "PackLayout",
+    "decode_record",
+    "encode_index",
+    "encode_record",
+    "entry_of",
+    "is_pack",
+    "join_record",
+    "make_pack",
+    "pack_entry",
+    "read_pack",
+    "split_record",
+]
 
 NO_LEVEL: Final = bytes(16)
 """Level in the header of a pack that is not in an index store."""
@@ -138,22 +156,61 @@ def is_pack(data: bytes, layout: PackLayout, pack: tuple[int, int]) -> bool:
     return len(data) >= layout.start and data.startswith(layout.header(pack))
 
 
+def read_pack(
+    data: bytes, layout: PackLayout, pack: tuple[int, int]
+) -> dict[tuple[int, int], IndexRecord]:
+    """Return the undamaged records of a pack, as `split_record`, by slab column and row."""
+    if not is_pack(data, layout, pack):
+        return {}
+    records = {}
+    for slab_row in range(pack[1] * layout.side, (pack[1] + 1) * layout.side):
+        for slab_col in range(pack[0] * layout.side, (pack[0] + 1) * layout.side):
+            at = layout.entry_offset(slab_col, slab_row)
+            entry = entry_of(data[at : at + ENTRY_LENGTH], layout)
+            if entry is not None:
+                offset, capacity = entry
+                record = split_record(data[offset : offset + capacity], slab_col, slab_row)
+                if record is not None:
+                    records[slab_col, slab_row] = record
+    return records
+
+
 def encode_record(slab_col: int, slab_row: int, record: IndexRecord) -> bytes | None:
     """Return the bytes of a record; None if a text in it is too long."""
-    texts = [text.encode() for text in (record.version, record.link_version, record.target)]
-    if not texts[0] or len(texts[0]) > 255 or len(texts[1]) > 255 or len(texts[2]) > 65535:
-        return None
-    modified = math.nan if record.modified is None else record.modified
-    body = b"".join(
-        (_TEXTS.pack(*map(len, texts), modified), *texts, _encoded_index(record.index_bytes))
-    )
-    return _RECORD.pack(len(body), _checksum(slab_col, slab_row, body)) + body
+    index = encode_index(record.index_bytes)
+    return join_record(slab_col, slab_row, record._replace(index_bytes=index))
 
 
 def decode_record(
     data: bytes, slab_col: int, slab_row: int, layout: PackLayout
 ) -> IndexRecord | None:
     """Return a record, or None if it is damaged or that of another slab.
+
+    Args:
+        data: begins with the record.
+    """
+    record = split_record(data, slab_col, slab_row)
+    if record is None:
+        return None
+    try:
+        index = _decoded_index(record.index_bytes, layout.tile_count)
+    except (struct.error, ValueError, OverflowError, zlib.error):
+        return None
+    return record._replace(index_bytes=index)
+
+
+def join_record(slab_col: int, slab_row: int, record: IndexRecord) -> bytes | None:
+    """Return the bytes of a record with an encoded index; None if a text in it is too long."""
+    texts = [text.encode() for text in (record.version, record.link_version, record.target)]
+    if not texts[0] or len(texts[0]) > 255 or len(texts[1]) > 255 or len(texts[2]) > 65535:
+        return None
+    modified = math.nan if record.modified is None else record.modified
+    body = b"".join((_TEXTS.pack(*map(len, texts), modified), *texts, record.index_bytes))
+    return _RECORD.pack(len(body), _checksum(slab_col, slab_row, body)) + body
+
+
+def split_record(data: bytes, slab_col: int, slab_row: int) -> IndexRecord | None:
+    """Return a record whose index stays encoded; None if it is damaged or that of another slab.
 
     Args:
         data: begins with the record.
@@ -168,20 +225,19 @@ def decode_record(
         for size in lengths:
             texts.append(body[at : at + size].decode())
             at += size
-        index = _decoded_index(body[at:], layout.tile_count)
-    except (struct.error, ValueError, OverflowError, zlib.error):
+    except (struct.error, ValueError):
         return None
     version, link_version, target = texts
     time = modified if math.isfinite(modified) else None
-    return IndexRecord(version, time, index, target, link_version)
+    return IndexRecord(version, time, body[at:], target, link_version)
 
 
 def _checksum(slab_col: int, slab_row: int, body: bytes) -> int:
     return zlib.crc32(body, zlib.crc32(_PLACE.pack(slab_col, slab_row)))
 
 
-def _encoded_index(index: bytes) -> bytes:
-    """Return a shorter form of an index.
+def encode_index(index: bytes) -> bytes:
+    """Return a shorter form of an index (offsets, then sizes, as in the slab).
 
     Writers align each tile to the next multiple of 16, so that the offsets follow from the sizes.
     An absent tile needs no offset.
@@ -250,7 +306,7 @@ def _unfitted(data: bytes, tile_count: int) -> array[int]:
 
 def _offsets(sizes: array[int]) -> list[int]:
     """Return the offsets of tiles that are stored one after the other, as writers do."""
-    first = index_length(len(sizes))
+    first = HEADER_SIZE + 8 * len(sizes)
     ends = accumulate(sizes, lambda at, size: at + size + 15 & ~15, initial=first)
     return list(ends)[:-1]
 

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from mastaba.slab.index_pack import IndexRecord, PackLayout, encode_record, make_pack
-from mastaba.slab.index_store import IndexStore, StoredLevel
+from mastaba_index_store.files import PackDirectory, PackFiles
+from mastaba_writer.index_packs import IndexRecord, PackLayout, encode_record, make_pack
 
 COUNT = 16
 SIDE = 64
@@ -46,12 +46,12 @@ def directory(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def store(directory: Path) -> IndexStore:
-    return IndexStore(str(directory), 1 << 30)
+def store(directory: Path) -> PackDirectory:
+    return PackDirectory(str(directory), 1 << 30)
 
 
 @pytest.fixture
-def level(store: IndexStore) -> StoredLevel:
+def level(store: PackDirectory) -> PackFiles:
     return store.level("s3://maps/P", COUNT)
 
 
@@ -61,17 +61,17 @@ def only_file(directory: Path) -> Path:
 
 
 def test_an_index_is_found_by_other_stores_of_the_directory(
-    level: StoredLevel, directory: Path
+    level: PackFiles, directory: Path
 ) -> None:
     assert level.get(3, 5) is None
     level.put(3, 5, record(3, 5))
-    again = IndexStore(str(directory), 1 << 30)
+    again = PackDirectory(str(directory), 1 << 30)
     assert again.level("s3://maps/P", COUNT).get(3, 5) == record(3, 5)
     assert level.get(5, 3) is None
     assert level.get(3 + SIDE, 5) is None
 
 
-def test_levels_do_not_mix(store: IndexStore, level: StoredLevel) -> None:
+def test_levels_do_not_mix(store: PackDirectory, level: PackFiles) -> None:
     level.put(0, 0, record(0, 0))
     assert store.level("s3://maps/Q", COUNT).get(0, 0) is None
     # The same file, but with slabs of another size.
@@ -79,7 +79,7 @@ def test_levels_do_not_mix(store: IndexStore, level: StoredLevel) -> None:
     assert level.get(0, 0) == record(0, 0)
 
 
-def test_a_later_index_replaces_the_earlier_one(level: StoredLevel, directory: Path) -> None:
+def test_a_later_index_replaces_the_earlier_one(level: PackFiles, directory: Path) -> None:
     sizes = []
     for generation in range(300):
         level.put(0, 0, record(0, 0, generation))
@@ -89,7 +89,7 @@ def test_a_later_index_replaces_the_earlier_one(level: StoredLevel, directory: P
     assert len(set(sizes)) < 20
 
 
-def test_a_pack_is_adopted(level: StoredLevel) -> None:
+def test_a_pack_is_adopted(level: PackFiles) -> None:
     records = {(col, 2): encode_record(col, 2, record(col, 2)) or b"" for col in range(9)}
     pack = make_pack(PackLayout.of(COUNT), (0, 0), records)
     assert not level.has_pack((0, 0))
@@ -107,7 +107,7 @@ def test_a_pack_is_adopted(level: StoredLevel) -> None:
                                     lambda pack: b"x" + pack[1:],
                                     lambda pack: pack[:8] + b"\2" + pack[9:]])  # fmt: skip
 def test_what_is_not_a_pack_becomes_an_empty_file(
-    level: StoredLevel, change: Callable[[bytes], bytes]
+    level: PackFiles, change: Callable[[bytes], bytes]
 ) -> None:
     data = encode_record(0, 0, record(0, 0)) or b""
     level.adopt((0, 0), change(make_pack(PackLayout.of(COUNT), (0, 0), {(0, 0): data})))
@@ -117,7 +117,7 @@ def test_what_is_not_a_pack_becomes_an_empty_file(
     assert level.get(0, 0) == record(0, 0)
 
 
-def test_a_file_of_another_format_is_made_again(level: StoredLevel, directory: Path) -> None:
+def test_a_file_of_another_format_is_made_again(level: PackFiles, directory: Path) -> None:
     level.put(0, 0, record(0, 0))
     path = only_file(directory)
     for data in (b"", b"other", path.read_bytes()[:9] + b"\7" + path.read_bytes()[10:]):
@@ -128,7 +128,7 @@ def test_a_file_of_another_format_is_made_again(level: StoredLevel, directory: P
         assert level.get(1, 1) == record(1, 1)
 
 
-def test_damage_never_gives_a_wrong_index(level: StoredLevel, directory: Path) -> None:
+def test_damage_never_gives_a_wrong_index(level: PackFiles, directory: Path) -> None:
     chooser = random.Random(7)
     for number in range(300):
         level.put(number % SIDE, number // SIDE, record(number % SIDE, number // SIDE))
@@ -154,7 +154,7 @@ def test_damage_never_gives_a_wrong_index(level: StoredLevel, directory: Path) -
 
 @pytest.mark.parametrize("kind", ["directory", "pipe", "link", "unreadable"])
 def test_a_file_that_cannot_be_used_counts_as_absent(
-    level: StoredLevel, directory: Path, kind: str
+    level: PackFiles, directory: Path, kind: str
 ) -> None:
     level.put(0, 0, record(0, 0))
     path = only_file(directory)
@@ -176,7 +176,7 @@ def test_a_file_that_cannot_be_used_counts_as_absent(
     assert moved.read_bytes() == before
 
 
-def test_a_store_that_disappears_counts_as_empty(level: StoredLevel, directory: Path) -> None:
+def test_a_store_that_disappears_counts_as_empty(level: PackFiles, directory: Path) -> None:
     directory.rmdir()
     level.put(0, 0, record(0, 0))
     level.adopt((0, 0), b"")
@@ -188,17 +188,17 @@ def test_the_directory_belongs_to_the_server_alone(tmp_path: Path) -> None:
     shared.mkdir()
     shared.chmod(0o777)
     with pytest.raises(PermissionError):
-        IndexStore(str(shared), 1 << 30)
+        PackDirectory(str(shared), 1 << 30)
     (tmp_path / "file").touch()
     with pytest.raises(OSError, match="file"):
-        IndexStore(str(tmp_path / "file/store"), 1 << 30)
-    IndexStore(str(tmp_path / "a/b"), 1 << 30)
+        PackDirectory(str(tmp_path / "file/store"), 1 << 30)
+    PackDirectory(str(tmp_path / "a/b"), 1 << 30)
     assert (tmp_path / "a/b").stat().st_mode & 0o777 == 0o700
 
 
 def test_a_full_store_removes_the_files_that_were_not_used_longest(directory: Path) -> None:
     capacity = 1 << 20
-    store = IndexStore(str(directory), capacity)
+    store = PackDirectory(str(directory), capacity)
     level = store.level("P", COUNT)
     for pack in range(200):
         level.put(pack * SIDE, 0, record(pack * SIDE, 0))
@@ -218,7 +218,7 @@ def test_a_full_store_removes_the_files_that_were_not_used_longest(directory: Pa
     assert level.get(100 * SIDE, 0) is None
 
 
-def test_threads_write_and_read_the_same_slabs(level: StoredLevel) -> None:
+def test_threads_write_and_read_the_same_slabs(level: PackFiles) -> None:
     problems: list[str] = []
     done = threading.Event()
 
@@ -245,7 +245,7 @@ def test_threads_write_and_read_the_same_slabs(level: StoredLevel) -> None:
 def hammer(directory: str, seed: int) -> None:
     """Write and read until killed; exit with 9 after a wrong index."""
     chooser = random.Random(seed)
-    level = IndexStore(directory, 4 << 20).level("P", COUNT)
+    level = PackDirectory(directory, 4 << 20).level("P", COUNT)
     while True:
         place = chooser.randrange(200), chooser.randrange(80)
         choice = chooser.random()
@@ -260,11 +260,14 @@ def hammer(directory: str, seed: int) -> None:
             os._exit(9)
 
 
-def test_processes_that_are_killed_at_any_moment_leave_no_wrong_index(directory: Path) -> None:
+@pytest.mark.parametrize("count", [20, pytest.param(200, marks=pytest.mark.live)])
+def test_processes_that_are_killed_at_any_moment_leave_no_wrong_index(
+    directory: Path, count: int
+) -> None:
     chooser = random.Random(3)
     directory.mkdir(mode=0o700)
     children: list[int] = []
-    for seed in range(60):
+    for seed in range(count):
         child = os.fork()
         if child == 0:
             try:
@@ -281,7 +284,7 @@ def test_processes_that_are_killed_at_any_moment_leave_no_wrong_index(directory:
     for victim in children:
         os.kill(victim, signal.SIGKILL)
         os.waitpid(victim, 0)
-    level = IndexStore(str(directory), 4 << 20).level("P", COUNT)
+    level = PackDirectory(str(directory), 4 << 20).level("P", COUNT)
     found = 0
     for slab_col in range(200):
         for slab_row in range(80):
@@ -294,7 +297,7 @@ def test_processes_that_are_killed_at_any_moment_leave_no_wrong_index(directory:
     assert level.get(0, 0) == record(0, 0, 77)
 
 
-def test_a_stopped_writer_does_not_block_others(level: StoredLevel, directory: Path) -> None:
+def test_a_stopped_writer_does_not_block_others(level: PackFiles, directory: Path) -> None:
     import fcntl
 
     level.put(0, 0, record(0, 0))
@@ -306,7 +309,7 @@ def test_a_stopped_writer_does_not_block_others(level: StoredLevel, directory: P
     assert level.get(0, 0) == record(0, 0, 1)
 
 
-def test_leftovers_of_killed_writers_are_removed(directory: Path, level: StoredLevel) -> None:
+def test_leftovers_of_killed_writers_are_removed(directory: Path, level: PackFiles) -> None:
     leftover = directory / "x.1234.tmp"
     leftover.write_bytes(b"x")
     young = directory / "y.1234.tmp"
