@@ -86,9 +86,9 @@ def test_choosing_a_style_changes_pixels(page: Page) -> None:
     page.choose("style", "ember")
     # TMS only offers the default style, so the source changes.
     assert page.page.input_value("#source") == "wmts"
-    assert page.page.locator("#hint").inner_text() == "Shown by WMTS"
+    assert page.page.locator("#hint").inner_text() == "Source: WMTS"
     assert page.tile_pixel(100, 40) == pytest.approx(LOOKS["ember"], abs=3)
-    assert page.page.locator("#legend .ends").inner_text().split() == ["0", "255"]
+    assert page.page.locator("#legend .ends:visible").inner_text().split() == ["0", "255"]
     assert "style=ember" in page.page.url
     page.page.reload()
     page.settle()
@@ -150,13 +150,18 @@ def test_elevation_under_the_pointer(page: Page, layer: str) -> None:
     shown = page.page.locator("#readout b").inner_text()
     assert shown.endswith(" m")
     assert float(shown.removesuffix(" m")) == pytest.approx(4000 + COLUMN / 2 + ROW / 4, abs=2)
-    assert page.page.locator("#legend canvas").count() == 1
+    assert page.page.locator("#legend canvas:visible").count() == 1
 
 
 def test_elevation_requested_from_a_service(page: Page) -> None:
     page.open("HEIGHT#source=wms")
     assert page.page.input_value("#style") == "tint"
-    assert page.page.locator("#legend .ends").inner_text().split() == ["0", "m", "10000", "m"]
+    assert page.page.locator("#legend .ends:visible").inner_text().split() == [
+        "0",
+        "m",
+        "10000",
+        "m",
+    ]
     place_pointer(page)
     # The value for the centre of the map appears first; the one for the pointer follows.
     page.page.wait_for_function(
@@ -288,6 +293,7 @@ TYPES = {
 
 def addresses(page: Page) -> dict[str, tuple[str, str]]:
     """Return the text to copy and the URL to open, by name."""
+    page.page.wait_for_selector("#requests[aria-busy=false]")
     rows = page.page.locator("#requests li").all()
     return {
         row.locator("input").get_attribute("aria-label"): (
@@ -356,6 +362,7 @@ def test_map_request_follows_the_view(page: Page) -> None:
 def test_copy_buttons(browser: Any, site: str) -> None:
     page = Page(browser, site, permissions=["clipboard-read", "clipboard-write"])
     page.open("PALETTE")
+    page.page.wait_for_selector("#requests[aria-busy=false]")
     for row in page.page.locator("#requests li").all()[:3]:
         button = row.locator("button")
         button.click()

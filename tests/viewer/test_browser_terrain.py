@@ -181,7 +181,7 @@ def test_french(browser: Any, site: str) -> None:
     assert page.page.locator("#profile").inner_text() == "Profil"
     page.page.locator("#profile").click()
     page.page.locator("#notice", has_text="double clic").wait_for()
-    low, _ = page.page.locator("#histogram-ends span").all_inner_texts()
+    low, _ = page.page.locator("#histogram .ends span").all_inner_texts()
     assert low.replace("\u202f", " ") == "5 472 m"
     page.close()
 

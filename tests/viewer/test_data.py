@@ -100,6 +100,7 @@ def test_layer(tiny: Client) -> None:
                 "sets": {"PM": "PM"},
                 "fromBottom": False,
                 "missing": 404,
+                "offers": ["PM"],
                 "styles": [
                     {
                         "style": "normal",
@@ -139,8 +140,8 @@ def test_kinds(tiny: Client, name: str, kind: str, label: str) -> None:
 def test_tables_of_vector_layers(tiny: Client) -> None:
     found = layer(tiny, "VECTOR")
     assert found["tables"] == [
-        {"name": "tiles", "geometry": "POLYGON"},
-        {"name": "centres", "geometry": "POINT"},
+        {"name": "tiles", "geometry": "POLYGON", "colour": "#2f6f8f"},
+        {"name": "centres", "geometry": "POINT", "colour": "#b0582f"},
     ]
     assert [entry["label"] for entry in found["sources"][0]["documents"]] == ["TileJSON", "TileMap"]
 
@@ -148,13 +149,12 @@ def test_tables_of_vector_layers(tiny: Client) -> None:
 def test_tile_matrix_set_of_a_layer(tiny: Client) -> None:
     (grid,) = layer(tiny, "RGB_PNG")["sets"]
     matrices = grid.pop("matrices")
-    bbox = grid.pop("bbox")
+    bbox, resolutions = grid.pop("bbox"), grid.pop("resolutions")
     assert grid == {
         "id": "PM",
         "crs": "EPSG:3857",
-        "geographic": False,
         "northingFirst": False,
-        "metresPerUnit": 1.0,
+        "hasZooms": True,
         "limits": {"2": [1, 1, 2, 2], "3": [2, 3, 4, 5], "4": [5, 6, 9, 10]},
         "blocks": {"2": [4, 4], "3": [4, 4], "4": [4, 4]},
     }
@@ -167,15 +167,23 @@ def test_tile_matrix_set_of_a_layer(tiny: Client) -> None:
         "originY": 20037508.3427892,
         "tileWidth": 256,
         "tileHeight": 256,
-        "matrixWidth": 8,
         "matrixHeight": 8,
+        "tiles": [2, 3, 4, 5],
     }
+    # Tiles of other matrices contain something of the nearest level.
+    assert [matrices[z]["tiles"] for z in (0, 1, 5)] == [
+        [0, 0, 0, 0],
+        [0, 0, 1, 1],
+        [10, 13, 18, 21],
+    ]
+    cells = [matrix["cellSize"] for matrix in matrices]
+    assert resolutions == cells[0:8]
 
 
 def test_extra_tile_matrix_sets(everything: Client) -> None:
     native, extra = layer(everything, "PALETTE")["sets"]
     assert (native["id"], extra["id"]) == ("PM", "4326")
-    assert (extra["geographic"], extra["northingFirst"]) == (True, True)
+    assert extra["northingFirst"] is True
     assert "blocks" not in extra
     assert extra["bbox"] == pytest.approx([22.5, 21.943046, 67.5, 55.776573])
     names = source(everything, "PALETTE", "wmts")["sets"]
@@ -432,3 +440,96 @@ def test_tiles_outside_the_limits_are_not_looked_up(tiny: Client) -> None:
     assert tiny.get("/viewer/data/stored/RGB_PNG/4/1/2").json == {
         "rows": ["0000", "0110", "0110", "0000"]
     }
+
+
+def asked(client: Client, name: str, **changed: str) -> dict[str, Any]:
+    """Return the requests for a view of the middle of a layer."""
+    view = {"set": "PM", "style": "normal", "bbox": "4000000,4000000,6000000,6000000"}
+    view |= {"cell": "9783.939621", "format": "image/png", "transparent": "true"} | changed
+    response = client.get(f"/viewer/data/requests/{name}", query_string=view)
+    assert response.status_code == 200, response.text
+    found: Any = response.json
+    return found
+
+
+def test_requests_of_a_view(everything: Client) -> None:
+    found = asked(everything, "PALETTE")
+    groups = {group["title"]: group for group in found["groups"]}
+    assert list(groups) == ["TMS", "WMTS", "OGC API Tiles", "WMS", "OGC API Maps"]
+    assert not any(group["note"] for group in groups.values())
+    tiles = groups["TMS"]["items"][0]
+    assert tiles["url"] == f"{PUBLIC}/tms/1.0.0/PALETTE/{{z}}/{{x}}/{{y}}.png"
+    assert tiles["example"] == f"{PUBLIC}/tms/1.0.0/PALETTE/4/9/6.png"
+    # The visible part is inside the layer, so the map is as large as the view.
+    getmap = groups["WMS"]["items"][0]["url"]
+    assert "BBOX=4000000,4000000,6000000,6000000&WIDTH=204&HEIGHT=204" in getmap
+    assert "TRANSPARENT=TRUE" in getmap
+    assert "format=image/tiff" in found["geotiff"].lower() or "f=tiff" in found["geotiff"]
+
+
+def test_requests_say_how_they_differ_from_the_view(everything: Client) -> None:
+    box = {"bbox": "30,40,50,50", "cell": "0.1"}
+    found = asked(everything, "PALETTE", set="4326", style="ember", **box)
+    notes = {group["title"]: group["note"] for group in found["groups"]}
+    assert notes["TMS"] == "style normal, PM"
+    assert notes["WMS"] == notes["WMTS"] == ""
+    getmap = next(group for group in found["groups"] if group["title"] == "WMS")["items"][0]["url"]
+    # Latitude comes first.
+    assert "CRS=EPSG:4326&BBOX=40,30,50,50&WIDTH=200&HEIGHT=100" in getmap
+
+
+def test_requests_for_a_view_beside_the_layer_are_for_all_of_it(everything: Client) -> None:
+    found = asked(everything, "PALETTE", bbox="-9000000,-9000000,-8000000,-8000000")
+    groups = {group["title"]: group["items"] for group in found["groups"]}
+    box = groups["WMS"][0]["url"].partition("BBOX=")[2].partition("&")[0]
+    whole = layer(everything, "PALETTE")["sets"][0]["bbox"]
+    assert list(map(float, box.split(","))) == pytest.approx(whole)
+    assert groups["TMS"][0]["example"].endswith("/4/9/6.png")
+
+
+@pytest.mark.parametrize(
+    "view",
+    [
+        {},
+        {"set": "PM", "bbox": "1,2,3", "cell": "1"},
+        {"set": "PM", "bbox": "1,2,3,4", "cell": "x"},
+        {"set": "PM", "bbox": "1,2,3,4", "cell": "0"},
+        {"set": "PM", "bbox": "3,2,1,4", "cell": "1"},
+        {"set": "PM", "bbox": "1,2,nan,4", "cell": "1"},
+        {"set": "nothing", "bbox": "1,2,3,4", "cell": "1"},
+    ],
+)
+def test_requests_of_an_invalid_view(everything: Client, view: dict[str, str]) -> None:
+    response = everything.get("/viewer/data/requests/PALETTE", query_string=view)
+    assert response.status_code == 400
+    assert response.content_type == "text/plain; charset=utf-8"
+
+
+def test_places(tmp_path: Path, open_client: OpenClient) -> None:
+    places = [
+        {"name": "Mont Blanc du Tacul", "longitude": 6.887, "latitude": 45.856},
+        {"name": "Mont Blanc", "longitude": 6.865, "latitude": 45.833},
+    ]
+    pyramid = ground.one_tile_pyramid(tmp_path)
+    client = open_client(
+        write_installation(
+            tmp_path,
+            layers={"A": layer_document(pyramid)},
+            services=["tms", "viewer"],
+            services_overrides={"viewer": {"places": places}},
+        )
+    )
+    for text, found in {
+        "48.5, 2.25": {"degrees": [2.25, 48.5]},
+        "-48.5 2": {"degrees": [2, -48.5]},
+        "700000;6600000": {"coordinates": [700000, 6600000]},
+        "mont blanc": {"degrees": [6.865, 45.833]},
+        "MONT BLANC DU": {"degrees": [6.887, 45.856]},
+        "Everest": {},
+        "": {},
+        "1,2,3": {},
+    }.items():
+        assert client.get("/viewer/data/place", query_string={"q": text}).json == found, text
+    assert client.get("/viewer/data/place").json == {}
+    names = client.get("/viewer/A").text
+    assert '<option value="Mont Blanc"></option>' in names

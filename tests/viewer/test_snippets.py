@@ -230,7 +230,8 @@ def test_pages_show_tiles(
         route.fulfill(path=LIBRARIES[name]() / path, headers=headers)
 
     made.route(f"{CDN}**", library)
-    if program == "cesium":  # Its workers need a page from a server.
+    if program == "cesium":  # The text says that it needs a server.
+        assert "http.server" in text
         made.route(
             f"{page.site}/made", lambda route: route.fulfill(body=text, content_type="text/html")
         )

@@ -96,7 +96,10 @@ def test_tiles_without_wms(tiny: Client) -> None:
     vector = found["VECTOR"][1]
     assert vector is not None
     assert vector["draws"] == "vector"
-    assert vector["tables"] == [{"name": "tiles"}, {"name": "centres"}]
+    assert vector["tables"] == [
+        {"name": "tiles", "colour": "#2f6f8f"},
+        {"name": "centres", "colour": "#b0582f"},
+    ]
 
 
 def test_tile_rows_from_the_bottom(tmp_path: Path, open_client: OpenClient) -> None:

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from mastaba.api.web import Document
 from mastaba.errors import SlabFormatError, StorageError
+from mastaba_viewer.choices import is_offered
 from mastaba_viewer.grids import grids
 from mastaba_viewer.kinds import format_label, kind
+from mastaba_viewer.legends import table_colour
 from mastaba_viewer.projections import projections
 from mastaba_viewer.snippets import snippets
 from mastaba_viewer.sources import sources
@@ -28,7 +30,10 @@ def layer_document(layer: Layer, site: Site) -> Document:
 def description(layer: Layer, site: Site) -> dict[str, Any]:
     """Return the full description of one layer and its sources."""
     raster, box = layer.pyramid.raster, layer.geographic_bbox
-    attribution, found = layer.attribution, sources(layer, site)
+    attribution, shown = layer.attribution, grids(layer, site)
+    found = sources(layer, site)
+    for source in found:
+        source["offers"] = [grid["id"] for grid in shown if is_offered(source, grid)]
     return {
         **summary(layer, site),
         "abstract": layer.abstract,
@@ -43,7 +48,7 @@ def description(layer: Layer, site: Site) -> dict[str, Any]:
         ],
         "styles": _styles(layer, site),
         "tables": _tables(layer),
-        "sets": grids(layer, site),
+        "sets": shown,
         "sources": found,
         "snippets": snippets(layer, site, found),
         "projections": projections(layer, site),
@@ -67,7 +72,10 @@ def summary(layer: Layer, site: Site) -> dict[str, Any]:
 def _tables(layer: Layer) -> list[dict[str, str]]:
     levels = layer.pyramid.levels.values()
     tables = {table.name: table for level in levels for table in level.tables}
-    return [{"name": table.name, "geometry": table.geometry} for table in tables.values()]
+    return [
+        {"name": table.name, "geometry": table.geometry, "colour": table_colour(place)}
+        for place, table in enumerate(tables.values())
+    ]
 
 
 def _styles(layer: Layer, site: Site) -> list[dict[str, Any]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, Final
 
 from mastaba.api.catalogue import TileMatrixSetLink, bbox_in, links
@@ -9,7 +10,14 @@ from mastaba.api.catalogue import TileMatrixSetLink, bbox_in, links
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from mastaba.api.catalogue import BoundingBox, Layer, Level, TileLimits, TileMatrixSet
+    from mastaba.api.catalogue import (
+        BoundingBox,
+        Layer,
+        Level,
+        TileLimits,
+        TileMatrix,
+        TileMatrixSet,
+    )
     from mastaba.api.services import Site
 
 _SMALLEST_BLOCK: Final = 4
@@ -17,6 +25,10 @@ _SMALLEST_BLOCK: Final = 4
 
 _LARGEST_BLOCK: Final = 64
 """Tiles per side. It limits the cost of a request if slabs are very large."""
+
+_COARSER: Final = 2
+_FINER: Final = 3
+"""Cell sizes of the map beyond those of the levels, at which tiles are scaled."""
 
 
 def extra_links(layer: Layer, site: Site) -> list[TileMatrixSetLink]:
@@ -69,18 +81,17 @@ def grids(layer: Layer, site: Site) -> list[dict[str, Any]]:
 def _grid(
     tile_matrix_set: TileMatrixSet, limits: Mapping[str, TileLimits], bbox: BoundingBox
 ) -> dict[str, Any]:
-    crs = tile_matrix_set.crs
+    crs, matrices = tile_matrix_set.crs, list(tile_matrix_set.matrices.values())
+    levels = [matrix for matrix in matrices if matrix.id in limits]
     return {
         "id": tile_matrix_set.id,
         "crs": crs.code,
-        "geographic": crs.is_geographic,
         "northingFirst": crs.northing_first,
-        "metresPerUnit": crs.metres_per_unit,
+        # Clients put zoom numbers in the place of such identifiers.
+        "hasZooms": all(matrix.id == str(rank) for rank, matrix in enumerate(matrices)),
         "bbox": [bbox.xmin, bbox.ymin, bbox.xmax, bbox.ymax],
-        "limits": {
-            name: [edges.min_row, edges.max_row, edges.min_col, edges.max_col]
-            for name, edges in limits.items()
-        },
+        "limits": {name: _edges(found) for name, found in limits.items()},
+        "resolutions": _resolutions(matrices, levels),
         "matrices": [
             {
                 "id": matrix.id,
@@ -89,9 +100,40 @@ def _grid(
                 "originY": matrix.origin_y,
                 "tileWidth": matrix.tile_width,
                 "tileHeight": matrix.tile_height,
-                "matrixWidth": matrix.matrix_width,
                 "matrixHeight": matrix.matrix_height,
+                "tiles": _edges(_covered(matrix, levels, limits)),
             }
-            for matrix in tile_matrix_set.matrices.values()
+            for matrix in matrices
         ],
     }
+
+
+def _edges(limits: TileLimits | None) -> list[int]:
+    if limits is None:
+        return [0, -1, 0, -1]
+    return [limits.min_row, limits.max_row, limits.min_col, limits.max_col]
+
+
+def _covered(
+    matrix: TileMatrix, levels: list[TileMatrix], limits: Mapping[str, TileLimits]
+) -> TileLimits | None:
+    """Return which tiles of a matrix contain something of the level with the nearest cell size.
+
+    Coarse levels may have a larger extent than fine ones.
+    """
+
+    def distance(level: TileMatrix) -> float:
+        return abs(math.log(level.cell_size / matrix.cell_size))
+
+    level = min(levels, key=distance)
+    return matrix.limits_of(level.bbox_of(limits[level.id]))
+
+
+def _resolutions(matrices: list[TileMatrix], levels: list[TileMatrix]) -> list[float]:
+    """Return the cell sizes of the map: those of the levels, and some coarser and finer ones."""
+    first, last = matrices.index(levels[0]), matrices.index(levels[-1])
+    start, stop = first - _COARSER, last + _FINER + 1
+    cells = [matrix.cell_size for matrix in matrices[max(0, start) : stop]]
+    coarser = [cells[0] * 2**step for step in range(-start, 0, -1)]
+    finer = [cells[-1] / 2**step for step in range(1, stop - len(matrices) + 1)]
+    return [*coarser, *cells, *finer]

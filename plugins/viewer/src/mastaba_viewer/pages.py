@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, urlsplit
 
 from mastaba.api.web import Document
+from mastaba_viewer import choices
 from mastaba_viewer.description import description
 from mastaba_viewer.facts import facts
 from mastaba_viewer.kinds import format_label
+from mastaba_viewer.legends import legends
 from mastaba_viewer.provider import about_section, services_section
 from mastaba_viewer.texts import text, texts
 from mastaba_viewer.thumbnails import thumbnail
@@ -70,17 +72,42 @@ def layer_page(
         site: site of the layer.
         lang: language of the texts.
     """
+    found, titles = description(layer, site), _titles(shared)
+    others = {name: title for name, title in titles.items() if name != layer.id}
+    itself = {layer.id: text("itself", lang, title=layer.title)}
+    styles = choices.styles(found, lang)
+    snippets = [(snippet["id"], snippet["title"]) for snippet in found["snippets"]]
     return _page(
         "layer.html",
         settings,
         lang,
         title=escape(layer.title),
+        layers=choices.options(titles.items(), layer.id),
+        compared=choices.options((titles | itself).items(), next(iter(others), layer.id)),
+        styles=choices.options(styles),
+        no_styles=_unless(len(styles) > 1),
+        sources=choices.options(choices.sources(found)),
+        formats=choices.options(choices.formats(found)),
+        sets=choices.options(choices.sets(found)),
+        projections=choices.options(choices.projections(found)),
+        others=choices.options(others.items()),
+        no_others=_unless(others),
+        basemap=escape((shared["basemap"] or {}).get("title", "")),
+        no_basemap=_unless(shared["basemap"]),
+        no_ground=_unless(any("terrain" in one for one in shared["layers"])),
+        no_terrain=_unless(found.get("terrain")),
+        no_elevation=_unless(found.get("elevation")),
+        programs=choices.options(snippets),
+        no_programs=_unless(snippets),
+        layer_id=escape(layer.id),
+        legends=legends(found),
+        places=choices.places(settings.own.get("places", [])),
         map_of=escape(text("map-of", lang, title=layer.title)),
         abstract=escape(layer.abstract),
-        no_abstract="" if layer.abstract else " hidden",
+        no_abstract=_unless(layer.abstract),
         tags=_tags(layer),
         facts=facts(layer, lang),
-        data=_embedded({**shared, "layer": description(layer, site)}),
+        data=_embedded({**shared, "layer": found}),
     )
 
 
@@ -93,15 +120,35 @@ def compare_page(
 ) -> Document:
     """Return the page with two layers on one map; see `layer_page`."""
     left, right = sides
+    found = [description(layer, site) for layer in sides]
+    selects: dict[str, str] = {}
+    for side, layer, shown in zip(("left", "right"), sides, found, strict=True):
+        styles = choices.styles(shown, lang)
+        selects |= {
+            f"{side}_layers": choices.options(_titles(shared).items(), layer.id),
+            f"{side}_sources": choices.options(choices.sources(shown)),
+            f"{side}_styles": choices.options(styles),
+            f"{side}_no_styles": _unless(len(styles) > 1),
+        }
     return _page(
         "compare.html",
         settings,
         lang,
+        **selects,
         compared=escape(text("compared", lang, left=left.title, right=right.title)),
         left_title=escape(left.title),
         right_title=escape(right.title),
-        data=_embedded({**shared, "sides": [description(layer, site) for layer in sides]}),
+        data=_embedded({**shared, "sides": found}),
     )
+
+
+def _unless(found: object) -> str:
+    """Return the attribute that hides an element without a content."""
+    return "" if found else " hidden"
+
+
+def _titles(shared: Mapping[str, Any]) -> dict[str, str]:
+    return {layer["id"]: layer["title"] for layer in shared["layers"]}
 
 
 def base_path(endpoint_uri: str) -> str:

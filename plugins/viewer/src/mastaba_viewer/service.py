@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -13,7 +12,9 @@ from mastaba.errors import RequestError, UnknownPathError, public_message
 from mastaba_viewer.assets import assets
 from mastaba_viewer.description import layer_document, summary
 from mastaba_viewer.pages import compare_page, layer_page, list_page
+from mastaba_viewer.places import found_place
 from mastaba_viewer.policy import content_security_policy
+from mastaba_viewer.requests import View, requests
 from mastaba_viewer.settings import SETTINGS
 from mastaba_viewer.stored import stored_tiles
 from mastaba_viewer.texts import LANGUAGES, language
@@ -31,7 +32,8 @@ class Viewer(Service):
     ``/{layer}``                                         the map of one layer
     ``/compare/{left}/{right}``                          two layers on one map
     ``/data/layers/{layer}.json``                        one layer, for scripts
-    ``/data/places.json``                                places that can be searched
+    ``/data/place``                                      the place that a text means
+    ``/data/requests/{layer}``                           URLs of requests for a view
     ``/data/stored/{layer}/{tile matrix}/{row}/{col}``   which tiles of a block are stored
     ``/static/...``                                      files
     ==================================================== ==============================
@@ -49,9 +51,10 @@ class Viewer(Service):
 
         Raises:
             UnknownPathError: the path is unknown.
+            InvalidParameterError: the view of a request for URLs is invalid.
             SlabFormatError, StorageError: the index of stored tiles cannot be read.
         """
-        response = self._find(request.path, language(request)).respond(request)
+        response = self._find(request, language(request)).respond(request)
         # The names of these files contain a hash of their contents.
         is_fixed = request.path.startswith("/static/chunks/")
         return self._secured(response, "max-age=31536000, immutable" if is_fixed else "no-cache")
@@ -60,14 +63,16 @@ class Viewer(Service):
         return self._secured(self._lists[language(request)].respond(request))
 
     def error_response(self, error: Exception, request: Request) -> Response:
-        status = 404 if isinstance(error, RequestError) else 500
+        status = 500
+        if isinstance(error, RequestError):
+            status = 404 if isinstance(error, UnknownPathError) else 400
         return self._secured(message(status, public_message(error), "text/plain; charset=utf-8"))
 
-    def _find(self, path: str, lang: str) -> Document:
-        found = assets().get(path)
+    def _find(self, request: Request, lang: str) -> Document:
+        found = assets().get(request.path)
         if found is not None:
             return found
-        match path.split("/")[1:]:
+        match request.path.split("/")[1:]:
             case []:
                 return self._lists[lang]
             # All other paths are deeper, so a layer may have any name.
@@ -76,10 +81,12 @@ class Viewer(Service):
             case ["compare", left, right]:
                 sides = self._layer(left), self._layer(right)
                 return compare_page(self.settings, sides, self._shared, self.site, lang)
-            case ["data", "places.json"]:
-                return self._places
             case ["data", "layers", name] if name.endswith(".json"):
                 return layer_document(self._layer(name.removesuffix(".json")), self.site)
+            case ["data", "place"]:
+                return found_place(request.query.get("q", ""), self.settings.own.get("places", []))
+            case ["data", "requests", layer]:
+                return requests(self._layer(layer), self.site, View.of(request.query), lang)
             case ["data", "stored", layer, tile_matrix, row, col]:
                 return stored_tiles(self._layer(layer), self.site, tile_matrix, row, col)
         raise UnknownPathError("No page at this path")
@@ -104,11 +111,6 @@ class Viewer(Service):
         """Data of all pages with a map."""
         layers = [summary(layer, self.site) for layer in self.published_layers()]
         return {"layers": layers, "basemap": self.settings.own.get("basemap")}
-
-    @cached_property
-    def _places(self) -> Document:
-        places = self.settings.own.get("places", [])
-        return Document(json.dumps({"places": places}, ensure_ascii=False), "application/json")
 
     @cached_property
     def _policy(self) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mastaba.api.catalogue import Codec
 from mastaba_viewer.kinds import is_picture, kind
+from mastaba_viewer.legends import table_colour
 from mastaba_viewer.sources.common import picture_formats, publisher, segment
 from mastaba_viewer.sources.ogcapi import tile_source
 from mastaba_viewer.sources.tms import tms_source
@@ -111,7 +112,10 @@ def _tile(layer: Layer, site: Site) -> Thumbnail | None:
             "draws": kind(layer),
             "mediaType": layer.pyramid.format.media_type,
             "nodata": list(raster.nodata) if raster else [],
-            "tables": [{"name": table.name} for table in level.tables],
+            "tables": [
+                {"name": table.name, "colour": table_colour(place)}
+                for place, table in enumerate(level.tables)
+            ],
             "width": matrix.tile_width,
             "height": matrix.tile_height,
             "metresPerPixel": matrix.cell_size * layer.pyramid.tile_matrix_set.crs.metres_per_unit,

@@ -1,14 +1,13 @@
 // The attribution of the visible layers.
 
-import { byId, element, link } from "./dom.js";
+import { byId, html, render } from "./dom.js";
+
+/** Return a link, or plain text if the URL is not http(s) and could be a script. */
+const link = ({ title, url }) => (/^https?:/i.test(url) ? html`<a href=${url} rel="noopener">${title}</a>` : title);
 
 export function showAttribution(layers) {
-  const known = new Map();
-  for (const { attribution } of layers) {
-    if (attribution) known.set(`${attribution.title} ${attribution.url}`, attribution);
-  }
-  const parts = [...known.values()].map(({ title, url }) => element("span", {}, link(title, url)));
-  byId("attribution").replaceChildren(...parts);
-  byId("attribution").hidden = !parts.length;
+  const found = layers.map(({ attribution }) => attribution).filter(Boolean);
+  const known = new Map(found.map((one) => [`${one.title} ${one.url}`, one]));
+  render([...known.values()].map((one) => html`<span>${link(one)}</span>`), byId("attribution"));
+  byId("attribution").hidden = !known.size;
 }
-

@@ -4,20 +4,16 @@ import TileLayer from "ol/layer/Tile.js";
 import XYZ from "ol/source/XYZ.js";
 import { byId } from "./dom.js";
 
-/** Offer a basemap; return an object whose attribute "shown" lists its attribution while visible. */
-export function showBasemap(view, basemap, onChange) {
-  if (!basemap) return null;
-  const { title, url, attribution, max_zoom: maxZoom = 19 } = basemap;
+/** Bind the control; return a function that returns the basemap as a layer while it is visible. */
+export function bindBasemap(view, basemap, onChange) {
+  if (!basemap) return () => [];
+  const { url, attribution: title, max_zoom: maxZoom = 19 } = basemap;
   const drawn = new TileLayer({ source: new XYZ({ url, maxZoom, transition: 0 }), zIndex: 0, visible: false });
-  const state = { shown: [] };
   view.map.addLayer(drawn);
-  byId("basemap-title").textContent = title;
-  byId("basemap-field").hidden = false;
   byId("basemap").addEventListener("change", ({ target }) => {
     drawn.setVisible(target.checked);
-    state.shown = target.checked ? [{ attribution: { title: attribution, url: "" } }] : [];
     view.changed();
     onChange();
   });
-  return state;
+  return () => (drawn.getVisible() ? [{ attribution: { title, url: "" } }] : []);
 }

@@ -1,11 +1,12 @@
 // Elevation tiles, drawn with colours and shading.
 
-import { decodeElevations } from "./elevation.js";
+import { get, transform } from "ol/proj.js";
+import { canvasOf } from "./dom.js";
+import { decodeElevations } from "./decoding.js";
 import { fetchTile } from "./fetching.js";
-import { boxIn, moved } from "./projections.js";
+import { boxIn, cellIn } from "./projections.js";
 import { RasterTiles } from "./rastertiles.js";
 import { USUAL, paint, rangeOf } from "./relief.js";
-import { get } from "ol/proj.js";
 
 /** Decoded tiles that are kept, so that other colours need no request. */
 const KEPT = 160;
@@ -15,32 +16,28 @@ export class ElevationTiles extends RasterTiles {
     super(plan, options, (...wanted) => this.paintTile(...wanted));
     this.description = description;
     this.kept = new Map();
-    this.seen = null;
     this.look = { ...USUAL };
   }
 
-  async paintTile(url, signal, matrix, key) {
+  async paintTile(url, signal, place) {
+    const values = await this.values(url, signal, String(place));
+    const { cellSize, tileWidth, tileHeight } = this.plan.matrices[place[0]];
+    const range = values && (this.range ?? rangeOf([values]));
+    if (!range) return values && canvasOf(tileWidth, tileHeight);
+    this.seen ??= range;
+    const metres = cellSize * get(this.plan.set.crs).getMetersPerUnit();
+    return paint(canvasOf(tileWidth, tileHeight), values, metres, { ...this.look, range });
+  }
+
+  /** Return the values of a tile, or null if it does not exist. */
+  async values(url, signal, key) {
     if (!this.kept.has(key)) {
-      const values = fetchTile(url, signal).then(
-        (buffer) => buffer && decodeElevations(buffer, this.description),
-      );
-      this.kept.set(key, { values });
-      values.catch(() => this.kept.delete(key));
+      const tile = { loading: fetchTile(url, signal).then((found) => found && decodeElevations(found, this.description)) };
+      this.kept.set(key, tile);
+      tile.loading.then((known) => Object.assign(tile, { known }), () => this.kept.delete(key));
       if (this.kept.size > KEPT) this.kept.delete(this.kept.keys().next().value);
     }
-    const tile = this.kept.get(key);
-    tile.known = await tile.values;
-    if (!tile.known) return null;
-    const canvas = document.createElement("canvas");
-    [canvas.width, canvas.height] = [matrix.tileWidth, matrix.tileHeight];
-    const range = this.range ?? rangeOf(tile.known);
-    if (!range) return canvas;
-    this.seen ??= range;
-    const image = new ImageData(canvas.width, canvas.height);
-    const metres = matrix.cellSize * get(this.plan.set.crs).getMetersPerUnit();
-    paint(image, tile.known, metres, { ...this.look, range });
-    canvas.getContext("2d").putImageData(image, 0, 0);
-    return canvas;
+    return this.kept.get(key).loading;
   }
 
   /** Lowest and highest value of the colours. */
@@ -55,9 +52,8 @@ export class ElevationTiles extends RasterTiles {
   }
 
   /** Fit the colours to the visible values; return whether they change. */
-  fit(box, crs, cellSize) {
-    const values = this.valuesIn(box, crs, cellSize);
-    const range = rangeOf(values);
+  fit(view) {
+    const range = rangeOf(this.valuesIn(view));
     if (!range || String(range) === String(this.seen)) return false;
     this.seen = range;
     this.setLook({});
@@ -65,43 +61,38 @@ export class ElevationTiles extends RasterTiles {
   }
 
   /** Return the visible values of loaded tiles, in no particular order. */
-  valuesIn(box, crs, cellSize) {
-    const { set, matrices } = this.plan;
-    const [west, south, east, north] = boxIn(box, crs, set.crs);
-    const z = this.level(cellSize, crs);
-    const { cellSize: cell, originX, originY, tileWidth, tileHeight } = matrices[z];
+  valuesIn(view) {
+    const { set, matrices, grid } = this.plan;
+    const [west, south, east, north] = boxIn(view.box, view.crs, set.crs);
+    const z = grid.getZForResolution(cellIn(view.cellSize, view.crs, set.crs));
+    const { cellSize, tileWidth, tileHeight } = matrices[z];
     const found = [];
     for (const [key, { known }] of this.kept) {
-      const [level, col, row] = key.split("/").map(Number);
+      const [level, row, col] = key.split(",").map(Number);
       if (level !== z || !known) continue;
-      const left = originX + col * tileWidth * cell;
-      const top = originY - row * tileHeight * cell;
-      const from = Math.max(0, Math.floor((west - left) / cell));
-      const to = Math.min(tileWidth, Math.ceil((east - left) / cell));
-      const last = Math.min(tileHeight, Math.ceil((top - south) / cell));
-      for (let y = Math.max(0, Math.floor((top - north) / cell)); y < last; y += 1) {
+      const [left, , , top] = grid.getTileCoordExtent([z, col, row]);
+      const from = Math.max(0, Math.floor((west - left) / cellSize));
+      const to = Math.min(tileWidth, Math.ceil((east - left) / cellSize));
+      const last = Math.min(tileHeight, Math.ceil((top - south) / cellSize));
+      for (let y = Math.max(0, Math.floor((top - north) / cellSize)); y < last; y += 1) {
         if (from < to) found.push(known.subarray(y * tileWidth + from, y * tileWidth + to));
       }
     }
     return found;
   }
 
-  level(cellSize, crs) {
-    const cell = (cellSize * get(crs).getMetersPerUnit()) / get(this.plan.set.crs).getMetersPerUnit();
-    return this.source.getTileGrid().getZForResolution(cell);
-  }
-
   /** Return the elevation at a place, or null. */
-  valueAt(place, crs, cellSize) {
-    const { set, matrices } = this.plan;
-    const [x, y] = moved(place, crs, set.crs);
-    for (let z = this.level(cellSize, crs); z >= 0; z -= 1) {
-      const { cellSize: cell, originX, originY, tileWidth, tileHeight } = matrices[z];
-      const [right, down] = [Math.floor((x - originX) / cell), Math.floor((originY - y) / cell)];
-      const [col, row] = [Math.floor(right / tileWidth), Math.floor(down / tileHeight)];
-      const known = this.kept.get(`${z}/${col}/${row}`)?.known;
-      const value = known?.[(down - row * tileHeight) * tileWidth + right - col * tileWidth];
-      if (known) return Number.isFinite(value) ? value : null;
+  valueAt(place, view) {
+    const { set, matrices, grid } = this.plan;
+    const [x, y] = transform(place, view.crs, set.crs);
+    for (let z = grid.getZForResolution(cellIn(view.cellSize, view.crs, set.crs)); z >= 0; z -= 1) {
+      const { cellSize, tileWidth } = matrices[z];
+      const [, col, row] = grid.getTileCoordForCoordAndZ([x, y], z);
+      const known = this.kept.get(String([z, row, col]))?.known;
+      if (!known) continue;
+      const [left, , , top] = grid.getTileCoordExtent([z, col, row]);
+      const value = known[Math.floor((top - y) / cellSize) * tileWidth + Math.floor((x - left) / cellSize)];
+      return Number.isFinite(value) ? value : null;
     }
     return null;
   }

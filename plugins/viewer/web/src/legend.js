@@ -1,57 +1,38 @@
-// The legend.
+// Legend and histogram. The legend of a style comes with the page, that of elevations depends on the view.
 
-import { byId, element } from "./dom.js";
-import { paintScale } from "./relief.js";
+import { byId, html, render } from "./dom.js";
+import { scaleOf } from "./relief.js";
 import { number } from "./texts.js";
-import { tableColour } from "./vectorstyle.js";
 
-const legend = () => byId("legend");
+const BINS = 60;
 
-/** Show the legend of a choice, if it is known before tiles are loaded. */
-export function showLegend(layer, { look }) {
-  if (look.draws === "vector") {
-    legend().replaceChildren(...layer.tables.map((table) => tableItem(layer, table)));
-    return;
+/** Show the legend of a choice. */
+export function showLegend({ look }) {
+  for (const legend of byId("legend").children) {
+    const { draws, style } = legend.dataset;
+    legend.hidden = draws !== look.draws || (style !== undefined && style !== look.style);
   }
-  const palette = layer.styles.find(({ id }) => id === look.style)?.palette;
-  if (look.draws === "image" && palette) showPalette(palette);
-  else legend().replaceChildren();
-}
-
-/** Show the colours of a palette from its lowest to its highest value. */
-function showPalette({ colours, continuous, unit }) {
-  const scale = element("canvas", { width: 256, height: 1 });
-  const context = scale.getContext("2d");
-  const [low, high] = [colours[0][0], colours[colours.length - 1][0]];
-  const css = ([, red, green, blue, alpha]) => `rgb(${red} ${green} ${blue} / ${alpha / 255})`;
-  const ramp = context.createLinearGradient(0, 0, 256, 0);
-  colours.forEach((entry, at) => {
-    const place = (entry[0] - low) / (high - low || 1);
-    if (at && !continuous) ramp.addColorStop(place, css(colours[at - 1]));
-    ramp.addColorStop(place, css(entry));
-  });
-  context.fillStyle = ramp;
-  context.fillRect(0, 0, 256, 1);
-  showScale(scale, [low, high].map((value) => `${value} ${unit}`.trim()));
 }
 
 /** Show the colours of an elevation range. */
 export function showRange({ range, look }) {
-  if (!range) return;
-  const scale = element("canvas", { width: 256, height: 1 });
-  paintScale(scale, { ...look, range });
-  showScale(scale, range.map((value) => `${number(value, 1)} m`));
+  const ends = range?.map((value) => html`<span>${number(value, 1)} m</span>`);
+  if (range) render(html`${scaleOf({ ...look, range })}<div class="ends">${ends}</div>`, byId("range"));
 }
 
-function showScale(scale, texts) {
-  const ends = texts.map((textContent) => element("span", { textContent }));
-  legend().replaceChildren(scale, element("div", { className: "ends" }, ...ends));
-}
-
-function tableItem(layer, table) {
-  const sample = element("canvas", { width: 44, height: 28 });
-  const context = sample.getContext("2d");
-  context.fillStyle = tableColour(layer, table.name);
-  context.fillRect(0, 0, 44, 28);
-  return element("div", { className: "table" }, sample, element("span", { textContent: table.name }));
+/** Draw how often values, given as arrays, occur between the lowest and the highest one. */
+export function showHistogram(container, values, [low, high]) {
+  const counts = new Array(BINS).fill(0);
+  for (const row of values) {
+    for (const value of row) {
+      if (value >= low) counts[Math.min(BINS - 1, Math.floor(((value - low) / (high - low || 1)) * BINS))] += 1;
+    }
+  }
+  const most = Math.max(...counts);
+  const outline = counts.map((count, at) => `M${at} 1V${1 - count / most}h0.8V1`).join("");
+  const shown = html`
+    <svg viewBox="0 0 ${BINS} 1" preserveAspectRatio="none"><path d=${outline} /></svg>
+    <div class="ends">${[low, high].map((value) => html`<span>${number(value)} m</span>`)}</div>
+  `;
+  render(shown, container);
 }

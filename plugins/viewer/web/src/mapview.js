@@ -10,43 +10,42 @@ import { getCenter } from "ol/extent.js";
 import { fromExtent } from "ol/geom/Polygon.js";
 import Graticule from "ol/layer/Graticule.js";
 import VectorLayer from "ol/layer/Vector.js";
-import { transform } from "ol/proj.js";
 import VectorSource from "ol/source/Vector.js";
 import Stroke from "ol/style/Stroke.js";
-import Style from "ol/style/Style.js";
-import { byId, element } from "./dom.js";
-import { levelsOf } from "./levels.js";
-import { cellIn } from "./projections.js";
+import { byId, canvasOf } from "./dom.js";
+import { levelsOf } from "./plans.js";
+import { boxIn, cellIn } from "./projections.js";
 import { t } from "./texts.js";
 
-/** Number of resolutions beyond the levels of the layer, where tiles are scaled. */
-const COARSER = 2;
-const FINER = 3;
-const ACCENT = "#b8763a";
+/** At cells coarser than this many times the coarsest ones, too many tiles would be in view. */
+const FARTHEST = 8;
 
 export class MapView {
   constructor() {
-    this.crs = null;
-    this.home = null;
+    this.tiles = new Set();
     /** Whether the last change is in what is drawn. */
     this.isFresh = false;
     const controls = [
       new Zoom({ zoomInTipLabel: t("zoom-in"), zoomOutTipLabel: t("zoom-out"), duration: 150 }),
       new ScaleLine({ minWidth: 80 }),
+      new FullScreen({ tipLabel: t("full-screen"), source: "stage", label: "", labelActive: "" }),
     ];
-    if (document.fullscreenEnabled) controls.push(new FullScreen({ tipLabel: t("full-screen"), source: "stage", label: "", labelActive: "" }));
-    this.map = new Map({ target: "map", controls, layers: [], maxTilesLoading: 16 });
-    this.busy(true);
-    this.map.on(["loadstart", "movestart"], () => this.busy(true));
-    this.map.on("rendercomplete", () => this.busy(!this.isFresh));
     this.edge = new VectorLayer({
       source: new VectorSource({ wrapX: false }),
       zIndex: 5,
       // No dashes: far outside the view, browsers would draw millions of them.
-      style: new Style({ stroke: new Stroke({ color: ACCENT, width: 1 }) }),
+      style: { "stroke-color": "#b8763a", "stroke-width": 1 },
     });
-    this.map.addLayer(this.edge);
-    this.graticule = null;
+    this.graticule = new Graticule({
+      strokeStyle: new Stroke({ color: "#00000066", width: 1 }),
+      showLabels: true,
+      wrapX: false,
+      zIndex: 100,
+      visible: false,
+    });
+    this.map = new Map({ target: "map", controls, layers: [this.edge, this.graticule], maxTilesLoading: 16 });
+    this.map.on(["loadstart", "movestart"], () => this.busy(true));
+    this.map.on("rendercomplete", () => this.busy(!this.isFresh));
   }
 
   /** Tell programs, such as screen readers, whether the map is complete. */
@@ -64,50 +63,36 @@ export class MapView {
     this.map.render();
   }
 
-  /** Add a control with a button to the column of buttons. */
-  addButton(name, text, onClick) {
-    const button = element("button", { type: "button", id: name, className: "tool", title: text, "aria-label": text });
-    button.addEventListener("click", onClick);
-    byId("tools").append(button);
-    return button;
-  }
-
   /**
-   * Show a CRS at a view {x, y, cellSize} or, if there is none, at a box.
+   * Show a CRS at a view {x, y, cellSize} or, if there is none, at a box of this CRS.
    *
    * @param set tile matrix set of the layer, whose cell sizes are those of the view
+   * @param box by default that of the set
    */
-  show(crs, set, view, box) {
-    const resolutions = resolutionsOf(set).map((cell) => cellIn(cell, set.crs, crs));
+  show(crs, set, view, box = boxIn(set.bbox, set.crs, crs)) {
     this.crs = crs;
     this.home = box;
-    const levels = levelsOf(set).map(({ cellSize }) => cellIn(cellSize, set.crs, crs));
-    const options = {
+    const shown = new View({
       projection: crs,
-      resolutions,
+      resolutions: set.resolutions.map((cell) => cellIn(cell, set.crs, crs)),
       constrainResolution: true,
       enableRotation: false,
       smoothExtentConstraint: false,
       multiWorld: true,
-    };
-    const center = view ? [view.x, view.y] : getCenter(box);
-    const made = new View({ ...options, center });
-    this.map.setView(made);
-    if (view) made.setResolution(view.cellSize);
-    else this.zoomTo(box, levels[levels.length - 1], 0);
-    this.outline(box);
+      center: view ? [view.x, view.y] : getCenter(box),
+    });
+    this.map.setView(shown);
+    if (view) shown.setResolution(view.cellSize);
+    else this.zoomHome(cellIn(levelsOf(set).at(-1).cellSize, set.crs, crs), 0);
+    this.edge.getSource().clear();
+    this.edge.getSource().addFeature(new Feature(fromExtent(box)));
+    this.tiles.forEach((tiles) => this.limit(tiles));
     this.changed();
   }
 
-  /** Move to a box; cells become no smaller than given. */
-  zoomTo(box, finest = 0, duration = 250) {
-    const padding = [10, 10, 10, 10];
-    this.map.getView().fit(box, { size: this.map.getSize(), padding, minResolution: finest, duration });
-  }
-
-  /** Move to a position, without changing the cell size. */
-  goTo(place) {
-    this.map.getView().animate({ center: place, duration: 250 });
+  /** Show the whole box; cells become no smaller than given. */
+  zoomHome(minResolution = 0, duration = 250) {
+    this.map.getView().fit(this.home, { size: this.map.getSize(), padding: [10, 10, 10, 10], minResolution, duration });
   }
 
   get view() {
@@ -124,19 +109,20 @@ export class MapView {
     return this.map.getView().calculateExtent(this.map.getSize());
   }
 
-  outline(box) {
-    const source = this.edge.getSource();
-    source.clear();
-    source.addFeature(new Feature(fromExtent(box)));
-  }
-
   add(tiles) {
-    tiles.limit(this.crs);
+    this.tiles.add(tiles);
+    this.limit(tiles);
     this.map.addLayer(tiles.drawn);
     this.changed();
   }
 
+  /** Hide tiles where too many of them would be needed. */
+  limit({ drawn, plan: { matrices, set } }) {
+    drawn.setMaxResolution(cellIn(matrices[0].cellSize * FARTHEST * 1.01, set.crs, this.crs));
+  }
+
   remove(tiles) {
+    this.tiles.delete(tiles);
     this.changed();
     this.map.removeLayer(tiles.drawn);
     tiles.drawn.dispose();
@@ -144,51 +130,23 @@ export class MapView {
 
   /** Show or hide lines of equal longitude and latitude. */
   toggleGraticule() {
-    if (this.graticule) {
-      this.map.removeLayer(this.graticule);
-      this.graticule = null;
-      return false;
-    }
-    this.graticule = new Graticule({
-      strokeStyle: new Stroke({ color: "#00000066", width: 1 }),
-      showLabels: true,
-      wrapX: false,
-      zIndex: 100,
-    });
-    this.map.addLayer(this.graticule);
-    return true;
+    this.graticule.setVisible(!this.graticule.getVisible());
+    return this.graticule.getVisible();
   }
 
-  /** Return the visible map without controls, as a canvas. */
-  picture() {
-    const [width, height] = this.map.getSize();
+  /** Return the visible map without controls, as a canvas; a colour fills what is transparent. */
+  picture(ground = "transparent") {
     const ratio = window.devicePixelRatio || 1;
-    const picture = element("canvas", { width: Math.round(width * ratio), height: Math.round(height * ratio) });
+    const picture = canvasOf(...this.map.getSize().map((pixels) => Math.round(pixels * ratio)));
     const context = picture.getContext("2d");
+    context.fillStyle = ground;
+    context.fillRect(0, 0, picture.width, picture.height);
     for (const canvas of byId("map").querySelectorAll(".ol-layer canvas")) {
       if (!canvas.width) continue;
       context.globalAlpha = Number(canvas.parentNode.style.opacity || 1);
-      const matrix = canvas.style.transform.match(/^matrix\(([^)]*)\)$/)?.[1].split(",").map(Number);
-      context.setTransform(...(matrix ?? [1, 0, 0, 1, 0, 0]).map((value) => value * ratio));
+      context.setTransform(new DOMMatrix().scale(ratio).multiply(new DOMMatrix(canvas.style.transform)));
       context.drawImage(canvas, 0, 0);
     }
     return picture;
   }
-
-  fromDegrees(place) {
-    return transform(place, "CRS:84", this.crs);
-  }
-}
-
-/** Return the cell sizes for the view: those of the levels, and some coarser and finer ones. */
-function resolutionsOf(set) {
-  const levels = levelsOf(set);
-  const first = set.matrices.indexOf(levels[0]);
-  const last = set.matrices.indexOf(levels[levels.length - 1]);
-  const cells = set.matrices.slice(Math.max(0, first - COARSER), last + FINER + 1).map(({ cellSize }) => cellSize);
-  for (let missing = COARSER - first; missing > 0; missing -= 1) cells.unshift(cells[0] * 2);
-  for (let missing = last + FINER + 1 - set.matrices.length; missing > 0; missing -= 1) {
-    cells.push(cells[cells.length - 1] / 2);
-  }
-  return cells;
 }

@@ -1,76 +1,118 @@
 // Plans: which tiles a choice of source, tile matrix set and style consists of, and their URLs.
 
-import { intersection, mapUrl, tileBox, tileUrl } from "./addresses.js";
-import { levelsOf, nearestMatrix } from "./levels.js";
-import { StoredTiles } from "./storedtiles.js";
+import TileGrid from "ol/tilegrid/TileGrid.js";
+import { fetchJson } from "./fetching.js";
+import { base } from "./site.js";
 
 /** Maps are requested up to this many levels above the coarsest one; each then reads 16 tiles. */
 const BEYOND = 2;
 
+/** Return the levels: the matrices in which a layer has tiles, the coarsest first. */
+export function levelsOf(set) {
+  return set.matrices.filter(({ id }) => Object.hasOwn(set.limits, id));
+}
+
+/** Return the level whose cells are closest in size. */
+export function nearestLevel(set, cellSize) {
+  const levels = levelsOf(set);
+  return levels[gridOf(levels).getZForResolution(cellSize)];
+}
+
+/** Return the grid of some matrices, whose z is the place of a matrix in the list. */
+function gridOf(matrices) {
+  return new TileGrid({
+    resolutions: matrices.map(({ cellSize }) => cellSize),
+    origins: matrices.map(({ originX, originY }) => [originX, originY]),
+    tileSizes: matrices.map(({ tileWidth, tileHeight }) => [tileWidth, tileHeight]),
+  });
+}
+
 /**
- * Return the plan of a choice: its matrices, the functions url, isValid and isStored of (matrix,
- * row, column), where isStored returns a promise or is null if this is unknown, and mayMiss,
- * whether a valid tile may be missing.
+ * Return the plan of a choice: its set, its matrices and their grid, and the functions
+ *
+ * - exists of (z, row, column), where z is a place in the list of matrices: a promise of whether a
+ *   tile exists, as far as is known without a request for it;
+ * - url of (z, row, column);
+ * - load of a place [z, row, column], an AbortSignal and a function of (url, signal, place): a
+ *   promise of what the function returns, or of null if the tile does not exist.
  *
  * @param options "format" and "transparent" of maps
  */
 export function planOf(layer, choice, options) {
-  return choice.source.type === "maps" ? mapPlan(choice, options) : tilePlan(layer, choice);
+  const { source, set } = choice;
+  const isMap = source.type === "maps";
+  const levels = levelsOf(set);
+  const matrices = isMap ? set.matrices.slice(Math.max(0, set.matrices.indexOf(levels[0]) - BEYOND)) : levels;
+  const grid = gridOf(matrices);
+  const isStored = !isMap && set.blocks && source.missing !== 204 ? storedTiles(layer) : null;
+  const exists = async (z, row, col) =>
+    isWithin(matrices[z].tiles, row, col) && (!isStored || isStored(matrices[z].id, row, col));
+  const url = (z, row, col) => {
+    const matrix = matrices[z];
+    if (!isMap) return tileUrl(choice, matrix, row, col);
+    const box = grid.getTileCoordExtent([z, col, row]);
+    return mapUrl(choice, box, matrix.tileWidth, matrix.tileHeight, options);
+  };
+  const load = async (place, signal, fetching) => {
+    const isKnown = await exists(...place);
+    const found = isKnown && !signal.aborted ? await fetching(url(...place), signal, place) : null;
+    // It is not known in advance which tiles drawn on demand are missing.
+    if (!found && isKnown && (isMap || isStored) && !signal.aborted) throw new Error("a tile is missing");
+    return found;
+  };
+  return { set, matrices, grid, exists, url, load };
 }
 
 export function isWithin([minRow, maxRow, minCol, maxCol], row, col) {
   return row >= minRow && row <= maxRow && col >= minCol && col <= maxCol;
 }
 
-/** Return whether a tile exists, as far as this is known without a request for it. */
-export async function exists(plan, ...place) {
-  return plan.isValid(...place) && (!plan.isStored || plan.isStored(...place));
-}
-
-function tilePlan(layer, choice) {
-  const { source, set } = choice;
-  const stored = set.blocks && source.missing !== 204 ? new StoredTiles(layer) : null;
-  return {
-    matrices: levelsOf(set),
-    // It is not known in advance which tiles drawn on demand are missing.
-    mayMiss: !stored,
-    url: (matrix, row, col) => tileUrl(choice, matrix, row, col),
-    isValid(matrix, row, col) {
-      return isWithin(set.limits[matrix.id], row, col);
-    },
-    isStored: stored ? (matrix, row, col) => stored.has(matrix.id, row, col) : null,
+// Browsers log each request for a missing tile as an error, so the viewer is asked before.
+function storedTiles(layer) {
+  const blocks = new Map();
+  return async (matrix, row, col) => {
+    const [height, width] = layer.sets[0].blocks[matrix];
+    const place = [matrix, Math.floor(row / height), Math.floor(col / width)];
+    const path = [layer.id, ...place].map(encodeURIComponent).join("/");
+    // If this request fails, the tile is assumed to exist.
+    if (!blocks.has(path)) blocks.set(path, fetchJson(`${base}/data/stored/${path}`).catch(() => null));
+    const block = await blocks.get(path);
+    return !block || block.rows[row % height]?.[col % width] === "1";
   };
 }
 
-function mapPlan(choice, options) {
-  const { set } = choice;
-  const levels = levelsOf(set);
-  const first = Math.max(0, set.matrices.indexOf(levels[0]) - BEYOND);
+/** Replace the placeholders of a template with values, which must already be encoded. */
+export function fill(template, values) {
+  return template.replace(/\{(\w+)\}/g, (place, name) => values[name] ?? place);
+}
+
+/** Return the URL of a tile. */
+function tileUrl({ source, set, look }, matrix, row, col) {
+  return fill(look.template, {
+    TileMatrixSet: encodeURIComponent(source.sets[set.id]),
+    TileMatrix: encodeURIComponent(matrix.id),
+    TileRow: source.fromBottom ? matrix.matrixHeight - 1 - row : row,
+    TileCol: col,
+  });
+}
+
+/** Return the values for the placeholders of an extent; the axis order is that of the CRS. */
+export function extentValues(set, [west, south, east, north], width, height) {
+  const edges = set.northingFirst ? [south, west, north, east] : [west, south, east, north];
   return {
-    matrices: set.matrices.slice(first),
-    mayMiss: false,
-    url(matrix, row, col) {
-      return mapUrl(choice, tileBox(matrix, row, col), matrix.tileWidth, matrix.tileHeight, options);
-    },
-    isValid(matrix, row, col) {
-      if (row < 0 || row >= matrix.matrixHeight || col < 0 || col >= matrix.matrixWidth) return false;
-      // Coarse levels may have a larger extent than fine ones.
-      const box = extentOf(set, nearestMatrix(levels, matrix.cellSize));
-      return meets(box, tileBox(matrix, row, col), matrix.cellSize);
-    },
-    isStored: null,
+    CRS: set.crs,
+    BBOX: edges.map((edge) => Number(edge.toPrecision(15))).join(","),
+    WIDTH: width,
+    HEIGHT: height,
   };
 }
 
-function extentOf(set, matrix) {
-  const [minRow, maxRow, minCol, maxCol] = set.limits[matrix.id];
-  const [west, , , north] = tileBox(matrix, minRow, minCol);
-  const [, south, east] = tileBox(matrix, maxRow, maxCol);
-  return [west, south, east, north];
-}
-
-/** Return whether boxes overlap by more than rounding errors at a common edge. */
-function meets(one, other, cellSize) {
-  const common = intersection(one, other);
-  return common !== null && Math.min(common[2] - common[0], common[3] - common[1]) > cellSize / 100;
+/** Return the URL of a map. */
+function mapUrl({ source, set, look }, box, width, height, { format, transparent }) {
+  return fill(look.template, {
+    ...extentValues(set, box, width, height),
+    // OGC API uses short format names and lower-case booleans.
+    FORMAT: source.id === "wms" ? format : format.replace(/^image\/(\w+).*/, "$1"),
+    TRANSPARENT: source.id === "wms" ? String(transparent).toUpperCase() : transparent,
+  });
 }

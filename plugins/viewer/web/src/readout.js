@@ -1,66 +1,47 @@
 // Readout at the pointer, or at the centre of the map: coordinates, level and elevation.
 
+import { until } from "lit-html/directives/until.js";
 import { get } from "ol/proj.js";
-import { element } from "./dom.js";
-import { fixed, threeDigits } from "./numbers.js";
-import { placeText } from "./projections.js";
-import { t } from "./texts.js";
-
-/** Milliseconds for which the pointer must rest before a request is sent. */
-const REST = 150;
+import { byId, html, render } from "./dom.js";
+import { nearestLevel } from "./plans.js";
+import { cellIn, placeText } from "./projections.js";
+import { fixed, t, threeDigits } from "./texts.js";
 
 /**
- * Show in an element what is at the pointer; return a function that updates it.
+ * Show what is at the pointer; return a function of a tile matrix set that updates it.
  *
- * @param elevationAt returns the elevation at a position: a number, null, or a function that takes
- *   an AbortSignal and requests it
- * @param level returns the identifier of the level that is shown
+ * @param set tile matrix set of what is shown
+ * @param elevationAt function of a position and an AbortSignal; a promise of the elevation, or null
  */
-export function showReadout(view, output, elevationAt, level) {
+export function showReadout(view, set, elevationAt) {
   let pointed = null;
-  let timer = 0;
   let question = new AbortController();
 
-  const show = (place, elevation) => {
-    const unit = get(view.crs).getUnits() === "degrees" ? "°" : "m";
-    output.replaceChildren(
-      ...(pointed ? [] : [piece("span", t("centre"))]),
-      ...(elevation === null ? [] : [piece("b", `${fixed(elevation, 2)} m`)]),
-      piece("i", placeText(place, view.crs)),
-      piece("span", t("level", { id: level() })),
-      piece("span", `${threeDigits(view.cellSize)} ${unit}/px`),
-      piece("span", view.crs),
-    );
-  };
-  const update = () => {
-    clearTimeout(timer);
+  const update = (shown = set) => {
+    set = shown;
     question.abort();
+    question = new AbortController();
     const place = pointed ?? view.map.getView().getCenter();
     if (!place) return;
-    const elevation = elevationAt(place);
-    const isKnown = typeof elevation !== "function";
-    show(place, isKnown ? elevation : null);
-    if (isKnown) return;
-    timer = setTimeout(async () => {
-      question = new AbortController();
-      const { signal } = question;
-      const value = await elevation(signal).catch(() => null);
-      if (!signal.aborted) show(place, value);
-    }, REST);
+    const elevation = elevationAt(place, question.signal).catch(() => null);
+    const { id } = nearestLevel(set, cellIn(view.cellSize, view.crs, set.crs));
+    const unit = get(view.crs).getUnits() === "degrees" ? "°" : "m";
+    const content = html`
+      ${pointed ? "" : html`<span>${t("centre")}</span>`}
+      ${until(elevation.then((value) => (value === null ? "" : html`<b>${fixed(value, 2)} m</b>`)), "")}
+      <i>${placeText(place, view.crs)}</i>
+      <span>${t("level", { id })}</span>
+      <span>${threeDigits(view.cellSize)} ${unit}/px</span>
+      <span>${view.crs}</span>
+    `;
+    render(content, byId("readout"));
   };
-  view.map.on("pointermove", ({ coordinate, dragging }) => {
-    if (dragging) return;
-    pointed = coordinate;
+  const point = (place) => {
+    pointed = place;
     update();
-  });
-  view.map.getViewport().addEventListener("pointerleave", () => {
-    pointed = null;
-    update();
-  });
-  view.map.on("moveend", update);
+  };
+  view.map.on("pointermove", ({ coordinate, dragging }) => dragging || point(coordinate));
+  view.map.getViewport().addEventListener("pointerleave", () => point(null));
+  view.map.on("moveend", () => update());
   return update;
-}
-
-function piece(tag, textContent) {
-  return element(tag, { textContent });
 }

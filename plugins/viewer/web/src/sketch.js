@@ -16,12 +16,16 @@ let drawing = null;
 export function drawGeometry(view, kind) {
   removeDrawing(view);
   drawn.setMap(view.map);
+  drawing = new Draw({ source: drawn.getSource(), type: kind });
+  view.map.addInteraction(drawing);
+  const map = view.map.getTargetElement();
+  map.classList.add("drawing");
+  map.focus();
+  const keys = new AbortController();
   return new Promise((resolve) => {
-    drawing = new Draw({ source: drawn.getSource(), type: kind });
-    const map = view.map.getTargetElement();
-    let last = null;
+    let last = "";
     const finish = (geometry) => {
-      window.removeEventListener("keydown", press);
+      keys.abort();
       map.classList.remove("drawing");
       view.map.removeInteraction(drawing);
       drawing = null;
@@ -33,27 +37,20 @@ export function drawGeometry(view, kind) {
       event.preventDefault();
       const place = view.map.getView().getCenter();
       // As a double click does, a second point at the same place ends the drawing.
-      if (last && last.every((value, axis) => value === place[axis])) drawing.finishDrawing();
+      if (last === String(place)) drawing.finishDrawing();
       else drawing.appendCoordinates([place]);
-      last = place;
+      last = String(place);
     };
+    window.addEventListener("keydown", press, { signal: keys.signal });
     drawing.on("drawend", ({ feature }) => {
       const options = { featureProjection: view.crs, dataProjection: "CRS:84", decimals: 7 };
       // The click that ends the drawing is not a question about features.
       setTimeout(() => finish(new GeoJSON().writeGeometryObject(feature.getGeometry(), options)), 300);
     });
-    window.addEventListener("keydown", press);
-    view.map.addInteraction(drawing);
-    map.classList.add("drawing");
-    map.focus();
   });
 }
 
-/** Return whether the user is drawing. */
-export const isDrawing = () => drawing !== null;
-
 export function removeDrawing(view) {
   if (drawing) view.map.removeInteraction(drawing);
-  drawing = null;
   drawn.getSource().clear();
 }

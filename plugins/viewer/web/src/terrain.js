@@ -1,15 +1,15 @@
 // The terrain in 3D, with what the map shows draped over it.
 
 import * as maplibre from "maplibre-gl";
-import { byId, fetchJson, say } from "./dom.js";
-import { fetchTile } from "./fetching.js";
-import { exists, isWithin, planOf } from "./plans.js";
-import { hasZooms } from "./requests.js";
-import { toDegrees } from "./projections.js";
-import { fetchLayer } from "./site.js";
+import { transform } from "ol/proj.js";
+import { byId, say } from "./dom.js";
+import { fetchJson, fetchTile } from "./fetching.js";
+import { fill, isWithin, planOf } from "./plans.js";
+import { base, fetchLayer } from "./site.js";
 import { t } from "./texts.js";
 
-const { base } = document.body.dataset;
+/** Metres per pixel of zoom 0 at the equator. */
+const WIDEST = 78271.517;
 
 /** Show the terrain of a layer over the map, until it is closed. */
 export async function openTerrain(page, { id, terrain }) {
@@ -18,22 +18,18 @@ export async function openTerrain(page, { id, terrain }) {
   maplibre.setWorkerUrl(new URL(`${base}/static/maplibre-worker.js`, location.href).href);
   byId("terrain").hidden = false;
   const draped = drape(page);
-  const sources = { heights: { type: "raster-dem", ...picked(heights, ground.sets[0]), encoding: "terrarium" } };
-  const layers = [{ id: "ground", type: "background", paint: { "background-color": "#dfe3dc" } }];
-  if (draped) {
-    sources.draped = draped;
-    layers.push({ id: "draped", type: "raster", source: "draped" });
-  } else {
-    sources.shaded = { ...sources.heights };
-    layers.push({ id: "shaded", type: "hillshade", source: "shaded" });
-  }
-  const [longitude, latitude] = toDegrees([view.view.x, view.view.y], view.crs);
+  const dem = { type: "raster-dem", encoding: "terrarium", ...picked(heights, ground.sets[0]) };
+  const sources = { heights: dem, ...(draped ? { draped } : { shaded: dem }) };
+  const layers = [
+    { id: "ground", type: "background", paint: { "background-color": "#dfe3dc" } },
+    draped ? { id: "draped", type: "raster", source: "draped" } : { id: "shaded", type: "hillshade", source: "shaded" },
+  ];
   const metres = view.cellSize * view.map.getView().getProjection().getMetersPerUnit();
   const map = new maplibre.Map({
     container: "terrain-map",
     style: { version: 8, sources, layers, terrain: { source: "heights", exaggeration: 1.3 } },
-    center: [longitude, latitude],
-    zoom: Math.log2(78271.517 / metres),
+    center: transform([view.view.x, view.view.y], view.crs, "CRS:84"),
+    zoom: Math.log2(WIDEST / metres),
     pitch: 55,
     maxPitch: 80,
     attributionControl: false,
@@ -42,7 +38,7 @@ export async function openTerrain(page, { id, terrain }) {
   map.on("idle", () => byId("terrain-map").setAttribute("aria-busy", false));
   map.on("error", ({ error }) => say(t("failed", { message: error.message })));
   byId("terrain-exaggeration").oninput = ({ target }) => {
-    map.setTerrain({ source: "heights", exaggeration: Number(target.value) });
+    map.setTerrain({ source: "heights", exaggeration: target.valueAsNumber });
   };
   byId("close-terrain").onclick = () => {
     map.remove();
@@ -53,30 +49,25 @@ export async function openTerrain(page, { id, terrain }) {
 }
 
 /** Return the parts of a TileJSON document that a source takes. */
-function picked({ tiles, minzoom, maxzoom, bounds, tileSize }, set) {
+function picked({ tiles: [template], minzoom, maxzoom, bounds, tileSize }, set) {
   // Levels that are not stored are made from others.
-  const limits = set.crs === "EPSG:3857" && hasZooms(set) ? set.limits : {};
-  const isThere = (level, row, col) => !limits[level] || isWithin(limits[level], row, col);
-  const url = (level, row, col) => tiles[0].replace("{z}", level).replace("{y}", row).replace("{x}", col);
-  return { tiles: [served("heights", isThere, url)], minzoom, maxzoom, bounds, tileSize };
+  const limits = set.crs === "EPSG:3857" && set.hasZooms ? set.limits : {};
+  const exists = (z, y, x) => !limits[z] || isWithin(limits[z], y, x);
+  return { tiles: [served("heights", exists, (z, y, x) => fill(template, { z, y, x }))], minzoom, maxzoom, bounds, tileSize };
 }
 
 /** Return the source of what the map shows, or null if it is no image in Web Mercator. */
-function drape(page) {
-  const { layer, choice } = page;
+function drape({ layer, choice, options }) {
   const { source, set, look } = choice;
-  if (look.draws !== "image" || source.type !== "tiles" || set.crs !== "EPSG:3857" || !hasZooms(set)) return null;
-  const plan = planOf(layer, choice, page.options());
-  const levels = plan.matrices.map(({ id }) => Number(id));
-  const matrix = (level) => plan.matrices.find(({ id }) => id === level);
-  const isThere = (level, row, col) => matrix(level) && exists(plan, matrix(level), row, col);
-  const url = (level, row, col) => plan.url(matrix(level), row, col);
+  if (look.draws !== "image" || source.type !== "tiles" || set.crs !== "EPSG:3857" || !set.hasZooms) return null;
+  const plan = planOf(layer, choice, options);
+  const first = Number(plan.matrices[0].id);
   return {
     type: "raster",
-    tiles: [served("draped", isThere, url)],
+    tiles: [served("draped", (z, ...place) => plan.exists(z - first, ...place), (z, ...place) => plan.url(z - first, ...place))],
     tileSize: set.matrices[0].tileWidth,
-    minzoom: Math.min(...levels),
-    maxzoom: Math.max(...levels),
+    minzoom: first,
+    maxzoom: first + plan.matrices.length - 1,
     bounds: layer.geographicBbox,
   };
 }
@@ -84,14 +75,13 @@ function drape(page) {
 /**
  * Return the template of tiles that are only requested if they exist.
  *
- * @param isThere function of (level, row, column) that returns whether a tile exists, or a promise
+ * @param exists function of (level, row, column) that returns whether a tile exists, or a promise
  * @param url function of (level, row, column)
  */
-function served(name, isThere, url) {
+function served(name, exists, url) {
   maplibre.addProtocol(name, async ({ url: address }, { signal }) => {
-    const [level, row, col] = address.split("/").slice(2);
-    const place = [level, Number(row), Number(col)];
-    const data = (await isThere(...place)) ? await fetchTile(url(...place), signal) : null;
+    const place = address.split("/").slice(2).map(Number);
+    const data = (await exists(...place)) ? await fetchTile(url(...place), signal) : null;
     // With this status, the map shows a coarser tile instead.
     if (!data) throw Object.assign(new Error("the tile is not stored"), { status: 404 });
     return { data };

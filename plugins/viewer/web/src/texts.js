@@ -5,6 +5,8 @@ import fr from "../../src/mastaba_viewer/texts/fr.json";
 
 const { lang } = document.documentElement;
 const texts = { ...en, ...(lang === "fr" ? fr : {}) };
+const PLAIN = { useGrouping: false, signDisplay: "negative" };
+const decimals = (digits) => ({ minimumFractionDigits: digits, maximumFractionDigits: digits });
 
 /** Return a text, with its placeholders ({name}) replaced. */
 export function t(key, values = {}) {
@@ -13,5 +15,16 @@ export function t(key, values = {}) {
 
 /** Format a number for reading. */
 export function number(value, digits = 0) {
-  return value.toLocaleString(lang, { minimumFractionDigits: digits, maximumFractionDigits: digits });
+  return value.toLocaleString(lang, decimals(digits));
+}
+
+/** Format a number that may be copied elsewhere: with a point, and no sign if it rounds to zero. */
+export function fixed(value, digits) {
+  return value.toLocaleString("en", { ...PLAIN, ...decimals(digits) });
+}
+
+/** Format a number with at least three significant digits. */
+export function threeDigits(value) {
+  const digits = { maximumSignificantDigits: 3, maximumFractionDigits: 0, roundingPriority: "morePrecision" };
+  return value.toLocaleString("en", { ...PLAIN, ...digits });
 }

@@ -4,47 +4,34 @@ import MVT from "ol/format/MVT.js";
 import VectorTileLayer from "ol/layer/VectorTile.js";
 import VectorTileSource from "ol/source/VectorTile.js";
 import { fetchTile } from "./fetching.js";
-import { gridOf } from "./levels.js";
-import { RasterTiles } from "./rastertiles.js";
-import { vectorStyle } from "./vectorstyle.js";
 
 /** Distance in pixels within which a click hits a line or point. */
 const REACH = 5;
 const ERROR = 3;
 
 export class VectorTiles {
-  constructor(description, plan, { zIndex = 1 }) {
+  constructor(description, plan, { zIndex = 1, className }) {
     this.plan = plan;
     this.source = new VectorTileSource({
       format: new MVT({ layerName: "mvt:layer" }),
       projection: plan.set.crs,
-      tileGrid: gridOf(plan.matrices),
+      tileGrid: plan.grid,
       wrapX: false,
       transition: 0,
-      tileUrlFunction: ([z, x, y]) =>
-        plan.isValid(plan.matrices[z], y, x) ? plan.url(plan.matrices[z], y, x) : undefined,
-      tileLoadFunction: (tile, url) => {
-        tile.setLoader((extent, _, projection) => this.fill(tile, url, extent, projection));
+      tileUrlFunction: ([z, x, y]) => plan.url(z, y, x),
+      tileLoadFunction: (tile) => {
+        tile.setLoader((extent, _, featureProjection) => this.fill(tile, { extent, featureProjection }));
       },
     });
-    this.drawn = new VectorTileLayer({
-      source: this.source,
-      style: vectorStyle(description),
-      zIndex,
-      renderBuffer: 8,
-    });
-    this.limit = RasterTiles.prototype.limit;
+    const style = vectorStyle(description);
+    this.drawn = new VectorTileLayer({ source: this.source, style, zIndex, className, renderBuffer: 8 });
   }
 
-  async fill(tile, url, extent, featureProjection) {
-    const { plan } = this;
+  async fill(tile, options) {
     const [z, x, y] = tile.getTileCoord();
-    const isStored = !plan.isStored || (await plan.isStored(plan.matrices[z], y, x));
     try {
-      const buffer = isStored ? await fetchTile(url) : new ArrayBuffer(0);
-      if (!buffer && !plan.mayMiss) throw new Error("a tile is missing");
-      const options = { extent, featureProjection };
-      tile.setFeatures(tile.getFormat().readFeatures(buffer ?? new ArrayBuffer(0), options));
+      const buffer = await this.plan.load([z, y, x], new AbortController().signal, fetchTile);
+      tile.setFeatures(buffer ? tile.getFormat().readFeatures(buffer, options) : []);
     } catch {
       tile.setState(ERROR);
     }
@@ -54,9 +41,29 @@ export class VectorTiles {
   featuresAt(map, pixel) {
     const options = { hitTolerance: REACH, layerFilter: (layer) => layer === this.drawn };
     return map.getFeaturesAtPixel(pixel, options).map((feature) => {
-      const { "mvt:layer": table, ...attributes } = feature.getProperties();
-      delete attributes.geometry;
+      const { "mvt:layer": table, geometry, ...attributes } = feature.getProperties();
       return { table, attributes: Object.entries(attributes) };
     });
   }
+}
+
+/** Return the style: rules of the map library for each table and kind of geometry. */
+export function vectorStyle({ tables }) {
+  return tables.flatMap(({ name, colour }) => {
+    const rule = (kind, style) => ({
+      filter: ["all", ["==", ["get", "mvt:layer"], name], ["==", ["geometry-type"], kind]],
+      style: { "stroke-color": colour, ...style },
+    });
+    return [
+      rule("Polygon", { "stroke-width": 1, "fill-color": `${colour}2e`, "z-index": 1 }),
+      rule("LineString", { "stroke-width": 1.5, "z-index": 2 }),
+      // All points are drawn, and found by a click.
+      rule("Point", {
+        "circle-radius": 3.5,
+        "circle-fill-color": `${colour}e6`,
+        "circle-declutter-mode": "none",
+        "z-index": 3,
+      }),
+    ];
+  });
 }

@@ -20,7 +20,9 @@ def page(offer: Offer) -> str | None:
     else:
         return None
     west, south, east, north = offer.degrees
-    code = f"""{first}const viewer = new Cesium.Viewer("map", {{
+    code = f"""// Cesium does not start from a file on disk. Serve the folder of this page, for
+// example with python3 -m http.server, and open it with http.
+{first}const viewer = new Cesium.Viewer("map", {{
   {base},
   baseLayerPicker: false,
   geocoder: false,
