@@ -91,7 +91,9 @@ export class ElevationTiles extends RasterTiles {
       const known = this.kept.get(String([z, row, col]))?.known;
       if (!known) continue;
       const [left, , , top] = grid.getTileCoordExtent([z, col, row]);
-      const value = known[Math.floor((top - y) / cellSize) * tileWidth + Math.floor((x - left) / cellSize)];
+      // At the edge of a tile, rounding errors may lead to a cell before the first one.
+      const cells = (distance) => Math.max(0, Math.floor(distance / cellSize));
+      const value = known[cells(top - y) * tileWidth + cells(x - left)];
       return Number.isFinite(value) ? value : null;
     }
     return null;

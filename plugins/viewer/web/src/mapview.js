@@ -23,8 +23,6 @@ const FARTHEST = 8;
 export class MapView {
   constructor() {
     this.tiles = new Set();
-    /** Whether the last change is in what is drawn. */
-    this.isFresh = false;
     const controls = [
       new Zoom({ zoomInTipLabel: t("zoom-in"), zoomOutTipLabel: t("zoom-out"), duration: 150 }),
       new ScaleLine({ minWidth: 80 }),
@@ -53,7 +51,7 @@ export class MapView {
     byId("map").setAttribute("aria-busy", isBusy);
   }
 
-  /** Wait for the next frame, in which a change will be visible. */
+  /** Wait for the next frame, in which a change will be visible: then the map is fresh. */
   changed() {
     this.busy(true);
     this.isFresh = false;
