@@ -8,6 +8,7 @@ from argparse import ArgumentParser
 from pathlib import Path
 
 import pytest
+from tests.forked import run
 
 from mastaba.commands.main import main
 from mastaba.errors import PluginConflictError, PluginLoadError
@@ -393,6 +394,17 @@ def test_wrong_reference_is_reported_on_use_and_by_a_check(
     check_message(capsys.readouterr().out, part)
     assert main(["schema", "services"]) == 1
     check_message(capsys.readouterr().err, part)
+
+
+def test_a_stop_signal_during_the_import_of_a_class_is_not_an_error(
+    install: Install, tmp_path: Path, tiny: Path
+) -> None:
+    install("wobbly", returned("services", "[LazyClass('fake_stopped:X', name='stopped')]"))
+    (tmp_path / "fake_stopped.py").write_text(
+        "import os, signal\nos.kill(os.getpid(), signal.SIGTERM)\nprint('imported')\n"
+    )
+    done = run("-f", str(tiny), "--http", "127.0.0.1:0")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
 def test_several_broken_plugins_are_all_reported(install: Install) -> None:

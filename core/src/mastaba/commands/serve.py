@@ -43,8 +43,8 @@ from mastaba.server.loop import Server
 from mastaba.server.notify import Notifier
 from mastaba.server.opening import log_findings, open_site
 from mastaba.server.publication import Publication
-from mastaba.server.signals import handled_by
-from mastaba.server.supervisor import STOP_SIGNALS, Generation, Supervisor
+from mastaba.server.signals import STOP_SIGNALS, StopOrdered, handled_by
+from mastaba.server.supervisor import Generation, Supervisor
 from mastaba.services.base import Site
 from mastaba.services.change import Change, layer_changes
 from mastaba.services.scoreboard import Obstacle, Scoreboard
@@ -71,13 +71,14 @@ def run(arguments: argparse.Namespace) -> int:
 
     0 after a stop signal, 1 if the start fails: all reasons are on standard error.
     """
-    with _early_signals() as hangups:
+    with contextlib.suppress(StopOrdered), _early_signals() as hangups:
         return _run(arguments, arguments.plugins, lambda: bool(hangups))
+    return 0
 
 
 @contextlib.contextmanager
 def _early_signals() -> Iterator[list[int]]:
-    """Collect each SIGHUP, and exit with status 0 on a stop signal.
+    """Collect each SIGHUP, and raise `StopOrdered` on a stop signal.
 
     Service managers send these at any time; by default, both are abnormal exits. Once there is
     a supervisor, it handles them.
@@ -94,7 +95,7 @@ def _early_signals() -> Iterator[list[int]]:
 
 
 def _end(_number: int, _frame: object) -> None:
-    raise SystemExit(0)
+    raise StopOrdered
 
 
 def _run(arguments: argparse.Namespace, plugins: Plugins, is_reload_due: Callable[[], bool]) -> int:

@@ -27,7 +27,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from mastaba.server.connection import NEVER, Connection, Limits
-from mastaba.server.signals import woken_by
+from mastaba.server.signals import STOP_SIGNALS, woken_by
 
 if TYPE_CHECKING:
     from wsgiref.types import WSGIApplication
@@ -43,7 +43,6 @@ _LISTEN = select.EPOLLIN | select.EPOLLEXCLUSIVE
 _READ = select.EPOLLIN | select.EPOLLRDHUP | select.EPOLLET
 _WRITE = select.EPOLLOUT | select.EPOLLET
 _HANGUP = select.EPOLLRDHUP | select.EPOLLHUP | select.EPOLLERR
-_STOP_SIGNALS = (signal.SIGTERM, signal.SIGQUIT, signal.SIGINT)
 _RETIRE_SIGNAL = signal.SIGUSR1
 _EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 # Events that a thread takes at a time if it is the only one.
@@ -184,7 +183,7 @@ class Server:
         thread = threading.Thread(target=self._obey, args=(reading,), name="signals", daemon=True)
         thread.start()
         try:
-            with woken_by((*_STOP_SIGNALS, _RETIRE_SIGNAL), writing):
+            with woken_by((*STOP_SIGNALS, _RETIRE_SIGNAL), writing):
                 self.serve()
         finally:
             os.close(writing)
@@ -536,7 +535,7 @@ class Server:
     def _obey(self, signals: int) -> None:
         """Stop or retire when a signal number arrives on a pipe, until its end."""
         while received := os.read(signals, 64):
-            if any(number in received for number in _STOP_SIGNALS):
+            if any(number in received for number in STOP_SIGNALS):
                 self.stop()
             elif _RETIRE_SIGNAL in received:
                 self.retire()

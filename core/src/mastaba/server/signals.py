@@ -1,10 +1,16 @@
-"""Temporary signal handlers, in the main thread."""
+"""Signals that stop a server, and temporary signal handlers in the main thread."""
 
 from __future__ import annotations
 
 import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+
+STOP_SIGNALS = (signal.SIGQUIT, signal.SIGTERM, signal.SIGINT)
+
+
+class StopOrdered(BaseException):
+    """Interrupts work that a stop signal makes superfluous; handlers of errors do not catch it."""
 
 
 @contextmanager

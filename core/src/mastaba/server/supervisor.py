@@ -19,11 +19,11 @@ from mastaba.errors import ChangeRefusedError, MastabaError
 from mastaba.server.control import Change, Coordinator, Worker, WorkerLink
 from mastaba.server.handover import Gate
 from mastaba.server.notify import Notifier
+from mastaba.server.signals import STOP_SIGNALS, StopOrdered
 from mastaba.services.scoreboard import Obstacle, Scoreboard
 
 logger = logging.getLogger(__name__)
 
-STOP_SIGNALS = (signal.SIGQUIT, signal.SIGTERM, signal.SIGINT)
 # SIGUSR1 is for the workers; one that reaches the parent must not kill it.
 _SIGNALS = (*STOP_SIGNALS, signal.SIGHUP, signal.SIGCHLD, signal.SIGUSR1)
 # Seconds. A worker that lived this long was healthy: its successor starts at once.
@@ -95,10 +95,6 @@ class _Trial:
     gate: Gate
     deadline: float
     exits: int = 0
-
-
-class _StopOrdered(BaseException):
-    """Interrupts a reload or change in progress, which is no longer needed."""
 
 
 class Supervisor:
@@ -205,7 +201,7 @@ class Supervisor:
         self._reload_wanted = self._is_reload_due()
         self._gate.open()
         try:
-            with contextlib.suppress(_StopOrdered):
+            with contextlib.suppress(StopOrdered):
                 self._loop()
             self._unfollow()
             self._drain()
@@ -223,7 +219,7 @@ class Supervisor:
         # may hang.
         if self._interruptible and number in STOP_SIGNALS:
             self._interruptible = False
-            raise _StopOrdered
+            raise StopOrdered
 
     @contextlib.contextmanager
     def _interrupted_by_stop(self) -> Iterator[None]:
