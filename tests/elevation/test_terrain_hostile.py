@@ -154,8 +154,8 @@ class Replaced:
             while not stop.is_set():
                 number = 1 - number
                 self.put(number)
-                for key in list(self.decoded._tiles)[::forgotten]:
-                    self.decoded._tiles.pop(key, None)
+                starts = np.asarray(self.decoded._starts)
+                starts[np.flatnonzero(starts)[::forgotten]] = 0
                 stop.wait(0.02)
 
         writer = Thread(target=replace)

@@ -41,23 +41,19 @@ class _Local(threading.local):
     trace: Trace | None = None
 
 
-_local = _Local()
+local = _Local()
+"""Contains the trace of the current thread; None if there is none."""
 
 
 def begin() -> Trace:
     """Start the trace of this thread."""
-    trace = _local.trace = Trace()
+    trace = local.trace = Trace()
     return trace
 
 
 def end() -> None:
     """End the trace of this thread."""
-    _local.trace = None
-
-
-def current() -> Trace | None:
-    """Return the trace of this thread, or None."""
-    return _local.trace
+    local.trace = None
 
 
 def pulled(name: str, items: Iterator[T], apart: str = "") -> Iterator[T]:
@@ -66,7 +62,7 @@ def pulled(name: str, items: Iterator[T], apart: str = "") -> Iterator[T]:
     Args:
         apart: inner step that is recorded separately.
     """
-    return items if _local.trace is None else _measured(_local.trace, name, items, apart)
+    return items if local.trace is None else _measured(local.trace, name, items, apart)
 
 
 def _measured(notes: Trace, name: str, items: Iterator[T], apart: str) -> Iterator[T]:

@@ -29,6 +29,7 @@ _SHARED: Final = (
     "crs_equivalences",
     "default_style",
 )
+_HOST: Final = re.compile(r"(?:\w+://[^/]*)?")
 # Section, or "" for the document itself; place in the new document; keys.
 _MOVES: Final = (
     ("", ("global",), _SHARED),
@@ -147,7 +148,8 @@ class _Conversion:
         if isinstance(uri, str):
             segment = path.removeprefix("$.")
             # Only in the path: the host may also be called tiles.
-            moved = re.sub(rf"^((?:\w+://[^/]*)?+.*?)/{segment}", r"\1/ogcapi", uri)
+            host = _HOST.match(uri)[0]  # type: ignore[index]
+            moved = host + uri[len(host) :].replace(f"/{segment}", "/ogcapi", 1)
             section["endpoint_uri"] = moved
             if moved == uri:
                 reason = f"has no /{segment} in its path, and stays: {uri}"

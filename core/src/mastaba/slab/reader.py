@@ -144,7 +144,8 @@ class StoredTile:
     def _read(self) -> bytes:
         index = self.index
         place = ByteRange(self.offset, self.length)
-        return self.whole(index.storage.read(index.key, place, index.version).data)
+        data = index.storage.read(index.key, place, index.version).data
+        return data if len(data) == self.length else self.whole(data)
 
 
 class _ExpectedTile(StoredTile):
@@ -276,9 +277,15 @@ class LevelReader:
             SlabFormatError: the slab is damaged; the message names it.
             StorageError: the slab cannot be read; an absent slab gives None, not an error.
         """
-        slab, number = self.place_of(tile_row, tile_col)
+        # As `place_of`: a call less for each tile.
+        width, height = self._width, self._height
+        slab_col, slab_row = tile_col // width, tile_row // height
+        slab = (self._data, slab_col, slab_row)
         index = self._indices.peek(slab) or self.index(slab)
-        return None if index is None else self.stored_tile(slab, index, number)
+        if index is None:
+            return None
+        number = (tile_row - slab_row * height) * width + tile_col - slab_col * width
+        return self.stored_tile(slab, index, number)
 
     def locate_all(self, tiles: Sequence[tuple[int, int]]) -> list[StoredTile | None]:
         """Return tiles (row, column) in the given order, as `locate` does for one.

@@ -92,7 +92,7 @@ class ManagedStorage(Storage):
         self, key: str, byte_range: ByteRange | None = None, version: str | None = None
     ) -> ObjectRead:
         counts = self._counts
-        if counts is None or trace.current() is not None:
+        if counts is None or trace.local.trace is not None:
             return ManagedStorage.read(self, key, byte_range, version)
         counts.reads += 1
         try:
@@ -106,7 +106,7 @@ class ManagedStorage(Storage):
         if counts is None:
             return self._attempt(key, call)
         counts.reads += 1
-        notes = trace.current()
+        notes = trace.local.trace
         begin = time.perf_counter()
         try:
             return self._attempt(key, call)

@@ -10,7 +10,7 @@ from typing import Any, Final
 from mastaba.api.web import Document
 
 _NUMBER: Final = r"(-?\d{1,12}(?:\.\d{1,12})?)"
-_COORDINATES: Final = re.compile(rf"\s*{_NUMBER}\s*[,;\s]\s*{_NUMBER}\s*", re.ASCII)
+_COORDINATES: Final = re.compile(rf"\s*{_NUMBER}(?:\s*[,;]\s*|\s+){_NUMBER}\s*", re.ASCII)
 
 
 def found_place(wanted: str, places: Sequence[Mapping[str, Any]]) -> Document:

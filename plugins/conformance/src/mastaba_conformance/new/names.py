@@ -25,6 +25,7 @@ OURS: Final = frozenset(
         "doctor",
         "edge",
         "elevation",
+        "index_store",
         "metrics",
         "ogcapi",
         "storage_ceph",
