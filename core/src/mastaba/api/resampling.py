@@ -1,6 +1,6 @@
 """Resampling of arrays with the kernels that draw maps (resampling.md)."""
 
-from mastaba.render.native import DECIMATIONS, Window, decimate, kernel_library
+from mastaba.render.native import DECIMATIONS, decimate, kernel_library
 from mastaba.render.sampling import (
     BASE_RADIUS,
     NEAREST,
@@ -21,7 +21,6 @@ __all__ = [
     "Positions",
     "Sampler",
     "StraightPositions",
-    "Window",
     "decimate",
     "kernel_library",
     "radius_of",

@@ -17,6 +17,7 @@ import numpy.typing as npt
 import pyproj
 
 from mastaba.api.catalogue import CRS, TileMatrix
+from mastaba.api.maps import Window
 from mastaba.api.resampling import (
     BASE_RADIUS,
     NEAREST,
@@ -24,7 +25,6 @@ from mastaba.api.resampling import (
     GridPositions,
     Positions,
     StraightPositions,
-    Window,
     radius_of,
 )
 from mastaba_build.errors import SourceError
