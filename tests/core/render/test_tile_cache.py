@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -23,9 +24,13 @@ def has(cache: TileCache, key: object) -> bool:
     return cache.get([key])[0] is not None
 
 
-def in_another_process(work: object) -> None:
+def in_another_process(work: Callable[[], None]) -> None:
     """Run a function in a forked process; fail if it fails."""
-    assert callable(work)
+    wait_for(fork(work))
+
+
+def fork(work: Callable[[], None]) -> int:
+    """Run a function in a forked process; return its pid."""
     pid = os.fork()
     if pid == 0:
         status = 1
@@ -34,6 +39,11 @@ def in_another_process(work: object) -> None:
             status = 0
         finally:
             os._exit(status)
+    return pid
+
+
+def wait_for(pid: int) -> None:
+    """Wait for a forked process; fail if it failed."""
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
 
 
@@ -199,16 +209,9 @@ def test_no_reader_gets_a_tile_that_is_being_overwritten() -> None:
             thread.join()
         assert not failures
 
-    pid = os.fork()
-    if pid == 0:
-        status = 1
-        try:
-            work_in_threads()
-            status = 0
-        finally:
-            os._exit(status)
+    pid = fork(work_in_threads)
     work_in_threads()
-    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    wait_for(pid)
     assert cache.hits > 0
     assert cache.used <= SIZE
 
