@@ -72,7 +72,6 @@ LIBRARIES = {
     "packaging": {"mastaba.plugins.discovery"},
     # GeoTIFF contains the EPSG definition of a CRS.
     "pyproj": {"mastaba.model.crs", "mastaba.render.encoding.geotiff"},
-    "werkzeug": {"mastaba.web"},
     "urllib3": {"mastaba.storage.http_client", "mastaba.services.featureinfo.fetch"},
     "ctypes": {
         "mastaba.render.native",
@@ -331,7 +330,7 @@ def test_tile_path_decodes_draws_and_dispatches_nothing(module: str, core: list[
 # Distributions that are called otherwise than their packages; what comes with the core or with
 # the system need not be declared.
 DISTRIBUTIONS = {"PIL": "pillow", "swiftclient": "python_swiftclient", "yaml": "pyyaml"}
-WITH_CORE = {"numpy", "pillow", "werkzeug", "pluggy", "pyproj", "rados"}
+WITH_CORE = {"numpy", "pillow", "pluggy", "pyproj", "rados"}
 
 
 @pytest.mark.parametrize("source", PLUGIN_SOURCES, ids=lambda path: path.parent.name)

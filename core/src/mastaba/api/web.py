@@ -1,5 +1,6 @@
 """Requests, responses, and what services need to write them."""
 
+from mastaba.web.accept import Accept
 from mastaba.web.body import Body, SpooledBody, spooled
 from mastaba.web.cors import CrossOrigin
 from mastaba.web.markup import anchor, coordinate, decimal
@@ -17,6 +18,7 @@ from mastaba.web.response import (
 __all__ = [
     "OPERATION",
     "STATUS_LINES",
+    "Accept",
     "Body",
     "CrossOrigin",
     "Document",

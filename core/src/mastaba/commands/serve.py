@@ -15,8 +15,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from mastaba import __version__
 from mastaba.config.faults import Faults, FileFaults
@@ -183,8 +182,7 @@ def _shown(http: str | None, listener: Listener) -> str:
     return f"{'HTTP' if http else 'FastCGI'} on {listener.address}"
 
 
-@dataclass(frozen=True, slots=True)
-class Endpoint:
+class Endpoint(NamedTuple):
     """Where and how requests arrive. Created before the workers of all generations."""
 
     sock: socket.socket
@@ -227,8 +225,10 @@ class SiteGeneration(Generation):
         self._plugins = plugins
         self._announced = previous or site.catalogue
         self.endpoint = endpoint
-        # Disabled during the start.
-        gc.enable()
+        if not gc.isenabled():
+            # The end of the start. A first collection would examine all that it has loaded.
+            gc.freeze()
+            gc.enable()
 
     @property
     def source(self) -> Source:
@@ -365,6 +365,8 @@ def _reloaded(
         MastabaError: an error concerns all services; the log has the details.
     """
     old = served.site
+    # What the start has loaded may become garbage.
+    gc.unfreeze()
     for _ in range(_READ_ATTEMPTS):
         faults, served.source = Faults(), _watching(arguments.file)
         failure = None

@@ -8,6 +8,7 @@ import os
 import re
 import stat
 import sys
+from collections.abc import Mapping
 from typing import Any, Final
 
 from mastaba.config.faults import Faults, FileFaults, UnusableError
@@ -155,10 +156,12 @@ class DocumentReader:
             raise UnusableError
         return document
 
-    def validated(self, document: Any, kind: str, file: str) -> dict[str, Any]:
-        """Return a valid document."""
+    def validated(
+        self, document: Any, kind: str, file: str, services: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
+        """Return a valid document; for ``services``, see `SchemaValidator`."""
         if kind not in self._validators:
-            self._validators[kind] = SchemaValidator(kind, self._plugins)
+            self._validators[kind] = SchemaValidator(kind, self._plugins, services)
         valid = self._validators[kind].validate(document, file, self.faults)
         if valid is None:
             raise UnusableError

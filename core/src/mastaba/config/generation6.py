@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import reduce
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from mastaba.config.schema import json_path
 
@@ -52,8 +51,7 @@ _LOST: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Note:
+class Note(NamedTuple):
     """A remark on a conversion.
 
     Attributes:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 from mastaba.config.book import Book, LoadedOnce
 from mastaba.config.documents import DocumentReader
@@ -24,8 +23,7 @@ from mastaba.storage.path import ResourcePath
 from mastaba.storage.pool import StoragePool
 
 
-@dataclass(frozen=True, slots=True)
-class SlabPlace:
+class SlabPlace(NamedTuple):
     """Location of the slabs of one level."""
 
     storage: Storage
@@ -39,8 +37,7 @@ class SlabPlace:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class StoredPyramid:
+class StoredPyramid(NamedTuple):
     """A pyramid, and the location of the slabs of each level."""
 
     pyramid: Pyramid

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from mastaba.model.crs import CRS, UnknownCRSError
 from mastaba.model.layer import Layer
 from mastaba.model.settings import Settings
 
 
-@dataclass(frozen=True, slots=True)
-class LayerCRS:
+class LayerCRS(NamedTuple):
     """The CRSs of one layer.
 
     Attributes:

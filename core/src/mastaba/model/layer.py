@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from mastaba.model.bbox import BoundingBox
 from mastaba.model.pyramid import Pyramid
@@ -12,8 +12,7 @@ from mastaba.model.style import Style
 from mastaba.model.tile_matrix_set import TileMatrixSet
 
 
-@dataclass(frozen=True, slots=True)
-class Metadata:
+class Metadata(NamedTuple):
     """A link to a metadata record.
 
     Attributes:
@@ -27,8 +26,7 @@ class Metadata:
     type: str
 
 
-@dataclass(frozen=True, slots=True)
-class Logo:
+class Logo(NamedTuple):
     """The logo of a data provider.
 
     Attributes:
@@ -44,8 +42,7 @@ class Logo:
     height: int
 
 
-@dataclass(frozen=True, slots=True)
-class Attribution:
+class Attribution(NamedTuple):
     """The provider of a layer's data.
 
     Attributes:

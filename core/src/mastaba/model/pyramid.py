@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from mastaba.model.format import Codec, TileFormat
 from mastaba.model.tile_matrix_set import TileLimits, TileMatrix, TileMatrixSet
@@ -45,8 +46,7 @@ class Attribute:
     maximum: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Table:
+class Table(NamedTuple):
     """One layer inside the vector tiles of a level.
 
     Attributes:

@@ -7,10 +7,9 @@ import inspect
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import mastaba
 from mastaba import LazyClass
@@ -25,8 +24,7 @@ _MEDIA_TYPE: Final = re.compile(rf"\A{_PART}/{_PART}( *; *{_PART}={_PART})*")
 _ROOT_PATH: Final = re.compile(r"\A/|\A/?[A-Za-z0-9._~-]+(/[A-Za-z0-9._~-]+)*/?")
 
 
-@dataclass(frozen=True, slots=True)
-class Kind:
+class Kind(NamedTuple):
     """A kind of classes that plugins provide.
 
     Attributes:

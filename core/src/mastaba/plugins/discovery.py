@@ -7,18 +7,17 @@ import importlib.util
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import ModuleType
+from typing import NamedTuple
 
 from mastaba import __version__
 
 ENTRY_POINT_GROUP = "mastaba"
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(NamedTuple):
     """A plugin that can be loaded.
 
     Attributes:

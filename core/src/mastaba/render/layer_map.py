@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Final, NamedTuple
 
@@ -43,8 +42,7 @@ _OVERVIEW_LOSS: Final = 8
 """Factor by which an overview may be coarser than the longer side of its pixels."""
 
 
-@dataclass(frozen=True, slots=True)
-class DrawingMemory:
+class DrawingMemory(NamedTuple):
     """Upper estimates of the bytes needed to draw a layer in strips.
 
     Attributes:

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 from mastaba.errors import ChangeRefusedError, MastabaError, PluginError
 from mastaba.services.change import Change
@@ -27,8 +27,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("mastaba")
 
 
-@dataclass(frozen=True, slots=True)
-class RootEntry:
+class RootEntry(NamedTuple):
     """Entry of a service in the list of services at ``/`` (root.md section 1).
 
     Attributes:
@@ -67,7 +66,7 @@ class Service(ABC):
         always_on: whether the service answers even if services are turned off (services-config.md
             section 1).
         is_fallback: whether it is enabled without a section in services.json. It then answers only
-            at `fallback_paths`, and only if no other service does.
+            at `fallback_paths`, and only if no other service does. Its default root path is ``/``.
         fallback_paths: paths below its root path that a fallback service answers.
         wants_measurements: whether it reports storage statistics, which slow down each read
             slightly.

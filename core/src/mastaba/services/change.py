@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 if TYPE_CHECKING:
     from mastaba.catalogue import Catalogue
@@ -56,8 +56,7 @@ class Change:
         return cls(Action(value["action"]), value["layer"], value["document"])
 
 
-@dataclass(frozen=True, slots=True)
-class LayerChange:
+class LayerChange(NamedTuple):
     """What has changed in a layer, for `generation_changed`.
 
     Attributes:

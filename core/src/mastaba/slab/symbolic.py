@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from mastaba.errors import ObjectNotFoundError, SlabFormatError, StorageError
 from mastaba.storage.base import ByteRange, ObjectRead, Storage
@@ -13,8 +12,7 @@ SIGNATURE: Final = b"SYMLINK#"
 """First bytes of a symbolic object; the full name of its target follows."""
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(NamedTuple):
     """The target slab of a symbolic object: its storage, its key and its first bytes."""
 
     storage: Storage

@@ -10,9 +10,8 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
@@ -34,8 +33,7 @@ _MAX_ERROR_BODY: Final = 256 * 1024
 _SIZE: Final = re.compile(r"[0-9]{1,19}")
 
 
-@dataclass(frozen=True, slots=True)
-class HTTPAnswer:
+class HTTPAnswer(NamedTuple):
     """A response of an HTTP server.
 
     Attributes:

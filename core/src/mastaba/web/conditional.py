@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from werkzeug.http import http_date, parse_date, parse_etags
+from datetime import UTC
+from email.utils import formatdate, parsedate_to_datetime
 
 
 def etag_matches(if_none_match: str | None, etag: str) -> bool:
@@ -12,7 +13,9 @@ def etag_matches(if_none_match: str | None, etag: str) -> bool:
     # Most clients send back exactly what they received.
     if if_none_match == etag:
         return True
-    return parse_etags(if_none_match).contains_weak(etag.strip('"'))
+    # Compared weakly. No ETag of this server contains a comma.
+    known = {one.strip().removeprefix("W/") for one in if_none_match.split(",")}
+    return not known.isdisjoint((etag, "*"))
 
 
 def not_modified_since(if_modified_since: str | None, modified: float | None) -> bool:
@@ -20,12 +23,12 @@ def not_modified_since(if_modified_since: str | None, modified: float | None) ->
     if not if_modified_since or modified is None:
         return False
     try:
-        since = parse_date(if_modified_since)
-    except OverflowError:  # a year or an offset out of range
+        since = parsedate_to_datetime(if_modified_since)
+        return int(modified) <= since.replace(tzinfo=since.tzinfo or UTC).timestamp()
+    except (ValueError, TypeError, OverflowError):  # not a date, or out of range
         return False
-    return since is not None and int(modified) <= since.timestamp()
 
 
 def last_modified(modified: float) -> str:
     """Return the header value for a time in Unix seconds."""
-    return http_date(modified)
+    return formatdate(modified, usegmt=True)

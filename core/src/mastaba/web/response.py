@@ -9,9 +9,7 @@ from hashlib import blake2b
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 
-from werkzeug.datastructures import MIMEAccept
-from werkzeug.http import parse_accept_header
-
+from mastaba.web.accept import Accept
 from mastaba.web.body import Body
 from mastaba.web.conditional import etag_matches
 
@@ -174,13 +172,12 @@ def accepts_coding(headers: Mapping[str, Any], coding: str) -> bool:
     """
     header: str = headers.get("HTTP_ACCEPT_ENCODING") or ""
     # Clients must not be able to fill memory with long headers.
-    weigh = _weight if len(header) <= _USUAL_HEADER else _weight.__wrapped__
-    return weigh(header, coding) > 0
+    return _weight(header[:_USUAL_HEADER], coding) > 0
 
 
 @lru_cache(maxsize=256)
 def _weight(header: str, coding: str) -> float:
-    return float(parse_accept_header(header)[coding])
+    return Accept(header)[coding]
 
 
 def preferred_media_type(request: Request, offered: Iterable[str]) -> str | None:
@@ -192,4 +189,4 @@ def preferred_media_type(request: Request, offered: Iterable[str]) -> str | None
     header = request.environ.get("HTTP_ACCEPT")
     if not header:
         return choices[0]
-    return parse_accept_header(header, MIMEAccept).best_match(choices)
+    return Accept(header).best(choices)

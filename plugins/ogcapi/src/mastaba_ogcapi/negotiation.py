@@ -6,10 +6,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final
 
-from werkzeug.datastructures import LanguageAccept, MIMEAccept
-from werkzeug.http import parse_accept_header
-
-from mastaba.api.web import Request, printable
+from mastaba.api.web import Accept, Request, printable
 from mastaba.errors import InvalidParameterError
 
 JSON: Final = "application/json"
@@ -54,9 +51,9 @@ def document_kind(request: Request, offered: Mapping[str, str]) -> str:
 
 def language(request: Request) -> str:
     """Return the language that a browser prefers."""
-    wanted = parse_accept_header(request.header("Accept-Language"), LanguageAccept)
+    wanted = Accept(request.header("Accept-Language") or "")
     # "fr-FR, en;q=0.5" prefers French.
-    names = (tag.partition("-")[0].lower() for tag in wanted.values())
+    names = (tag.partition("-")[0] for tag, weight in wanted.elements if weight)
     return next((name for name in names if name in LANGUAGES), LANGUAGES[0])
 
 
@@ -93,14 +90,12 @@ def preferred(
 def _preferred(
     header: str, offered: tuple[tuple[str, ...], ...], anything_is_first: bool
 ) -> int | None:
-    accepted = parse_accept_header(header, MIMEAccept)
-    qualities = [
-        max(float(accepted[media_type]) for media_type in media_types) for media_types in offered
-    ]
+    accepted = Accept(header)
+    qualities = [max(accepted[media_type] for media_type in media_types) for media_types in offered]
     if (
         anything_is_first
         and qualities[0] > 0
-        and any(name == ANYTHING and quality > 0 for name, quality in accepted)
+        and any(name == ANYTHING and quality > 0 for name, quality in accepted.elements)
     ):
         return 0
     best = max(qualities)

@@ -6,8 +6,7 @@ import json
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from mastaba.model.bbox import BoundingBox
 from mastaba.model.crs import CRS, WGS84, transform_points
@@ -23,8 +22,7 @@ _MAX_TAGS: Final = 200_000
 _REPLACEMENT: Final = "\ufffd"
 
 
-@dataclass(frozen=True, slots=True)
-class PixelAnswer:
+class PixelAnswer(NamedTuple):
     """The values of one pixel of a layer.
 
     Attributes:

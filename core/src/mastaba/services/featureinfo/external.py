@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from string import ascii_letters, digits
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import urlencode
 
 from mastaba import __version__
@@ -29,8 +28,7 @@ class UpstreamError(RequestError):
     """The upstream server gave no usable response."""
 
 
-@dataclass(frozen=True, slots=True)
-class ExternalAnswer:
+class ExternalAnswer(NamedTuple):
     """Response of the upstream server; none of it can be trusted.
 
     Attributes:

@@ -7,8 +7,7 @@ from functools import lru_cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Final
 
-from werkzeug.datastructures import LanguageAccept
-from werkzeug.http import parse_accept_header
+from mastaba.api.web import Accept
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,9 +19,9 @@ LANGUAGES: Final = ("en", "fr")
 
 def language(request: Request) -> str:
     """Return the language of a page: the one that the browser prefers, or else English."""
-    wanted = parse_accept_header(request.header("Accept-Language"), LanguageAccept)
+    wanted = Accept(request.header("Accept-Language") or "")
     # "fr-FR, en;q=0.5" prefers French.
-    names = (tag.partition("-")[0].lower() for tag in wanted.values())
+    names = (tag.partition("-")[0] for tag, weight in wanted.elements if weight)
     return next((name for name in names if name in LANGUAGES), LANGUAGES[0])
 
 
