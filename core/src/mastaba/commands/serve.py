@@ -55,8 +55,9 @@ if TYPE_CHECKING:
     from mastaba.web.response import Response
 
 _TICK_PERIOD = 0.5
-# A process that draws maps returns freed memory at every n-th tick.
-_TICKS_OF_A_RETURN = 20
+# A process that draws maps returns freed memory at every n-th tick. Each map after it needs some
+# new pages: less than a hundredth of the time of a second with maps.
+_TICKS_OF_A_RETURN = 2
 # A configuration that changes during each of so many loads is not complete.
 _READ_ATTEMPTS = 3
 
