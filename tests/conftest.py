@@ -61,8 +61,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--random-requests",
         type=int,
-        default=50_000,
-        help="number of random requests in the live test of the tile table (%(default)s)",
+        default=20_000,
+        help="number of random requests in live tests of the tile table and of elevation"
+        " (%(default)s)",
     )
 
 
