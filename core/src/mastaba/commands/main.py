@@ -78,7 +78,10 @@ def _run(argv: Sequence[str] | None) -> int:
     if run is None:
         if parsed.command is not None:
             parser.error(f"{parsed.command} needs a command of its own, see --help")
-        run = _serve
+        # Imported here, like the other commands, because listing plugins must be quick.
+        from mastaba.commands import serve
+
+        run = serve.run
     else:
         gc.enable()
     try:
@@ -92,13 +95,6 @@ def _run(argv: Sequence[str] | None) -> int:
 def _report(problems: Iterable[str]) -> None:
     for problem in problems:
         sys.stderr.write(f"mastaba: {problem}\n")
-
-
-def _serve(arguments: argparse.Namespace) -> int:
-    # Imported here, like the other commands, because listing plugins must be quick.
-    from mastaba.commands import serve
-
-    return serve.run(arguments)
 
 
 def _print_schema(arguments: argparse.Namespace) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import dataclasses
 
 from mastaba.commands.output import print_json
 from mastaba.plugins.manager import PluginInfo, Plugins
@@ -27,7 +26,7 @@ def run(arguments: argparse.Namespace) -> int:
     listed = {info.error for info in infos}
     problems = [problem for problem in plugins.problems if problem not in listed] + unusable
     if arguments.json:
-        rows = [{"status": _status(info), **dataclasses.asdict(info)} for info in infos]
+        rows = [{"status": _status(info), **info._asdict()} for info in infos]
         print_json({"plugins": rows, "problems": problems})
     else:
         _print_table(infos)

@@ -8,11 +8,10 @@ import os
 import re
 import stat
 import sys
-from collections.abc import Mapping
 from typing import Any, Final
 
 from mastaba.config.faults import Faults, FileFaults, UnusableError
-from mastaba.config.schema import SchemaValidator
+from mastaba.config.schema import SchemaValidator, Services
 from mastaba.config.source import Source
 from mastaba.errors import AccessDeniedError, MastabaError, ObjectNotFoundError, reason_of
 from mastaba.plugins.manager import Plugins
@@ -157,7 +156,7 @@ class DocumentReader:
         return document
 
     def validated(
-        self, document: Any, kind: str, file: str, services: Mapping[str, Any] | None = None
+        self, document: Any, kind: str, file: str, services: Services | None = None
     ) -> dict[str, Any]:
         """Return a valid document; for ``services``, see `SchemaValidator`."""
         if kind not in self._validators:

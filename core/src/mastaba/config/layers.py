@@ -85,12 +85,9 @@ class LayerLoader:
         self._pyramids = PyramidLoader(self.tile_matrix_sets, reader, pool)
         self._installed = plugins.services.keys()
         self._services = {name: plugins.services[name] for name in shared.services}
-        self._raster_only = frozenset(
-            name for name, service in self._services.items() if service.is_raster_only
-        )
-        self._own_keys = frozenset().union(
-            *(service.layer_schema for service in self._services.values())
-        )
+        classes = self._services.values()
+        self._raster_only = frozenset(item.name for item in classes if item.is_raster_only)
+        self._own_keys = frozenset(key for item in classes for key in item.layer_schema)
         self._settings = shared.settings
         self._indices = indices
         self._reader = reader

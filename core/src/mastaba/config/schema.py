@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from mastaba.plugins.manager import Plugins
     from mastaba.services.base import Service
 
-    Services = Mapping[str, type[Service]]
+Services = Mapping[str, "type[Service]"]
+"""Classes of services by name."""
 
 _TYPE_NAMES: Final = {
     "string": "a string",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from mastaba.config.documents import (
     parse_document,
@@ -21,8 +21,7 @@ from mastaba.model.settings import MapLimits
 from mastaba.plugins.manager import Plugins
 
 
-@dataclass(frozen=True, slots=True)
-class LoggerConfig:
+class LoggerConfig(NamedTuple):
     """Settings of the log.
 
     Attributes:

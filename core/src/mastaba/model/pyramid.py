@@ -10,8 +10,7 @@ from mastaba.model.format import Codec, TileFormat
 from mastaba.model.tile_matrix_set import TileLimits, TileMatrix, TileMatrixSet
 
 
-@dataclass(frozen=True, slots=True)
-class RasterSpecification:
+class RasterSpecification(NamedTuple):
     """Pixel properties of a raster pyramid.
 
     Attributes:

@@ -27,8 +27,7 @@ class Legend(NamedTuple):
     max_scale_denominator: float
 
 
-@dataclass(frozen=True, slots=True)
-class PaletteEntry:
+class PaletteEntry(NamedTuple):
     """Colour from a value upward.
 
     Attributes:

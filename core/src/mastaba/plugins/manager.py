@@ -9,8 +9,7 @@ import time
 import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pluggy
 
@@ -50,8 +49,7 @@ _CORE_SOURCE: Final = Source(CORE, "mastaba", __version__, "the core", lambda: b
 _IMPORT_LATER: Final = "import libraries on first use"
 
 
-@dataclass(frozen=True, slots=True)
-class PluginInfo:
+class PluginInfo(NamedTuple):
     """One plugin, as ``mastaba plugins`` shows it.
 
     Attributes:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from mastaba.web.response import Response
@@ -49,8 +49,7 @@ class TileGroup:
     accepts: Callable[[str], bool] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class TilePaths:
+class TilePaths(NamedTuple):
     """Addresses that are paths: ``{base}/{row}/{column}`` or ``{base}/{column}/{row}``.
 
     Attributes:
@@ -62,8 +61,7 @@ class TilePaths:
     group: Callable[[str], TileGroup | None]
 
 
-@dataclass(frozen=True, slots=True)
-class TileQueries:
+class TileQueries(NamedTuple):
     """Addresses that are queries at the root path of the service.
 
     Attributes:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple, Self
 
 from mastaba.errors import ObjectNotFoundError
@@ -34,8 +33,7 @@ class ByteRange(NamedTuple):
     length: int
 
 
-@dataclass(frozen=True, slots=True)
-class ObjectStat:
+class ObjectStat(NamedTuple):
     """Facts about one object.
 
     Attributes:

@@ -172,12 +172,10 @@ def accepts_coding(headers: Mapping[str, Any], coding: str) -> bool:
     """
     header: str = headers.get("HTTP_ACCEPT_ENCODING") or ""
     # Clients must not be able to fill memory with long headers.
-    return _weight(header[:_USUAL_HEADER], coding) > 0
+    return _accept(header[:_USUAL_HEADER])[coding] > 0
 
 
-@lru_cache(maxsize=256)
-def _weight(header: str, coding: str) -> float:
-    return Accept(header)[coding]
+_accept = lru_cache(maxsize=256)(Accept)
 
 
 def preferred_media_type(request: Request, offered: Iterable[str]) -> str | None:
@@ -187,6 +185,4 @@ def preferred_media_type(request: Request, offered: Iterable[str]) -> str | None
     """
     choices = list(offered)
     header = request.environ.get("HTTP_ACCEPT")
-    if not header:
-        return choices[0]
-    return Accept(header).best(choices)
+    return Accept(header).best(choices) if header else choices[0]
