@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from mastaba import hookimpl
+from mastaba import LazyClass, hookimpl
 from mastaba.config.faults import Faults
 from mastaba.config.load import load_catalogue
 from mastaba.config.server import LoggerConfig, load_server
 from mastaba.environment import Environment
-from mastaba.errors import ConfigurationError
+from mastaba.errors import ConfigurationError, PluginLoadError
 from mastaba.model.bbox import BoundingBox
 from mastaba.model.layer import Attribution, FeatureInfo, Logo, Metadata
 from mastaba.model.settings import MapSettings, ServiceSettings, Settings
@@ -766,6 +766,8 @@ def test_vector_pyramid_needs_no_raster_specifications(rest: Any, installation: 
     installation.set(PYRAMID, "$.raster_specifications", rest)
     installation.set(PYRAMID, "$.levels[0].tables", tables)
     installation.set(PYRAMID, "$.levels[1].tables", [])
+    for service in ("wms", "wmts"):
+        installation.set("services.json", f"$.{service}", {"enabled": True})
     layer = installation.catalogue().layers["L"]
 
     assert layer.is_vector
@@ -828,3 +830,34 @@ def test_kept_layers_that_cannot_be_read_are_reported(
     _, catalogue, (fault,) = installation.load()
     assert catalogue is not None
     assert str(fault).startswith("warning: kept: $: its layers cannot be read: Permission denied")
+
+
+class _Elsewhere:
+    """A plugin with a service whose import fails."""
+
+    @hookimpl
+    def register_services(self) -> list[LazyClass]:
+        return [LazyClass("not_installed:Elsewhere", name="elsewhere")]
+
+
+def test_service_without_a_section_is_not_imported(installation: Any) -> None:
+    installation.plugins = Plugins(autoload=False, extra={"elsewhere": _Elsewhere()})
+    del installation.documents["services.json"]["sample"]
+    _, catalogue, faults = installation.load()
+    assert (list(catalogue.layers), faults) == (["L"], ())
+    installation.set("services.json", "$.elsewhere", {"enabled": False})
+    with pytest.raises(PluginLoadError, match="cannot import not_installed:Elsewhere"):
+        installation.load()
+
+
+def test_layers_may_have_keys_of_services_without_a_section(
+    installation: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    schemas = {"depths": {"type": "integer", "description": "How deep."}}
+    monkeypatch.setattr(installation.plugins.services["wms"], "layer_schema", schemas)
+    installation.set(LAYER, "$.depths", 3)
+    assert installation.load()[2] == ()
+    installation.set(LAYER, "$.depths", "3")
+    (fault,) = installation.load()[2]
+    assert fault.path == "$.depths"
+    assert "wms" not in installation.documents["services.json"]

@@ -399,7 +399,8 @@ def test_wrong_reference_is_reported_on_use_and_by_a_check(
 def test_a_stop_signal_during_the_import_of_a_class_is_not_an_error(
     install: Install, tmp_path: Path, tiny: Path
 ) -> None:
-    install("wobbly", returned("services", "[LazyClass('fake_stopped:X', name='stopped')]"))
+    reference = "LazyClass('fake_stopped:X', name='stopped', default_root_path='/')"
+    install("wobbly", returned("services", f"[{reference}]"))
     (tmp_path / "fake_stopped.py").write_text(
         "import os, signal\nos.kill(os.getpid(), signal.SIGTERM)\nprint('imported')\n"
     )

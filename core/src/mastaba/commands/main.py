@@ -37,6 +37,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         if isinstance(stream, io.TextIOWrapper):
             # Names in files may contain characters that the terminal cannot show.
             stream.reconfigure(errors="backslashreplace")
+    # What is loaded now stays: to search it for garbage would only delay the start.
+    gc.disable()
     try:
         status = _run(argv)
         sys.stdout.flush()
@@ -48,15 +50,20 @@ def main(argv: Sequence[str] | None = None) -> int:
         with open(os.devnull, "w", encoding="utf-8") as nothing:
             os.dup2(nothing.fileno(), sys.stdout.fileno())
         return 1
+    finally:
+        gc.enable()
     return status
 
 
 def _run(argv: Sequence[str] | None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
-    early = _early_parser().parse_known_args(_before_command(arguments))[0]
+    options = _before_command(arguments)
+    early = _early_parser().parse_known_args(options)[0]
     blocked = [*Environment().items("BLOCKED_PLUGINS"), *early.block]
     installed = Plugins(blocked, directory=early.plugins_directory, tolerant=True)
-    parser = _parser(installed)
+    # A server needs none of the commands of plugins. The help lists them.
+    is_serving = options == arguments and not {"-h", "--help", "--version"} & {*options}
+    parser = _parser(installed, with_commands=not is_serving)
     try:
         parsed = parser.parse_args(arguments)
     except SystemExit:
@@ -71,7 +78,12 @@ def _run(argv: Sequence[str] | None) -> int:
     if run is None:
         if parsed.command is not None:
             parser.error(f"{parsed.command} needs a command of its own, see --help")
-        run = _serve
+        # Imported here, like the other commands, because listing plugins must be quick.
+        from mastaba.commands import serve
+
+        run = serve.run
+    else:
+        gc.enable()
     try:
         status: int = run(parsed)
     except PluginError as error:
@@ -83,18 +95,6 @@ def _run(argv: Sequence[str] | None) -> int:
 def _report(problems: Iterable[str]) -> None:
     for problem in problems:
         sys.stderr.write(f"mastaba: {problem}\n")
-
-
-def _serve(arguments: argparse.Namespace) -> int:
-    # What is loaded now stays: to search it for garbage would only delay the start.
-    gc.disable()
-    try:
-        # Imported here, like the other commands, because listing plugins must be quick.
-        from mastaba.commands import serve
-
-        return serve.run(arguments)
-    finally:
-        gc.enable()
 
 
 def _print_schema(arguments: argparse.Namespace) -> int:
@@ -177,8 +177,8 @@ def _early_parser(*, add_help: bool = False) -> argparse.ArgumentParser:
     return parser
 
 
-def _parser(installed: Plugins) -> argparse.ArgumentParser:
-    """Return the parser with the commands of all usable plugins."""
+def _parser(installed: Plugins, *, with_commands: bool) -> argparse.ArgumentParser:
+    """Return the parser, also with the commands of all usable plugins if they are wanted."""
     while True:
         parser = _early_parser(add_help=True)
         add_server_json(parser, _DEFAULT_FILE)
@@ -192,5 +192,5 @@ def _parser(installed: Plugins) -> argparse.ArgumentParser:
         printing = commands.add_parser("schema", help="print the JSON schema of a file")
         printing.add_argument("name", choices=SCHEMA_NAMES)
         printing.set_defaults(run=_print_schema)
-        if installed.add_commands(parser, commands):
+        if not with_commands or installed.add_commands(parser, commands):
             return parser

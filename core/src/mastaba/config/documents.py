@@ -11,7 +11,7 @@ import sys
 from typing import Any, Final
 
 from mastaba.config.faults import Faults, FileFaults, UnusableError
-from mastaba.config.schema import SchemaValidator
+from mastaba.config.schema import SchemaValidator, Services
 from mastaba.config.source import Source
 from mastaba.errors import AccessDeniedError, MastabaError, ObjectNotFoundError, reason_of
 from mastaba.plugins.manager import Plugins
@@ -155,10 +155,12 @@ class DocumentReader:
             raise UnusableError
         return document
 
-    def validated(self, document: Any, kind: str, file: str) -> dict[str, Any]:
-        """Return a valid document."""
+    def validated(
+        self, document: Any, kind: str, file: str, services: Services | None = None
+    ) -> dict[str, Any]:
+        """Return a valid document; for ``services``, see `SchemaValidator`."""
         if kind not in self._validators:
-            self._validators[kind] = SchemaValidator(kind, self._plugins)
+            self._validators[kind] = SchemaValidator(kind, self._plugins, services)
         valid = self._validators[kind].validate(document, file, self.faults)
         if valid is None:
             raise UnusableError

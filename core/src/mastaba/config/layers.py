@@ -14,7 +14,7 @@ from mastaba.config.documents import DocumentReader
 from mastaba.config.faults import FileFaults, UnusableError
 from mastaba.config.pyramids import PyramidLoader, SlabPlace, coarse_to_fine
 from mastaba.config.server import ServerConfig
-from mastaba.config.services import load_metadata
+from mastaba.config.services import ServicesConfig, load_metadata
 from mastaba.config.styles import make_style
 from mastaba.config.tile_matrix_sets import make_tile_matrix_set
 from mastaba.model.bbox import BoundingBox
@@ -23,7 +23,6 @@ from mastaba.model.extent import pyramid_bbox
 from mastaba.model.generation import generation_of
 from mastaba.model.layer import Attribution, FeatureInfo, Layer, Logo
 from mastaba.model.pyramid import Level, Pyramid
-from mastaba.model.settings import Settings
 from mastaba.model.style import Style
 from mastaba.model.surrogate_keys import layer_keys
 from mastaba.model.tile_matrix_set import TileMatrixSet
@@ -60,13 +59,18 @@ def read_layer_list(
 
 
 class LayerLoader:
-    """Loader of layers from descriptors, and of the tile matrix sets and styles that they name."""
+    """Loader of layers from descriptors, and of the tile matrix sets and styles that they name.
+
+    Args:
+        shared: the settings of the services.
+        known: catalogue whose tile matrix sets and styles are not loaded again.
+    """
 
     def __init__(
         self,
         server: ServerConfig,
         plugins: Plugins,
-        settings: Settings,
+        shared: ServicesConfig | Catalogue,
         pool: StoragePool,
         indices: IndexCache,
         reader: DocumentReader,
@@ -80,13 +84,11 @@ class LayerLoader:
         self.styles: Book[Style] = Book(server.styles, "style", make_style, reader, known_styles)
         self._pyramids = PyramidLoader(self.tile_matrix_sets, reader, pool)
         self._installed = plugins.services.keys()
-        self._raster_only = frozenset(
-            name for name, service in plugins.services.items() if service.is_raster_only
-        )
-        self._own_keys = frozenset(
-            key for service in plugins.services.values() for key in service.layer_schema
-        )
-        self._settings = settings
+        self._services = {name: plugins.services[name] for name in shared.services}
+        classes = self._services.values()
+        self._raster_only = frozenset(item.name for item in classes if item.is_raster_only)
+        self._own_keys = frozenset(key for item in classes for key in item.layer_schema)
+        self._settings = shared.settings
         self._indices = indices
         self._reader = reader
 
@@ -96,7 +98,7 @@ class LayerLoader:
         # Before anything is removed from it.
         generation = generation_of(document)
         hidden = self._switched_off(document)
-        document = self._reader.validated(document, "layer", file)
+        document = self._reader.validated(document, "layer", file, self._services)
         _check_identifier(identifier, faults)
         pyramid, places = self._compose(document["pyramids"], faults)
         try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from functools import cache, reduce
 from importlib.resources import files
@@ -18,6 +18,10 @@ from mastaba.config.faults import Faults
 
 if TYPE_CHECKING:
     from mastaba.plugins.manager import Plugins
+    from mastaba.services.base import Service
+
+Services = Mapping[str, "type[Service]"]
+"""Classes of services by name."""
 
 _TYPE_NAMES: Final = {
     "string": "a string",
@@ -60,8 +64,11 @@ def _load(name: str) -> dict[str, Any]:
     return loaded
 
 
-def schema(name: str, plugins: Plugins) -> dict[str, Any]:
+def schema(name: str, plugins: Plugins, services: Services | None = None) -> dict[str, Any]:
     """Return one of `SCHEMA_NAMES`, with what the installed plugins add to it.
+
+    Args:
+        services: those that add their keys, all by default.
 
     Raises:
         KeyError: unknown schema.
@@ -70,6 +77,7 @@ def schema(name: str, plugins: Plugins) -> dict[str, Any]:
         raise KeyError(name)
     document = _load(name)
     properties = document["properties"]
+    services = services or plugins.services
     if name == "server":
         sections = properties["plugins"]["properties"]
         for plugin, settings in plugins.settings_schemas.items():
@@ -80,7 +88,7 @@ def schema(name: str, plugins: Plugins) -> dict[str, Any]:
                 "properties": copy.deepcopy(dict(settings)),
             }
     elif name == "services":
-        for service_name, service in sorted(plugins.services.items()):
+        for service_name, service in sorted(services.items()):
             if service.is_fallback:
                 continue
             section = _load("service")
@@ -91,7 +99,7 @@ def schema(name: str, plugins: Plugins) -> dict[str, Any]:
         known = formats["items"]["enum"]
         known.extend(sorted(set(plugins.encoders).difference(known)))
     elif name == "layer":
-        for service_name, service in sorted(plugins.services.items()):
+        for service_name, service in sorted(services.items()):
             if not (service.is_fallback or service.always_on):
                 properties[service_name] = {
                     "description": f"Publication by the service {service_name}.",
@@ -118,15 +126,28 @@ class SchemaValidator:
     warning if the schema says ``"x-on-fault": "default"``: the value is then removed and the
     default applies. The mark on an object does not apply to its members. ``x-if-unknown`` is the
     remedy for unknown keys of an object.
+
+    Args:
+        name: kind of the documents, one of `SCHEMA_NAMES`.
+        plugins: what they may name.
+        services: those whose keys most documents have, all by default. Others are only imported
+            for a document with further keys.
     """
 
-    def __init__(self, name: str, plugins: Plugins) -> None:
-        self._schema = _bounded(schema(name, plugins))
+    def __init__(self, name: str, plugins: Plugins, services: Services | None = None) -> None:
+        self._name, self._plugins = name, plugins
+        self._compile(services)
+
+    def _compile(self, services: Services | None) -> None:
+        self._schema = _bounded(schema(self._name, self._plugins, services))
         self._validator = Draft202012Validator(self._schema)
+        self._is_complete = services is None
 
     def validate(self, document: Any, file: str, faults: Faults) -> dict[str, Any] | None:
         """Return the document, or None if it has an error; all problems are recorded."""
-        usable = True
+        usable, known = True, self._schema["properties"].keys()
+        if not self._is_complete and isinstance(document, dict) and not document.keys() <= known:
+            self._compile(None)
         for error in self._errors(document):
             # The attributes of a kind depend on its keyword.
             kind: Any = error.kind

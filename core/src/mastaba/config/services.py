@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
 from mastaba.config.documents import DocumentReader
@@ -35,8 +34,7 @@ _PLAIN = (
 _NO_ENCODER = "image/gif"
 
 
-@dataclass(frozen=True, slots=True)
-class ServicesConfig:
+class ServicesConfig(NamedTuple):
     """Contents of services.json: shared settings, and those of each enabled service."""
 
     settings: Settings
@@ -51,7 +49,14 @@ def load_services(
     if is_generation6(document):
         document = _converted(document, faults)
     _drop_foreign_sections(document, plugins, faults)
-    validator = SchemaValidator("services", plugins)
+    # Without a section, only a fallback is enabled. The classes of others are not imported.
+    keys = document if isinstance(document, dict) else {}
+    classes = {
+        name: plugins.services[name]
+        for name, root_path in plugins.services.declared("default_root_path").items()
+        if name in keys or root_path == "/"
+    }
+    validator = SchemaValidator("services", plugins, classes)
     document = validator.validate(document, faults.file, reader.faults)
     if document is None:
         raise UnusableError
@@ -60,7 +65,7 @@ def load_services(
     equivalences = Equivalences()
     with faults.attempt():
         equivalences = _equivalences(shared.get("crs_equivalences"), reader, faults.file)
-    services = _services(document, plugins, faults)
+    services = _services(document, classes, faults)
     faults.require_usable()
     cors = shared["cors"]
     settings = Settings(
@@ -100,10 +105,10 @@ def _drop_foreign_sections(document: Any, plugins: Plugins, faults: FileFaults) 
 
 
 def _services(
-    document: dict[str, Any], plugins: Plugins, faults: FileFaults
+    document: dict[str, Any], classes: Mapping[str, type[Service]], faults: FileFaults
 ) -> dict[str, ServiceSettings]:
     found: dict[str, ServiceSettings] = {}
-    for name, service in plugins.services.items():
+    for name, service in classes.items():
         section = document.get(name, {})
         if section.get("enabled", False) or service.is_fallback:
             found[name] = _service_settings(service, section)
@@ -113,7 +118,7 @@ def _services(
             urlsplit(settings.endpoint_uri)
         except ValueError:  # for example, an unclosed bracket
             faults.error(f"$.{name}.endpoint_uri", "is not a valid address", "correct it")
-        if plugins.services[name].is_fallback:
+        if classes[name].is_fallback:
             continue
         other = places.setdefault(settings.root_path, name)
         if other != name:

@@ -117,7 +117,7 @@ class Publication:
             source = Source()
             reader = DocumentReader(old.storages, self._plugins, faults, source)
             loader = LayerLoader(
-                self._server, self._plugins, old.settings, old.storages, old.indices, reader, old
+                self._server, self._plugins, old, old.storages, old.indices, reader, old
             )
             # Loading may modify the document; other processes get it as sent.
             document = copy.deepcopy(change.document)

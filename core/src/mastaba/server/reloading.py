@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 from mastaba.config.faults import Faults, FileFaults
 from mastaba.config.server import ServerConfig, load_server
 from mastaba.errors import ConfigurationError, MastabaError
@@ -36,6 +38,8 @@ def reloaded(
         MastabaError: an error concerns all services; the log has the details.
     """
     old = served.site
+    # What the start has loaded may become garbage.
+    gc.unfreeze()
     for _ in range(_READ_ATTEMPTS):
         faults, served.source = Faults(), watching(file)
         failure = None

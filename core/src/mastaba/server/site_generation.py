@@ -11,8 +11,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mastaba.config.server import ServerConfig
 from mastaba.config.source import Source
@@ -39,13 +38,12 @@ if TYPE_CHECKING:
 
 _TICK_PERIOD = 0.5
 # A process that draws maps returns freed memory at every n-th tick.
-_TICKS_OF_A_RETURN = 20
+_TICKS_OF_A_RETURN = 2
 
 logger = logging.getLogger("mastaba")
 
 
-@dataclass(frozen=True, slots=True)
-class Endpoint:
+class Endpoint(NamedTuple):
     """Where and how requests arrive. Created before the workers of all generations."""
 
     sock: socket.socket
@@ -88,8 +86,10 @@ class SiteGeneration(Generation):
         self._plugins = plugins
         self._announced = previous or site.catalogue
         self.endpoint = endpoint
-        # Disabled during the start.
-        gc.enable()
+        if not gc.isenabled():
+            # The end of the start. A first collection would examine all that it has loaded.
+            gc.freeze()
+            gc.enable()
 
     @property
     def source(self) -> Source:

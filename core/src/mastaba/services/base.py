@@ -67,7 +67,7 @@ class Service(ABC):
         always_on: whether the service answers even if services are turned off (services-config.md
             section 1).
         is_fallback: whether it is enabled without a section in services.json. It then answers only
-            at `fallback_paths`, and only if no other service does.
+            at `fallback_paths`, and only if no other service does. Its default root path is ``/``.
         fallback_paths: paths below its root path that a fallback service answers.
         wants_measurements: whether it reports storage statistics, which slow down each read
             slightly.
