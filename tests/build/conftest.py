@@ -50,7 +50,7 @@ def build_of(plan_of: Callable[..., Plan]) -> Build:
 
 @pytest.fixture(scope="session")
 def fork_server() -> Iterator[ForkServer]:
-    """Return a process that forks commands."""
+    """Return a process that forks others."""
     server = ForkServer()
     yield server
     server.close()
@@ -62,7 +62,7 @@ def command(fork_server: ForkServer) -> Callable[..., subprocess.CompletedProces
 
     def run(*words: str | Path, **options: Any) -> subprocess.CompletedProcess[str]:
         if not options:
-            return fork_server.run("build", *map(str, words))
+            return fork_server.run("build", *words)
         return subprocess.run(
             [*MASTABA, "build", *map(str, words)],
             capture_output=True,

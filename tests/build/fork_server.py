@@ -1,7 +1,7 @@
-"""Commands in processes that are forked from one that has only imported their modules.
+"""Programs in processes that are forked from one that has only imported their modules.
 
-The start of an interpreter with GDAL and NumPy takes most of the time of a small build. The process
-of the tests cannot fork them itself: a fork after GDAL has run can block for ever.
+The start of an interpreter with GDAL, NumPy and Dask takes most of the time of a small build. The
+process of the tests cannot fork them itself: a fork after GDAL has run can block for ever.
 """
 
 from __future__ import annotations
@@ -9,24 +9,29 @@ from __future__ import annotations
 import gc
 import json
 import os
-import pkgutil
+import signal
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
+from functools import partial
 from importlib import import_module
 from pathlib import Path
+from pkgutil import walk_packages
 from tempfile import TemporaryDirectory
-from typing import NoReturn
+from typing import Any, NoReturn
 
-from tests.forked import become_new, exit_with_main
+from tests.forked import become_new, exit_with
 
 import mastaba_build
+from mastaba.commands.main import main
 from mastaba.plugins.manager import Plugins
+from mastaba_build.reports import Reports
 
 REPOSITORY = Path(__file__).parents[2]
 
 
 class ForkServer:
-    """A process that runs commands, one at a time."""
+    """A process that forks others."""
 
     def __init__(self) -> None:
         self._process = subprocess.Popen(
@@ -37,46 +42,146 @@ class ForkServer:
             text=True,
         )
 
-    def run(self, *words: str) -> subprocess.CompletedProcess[str]:
-        """Run a ``mastaba`` command to its end, with this working directory and environment."""
+    def run(
+        self, *words: object, after: int = 0, by: Sequence[object] = ()
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a ``mastaba`` command to its end, with this working directory and environment.
+
+        Args:
+            after: number of slabs; when the command has reported them, it waits for a program. So
+                there are slabs left on a machine of any speed.
+            by: this program and its arguments.
+        """
+        command = list(map(str, words))
+        with TemporaryDirectory() as folder:
+            outputs = [Path(folder, name) for name in ("1", "2")]
+            arguments = [command, after, list(map(str, by))]
+            process = self.start("mastaba", *arguments, outputs=outputs, directory=Path.cwd())
+            status = process.wait()
+            output, errors = (path.read_text() for path in outputs)
+        return subprocess.CompletedProcess(command, status, output, errors)
+
+    def start(
+        self,
+        program: str,
+        *arguments: Any,
+        outputs: Sequence[Path],
+        directory: Path,
+        variables: Mapping[str, str] = os.environ,
+    ) -> Forked:
+        """Start a program: ``mastaba`` or ``dask``.
+
+        Args:
+            outputs: files to which its standard output and error are appended.
+            directory: its working directory.
+            variables: its environment.
+        """
+        paths = list(map(str, outputs))
+        pid = self.ask("start", paths, str(directory), dict(variables), program, arguments)
+        assert pid is not None
+        return Forked(self, pid)
+
+    def ask(self, *request: Any) -> int | None:
+        """Send a request, and return the response."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        with TemporaryDirectory() as folder:
-            request = [words, folder, str(Path.cwd()), dict(os.environ)]
-            self._process.stdin.write(json.dumps(request) + "\n")
-            self._process.stdin.flush()
-            status = int(self._process.stdout.readline())
-            output, errors = ((Path(folder) / name).read_text() for name in ("1", "2"))
-        return subprocess.CompletedProcess(words, status, output, errors)
+        self._process.stdin.write(json.dumps(request) + "\n")
+        self._process.stdin.flush()
+        found: int | None = json.loads(self._process.stdout.readline())
+        return found
 
     def close(self) -> None:
         """End the process."""
         self._process.communicate()
 
 
+class Forked:
+    """A forked process, with some of the methods of `subprocess.Popen`."""
+
+    def __init__(self, server: ForkServer, pid: int) -> None:
+        self._server = server
+        self._status: int | None = None
+        self.pid = pid
+
+    def poll(self) -> int | None:
+        return self._wait(os.WNOHANG)
+
+    def wait(self) -> int:
+        status = self._wait(0)
+        assert status is not None
+        return status
+
+    def kill(self) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, signal.SIGKILL)
+
+    def _wait(self, options: int) -> int | None:
+        if self._status is None:
+            self._status = self._server.ask("wait", self.pid, options)
+        return self._status
+
+
 def serve() -> None:
-    """Run the commands that standard input contains, and write their exit statuses."""
+    """Execute the requests that standard input contains, and write the responses."""
     Plugins()
-    for module in pkgutil.walk_packages(mastaba_build.__path__, "mastaba_build."):
-        # Dask is not needed by most commands, and takes longest.
-        if not module.name.endswith("dask_engine"):
-            import_module(module.name)
+    for module in walk_packages(mastaba_build.__path__, "mastaba_build."):
+        import_module(module.name)
+    for role in ("scheduler", "worker"):
+        import_module(f"distributed.cli.dask_{role}")
     gc.freeze()
     for line in sys.stdin:
-        child = os.fork()
-        if child == 0:
-            _run(*json.loads(line))
-        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-        print(status, flush=True)
+        kind, *request = json.loads(line)
+        response = _fork(*request) if kind == "start" else _wait(*request)
+        print(json.dumps(response), flush=True)
 
 
-def _run(words: list[str], folder: str, directory: str, environment: dict[str, str]) -> NoReturn:
+def _fork(*request: Any) -> int:
+    child = os.fork()
+    if child == 0:
+        _run(*request)
+    return child
+
+
+def _wait(child: int, options: int) -> int | None:
+    ended, status = os.waitpid(child, options)
+    return os.waitstatus_to_exitcode(status) if ended else None
+
+
+def _run(
+    outputs: Sequence[str],
+    directory: str,
+    variables: Mapping[str, str],
+    program: str,
+    arguments: Sequence[Any],
+) -> NoReturn:
     def prepare() -> None:
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-        for number in (1, 2):
-            os.dup2(os.open(f"{folder}/{number}", os.O_WRONLY | os.O_CREAT), number)
+        for number, path in enumerate(outputs, 1):
+            os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND), number)
         os.environ.clear()
-        become_new(environment)
+        become_new(variables)
         os.chdir(directory)
 
-    exit_with_main(words, prepare)
+    exit_with(partial(_mastaba if program == "mastaba" else _dask, *arguments), prepare)
+
+
+def _mastaba(words: Sequence[str], after: int, by: Sequence[str]) -> int:
+    slab = Reports.slab
+    slabs = 0
+
+    def reported(*arguments: Any) -> None:
+        nonlocal slabs
+        slab(*arguments)
+        slabs += 1
+        if slabs == after:
+            subprocess.run(by, check=True)
+
+    Reports.slab = reported  # type: ignore[method-assign]
+    return main(words)
+
+
+def _dask(role: str, words: Sequence[str]) -> int:
+    if "PYTHONPATH" in os.environ:
+        sys.path[:0] = os.environ["PYTHONPATH"].split(os.pathsep)
+    import_module(f"distributed.cli.dask_{role}").main(words)
+    return 0

@@ -7,9 +7,9 @@ import io
 import json
 import os
 import shutil
-import subprocess
 from collections.abc import Callable
 from contextlib import closing
+from functools import partial
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,8 @@ import pytest
 import rasterio
 from PIL import Image
 from tests.build.conftest import Build
-from tests.build.ground import MASTABA, grid, noise, read_payloads, read_tiles, write_raster
+from tests.build.fork_server import ForkServer
+from tests.build.ground import grid, noise, read_payloads, read_tiles, write_raster
 from tests.build.test_pixels import aligned, cell
 from tests.build.test_served import TILE
 from werkzeug.test import Client
@@ -100,12 +101,6 @@ def headed(output: Path, name: str, base: str, *options: str | None, inject: boo
         assert done, errors.getvalue()
     assert "mastaba" not in errors.getvalue()
     return out.getvalue()
-
-
-def pyramid(*words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*MASTABA, "pyramid", *words], capture_output=True, text=True, check=False, timeout=240
-    )
 
 
 def slabs(descriptor: Path) -> dict[str, Path]:
@@ -484,15 +479,18 @@ def test_heads_that_cannot_be_computed_are_refused(
     assert files(tmp_path) == before
 
 
-def test_the_command_joins_and_computes_the_head(pair: tuple[Path, Path], tmp_path: Path) -> None:
-    output = ("--output", str(tmp_path / "new"), "--workers", "1")
-    first = pyramid("join", *map(str, pair), "--name", "whole", *output)
+def test_the_command_joins_and_computes_the_head(
+    pair: tuple[Path, Path], tmp_path: Path, fork_server: ForkServer
+) -> None:
+    output = ("--output", tmp_path / "new", "--workers", "1")
+    pyramid = partial(fork_server.run, "pyramid")
+    first = pyramid("join", *pair, "--name", "whole", *output)
     assert first.returncode == 0, first.stderr
     assert "3 slabs, 4 unchanged" in first.stdout
     second = pyramid("head", "whole", "--from", "12", *output, "--json")
     assert second.returncode == 0, second.stderr
     assert json.loads(second.stdout.splitlines()[-1])["event"] == "done"
-    third = pyramid("join", str(pair[0]), str(pair[0]), "--name", "other", *output)
+    third = pyramid("join", pair[0], pair[0], "--name", "other", *output)
     assert third.returncode == 2
     assert third.stderr.count("\n") == 1
     assert third.stderr.startswith("mastaba pyramid: ")
