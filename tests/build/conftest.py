@@ -24,8 +24,15 @@ Build = Callable[..., Path]
 def plan_in(folder: Path, *sources: Path | dict[str, Any], name: str = "map", **more: Any) -> Plan:
     """Return a plan of sources and options, whose output is in a folder."""
     listed = [{"path": str(one)} if isinstance(one, Path) else one for one in sources]
-    # Slabs of the usual size would consist of nodata, except for a few tiles.
-    values = {"output": str(folder / "out"), "workers": 1, "slab": [2, 2], **more}
+    # Slabs of the usual size would consist of nodata, except for a few tiles. Without the fast
+    # encoder, compression would take most of the time.
+    values = {
+        "output": str(folder / "out"),
+        "workers": 1,
+        "slab": [2, 2],
+        "encoder": "isal",
+        **more,
+    }
     return make_plan(configuration_of({"name": name, "sources": listed, **values}, "test"))
 
 
