@@ -12,6 +12,7 @@ from pathlib import Path
 
 from benchmarks.classes import CLASSES, RequestClass, from_file, from_installation
 from benchmarks.demo import demo_installation
+from benchmarks.many_layers import installation_with_layers
 from benchmarks.maps import MAP_CLASSES, MapInstallation, map_classes, with_map_layers
 from benchmarks.mapserver import mapserver
 from benchmarks.measure import Result, measure
@@ -37,10 +38,10 @@ def main() -> int:
     arguments = _parser().parse_args()
     try:
         require_programs()
-        server_json = arguments.server_json or demo_installation()
         names = [part for name in arguments.classes for part in _GROUPS.get(name, (name,))]
         with tempfile.TemporaryDirectory(prefix="mastaba-bench-") as name:
             folder = Path(name)
+            server_json = _installation(arguments, folder)
             maps = None
             if not arguments.requests and any(name in MAP_CLASSES for name in names):
                 maps = with_map_layers(server_json, folder / "maps")
@@ -57,6 +58,13 @@ def main() -> int:
         text = json.dumps([asdict(result) for result in results], indent=1)
         arguments.json.write_text(text, encoding="utf-8")
     return 1 if any(result.errors for result in results) else 0
+
+
+def _installation(arguments: argparse.Namespace, folder: Path) -> Path:
+    if arguments.layers:
+        return installation_with_layers(folder / "layers", arguments.layers)
+    server_json: Path = arguments.server_json or demo_installation()
+    return server_json
 
 
 def _classes(
@@ -135,6 +143,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     add = parser.add_argument
     add("--server-json", type=Path, metavar="FILE", help="installation (default: the demo's)")
+    add("--layers", type=int, metavar="COUNT", help="generate an installation with many layers")
     add("--requests", type=Path, metavar="FILE", help="one path a line, instead of the classes")
     choices = [*_GROUPS, *CLASSES, *MAP_CLASSES]
     add(

@@ -18,7 +18,7 @@ from mastaba.environment import Environment
 from mastaba.errors import ConfigurationError
 from mastaba.plugins.manager import Plugins
 
-CLASSES = ("kvp", "tms", "rest", "ogcapi", "not-modified", "capabilities")
+CLASSES = ("kvp", "tms", "rest", "ogcapi", "not-modified", "capabilities", "wms-capabilities")
 _ATTEMPTS = 20
 
 
@@ -100,6 +100,8 @@ def load(server_json: Path) -> Catalogue:
 
 
 def _service(name: str) -> str:
+    if name == "wms-capabilities":
+        return "wms"
     return name if name in ("tms", "ogcapi") else "wmts"
 
 
@@ -118,6 +120,9 @@ def _class(name: str, roots: dict[str, str], tiles: list[Tile]) -> RequestClass:
             return RequestClass("OGC API", [f"{root}/{_ogcapi(tile)}" for tile in tiles], tiles)
         case "not-modified":
             return RequestClass("WMTS KVP, 304", kvp, tiles, status=304, conditional=True)
+        case "wms-capabilities":
+            path = f"{root}?SERVICE=WMS&VERSION=1.3.0&REQUEST=GetCapabilities"
+            return RequestClass("WMS capabilities", [path])
         case _:
             path = f"{root}?SERVICE=WMTS&VERSION=1.0.0&REQUEST=GetCapabilities"
             return RequestClass("WMTS capabilities", [path])

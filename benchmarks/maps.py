@@ -68,8 +68,7 @@ _KINDS: Mapping[str, _Kind] = {
     "png-utm": _Kind("1024x768 PNG UTM", 1024, 768, "image/png", _UTM),
     "elevation": _Kind("512x512 PNG palette", 512, 512, "image/png", of_elevation=True),
 }
-_CAPABILITIES = "wms-capabilities"
-MAP_CLASSES = (*_KINDS, _CAPABILITIES)
+MAP_CLASSES = tuple(_KINDS)
 
 
 @dataclass(frozen=True)
@@ -165,11 +164,6 @@ def map_classes(
     """Return the classes with these names, each kind of map once per resampling."""
     classes: list[RequestClass] = []
     for name in names:
-        if name == _CAPABILITIES:
-            query = "SERVICE=WMS&VERSION=1.3.0&REQUEST=GetCapabilities"
-            path = f"{installation.root}?{query}"
-            classes.append(RequestClass("WMS capabilities", [path], media_type="text/xml"))
-            continue
         kind = _KINDS[name]
         source = installation.elevation if kind.of_elevation else installation.pictures
         if kind.is_cold:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import http.client
-import shutil
 import statistics
 import sys
 import tempfile
@@ -13,10 +12,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from benchmarks.many_layers import installation_with_layers
 from benchmarks.processes import memory_of
 from benchmarks.servers import Missing, plain_http
-from mastaba_conformance.tiny_installation import tiny_installation
-from mastaba_writer.installation import layer_document, write_installation
 
 _CAPABILITIES = {
     "WMS": "/wms?SERVICE=WMS&VERSION=1.3.0&REQUEST=GetCapabilities",
@@ -36,7 +34,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         with tempfile.TemporaryDirectory(prefix="mastaba-start-") as name:
             folder = Path(name)
             for count in options.layers:
-                server_json = _installation(folder / str(count), count)
+                server_json = installation_with_layers(folder / str(count), count)
                 rows = [_measure(server_json, folder) for _ in range(options.rounds)]
                 start, *rest, memory = (
                     statistics.median(column) for column in zip(*rows, strict=True)
@@ -47,20 +45,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stderr.write(f"start: {missing}\n")
         return 1
     return 0
-
-
-def _installation(folder: Path, count: int) -> Path:
-    """Write an installation with ``count`` raster layers, each with its own pyramid descriptor."""
-    tiny_installation(folder / "tiny")
-    pyramids = folder / "tiny" / "pyramids"
-    originals = sorted(path for path in pyramids.glob("*.json") if path.stem != "VECTOR")
-    layers = {}
-    for number in range(count):
-        original = originals[number % len(originals)]
-        descriptor = pyramids / f"{original.stem}_{number}.json"
-        shutil.copyfile(original, descriptor)
-        layers[f"LAYER_{number}"] = layer_document(descriptor)
-    return write_installation(folder, layers=layers)
 
 
 def _measure(server_json: Path, folder: Path) -> list[float]:

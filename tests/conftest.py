@@ -62,8 +62,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--random-requests",
         type=int,
-        default=50_000,
-        help="number of random requests in the live test of the tile table (%(default)s)",
+        default=20_000,
+        help="number of random requests in live tests of the tile table and of elevation"
+        " (%(default)s)",
     )
 
 
@@ -118,12 +119,16 @@ def pytest_terminal_summary(
         )
 
 
-def pytest_runtest_protocol() -> None:
+def pytest_runtest_protocol(item: pytest.Item) -> None:
     global _armed
     # With faulthandler_timeout, pytest starts a timer for every test. Each is a thread, which costs
     # more than a short test, most of all when other programs keep the processors busy.
     now = time.monotonic()
-    if now - _armed > HANGS / 12:
+    marker = item.get_closest_marker("timeout")
+    if marker is not None and marker.args[0] > HANGS / 2:
+        faulthandler.dump_traceback_later(2 * marker.args[0], exit=True, file=_standard_error)
+        _armed = -HANGS  # the next test starts its own
+    elif now - _armed > HANGS / 12:
         faulthandler.dump_traceback_later(HANGS, exit=True, file=_standard_error)
         _armed = now
 

@@ -46,7 +46,7 @@ def load(server: Any, ask: Ask) -> Iterator[list[int]]:
             thread.join()
 
 
-@pytest.mark.parametrize("count", [8, pytest.param(200, marks=pytest.mark.live)])
+@pytest.mark.parametrize("count", [8, pytest.param(60, marks=pytest.mark.live)])
 def test_layers_through_four_workers_while_requests_run(
     start: Any, ask: Ask, descriptor: dict[str, Any], count: int
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -17,7 +18,7 @@ def test_the_steps_of_the_image_install_a_server(
     deploy: Path, repository: Path, tmp_path: Path
 ) -> None:
     text = (deploy / "container" / "Containerfile").read_text("utf-8")
-    (step,) = re.findall(r"^RUN (python -m venv .*?[^\\])$", text, re.M | re.S)
+    (step,) = re.findall(r"^RUN (uv venv .*?[^\\])$", text, re.M | re.S)
     (packages,) = re.findall(r'^ARG PACKAGES="(.*)"$', text, re.M)
     copied = re.findall(r"^COPY (core|plugins) /src/\1$", text, re.M)
     assert copied == ["core", "plugins"]
@@ -25,10 +26,13 @@ def test_the_steps_of_the_image_install_a_server(
         ignored = shutil.ignore_patterns("__pycache__", "*.egg-info")
         shutil.copytree(repository / name, tmp_path / "src" / name, ignore=ignored)
     step = step.replace("/src", str(tmp_path / "src")).replace("/opt/", f"{tmp_path}/opt/")
-    step = step.replace("python -m venv", f"{sys.executable} -m venv").replace("\\\n", " ")
+    step = step.replace("\\\n", " ")
+    programs = Path(sys.executable).parent  # with python and uv
+    path = f"{programs}:/usr/bin:/bin"
     done = subprocess.run(
         ["/bin/sh", "-c", step],
-        env={"PATH": "/usr/bin:/bin", "PACKAGES": packages, "HOME": str(tmp_path)},
+        # The others say how to reach the package index.
+        env={**os.environ, "PATH": path, "PACKAGES": packages, "HOME": str(tmp_path)},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 from tests.live.client import ask
+from tests.live.environments import program_for_web_users
 from tests.live.fronts import Front, apache_with, nginx_with
 from tests.live.installations import (
     TILE,
     make_installation,
-    program_for_web_users,
     stored_tile,
 )
 from tests.live.processes import (
@@ -116,6 +116,8 @@ def installed(request: pytest.FixtureRequest, deploy: Path) -> Iterator[Installe
                 replaced = {**virtual, SOCKET: sock}
                 sample = _sample(deploy / "apache" / "mastaba-proxy.conf", folder, replaced)
                 stack.enter_context(_apache(folder, sample, port, ("proxy", "proxy_fcgi")))
+        # Apache starts the server for this request, which takes longer than the doctor waits.
+        assert ask(url, "/maps/tms/1.0.0").status == 200
         has_daemon = request.param != "apache-fcgid"
         yield Installed(url, folder / "installation", file, has_daemon=has_daemon)
 

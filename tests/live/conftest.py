@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 from tests.live import fronts
-from tests.live.installations import make_installation, program_for_web_users
+from tests.live.environments import program_for_web_users
+from tests.live.installations import make_installation
 from tests.live.processes import (
     SHARED_DATA,
     Mastaba,

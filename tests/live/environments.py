@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from tests.live.installations import cache_folder, projects, state_of_sources
+from tests.live.installations import SYSTEM_PYTHON, cache_folder, projects, state_of_sources
 from tests.live.processes import REPOSITORY
 
 
@@ -58,15 +58,45 @@ class Environment:
         return {name: text for name, text in found.items() if not name.startswith("mastaba")}
 
     def run(self, *command: str | Path, cwd: Path | None = None) -> str:
-        """Run a program of the environment, without anything else on its path."""
+        """Run a program of the environment, without anything else on its path.
+
+        Compiled modules are kept outside the environment: the next one at the same path compiles
+        only what differs.
+        """
         program, *arguments = command
-        return run(self.folder / "bin" / program, *arguments, cwd=cwd)
+        return run(
+            self.folder / "bin" / program,
+            *arguments,
+            cwd=cwd,
+            PYTHONPYCACHEPREFIX=str(cache_folder() / "bytecode"),
+        )
 
 
-def create(folder: Path) -> Environment:
-    """Create an environment with nothing in it."""
-    run(_uv(), "venv", "-q", "--python", sys.executable, folder)
+def create(folder: Path, python: str | Path = sys.executable) -> Environment:
+    """Create an environment with nothing in it, in place of any at the same path."""
+    run(_uv(), "venv", "-q", "--clear", "--python", python, folder)
     return Environment(folder, wheels())
+
+
+def program_for_web_users() -> Path:
+    """The command ``mastaba`` in an environment that every user can read, with all plugins.
+
+    Made once for each state of the sources; skips the test when that is not possible.
+    """
+    if not SYSTEM_PYTHON.exists():
+        pytest.skip(f"there is no {SYSTEM_PYTHON}")
+    if subprocess.run(
+        [SYSTEM_PYTHON, "-c", "import sys; sys.exit(sys.version_info < (3, 11))"]
+    ).returncode:
+        pytest.skip(f"{SYSTEM_PYTHON} is older than 3.11")
+    folder = cache_folder() / "for-web-users"
+    stamp, state = folder / "stamp", state_of_sources()
+    if not (stamp.exists() and stamp.read_text(encoding="ascii") == state):
+        environment = create(folder, SYSTEM_PYTHON)
+        # Other users cannot write compiled modules, so they are part of the environment.
+        environment.install("--compile-bytecode", *sorted(environment.wheels.glob("*.whl")))
+        stamp.write_text(state, encoding="ascii")
+    return folder / "bin/mastaba"
 
 
 def wheels() -> Path:
@@ -91,9 +121,10 @@ def _uv() -> Path:
     return program
 
 
-def run(*command: str | Path, cwd: Path | None = None) -> str:
+def run(*command: str | Path, cwd: Path | None = None, **variables: str) -> str:
     """Return the output of a program, which must succeed."""
     hidden = ("PYTHONPATH", "VIRTUAL_ENV", "MASTABA_")
+    inherited = {name: text for name, text in os.environ.items() if not name.startswith(hidden)}
     done = subprocess.run(
         [str(word) for word in command],
         stdin=subprocess.DEVNULL,
@@ -101,7 +132,7 @@ def run(*command: str | Path, cwd: Path | None = None) -> str:
         stderr=subprocess.STDOUT,
         text=True,
         cwd=cwd or REPOSITORY,
-        env={name: text for name, text in os.environ.items() if not name.startswith(hidden)},
+        env=inherited | variables,
     )
     assert done.returncode == 0, f"{command}:\n{done.stdout}"
     return done.stdout

@@ -1,4 +1,4 @@
-"""What the live tests publish, and the program as Apache can run it."""
+"""What the live tests publish, and where they keep what they install."""
 
 from __future__ import annotations
 
@@ -6,19 +6,16 @@ import hashlib
 import os
 import shutil
 import struct
-import subprocess
-import sys
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
-import pytest
 from tests.live.processes import REPOSITORY, is_root
 
 from mastaba_conformance.tiny_installation import tiny_installation
 
 ACCENTED_LAYER = "Été à 1 m"
-_SYSTEM_PYTHON = Path("/usr/bin/python3")
+SYSTEM_PYTHON = Path("/usr/bin/python3")
 
 # Level, column and row of a tile of every layer, and of one that is taken away from RGB_PNG.
 TILE = ("4", 9, 6)
@@ -46,36 +43,6 @@ def stored_tile(folder: Path, layer: str, level: str, col: int, row: int) -> byt
     return slab[offset : offset + size]
 
 
-def program_for_web_users() -> Path:
-    """The command ``mastaba`` in an environment that every user can read, installed from wheels.
-
-    Made once for each state of the sources; skips the test when that is not possible.
-    """
-    if not _SYSTEM_PYTHON.exists():
-        pytest.skip(f"there is no {_SYSTEM_PYTHON}")
-    check = "import sys, ensurepip; sys.exit(sys.version_info < (3, 11))"
-    if subprocess.run([_SYSTEM_PYTHON, "-c", check], stderr=subprocess.DEVNULL).returncode:
-        pytest.skip(f"{_SYSTEM_PYTHON} is older than 3.11, or python3-venv is not installed")
-    cache = cache_folder()
-    environment, wheels, stamp = cache / "venv", cache / "wheels", cache / "venv" / "stamp"
-    state = state_of_sources()
-    if not (stamp.exists() and stamp.read_text(encoding="ascii") == state):
-        shutil.rmtree(wheels, ignore_errors=True)
-        sources = [pyproject.parent for pyproject in projects()]
-        _run(sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", wheels, *sources)
-        built = sorted(wheels.glob("*.whl"))
-        python = environment / "bin" / "python"
-        # The version number stays the same from change to change: what is there has to go.
-        if python.exists():
-            names = [wheel.name.partition("-")[0] for wheel in built]
-            _run(python, "-m", "pip", "uninstall", "-q", "-y", *names)
-        else:
-            _run(_SYSTEM_PYTHON, "-m", "venv", "--clear", environment)
-        _run(python, "-m", "pip", "install", "-q", *built)
-        stamp.write_text(state, encoding="ascii")
-    return environment / "bin" / "mastaba"
-
-
 def cache_folder() -> Path:
     folder = REPOSITORY / ".run" / "live"
     reachable = all(parent.stat().st_mode & 0o001 for parent in REPOSITORY.parents)
@@ -92,7 +59,7 @@ def projects() -> Iterable[Path]:
 
 
 def state_of_sources() -> str:
-    digest = hashlib.sha256(_SYSTEM_PYTHON.resolve().name.encode())
+    digest = hashlib.sha256(SYSTEM_PYTHON.resolve().name.encode())
     for project in projects():
         sources = (path for path in project.parent.glob("src/**/*") if path.is_file())
         for path in [project, *sorted(sources)]:
@@ -100,19 +67,6 @@ def state_of_sources() -> str:
                 digest.update(str(path.relative_to(REPOSITORY)).encode())
                 digest.update(path.read_bytes())
     return digest.hexdigest()
-
-
-def _run(*command: str | Path) -> None:
-    done = subprocess.run(
-        [str(word) for word in command],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        # Other users shall be able to read what is written.
-        umask=0o022,
-    )
-    assert done.returncode == 0, done.stdout
 
 
 def _slab(folder: Path, layer: str, level: str, col: int, row: int) -> Path:

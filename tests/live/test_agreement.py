@@ -19,7 +19,7 @@ from tests.live.processes import public_folder, wait_until
 
 pytestmark = pytest.mark.live
 
-CHANGES = 100
+CHANGES = 40
 OUTDATED = "the newest configuration cannot be loaded"
 
 

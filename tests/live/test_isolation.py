@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests.live.environments import Environment, create
-from tests.live.installations import projects
+from tests.live.installations import cache_folder, projects
 from tests.live.processes import REPOSITORY
 
 pytestmark = pytest.mark.live
@@ -88,10 +88,10 @@ print(json.dumps(sorted(ours)))
 
 @pytest.mark.parametrize("versions", ["lowest", "newest"])
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
-def test_distribution_works_alone(folder: Path, versions: str, tmp_path: Path) -> None:
+def test_distribution_works_alone(folder: Path, versions: str) -> None:
     project = tomllib.loads((folder / "pyproject.toml").read_text("utf-8"))["project"]
     package = next(path.parent.name for path in (folder / "src").glob("*/__init__.py"))
-    environment = create(tmp_path / "venv")
+    environment = create(cache_folder() / f"alone-{versions}")
     lowest = versions == "lowest"
     environment.install(
         *("-r", REPOSITORY / "core/pyproject.toml", "-r", folder / "pyproject.toml"),

@@ -14,7 +14,8 @@ from typing import NamedTuple
 import pytest
 from tests.live import fronts
 from tests.live.client import BrokenAnswerError, ask, ask_many, load
-from tests.live.installations import TILE, make_installation, program_for_web_users, stored_tile
+from tests.live.environments import program_for_web_users
+from tests.live.installations import TILE, make_installation, stored_tile
 from tests.live.processes import Mastaba, accepts, changed, free_port, wait_until
 
 pytestmark = pytest.mark.live

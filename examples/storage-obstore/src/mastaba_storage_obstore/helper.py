@@ -40,7 +40,10 @@ class Helper:
         return result
 
     def __del__(self) -> None:
+        # A process forked in the meantime may hold the connection open, so closing it is not
+        # enough: a thread that collects garbage would wait here for that process.
         self._connection.close()
+        self._process.kill()
         self._process.wait()
 
 
