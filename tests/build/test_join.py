@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 import rasterio
 from PIL import Image
-from tests.build.conftest import Build
+from tests.build.conftest import Build, built, plan_in
 from tests.build.fork_server import ForkServer
 from tests.build.ground import grid, noise, read_payloads, read_tiles, write_raster
 from tests.build.test_pixels import aligned, cell
@@ -60,21 +60,45 @@ def sheet(path: Path, column: int, seed: int, bands: int = 3) -> Path:
     return write_raster(path, pixels, grid(*aligned(LEVEL, ROW, column), cell(LEVEL)), "EPSG:3857")
 
 
-@pytest.fixture
-def pair(tmp_path: Path, build_of: Build) -> tuple[Path, Path]:
-    """Return the descriptors of two pyramids with one slab of level 12 in common.
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the one folder of all tests: pyramids contain the paths of their slabs."""
+    return tmp_path_factory.mktemp("place")
 
-    The upper half of this slab has no data in the second one, except one pixel.
-    """
-    first = build_of(sheet(tmp_path / "a.tif", COLUMN, 1), name="a", **OPTIONS)
-    path = sheet(tmp_path / "b.tif", COLUMN + 2, 2)
+
+@pytest.fixture
+def tmp_path(place: Path) -> Path:
+    """Return an empty folder."""
+    shutil.rmtree(place)
+    place.mkdir()
+    return place
+
+
+@pytest.fixture(scope="module")
+def saved_pair(place: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a copy of the folder with the sources and pyramids of `pair`."""
+    shutil.rmtree(place)
+    place.mkdir()
+    built(plan_in(place, sheet(place / "a.tif", COLUMN, 1), name="a", **OPTIONS))
+    path = sheet(place / "b.tif", COLUMN + 2, 2)
     with rasterio.open(path, "r+") as dataset:
         pixels = dataset.read()
         pixels[:, :256, :512] = 0
         pixels[:, 10, 10] = 77
         dataset.write(pixels)
         dataset.nodata = 0
-    return first, build_of(path, name="b", **OPTIONS)
+    built(plan_in(place, path, name="b", **OPTIONS))
+    return Path(shutil.copytree(place, tmp_path_factory.mktemp("saved") / "pair", symlinks=True))
+
+
+@pytest.fixture
+def pair(saved_pair: Path, tmp_path: Path) -> tuple[Path, Path]:
+    """Return the descriptors of two pyramids with one slab of level 12 in common.
+
+    The upper half of this slab has no data in the second one, except one pixel.
+    """
+    shutil.copytree(saved_pair, tmp_path, symlinks=True, dirs_exist_ok=True)
+    return tmp_path / "out/a.json", tmp_path / "out/b.json"
 
 
 def configured(output: Path | str, name: str, **options: Any) -> Any:
