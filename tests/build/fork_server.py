@@ -15,6 +15,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from functools import partial
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from pkgutil import walk_packages
 from tempfile import TemporaryDirectory
@@ -124,10 +125,12 @@ class Forked:
 def serve() -> None:
     """Execute the requests that standard input contains, and write the responses."""
     Plugins()
-    for module in walk_packages(mastaba_build.__path__, "mastaba_build."):
-        import_module(module.name)
-    for role in ("scheduler", "worker"):
-        import_module(f"distributed.cli.dask_{role}")
+    modules = [module.name for module in walk_packages(mastaba_build.__path__, "mastaba_build.")]
+    programs = [f"distributed.cli.dask_{role}" for role in ("scheduler", "worker")]
+    has_dask = find_spec("distributed") is not None
+    for name in [*modules, *programs]:
+        if has_dask or "dask" not in name:
+            import_module(name)
     gc.freeze()
     for line in sys.stdin:
         kind, *request = json.loads(line)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from tests.build.clusters import Cluster
+from tests.build.fork_server import ForkServer
 from tests.build.ground import MASTABA, grid, noise, write_raster
 from tests.build.machines import IS_POSSIBLE, linked
 from tests.live_storage.bad_network import BadNetwork
@@ -32,7 +34,8 @@ def test_workers_write_to_s3_over_a_bad_network(
     with (
         BadNetwork(url) as network,
         linked(2) as machines,
-        Cluster(tmp_path / "cluster", host="0.0.0.0") as cluster,
+        closing(ForkServer()) as fork_server,
+        Cluster(fork_server, tmp_path / "cluster", host="0.0.0.0") as cluster,
     ):
         wait = {"MASTABA_OBJECT_ATTEMPTS_WAIT": "0"}
         for machine in machines:
