@@ -12,14 +12,15 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from pkgutil import walk_packages
 from tempfile import TemporaryDirectory
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TextIO
 
 from tests.forked import become_new, exit_with
 
@@ -32,11 +33,15 @@ REPOSITORY = Path(__file__).parents[2]
 
 
 class ForkServer:
-    """A process that forks others."""
+    """A process that forks others.
 
-    def __init__(self) -> None:
+    Args:
+        modules: to import besides those of the builder.
+    """
+
+    def __init__(self, *modules: str) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-c", "from tests.build.fork_server import serve; serve()"],
+            [sys.executable, "-c", "from tests.build.fork_server import serve; serve()", *modules],
             cwd=REPOSITORY,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -61,6 +66,23 @@ class ForkServer:
             status = process.wait()
             output, errors = (path.read_text() for path in outputs)
         return subprocess.CompletedProcess(command, status, output, errors)
+
+    @contextmanager
+    def running(self, *words: str) -> Iterator[Forked]:
+        """Run a ``mastaba`` command until the end of the context, when it is killed.
+
+        Its standard output ends with the process.
+        """
+        with TemporaryDirectory() as folder:
+            outputs = [Path(folder, name) for name in ("1", "2")]
+            os.mkfifo(outputs[0])
+            process = self.start("mastaba", words, 0, [], outputs=outputs, directory=Path.cwd())
+            with outputs[0].open() as output:
+                process.output = output
+                try:
+                    yield process
+                finally:
+                    process.kill()
 
     def start(
         self,
@@ -97,7 +119,13 @@ class ForkServer:
 
 
 class Forked:
-    """A forked process, with some of the methods of `subprocess.Popen`."""
+    """A forked process, with some of the methods of `subprocess.Popen`.
+
+    Attributes:
+        output: its standard output, which ends with the process; only if it is `running`.
+    """
+
+    output: TextIO
 
     def __init__(self, server: ForkServer, pid: int) -> None:
         self._server = server
@@ -113,8 +141,10 @@ class Forked:
         return status
 
     def kill(self) -> None:
+        """Kill the process, also one that is stopped, and wait for its end."""
         if self.poll() is None:
             os.kill(self.pid, signal.SIGKILL)
+            self.wait()
 
     def _wait(self, options: int) -> int | None:
         if self._status is None:
@@ -128,7 +158,7 @@ def serve() -> None:
     modules = [module.name for module in walk_packages(mastaba_build.__path__, "mastaba_build.")]
     programs = [f"distributed.cli.dask_{role}" for role in ("scheduler", "worker")]
     has_dask = find_spec("distributed") is not None
-    for name in [*modules, *programs]:
+    for name in [*modules, *programs, *sys.argv[1:]]:
         if has_dask or "dask" not in name:
             import_module(name)
     gc.freeze()

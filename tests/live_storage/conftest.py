@@ -19,6 +19,7 @@ import botocore.session
 import pytest
 import urllib3
 from botocore.config import Config
+from tests.build.fork_server import ForkServer
 
 from mastaba.environment import Environment
 
@@ -239,6 +240,14 @@ def keystone(start: Start) -> Store:
 @pytest.fixture(scope="session")
 def swift_with_keystone(start: Start, keystone: Store) -> Store:
     return start("swift", "swift-keystone", KEYSTONE_FOLDER=str(keystone.folder))
+
+
+@pytest.fixture(scope="session")
+def mastaba() -> Iterator[ForkServer]:
+    """Return a process that forks commands, with the clients of the stores imported."""
+    server = ForkServer("mastaba_storage_s3.writer", "mastaba_storage_swift.writer")
+    yield server
+    server.close()
 
 
 @pytest.fixture(autouse=True)

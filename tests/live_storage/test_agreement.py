@@ -8,7 +8,8 @@ import pytest
 from tests.live.agreement import Bucket, change_and_compare, running_nodes
 from tests.live_storage.conftest import Store, s3_writer
 
-CHANGES = 30
+CHANGES = 10
+"""A change is read by three nodes. tests/live/test_agreement.py has more of them, in files."""
 
 
 def test_no_answer_is_mixed_in_many_changes(

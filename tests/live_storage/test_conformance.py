@@ -37,6 +37,13 @@ class StoreTests(StorageTests):
     time_limit = 240.0
 
 
+class FewerRepetitions:
+    """For a driver that another class tests with all repetitions."""
+
+    examples = 15
+    repeats = 8
+
+
 class S3Tests(StoreTests):
     # The buckets of a cluster share a client of boto3.
     shares_connections = True
@@ -95,13 +102,13 @@ class TestS3OfRADOSGateway(S3Tests):
             stranger.read("private")
 
 
-class TestSignatureVersion2OfRADOSGateway(TestS3OfRADOSGateway):
+class TestSignatureVersion2OfRADOSGateway(FewerRepetitions, TestS3OfRADOSGateway):
     @pytest.fixture
     def storage(self, open: Callable[..., Storage]) -> Storage:
         return open(S3_SIGNATURE_VERSION="2")
 
 
-class TestS3OfSwift(S3Tests):
+class TestS3OfSwift(FewerRepetitions, S3Tests):
     creates_exclusively = False
 
     @pytest.fixture
@@ -174,13 +181,13 @@ class TestSwift(SwiftTests):
             open(SWIFT_USER="stranger").read("private")
 
 
-class TestSwiftOfRADOSGateway(SwiftTests):
+class TestSwiftOfRADOSGateway(FewerRepetitions, SwiftTests):
     @pytest.fixture
     def store(self, rgw: Store) -> Store:
         return rgw
 
 
-class TestSwiftWithKeystone(SwiftTests):
+class TestSwiftWithKeystone(FewerRepetitions, SwiftTests):
     @pytest.fixture
     def store(self, swift_with_keystone: Store) -> Store:
         return swift_with_keystone

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from pathlib import Path
 
 import pytest
 from tests.build.clusters import Cluster
 from tests.build.fork_server import ForkServer
-from tests.build.ground import MASTABA, grid, noise, write_raster
+from tests.build.ground import grid, noise, write_raster
 from tests.build.machines import IS_POSSIBLE, linked
 from tests.live_storage.bad_network import BadNetwork
 from tests.live_storage.conftest import Store, s3_writer
-from tests.live_storage.test_build import chosen, run, tiles
+from tests.live_storage.test_build import chosen, tiles
 
 
 @pytest.mark.skipif(not IS_POSSIBLE, reason="needs root, ip and unshare")
 def test_workers_write_to_s3_over_a_bad_network(
-    rgw: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    mastaba: ForkServer, rgw: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("distributed")
     s3_writer(rgw, "engines")
@@ -26,16 +25,15 @@ def test_workers_write_to_s3_over_a_bad_network(
     source = write_raster(
         tmp_path / "ortho.tif", noise(3, 900, 1100), grid(900000, 6500000, 5), "EPSG:2154"
     )
-    words = [*MASTABA, "build", str(source), "--slab", "2x2", "--format", "jpg", "--name", "ortho"]
-    alone = run([*words, "--output", str(tmp_path / "files"), "--workers", "1"])
+    words = ("build", str(source), "--slab", "2x2", "--format", "jpg", "--name", "ortho")
+    alone = mastaba.run(*words, "--output", str(tmp_path / "files"), "--workers", "1")
     assert alone.returncode == 0, alone.stderr
     (tmp_path / "cluster").mkdir()
     url = str(rgw.variables["MASTABA_S3_URL"])
     with (
         BadNetwork(url) as network,
         linked(2) as machines,
-        closing(ForkServer()) as fork_server,
-        Cluster(fork_server, tmp_path / "cluster", host="0.0.0.0") as cluster,
+        Cluster(mastaba, tmp_path / "cluster", host="0.0.0.0") as cluster,
     ):
         wait = {"MASTABA_OBJECT_ATTEMPTS_WAIT": "0"}
         for machine in machines:
@@ -44,12 +42,10 @@ def test_workers_write_to_s3_over_a_bad_network(
             cluster.add_worker_in(
                 machine.command, scheduler, "--host", machine.there, variables=place
             )
-        built = run(
-            [
-                *(*words, "--output", "s3://engines/maps", "--work", str(tmp_path / "work")),
-                *("--server", str(tmp_path / "server")),
-                *("--engine", f"dask:tcp://127.0.0.1:{cluster.port}"),
-            ]
+        built = mastaba.run(
+            *(*words, "--output", "s3://engines/maps", "--work", str(tmp_path / "work")),
+            *("--server", str(tmp_path / "server")),
+            *("--engine", f"dask:tcp://127.0.0.1:{cluster.port}"),
         )
         assert built.returncode == 0, built.stderr
         assert network.failures > 0

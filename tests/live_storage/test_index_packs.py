@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import pytest
-from tests.build.ground import MASTABA, grid, noise, write_raster
+from tests.build.fork_server import ForkServer
 from tests.live_storage.bad_network import BadNetwork
 from tests.live_storage.conftest import Store, s3_writer
-from tests.live_storage.test_build import chosen, command, ortho, run, tiles
+from tests.live_storage.test_build import Command, chosen, command, folder, ortho, patch, tiles
 from werkzeug.test import Client
 
 from mastaba.wsgi import create_application
 from mastaba_writer.index_packs import PackLayout
 
-__all__ = ["command", "ortho"]
+__all__ = ["command", "folder", "ortho", "patch"]
 
 SIDE = 2
 Slab = tuple[str, int, int]
-Command = Callable[..., list[str]]
 
 
 class Network(BadNetwork):
@@ -96,11 +95,16 @@ def packs_of(slabs: dict[Slab, str]) -> int:
 
 
 def test_a_cold_tile_is_one_request(
-    place: str, ortho: Path, network: Network, server_json: Path, command: Command
+    mastaba: ForkServer,
+    place: str,
+    ortho: Path,
+    network: Network,
+    server_json: Path,
+    command: Command,
 ) -> None:
-    built = run(command(ortho, place, "--index-packs"))
+    built = mastaba.run(*command(ortho, place, "--index-packs"))
     assert built.returncode == 0, built.stderr
-    assert run(command(ortho, place, "--verify", "full")).returncode == 0
+    assert mastaba.run(*command(ortho, place, "--verify", "full")).returncode == 0
     expected = tiles(server_json)
     first = first_tiles(expected)
     assert len(first) > 15
@@ -117,43 +121,41 @@ def test_a_cold_tile_is_one_request(
 
 
 def test_packs_of_an_existing_pyramid(
-    place: str, ortho: Path, network: Network, server_json: Path, command: Command
-) -> None:
-    assert run(command(ortho, place)).returncode == 0
-    expected = tiles(server_json)
-    packed = run([*MASTABA, "pyramid", "pack", "ortho", "--output", place])
-    assert packed.returncode == 0, packed.stderr
-    first = first_tiles(expected)
-    counts = f"{packs_of(first)} index packs of {len(first)} slabs"
-    assert packed.stdout == f"{counts}, {len(first)} of them read; reload the server\n"
-    packed = run([*MASTABA, "pyramid", "pack", "ortho", "--output", place])
-    assert packed.stdout == f"{counts}, 0 of them read; reload the server\n"
-    assert run(command(ortho, place, "--verify", "full")).returncode == 0
-    with_store(server_json)
-    found = list(map(tuple, requests(server_json, network, first, expected).values()))
-    assert found.count(("GET",)) == len(first) - packs_of(first)
-
-
-def patch(ortho: Path, words: list[str]) -> None:
-    """Run an update with a second source, in the middle of the first."""
-    source = write_raster(
-        ortho.with_name("patch.tif"), noise(3, 60, 60, 5), grid(900100, 6499900, 5), "EPSG:2154"
-    )
-    words.insert(words.index(str(ortho)) + 1, str(source))
-    updated = run(words)
-    assert updated.returncode == 0, updated.stderr
-
-
-def test_versions_have_their_own_packs(
+    mastaba: ForkServer,
     place: str,
     ortho: Path,
     network: Network,
     server_json: Path,
     command: Command,
 ) -> None:
-    assert run(command(ortho, place, "--index-packs")).returncode == 0
+    assert mastaba.run(*command(ortho, place)).returncode == 0
+    expected = tiles(server_json)
+    packed = mastaba.run("pyramid", "pack", "ortho", "--output", place)
+    assert packed.returncode == 0, packed.stderr
+    first = first_tiles(expected)
+    counts = f"{packs_of(first)} index packs of {len(first)} slabs"
+    assert packed.stdout == f"{counts}, {len(first)} of them read; reload the server\n"
+    packed = mastaba.run("pyramid", "pack", "ortho", "--output", place)
+    assert packed.stdout == f"{counts}, 0 of them read; reload the server\n"
+    assert mastaba.run(*command(ortho, place, "--verify", "full")).returncode == 0
+    with_store(server_json)
+    found = list(map(tuple, requests(server_json, network, first, expected).values()))
+    assert found.count(("GET",)) == len(first) - packs_of(first)
+
+
+def test_versions_have_their_own_packs(
+    mastaba: ForkServer,
+    place: str,
+    ortho: Path,
+    patch: Path,
+    network: Network,
+    server_json: Path,
+    command: Command,
+) -> None:
+    assert mastaba.run(*command(ortho, place, "--index-packs")).returncode == 0
     before = tiles(server_json)
-    patch(ortho, command(ortho, place, "--update"))
+    updated = mastaba.run(*command(ortho, place, patch, "--update"))
+    assert updated.returncode == 0, updated.stderr
     after = tiles(server_json)
     assert after != before
     first = first_tiles(after)
@@ -162,13 +164,13 @@ def test_versions_have_their_own_packs(
     found = set(map(tuple, requests(server_json, network, first, after).values()))
     # A link is confirmed; a slab is confirmed by the read of its tile.
     assert found == {("GET",), ("HEAD", "GET")}
-    rollback = [*MASTABA, "pyramid", "rollback", "ortho", "--output", place]
-    assert run(rollback).returncode == 0
+    rollback = ("pyramid", "rollback", "ortho", "--output", place)
+    assert mastaba.run(*rollback).returncode == 0
     assert tiles(server_json) == before
     found = set(map(tuple, requests(server_json, network, first, before).values()))
     assert found == {("pack", "GET"), ("GET",)}
-    assert run([*rollback, "--to", "2"]).returncode == 0
-    pruned = run([*MASTABA, "pyramid", "prune", "ortho", "--output", place])
+    assert mastaba.run(*rollback, "--to", "2").returncode == 0
+    pruned = mastaba.run("pyramid", "prune", "ortho", "--output", place)
     assert pruned.returncode == 0, pruned.stderr
     assert tiles(server_json) == after
     with_store(server_json)
@@ -178,19 +180,21 @@ def test_versions_have_their_own_packs(
 
 
 def test_injected_slabs_are_served_before_and_after_their_pack_is_written(
+    mastaba: ForkServer,
     place: str,
     ortho: Path,
+    patch: Path,
     network: Network,
     server_json: Path,
     command: Command,
-    rgw: Store,
 ) -> None:
-    assert run(command(ortho, place, "--index-packs")).returncode == 0
+    assert mastaba.run(*command(ortho, place, "--index-packs")).returncode == 0
     before = tiles(server_json)
     first = first_tiles(before)
     with_store(server_json)
     requests(server_json, network, first, before)
-    patch(ortho, command(ortho, place, "--update", "--inject"))
+    updated = mastaba.run(*command(ortho, place, patch, "--update", "--inject"))
+    assert updated.returncode == 0, updated.stderr
     after = tiles(server_json)
     changed = {slab for slab, name in first.items() if before[name] != after[name]}
     assert changed
@@ -205,11 +209,13 @@ def test_injected_slabs_are_served_before_and_after_their_pack_is_written(
     assert set(map(tuple, found.values())) == {("GET",)}
 
 
-def test_packs_are_refused_for_files(tmp_path: Path, ortho: Path, command: Command) -> None:
-    built = run(command(ortho, str(tmp_path / "files"), "--index-packs"))
+def test_packs_are_refused_for_files(
+    mastaba: ForkServer, tmp_path: Path, ortho: Path, command: Command
+) -> None:
+    built = mastaba.run(*command(ortho, str(tmp_path / "files"), "--index-packs"))
     assert built.returncode == 2
     assert "index packs are for object stores" in built.stderr
-    packed = run([*MASTABA, "pyramid", "pack", "ortho", "--output", str(tmp_path / "files")])
+    packed = mastaba.run("pyramid", "pack", "ortho", "--output", str(tmp_path / "files"))
     assert packed.returncode == 2
     assert packed.stderr == (
         "mastaba pyramid: index packs are for object stores; a server reads the slabs of files\n"

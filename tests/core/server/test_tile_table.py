@@ -18,9 +18,8 @@ import pytest
 from werkzeug.test import Client
 
 from mastaba import hookimpl
-from mastaba.commands import serve
 from mastaba.plugins.manager import Plugins
-from mastaba.server import http
+from mastaba.server import http, site_generation
 from mastaba.server.app import Application
 from mastaba.server.connection import Connection, Limits
 from mastaba.server.fastcgi import FastCGIConnection
@@ -530,7 +529,7 @@ def test_metrics_of_the_table_are_those_of_the_general_path(tmp_path: Path) -> N
 
 def test_a_worker_is_replaced_after_tiles_and_other_requests(tmp_path: Path) -> None:
     reached: list[bool] = []
-    counted = serve.Counted(_open(tmp_path, "plain"), 6, lambda: reached.append(True))
+    counted = site_generation.Counted(_open(tmp_path, "plain"), 6, lambda: reached.append(True))
     client = Client(counted)
     for _ in range(3):
         assert counted.stored_tile(*TILE) is not None

@@ -12,10 +12,13 @@ from mastaba.config.load import load_catalogue
 from mastaba.config.server import ServerConfig
 from mastaba.config.source import Source
 from mastaba.environment import Environment
+from mastaba.errors import ConfigurationError, MastabaError
 from mastaba.plugins.manager import Plugins
 from mastaba.server.logs import log_faults
 from mastaba.services.base import Site
 from mastaba.services.scoreboard import Scoreboard
+from mastaba.storage.file import FileStorage
+from mastaba.storage.path import ResourcePath
 
 if TYPE_CHECKING:
     from mastaba.catalogue import Catalogue
@@ -73,3 +76,19 @@ def log_findings(site: Site, faults: Faults) -> None:
         logger.error("layers left out because of errors: %s", ", ".join(sorted(missing)))
     if outdated:
         logger.error("layers with errors, which stay as they were: %s", ", ".join(sorted(outdated)))
+
+
+def log_all(faults: Faults, error: ConfigurationError) -> None:
+    """Log the problems noted so far, and those of an error that are not among them."""
+    noted = faults.all
+    log_faults((*noted, *(fault for fault in error.faults if fault not in noted)))
+
+
+def watching(file: str) -> Source:
+    """Return a source that watches server.json; before it is read, so no change is missed."""
+    source, path = Source(), ResourcePath("file", "", file)
+    try:
+        source.read(path, FileStorage().read(file))
+    except MastabaError as error:
+        source.failed(path, error)
+    return source

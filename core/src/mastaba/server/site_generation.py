@@ -1,0 +1,194 @@
+"""A site in its worker processes, and the changes made to it there."""
+
+from __future__ import annotations
+
+import functools
+import gc
+import itertools
+import logging
+import random
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from mastaba.config.server import ServerConfig
+from mastaba.config.source import Source
+from mastaba.errors import MastabaError
+from mastaba.plugins.manager import Plugins
+from mastaba.server.allocator import keep_freed_memory, return_freed_memory
+from mastaba.server.announcement import announce
+from mastaba.server.app import Application
+from mastaba.server.balance import Balance
+from mastaba.server.connection import Connection, Limits
+from mastaba.server.control import Change as ChangeMessage
+from mastaba.server.control import WorkerLink
+from mastaba.server.handover import Handover
+from mastaba.server.loop import Server
+from mastaba.server.publication import Publication
+from mastaba.server.supervisor import Generation
+from mastaba.services.base import Site
+from mastaba.services.change import Change, layer_changes
+from mastaba.services.scoreboard import Obstacle
+
+if TYPE_CHECKING:
+    from mastaba.catalogue import Catalogue
+    from mastaba.web.response import Response
+
+_TICK_PERIOD = 0.5
+# A process that draws maps returns freed memory at every n-th tick.
+_TICKS_OF_A_RETURN = 20
+
+logger = logging.getLogger("mastaba")
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where and how requests arrive. Created before the workers of all generations."""
+
+    sock: socket.socket
+    protocol: type[Connection]
+    handover: Handover
+    balance: Balance
+
+
+class SiteGeneration(Generation):
+    """A site that is served at an endpoint.
+
+    The application is created before the fork, so a failing middleware fails the start or
+    reload instead of every worker.
+
+    Args:
+        source: what was read for it.
+
+    Raises:
+        PluginError: a middleware cannot be created.
+    """
+
+    def __init__(
+        self,
+        site: Site,
+        server: ServerConfig,
+        plugins: Plugins,
+        endpoint: Endpoint,
+        source: Source,
+        previous: Catalogue | None = None,
+    ) -> None:
+        if site.draws_maps:
+            # Loaded before the fork: the workers share its memory.
+            keep_freed_memory()
+            _ = site.renderer
+        self._application = Application(site)
+        self._publication = Publication(self._application, server, plugins, source)
+        self.drain = server.drain
+        self.follows = server.follow is not None
+        self._server = server
+        self._plugins = plugins
+        self._announced = previous or site.catalogue
+        self.endpoint = endpoint
+        # Disabled during the start.
+        gc.enable()
+
+    @property
+    def source(self) -> Source:
+        """What the last load has read, also if that load failed."""
+        return self._publication.source
+
+    @source.setter
+    def source(self, source: Source) -> None:
+        self._publication.source = source
+
+    @property
+    def site(self) -> Site:
+        """The site served now, with all changes made since it was loaded."""
+        return self._application.site
+
+    def serve(self, link: WorkerLink | None) -> None:
+        # A collection writes to all objects that it examines: each worker would soon have its own
+        # copy of the configuration and the libraries, and requests would wait.
+        gc.freeze()
+        self.site.scoreboard.bind_worker(0 if link is None else link.index)
+        self.site.start_services()
+        try:
+            self._serve(link)
+        finally:
+            self.site.close_services()
+
+    def _serve(self, link: WorkerLink | None) -> None:
+        threading.Thread(target=self._tick, name="tick", daemon=True).start()
+        application: Application | Counted = self._application
+        if link is not None:
+            self._publication.connect(link)
+            self.endpoint.balance.join(link.index)
+            if self._server.worker_requests:
+                application = Counted(self._application, self._server.worker_requests, link.spent)
+        Server(
+            application,
+            self.endpoint.sock,
+            self.endpoint.protocol,
+            threads=self._server.threads,
+            link=link,
+            handover=self.endpoint.handover,
+            balance=self.endpoint.balance,
+            limits=Limits(body_time=self._server.body_timeout),
+        ).run()
+
+    def _tick(self) -> None:
+        for number in itertools.count(1):
+            self.site.scoreboard.tick()
+            if self.site.draws_maps and number % _TICKS_OF_A_RETURN == 0:
+                return_freed_memory()
+            time.sleep(_TICK_PERIOD)
+
+    def carry_out(self, change: ChangeMessage) -> None:
+        self._publication.carry_out(Change.from_json(change))
+
+    def follow(self, change: ChangeMessage) -> None:
+        self._publication.follow(Change.from_json(change))
+
+    def announcement(self) -> Callable[[], None] | None:
+        site, before = self.site, self._announced
+        self._announced = site.catalogue
+        changes = layer_changes(before, site.catalogue)
+        calls = self._plugins.announcements(site, changes) if changes else None
+        return functools.partial(announce, calls) if calls else None
+
+    def await_change(self) -> None:
+        assert self._server.follow is not None
+        is_readable = True
+
+        def report(error: MastabaError | None) -> None:
+            nonlocal is_readable
+            if is_readable and error is not None:
+                logger.error("cannot look for a new configuration: %s", error)
+            is_readable = error is None
+            self.site.scoreboard.report(Obstacle.UNREADABLE, not is_readable)
+
+        self.source.await_change(self.site.catalogue.storages, self._server.follow, report)
+
+
+class Counted:
+    """An application that calls ``on_limit`` once, after about ``limit`` requests."""
+
+    def __init__(self, application: Application, limit: int, on_limit: Callable[[], None]) -> None:
+        self._application = application
+        self._numbers = itertools.count(1)
+        # Workers that started together must not be replaced together.
+        self._last = limit + random.randrange(limit // 10 + 1)  # noqa: S311 - not a secret
+        self._on_limit = on_limit
+
+    def stored_tile(self, path: str, query: str, headers: Mapping[str, Any]) -> Response | None:
+        response = self._application.stored_tile(path, query, headers)
+        if response is not None:
+            self._count()
+        return response
+
+    def __call__(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+        self._count()
+        return self._application(environ, start_response)
+
+    def _count(self) -> None:
+        if next(self._numbers) == self._last:
+            self._on_limit()
