@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import faulthandler
+import gc
 import os
 import socket
 import sys
@@ -87,6 +88,17 @@ def pytest_sessionstart(session: pytest.Session) -> None:
         # A port that another program uses is not free either.
         with suppress(OSError):
             _taken.append(socket.create_server(("127.0.0.1", port)))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    # Nothing that a collection makes is garbage. Later collections need not look at it again.
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

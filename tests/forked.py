@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, NoReturn
 
@@ -37,7 +37,7 @@ class Mastaba(subprocess.Popen[str]):
             become_new(variables or {})
 
         # Called in the child; the program is never started.
-        run_main = partial(exit_with_main, arguments, prepare)
+        run_main = partial(exit_with, partial(main, arguments), prepare)
         super().__init__(["mastaba", *arguments], preexec_fn=run_main, text=True, **options)
 
 
@@ -54,12 +54,12 @@ def run(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
     return subprocess.CompletedProcess(arguments, process.returncode, output, errors)
 
 
-def exit_with_main(arguments: Sequence[str], prepare: Callable[[], object]) -> NoReturn:
-    """Run a command in a process that has just been forked, and end the process."""
+def exit_with(function: Callable[[], int], prepare: Callable[[], object]) -> NoReturn:
+    """Exit from a process that has just been forked, with the status that a function returns."""
     status = 1
     try:
         prepare()
-        status = main(arguments)
+        status = function()
     except SystemExit as error:
         status = error.code if isinstance(error.code, int) else 1
     except BaseException:

@@ -172,6 +172,10 @@ class _Matcher:
         try:
             for start in range(len(text) + 1) if is_searched else (0,):
                 end = -1
+                # Most positions fail at once; the iterators would take most of the time.
+                if self._fails_at_once(tree.data, text, start):
+                    self._tick()
+                    continue
                 for end in self._sequence(tree.data, 0, text, start):
                     if is_searched or end == len(text):
                         break
@@ -182,6 +186,17 @@ class _Matcher:
         except _TooManyStepsError:
             return _MOST_STEPS
         return self._count
+
+    def _fails_at_once(self, items: list[Any], text: str, start: int) -> bool:
+        """Tell whether the first element, a character or a position, does not match."""
+        if not items:
+            return False
+        operator, argument = items[0]
+        if operator is sre.AT:
+            return not self._is_at(argument, text, start)
+        if operator in _CHARACTERS:
+            return start == len(text) or not self.holds(operator, argument, text[start])
+        return False
 
     def holds(self, operator: Any, argument: Any, character: str) -> bool:
         """Tell whether an element matches a character."""

@@ -26,6 +26,8 @@ def load(server: Any, ask: Ask) -> Iterator[list[int]]:
         connection = server.connect()
         while not done.is_set():
             statuses.append(ask(connection, "GET", path).status)
+            # Changes would mostly wait for a processor.
+            done.wait(0.005)
         connection.close()
 
     paths = (

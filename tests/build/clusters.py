@@ -12,6 +12,9 @@ from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import Self
 
+from tests.build.fork_server import Forked, ForkServer
+
+_ONE_THREAD = {"OMP_NUM_THREADS": "1"}
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 _ALONE = ("--nthreads", "1", "--no-nanny", "--no-dashboard")
 
@@ -27,10 +30,11 @@ class Cluster:
         scheduler, workers: their processes.
     """
 
-    def __init__(self, directory: Path, host: str = "127.0.0.1") -> None:
+    def __init__(self, fork_server: ForkServer, directory: Path, host: str = "127.0.0.1") -> None:
+        self._fork_server = fork_server
         self.scheduler_file = directory / "scheduler.json"
         self._directory = directory
-        self.workers: list[subprocess.Popen[bytes]] = []
+        self.workers: list[Forked | subprocess.Popen[bytes]] = []
         self.scheduler = self._start(
             "scheduler",
             *("--host", host, "--port", "0", "--no-dashboard"),
@@ -73,25 +77,28 @@ class Cluster:
         Args:
             address: of the scheduler, as this worker sees it.
         """
-        words = (address, *_ALONE, *words)
-        self.workers.append(self._start("worker", *words, prefix=prefix, variables=variables))
-
-    def _start(
-        self,
-        role: str,
-        *words: str,
-        prefix: Sequence[str] = (),
-        variables: Mapping[str, str] = _NOTHING,
-    ) -> subprocess.Popen[bytes]:
-        command = [*prefix, sys.executable, "-m", f"distributed.cli.dask_{role}"]
-        with (self._directory / f"{role}.log").open("ab") as log:
-            return subprocess.Popen(
-                [*command, *words],
-                cwd=self._directory,
-                env={**os.environ, "OMP_NUM_THREADS": "1", **variables},
-                stdout=log,
-                stderr=log,
+        program = (sys.executable, "-m", "distributed.cli.dask_worker")
+        with (self._directory / "worker.log").open("ab") as log:
+            self.workers.append(
+                subprocess.Popen(
+                    [*prefix, *program, address, *_ALONE, *words],
+                    cwd=self._directory,
+                    env={**os.environ, **_ONE_THREAD, **variables},
+                    stdout=log,
+                    stderr=log,
+                )
             )
+
+    def _start(self, role: str, *words: str, variables: Mapping[str, str] = _NOTHING) -> Forked:
+        log = self._directory / f"{role}.log"
+        log.touch()
+        return self._fork_server.start(
+            "dask",
+            *(role, words),
+            outputs=[log, log],
+            directory=self._directory,
+            variables={**os.environ, **_ONE_THREAD, **variables},
+        )
 
     def __enter__(self) -> Self:
         return self

@@ -24,8 +24,15 @@ Build = Callable[..., Path]
 def plan_in(folder: Path, *sources: Path | dict[str, Any], name: str = "map", **more: Any) -> Plan:
     """Return a plan of sources and options, whose output is in a folder."""
     listed = [{"path": str(one)} if isinstance(one, Path) else one for one in sources]
-    # Slabs of the usual size would consist of nodata, except for a few tiles.
-    values = {"output": str(folder / "out"), "workers": 1, "slab": [2, 2], **more}
+    # Slabs of the usual size would consist of nodata, except for a few tiles. Without the fast
+    # encoder, compression would take most of the time.
+    values = {
+        "output": str(folder / "out"),
+        "workers": 1,
+        "slab": [2, 2],
+        "encoder": "isal",
+        **more,
+    }
     return make_plan(configuration_of({"name": name, "sources": listed, **values}, "test"))
 
 
@@ -50,7 +57,7 @@ def build_of(plan_of: Callable[..., Plan]) -> Build:
 
 @pytest.fixture(scope="session")
 def fork_server() -> Iterator[ForkServer]:
-    """Return a process that forks commands."""
+    """Return a process that forks others."""
     server = ForkServer()
     yield server
     server.close()
@@ -62,7 +69,7 @@ def command(fork_server: ForkServer) -> Callable[..., subprocess.CompletedProces
 
     def run(*words: str | Path, **options: Any) -> subprocess.CompletedProcess[str]:
         if not options:
-            return fork_server.run("build", *map(str, words))
+            return fork_server.run("build", *words)
         return subprocess.run(
             [*MASTABA, "build", *map(str, words)],
             capture_output=True,

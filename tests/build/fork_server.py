@@ -1,7 +1,7 @@
-"""Commands in processes that are forked from one that has only imported their modules.
+"""Programs in processes that are forked from one that has only imported their modules.
 
-The start of an interpreter with GDAL and NumPy takes most of the time of a small build. The process
-of the tests cannot fork them itself: a fork after GDAL has run can block for ever.
+The start of an interpreter with GDAL, NumPy and Dask takes most of the time of a small build. The
+process of the tests cannot fork them itself: a fork after GDAL has run can block for ever.
 """
 
 from __future__ import annotations
@@ -9,54 +9,31 @@ from __future__ import annotations
 import gc
 import json
 import os
-import pkgutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
+from pkgutil import walk_packages
 from tempfile import TemporaryDirectory
-from typing import NoReturn, TextIO
+from typing import Any, NoReturn, TextIO
 
-from tests.forked import become_new, exit_with_main
+from tests.forked import become_new, exit_with
 
 import mastaba_build
+from mastaba.commands.main import main
 from mastaba.plugins.manager import Plugins
+from mastaba_build.reports import Reports
 
 REPOSITORY = Path(__file__).parents[2]
 
 
-class Running:
-    """A command that runs.
-
-    Attributes:
-        pid: of its process.
-        output: its standard output, which ends with the process.
-    """
-
-    def __init__(self, server: ForkServer, pid: int, output: TextIO) -> None:
-        self.pid = pid
-        self.output = output
-        self._server = server
-        self._status: int | None = None
-
-    def wait(self) -> int:
-        """Return the exit status; for a signal its negative number."""
-        if self._status is None:
-            self._status = self._server.wait(self.pid)
-        return self._status
-
-    def kill(self) -> None:
-        """Kill the process, also one that is stopped, and wait for its end."""
-        if self._status is None:
-            os.kill(self.pid, signal.SIGKILL)
-            self.wait()
-
-
 class ForkServer:
-    """A process that runs commands.
+    """A process that forks others.
 
     Args:
         modules: to import besides those of the builder.
@@ -71,74 +48,173 @@ class ForkServer:
             text=True,
         )
 
-    def run(self, *words: str) -> subprocess.CompletedProcess[str]:
-        """Run a ``mastaba`` command to its end, with this working directory and environment."""
+    def run(
+        self, *words: object, after: int = 0, by: Sequence[object] = ()
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a ``mastaba`` command to its end, with this working directory and environment.
+
+        Args:
+            after: number of slabs; when the command has reported them, it waits for a program. So
+                there are slabs left on a machine of any speed.
+            by: this program and its arguments.
+        """
+        command = list(map(str, words))
         with TemporaryDirectory() as folder:
-            status = self.wait(self._start(words, folder))
-            output, errors = ((Path(folder) / name).read_text() for name in ("1", "2"))
-        return subprocess.CompletedProcess(words, status, output, errors)
+            outputs = [Path(folder, name) for name in ("1", "2")]
+            arguments = [command, after, list(map(str, by))]
+            process = self.start("mastaba", *arguments, outputs=outputs, directory=Path.cwd())
+            status = process.wait()
+            output, errors = (path.read_text() for path in outputs)
+        return subprocess.CompletedProcess(command, status, output, errors)
 
     @contextmanager
-    def running(self, *words: str) -> Iterator[Running]:
-        """Run a ``mastaba`` command until the end of the context, when it is killed."""
+    def running(self, *words: str) -> Iterator[Forked]:
+        """Run a ``mastaba`` command until the end of the context, when it is killed.
+
+        Its standard output ends with the process.
+        """
         with TemporaryDirectory() as folder:
-            pipe = Path(folder) / "1"
-            os.mkfifo(pipe)
-            pid = self._start(words, folder)
-            with pipe.open() as output:
-                process = Running(self, pid, output)
+            outputs = [Path(folder, name) for name in ("1", "2")]
+            os.mkfifo(outputs[0])
+            process = self.start("mastaba", words, 0, [], outputs=outputs, directory=Path.cwd())
+            with outputs[0].open() as output:
+                process.output = output
                 try:
                     yield process
                 finally:
                     process.kill()
 
-    def wait(self, pid: int) -> int:
-        """Return the exit status of a command when it has ended."""
-        return self._ask(pid)
+    def start(
+        self,
+        program: str,
+        *arguments: Any,
+        outputs: Sequence[Path],
+        directory: Path,
+        variables: Mapping[str, str] = os.environ,
+    ) -> Forked:
+        """Start a program: ``mastaba`` or ``dask``.
+
+        Args:
+            outputs: files to which its standard output and error are appended.
+            directory: its working directory.
+            variables: its environment.
+        """
+        paths = list(map(str, outputs))
+        pid = self.ask("start", paths, str(directory), dict(variables), program, arguments)
+        assert pid is not None
+        return Forked(self, pid)
+
+    def ask(self, *request: Any) -> int | None:
+        """Send a request, and return the response."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps(request) + "\n")
+        self._process.stdin.flush()
+        found: int | None = json.loads(self._process.stdout.readline())
+        return found
 
     def close(self) -> None:
         """End the process."""
         self._process.communicate()
 
-    def _start(self, words: Sequence[str], folder: str) -> int:
-        return self._ask([words, folder, str(Path.cwd()), dict(os.environ)])
 
-    def _ask(self, request: object) -> int:
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.write(json.dumps(request) + "\n")
-        self._process.stdin.flush()
-        return int(self._process.stdout.readline())
+class Forked:
+    """A forked process, with some of the methods of `subprocess.Popen`.
+
+    Attributes:
+        output: its standard output, which ends with the process; only if it is `running`.
+    """
+
+    output: TextIO
+
+    def __init__(self, server: ForkServer, pid: int) -> None:
+        self._server = server
+        self._status: int | None = None
+        self.pid = pid
+
+    def poll(self) -> int | None:
+        return self._wait(os.WNOHANG)
+
+    def wait(self) -> int:
+        status = self._wait(0)
+        assert status is not None
+        return status
+
+    def kill(self) -> None:
+        """Kill the process, also one that is stopped, and wait for its end."""
+        if self.poll() is None:
+            os.kill(self.pid, signal.SIGKILL)
+            self.wait()
+
+    def _wait(self, options: int) -> int | None:
+        if self._status is None:
+            self._status = self._server.ask("wait", self.pid, options)
+        return self._status
 
 
 def serve() -> None:
-    """Start the commands that standard input contains, and wait for those whose pid it contains."""
+    """Execute the requests that standard input contains, and write the responses."""
     Plugins()
-    for module in pkgutil.walk_packages(mastaba_build.__path__, "mastaba_build."):
-        # Dask is not needed by most commands, and takes longest.
-        if not module.name.endswith("dask_engine"):
-            import_module(module.name)
-    for name in sys.argv[1:]:
-        import_module(name)
+    modules = [module.name for module in walk_packages(mastaba_build.__path__, "mastaba_build.")]
+    programs = [f"distributed.cli.dask_{role}" for role in ("scheduler", "worker")]
+    has_dask = find_spec("distributed") is not None
+    for name in [*modules, *programs, *sys.argv[1:]]:
+        if has_dask or "dask" not in name:
+            import_module(name)
     gc.freeze()
     for line in sys.stdin:
-        request = json.loads(line)
-        if isinstance(request, int):
-            answer = os.waitstatus_to_exitcode(os.waitpid(request, 0)[1])
-        else:
-            answer = os.fork()
-            if answer == 0:
-                _run(*request)
-        print(answer, flush=True)
+        kind, *request = json.loads(line)
+        response = _fork(*request) if kind == "start" else _wait(*request)
+        print(json.dumps(response), flush=True)
 
 
-def _run(words: list[str], folder: str, directory: str, environment: dict[str, str]) -> NoReturn:
+def _fork(*request: Any) -> int:
+    child = os.fork()
+    if child == 0:
+        _run(*request)
+    return child
+
+
+def _wait(child: int, options: int) -> int | None:
+    ended, status = os.waitpid(child, options)
+    return os.waitstatus_to_exitcode(status) if ended else None
+
+
+def _run(
+    outputs: Sequence[str],
+    directory: str,
+    variables: Mapping[str, str],
+    program: str,
+    arguments: Sequence[Any],
+) -> NoReturn:
     def prepare() -> None:
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-        for number in (1, 2):
-            os.dup2(os.open(f"{folder}/{number}", os.O_WRONLY | os.O_CREAT), number)
+        for number, path in enumerate(outputs, 1):
+            os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND), number)
         os.environ.clear()
-        become_new(environment)
+        become_new(variables)
         os.chdir(directory)
 
-    exit_with_main(words, prepare)
+    exit_with(partial(_mastaba if program == "mastaba" else _dask, *arguments), prepare)
+
+
+def _mastaba(words: Sequence[str], after: int, by: Sequence[str]) -> int:
+    slab = Reports.slab
+    slabs = 0
+
+    def reported(*arguments: Any) -> None:
+        nonlocal slabs
+        slab(*arguments)
+        slabs += 1
+        if slabs == after:
+            subprocess.run(by, check=True)
+
+    Reports.slab = reported  # type: ignore[method-assign]
+    return main(words)
+
+
+def _dask(role: str, words: Sequence[str]) -> int:
+    if "PYTHONPATH" in os.environ:
+        sys.path[:0] = os.environ["PYTHONPATH"].split(os.pathsep)
+    import_module(f"distributed.cli.dask_{role}").main(words)
+    return 0

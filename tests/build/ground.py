@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
-import subprocess
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,37 +17,6 @@ from mastaba.slab.codecs import TileDecoder
 
 MASTABA = (sys.executable, "-m", "mastaba")
 Tile = tuple[str, int, int]
-
-_DISTURBED = """
-import itertools, json, subprocess, sys
-from mastaba_build.reports import Reports
-from mastaba.api.commands import main
-after, command, words = json.loads(sys.argv[1])
-slabs, slab = itertools.count(1), Reports.slab
-def reported(*arguments):
-    slab(*arguments)
-    if next(slabs) == after:
-        subprocess.run(command, check=True)
-Reports.slab = reported
-sys.exit(main(words))
-"""
-
-
-def build_disturbed(
-    words: Sequence[object], *, after: int, by: Sequence[object]
-) -> subprocess.CompletedProcess[str]:
-    """Run ``mastaba build``, and a command as soon as some slabs are done.
-
-    The build waits for the command, so there are slabs left on a machine of any speed.
-    """
-    document = json.dumps([after, list(map(str, by)), ["build", *map(str, words)]])
-    return subprocess.run(
-        [sys.executable, "-c", _DISTURBED, document],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=240,
-    )
 
 
 def write_raster(

@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 from tests.build.clusters import Cluster
 from tests.build.conftest import built, plan_in
-from tests.build.ground import build_disturbed, checksums, grid, noise, write_raster
+from tests.build.fork_server import ForkServer
+from tests.build.ground import checksums, grid, noise, write_raster
 
 from mastaba_build.build import build
 from mastaba_build.engine import ExecutorEngine
@@ -54,22 +55,26 @@ def in_one_process(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]
 
 
 @pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[Cluster]:
+def cluster(tmp_path: Path, fork_server: ForkServer) -> Iterator[Cluster]:
     pytest.importorskip("distributed")
     (tmp_path / "cluster").mkdir()
-    with Cluster(tmp_path / "cluster") as started:
+    with Cluster(fork_server, tmp_path / "cluster") as started:
         yield started
 
 
 def test_a_killed_dask_worker_costs_nothing_but_time(
-    ortho: Path, tmp_path: Path, cluster: Cluster, in_one_process: dict[str, bytes]
+    ortho: Path,
+    tmp_path: Path,
+    cluster: Cluster,
+    fork_server: ForkServer,
+    in_one_process: dict[str, bytes],
 ) -> None:
     cluster.add_worker()
     cluster.add_worker()
     words = [ortho, "--output", tmp_path / "out", *WORDS, "--json"]
     engine = f"dask:{cluster.scheduler_file}"
     kill = ["kill", "-9", cluster.workers[0].pid]
-    done = build_disturbed([*words, "--engine", engine], after=4, by=kill)
+    done = fork_server.run("build", *words, "--engine", engine, after=4, by=kill)
     assert done.returncode == 0, done.stderr
     assert checksums(tmp_path / "out") == in_one_process
     slabs = done.stdout.count('"event": "slab"')
@@ -81,6 +86,7 @@ def test_without_its_scheduler_a_build_stops_and_resumes_here(
     ortho: Path,
     tmp_path: Path,
     cluster: Cluster,
+    fork_server: ForkServer,
     command: Command,
     in_one_process: dict[str, bytes],
 ) -> None:
@@ -88,7 +94,7 @@ def test_without_its_scheduler_a_build_stops_and_resumes_here(
     words = [ortho, "--output", tmp_path / "out", *WORDS, "--json"]
     engine = f"dask:{cluster.scheduler_file}"
     kill = ["kill", "-9", cluster.scheduler.pid, cluster.workers[0].pid]
-    stopped = build_disturbed([*words, "--engine", engine], after=3, by=kill)
+    stopped = fork_server.run("build", *words, "--engine", engine, after=3, by=kill)
     assert stopped.returncode == 1, stopped.stderr
     assert "the same command resumes the build" in stopped.stderr
     assert "Traceback" not in stopped.stderr

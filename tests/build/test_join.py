@@ -7,9 +7,9 @@ import io
 import json
 import os
 import shutil
-import subprocess
 from collections.abc import Callable
 from contextlib import closing
+from functools import partial
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -18,8 +18,9 @@ import numpy as np
 import pytest
 import rasterio
 from PIL import Image
-from tests.build.conftest import Build
-from tests.build.ground import MASTABA, grid, noise, read_payloads, read_tiles, write_raster
+from tests.build.conftest import Build, built, plan_in
+from tests.build.fork_server import ForkServer
+from tests.build.ground import grid, noise, read_payloads, read_tiles, write_raster
 from tests.build.test_pixels import aligned, cell
 from tests.build.test_served import TILE
 from werkzeug.test import Client
@@ -59,21 +60,45 @@ def sheet(path: Path, column: int, seed: int, bands: int = 3) -> Path:
     return write_raster(path, pixels, grid(*aligned(LEVEL, ROW, column), cell(LEVEL)), "EPSG:3857")
 
 
-@pytest.fixture
-def pair(tmp_path: Path, build_of: Build) -> tuple[Path, Path]:
-    """Return the descriptors of two pyramids with one slab of level 12 in common.
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the one folder of all tests: pyramids contain the paths of their slabs."""
+    return tmp_path_factory.mktemp("place")
 
-    The upper half of this slab has no data in the second one, except one pixel.
-    """
-    first = build_of(sheet(tmp_path / "a.tif", COLUMN, 1), name="a", **OPTIONS)
-    path = sheet(tmp_path / "b.tif", COLUMN + 2, 2)
+
+@pytest.fixture
+def tmp_path(place: Path) -> Path:
+    """Return an empty folder."""
+    shutil.rmtree(place)
+    place.mkdir()
+    return place
+
+
+@pytest.fixture(scope="module")
+def saved_pair(place: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a copy of the folder with the sources and pyramids of `pair`."""
+    shutil.rmtree(place)
+    place.mkdir()
+    built(plan_in(place, sheet(place / "a.tif", COLUMN, 1), name="a", **OPTIONS))
+    path = sheet(place / "b.tif", COLUMN + 2, 2)
     with rasterio.open(path, "r+") as dataset:
         pixels = dataset.read()
         pixels[:, :256, :512] = 0
         pixels[:, 10, 10] = 77
         dataset.write(pixels)
         dataset.nodata = 0
-    return first, build_of(path, name="b", **OPTIONS)
+    built(plan_in(place, path, name="b", **OPTIONS))
+    return Path(shutil.copytree(place, tmp_path_factory.mktemp("saved") / "pair", symlinks=True))
+
+
+@pytest.fixture
+def pair(saved_pair: Path, tmp_path: Path) -> tuple[Path, Path]:
+    """Return the descriptors of two pyramids with one slab of level 12 in common.
+
+    The upper half of this slab has no data in the second one, except one pixel.
+    """
+    shutil.copytree(saved_pair, tmp_path, symlinks=True, dirs_exist_ok=True)
+    return tmp_path / "out/a.json", tmp_path / "out/b.json"
 
 
 def configured(output: Path | str, name: str, **options: Any) -> Any:
@@ -100,12 +125,6 @@ def headed(output: Path, name: str, base: str, *options: str | None, inject: boo
         assert done, errors.getvalue()
     assert "mastaba" not in errors.getvalue()
     return out.getvalue()
-
-
-def pyramid(*words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*MASTABA, "pyramid", *words], capture_output=True, text=True, check=False, timeout=240
-    )
 
 
 def slabs(descriptor: Path) -> dict[str, Path]:
@@ -484,15 +503,18 @@ def test_heads_that_cannot_be_computed_are_refused(
     assert files(tmp_path) == before
 
 
-def test_the_command_joins_and_computes_the_head(pair: tuple[Path, Path], tmp_path: Path) -> None:
-    output = ("--output", str(tmp_path / "new"), "--workers", "1")
-    first = pyramid("join", *map(str, pair), "--name", "whole", *output)
+def test_the_command_joins_and_computes_the_head(
+    pair: tuple[Path, Path], tmp_path: Path, fork_server: ForkServer
+) -> None:
+    output = ("--output", tmp_path / "new", "--workers", "1")
+    pyramid = partial(fork_server.run, "pyramid")
+    first = pyramid("join", *pair, "--name", "whole", *output)
     assert first.returncode == 0, first.stderr
     assert "3 slabs, 4 unchanged" in first.stdout
     second = pyramid("head", "whole", "--from", "12", *output, "--json")
     assert second.returncode == 0, second.stderr
     assert json.loads(second.stdout.splitlines()[-1])["event"] == "done"
-    third = pyramid("join", str(pair[0]), str(pair[0]), "--name", "other", *output)
+    third = pyramid("join", pair[0], pair[0], "--name", "other", *output)
     assert third.returncode == 2
     assert third.stderr.count("\n") == 1
     assert third.stderr.startswith("mastaba pyramid: ")

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 from tests.build.clusters import Cluster
-from tests.build.ground import build_disturbed, checksums, grid, noise, write_raster
+from tests.build.fork_server import ForkServer
+from tests.build.ground import checksums, grid, noise, write_raster
 from tests.build.machines import IS_POSSIBLE, Machine, linked
 
 from mastaba_build.build import build
@@ -30,10 +31,10 @@ def machines() -> Iterator[list[Machine]]:
 
 
 @pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[Cluster]:
+def cluster(tmp_path: Path, fork_server: ForkServer) -> Iterator[Cluster]:
     pytest.importorskip("distributed")
     (tmp_path / "cluster").mkdir()
-    with Cluster(tmp_path / "cluster", host="0.0.0.0") as started:
+    with Cluster(fork_server, tmp_path / "cluster", host="0.0.0.0") as started:
         yield started
 
 
@@ -49,6 +50,7 @@ def test_a_machine_that_disappears_costs_nothing_but_time(
     ortho: Path,
     tmp_path: Path,
     cluster: Cluster,
+    fork_server: ForkServer,
     machines: list[Machine],
     plan_of: Callable[..., Plan],
 ) -> None:
@@ -59,7 +61,9 @@ def test_a_machine_that_disappears_costs_nothing_but_time(
         cluster.add_worker_in(machine.command, address, "--host", machine.there)
     words = [ortho, "--output", tmp_path / "out", *WORDS, "--json"]
     engine = f"dask:tcp://127.0.0.1:{cluster.port}"
-    done = build_disturbed([*words, "--engine", engine], after=8, by=machines[0].disconnection)
+    done = fork_server.run(
+        "build", *words, "--engine", engine, after=8, by=machines[0].disconnection
+    )
     assert done.returncode == 0, done.stderr
     assert checksums(tmp_path / "out") == checksums(tmp_path / "one")
 

@@ -35,7 +35,7 @@ sys.exit(status)
 def test_the_worst_slabs_fit(tmp_path: Path, kind: str) -> None:
     # Noise cannot be compressed. The input is larger than a slab, and rotated against it.
     generator = np.random.default_rng(1)
-    size = 5200
+    size = 4200
     if kind == "float":
         pixels = generator.random((1, size, size), np.float32)
         words = ["--format", "zip"]

@@ -167,6 +167,7 @@ def test_a_second_builder_is_refused(
 ) -> None:
     output = tmp_path / "out"
     words = ["build", str(ortho), "--output", str(output), "--json", "--slab", "2x2"]
+    words += ["--workers", "1"]
     with subprocess.Popen([*MASTABA, *words], stdout=subprocess.PIPE, text=True) as first:
         assert first.stdout is not None
         assert any('"event": "slab"' in line for line in first.stdout)

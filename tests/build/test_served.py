@@ -62,6 +62,7 @@ def test_one_command_serves_a_geotiff(tmp_path: Path) -> None:
     source = write_raster(tmp_path / "my town.tif", pixels, grid(x, y, cell(12)), "EPSG:3857")
     address = f"127.0.0.1:{free_port()}"
     words = ["build", str(source), "--output", str(tmp_path / "out"), "--tms", "PM"]
+    words += ["--workers", "1"]
     with subprocess.Popen(
         [*MASTABA, *words, "--format", "png", "--slab", "2x2", "--serve", "--http", address],
         stdout=subprocess.PIPE,

@@ -108,11 +108,10 @@ def decode(data: bytes) -> Tile:
         at += 4
         return int(number)
 
-    codes = indices(3 * length()).tolist()
-    corners, highest = [], 0
-    for code in codes:
-        corners.append(highest - code)
-        highest += code == 0
+    codes = indices(3 * length())
+    is_new = codes == 0
+    # A code is the distance from the number of the vertices that are used so far.
+    corners = np.cumsum(is_new) - is_new - codes
     edges = {name: indices(length()) for name in EDGES}
     extensions: dict[int, bytes] = {}
     while at < len(data):
@@ -128,7 +127,7 @@ def decode(data: bytes) -> Tile:
         numbers[8],
         np.array(numbers[9:]),
         *columns,
-        np.array(corners, np.int64).reshape(-1, 3),
+        corners.reshape(-1, 3),
         edges,
         extensions,
     )
@@ -181,16 +180,24 @@ def surface(tile: Tile, size: int) -> Floats:
     """Return the height of the triangles at each sample of the grid, shape (rows, columns)."""
     result = np.full((size, size), np.nan)
     places, heights = tile.samples(size), tile.heights
-    for triangle in tile.triangles:
-        (x0, y0), (x1, y1), (x2, y2) = places[triangle].tolist()
-        left, right = min(x0, x1, x2), max(x0, x1, x2)
-        down, up = min(y0, y1, y2), max(y0, y1, y2)
-        x, y = np.meshgrid(np.arange(left, right + 1), np.arange(down, up + 1))
+    corners = places[tile.triangles]
+    lowest = corners.min(axis=1)
+    spans = corners.max(axis=1) - lowest
+    # All triangles whose boxes have one size at once.
+    for span in np.unique(spans, axis=0):
+        of_size = (spans == span).all(axis=1)
+        left, down = lowest[of_size].T[:, :, np.newaxis, np.newaxis]
+        x, y = np.broadcast_arrays(
+            left + np.arange(span[0] + 1), down + np.arange(span[1] + 1)[:, np.newaxis]
+        )
+        (x0, y0), (x1, y1), (x2, y2) = corners[of_size].transpose(1, 2, 0)[
+            ..., np.newaxis, np.newaxis
+        ]
         double = (x1 - x0) * (y2 - y0) - (x2 - x0) * (y1 - y0)
         second = ((x - x0) * (y2 - y0) - (x2 - x0) * (y - y0)) / double
         third = ((x1 - x0) * (y - y0) - (x - x0) * (y1 - y0)) / double
         first = 1 - second - third
         inside = (first >= 0) & (second >= 0) & (third >= 0)
-        a, b, c = heights[triangle].tolist()
+        a, b, c = heights[tile.triangles[of_size]].T[..., np.newaxis, np.newaxis]
         result[y[inside], x[inside]] = (first * a + second * b + third * c)[inside]
     return result

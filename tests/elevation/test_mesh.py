@@ -6,6 +6,7 @@ import gzip
 import math
 import struct
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +70,11 @@ def error(z: int, factor: float = 0.25) -> float:
 
 def samples(dataset: Any, z: int, x: int, y: int, size: int = SIZE, border: int = 0) -> Floats:
     """Return the samples of a tile from an independent sampler; NaN without a height."""
+    return _samples(dataset, z, x, y, size, border).copy()
+
+
+@cache
+def _samples(dataset: Any, z: int, x: int, y: int, size: int, border: int) -> Floats:
     west, south, east, north = box_of(z, x, y)
     steps = np.arange(-border, size + border) / (size - 1)
     longitude, latitude = np.meshgrid(west + (east - west) * steps, south + (north - south) * steps)

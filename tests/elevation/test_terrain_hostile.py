@@ -155,7 +155,7 @@ class Replaced:
                 number = 1 - number
                 self.put(number)
                 starts = np.asarray(self.decoded._starts)
-                starts[np.flatnonzero(starts)[::forgotten]] = 0
+                starts[np.flatnonzero(starts.copy())[::forgotten]] = 0
                 stop.wait(0.02)
 
         writer = Thread(target=replace)

@@ -86,12 +86,7 @@ class Ground:
 
     def matrix(self, level: str) -> tuple[float, float, float, int]:
         """Return cell size, x and y of the origin, and tiles in a full turn (0 if none)."""
-        matrices = self.document["tileMatrices"]
-        assert isinstance(matrices, list)
-        matrix = next(item for item in matrices if item["id"] == level)
-        around = 0 if self.document["crs"] == "EPSG:2154" else matrix["matrixWidth"]
-        x, y = matrix["pointOfOrigin"]
-        return matrix["cellSize"], x, y, around
+        return _matrix(self, level)
 
     def pixel(self, level: str, column: int, row: int) -> float | None:
         """Return a stored pixel; None without a height."""
@@ -114,6 +109,16 @@ class Ground:
     def names(self) -> list[str]:
         """Levels, finest first."""
         return [plan.id for plan in reversed(self.plans)]
+
+
+@cache
+def _matrix(ground: Ground, level: str) -> tuple[float, float, float, int]:
+    matrices = ground.document["tileMatrices"]
+    assert isinstance(matrices, list)
+    matrix = next(item for item in matrices if item["id"] == level)
+    around = 0 if ground.document["crs"] == "EPSG:2154" else matrix["matrixWidth"]
+    x, y = matrix["pointOfOrigin"]
+    return matrix["cellSize"], x, y, around
 
 
 @cache

@@ -200,7 +200,7 @@ def test_a_full_store_removes_the_files_that_were_not_used_longest(directory: Pa
     capacity = 1 << 20
     store = PackDirectory(str(directory), capacity)
     level = store.level("P", COUNT)
-    for pack in range(200):
+    for pack in range(120):
         level.put(pack * SIDE, 0, record(pack * SIDE, 0))
         for number, path in enumerate(sorted(directory.iterdir())):
             facts = path.stat()
@@ -214,8 +214,8 @@ def test_a_full_store_removes_the_files_that_were_not_used_longest(directory: Pa
             level.put(pack * SIDE + 1 + number % 60, number // 60, record(number, 1))
     used = sum(512 * path.stat().st_blocks for path in directory.iterdir())
     assert capacity / 2 < used <= capacity * 1.1
-    assert level.get(199 * SIDE, 0) is not None
-    assert level.get(100 * SIDE, 0) is None
+    assert level.get(119 * SIDE, 0) is not None
+    assert level.get(20 * SIDE, 0) is None
 
 
 def test_threads_write_and_read_the_same_slabs(level: PackFiles) -> None:

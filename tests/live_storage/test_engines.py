@@ -33,7 +33,7 @@ def test_workers_write_to_s3_over_a_bad_network(
     with (
         BadNetwork(url) as network,
         linked(2) as machines,
-        Cluster(tmp_path / "cluster", host="0.0.0.0") as cluster,
+        Cluster(mastaba, tmp_path / "cluster", host="0.0.0.0") as cluster,
     ):
         wait = {"MASTABA_OBJECT_ATTEMPTS_WAIT": "0"}
         for machine in machines:
