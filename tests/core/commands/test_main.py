@@ -176,11 +176,12 @@ def hanging_start(tmp_path: Path, server_json: Path) -> Iterator[Any]:
         "    signal.signal(number, signal.SIG_DFL)\n"
         "from mastaba.commands.main import main\n"
         "from mastaba.commands import serve\n"
+        "from mastaba.server import reloading\n"
         "read = serve.load_server\n"
         "def slowly(*arguments):\n"
         f"    open({str(path)!r}).read()\n"
         "    return read(*arguments)\n"
-        "serve.load_server = slowly\n"
+        "serve.load_server = reloading.load_server = slowly\n"
         "sys.exit(main(sys.argv[1:]))"
     )
     command = [sys.executable, "-c", program, "-f", str(server_json)]
