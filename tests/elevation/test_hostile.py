@@ -326,5 +326,5 @@ def test_hostile_requests_to_every_route(warm: Client) -> None:
 
 @pytest.mark.live
 def test_many_hostile_requests(warm: Client, request: pytest.FixtureRequest) -> None:
-    # One of them costs as much as several requests for tiles.
-    check_hostile(warm, request.config.getoption("random_requests") // 5, seed=2)
+    # One of them costs as much as many requests for tiles.
+    check_hostile(warm, request.config.getoption("random_requests") // 20, seed=2)
