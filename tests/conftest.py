@@ -125,12 +125,11 @@ def pytest_runtest_protocol(item: pytest.Item) -> None:
     # more than a short test, most of all when other programs keep the processors busy.
     now = time.monotonic()
     marker = item.get_closest_marker("timeout")
-    if marker is not None and marker.args[0] > HANGS / 2:
-        faulthandler.dump_traceback_later(2 * marker.args[0], exit=True, file=_standard_error)
-        _armed = -HANGS  # the next test starts its own
-    elif now - _armed > HANGS / 12:
-        faulthandler.dump_traceback_later(HANGS, exit=True, file=_standard_error)
-        _armed = now
+    limit = HANGS if marker is None else max(HANGS, 2 * marker.args[0])
+    if limit > HANGS or now - _armed > HANGS / 12:
+        faulthandler.dump_traceback_later(limit, exit=True, file=_standard_error)
+        # After a longer limit, the next test starts its own.
+        _armed = now if limit == HANGS else -HANGS
 
 
 @pytest.hookimpl(trylast=True)

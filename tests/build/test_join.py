@@ -66,19 +66,22 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("place")
 
 
+def emptied(folder: Path) -> Path:
+    shutil.rmtree(folder)
+    folder.mkdir()
+    return folder
+
+
 @pytest.fixture
 def tmp_path(place: Path) -> Path:
     """Return an empty folder."""
-    shutil.rmtree(place)
-    place.mkdir()
-    return place
+    return emptied(place)
 
 
 @pytest.fixture(scope="module")
 def saved_pair(place: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a copy of the folder with the sources and pyramids of `pair`."""
-    shutil.rmtree(place)
-    place.mkdir()
+    emptied(place)
     built(plan_in(place, sheet(place / "a.tif", COLUMN, 1), name="a", **OPTIONS))
     path = sheet(place / "b.tif", COLUMN + 2, 2)
     with rasterio.open(path, "r+") as dataset:

@@ -85,9 +85,8 @@ def program_for_web_users() -> Path:
     """
     if not SYSTEM_PYTHON.exists():
         pytest.skip(f"there is no {SYSTEM_PYTHON}")
-    if subprocess.run(
-        [SYSTEM_PYTHON, "-c", "import sys; sys.exit(sys.version_info < (3, 11))"]
-    ).returncode:
+    check = "import sys; sys.exit(sys.version_info < (3, 11))"
+    if subprocess.run([SYSTEM_PYTHON, "-c", check], stderr=subprocess.DEVNULL).returncode:
         pytest.skip(f"{SYSTEM_PYTHON} is older than 3.11")
     folder = cache_folder() / "for-web-users"
     stamp, state = folder / "stamp", state_of_sources()
@@ -133,6 +132,8 @@ def run(*command: str | Path, cwd: Path | None = None, **variables: str) -> str:
         text=True,
         cwd=cwd or REPOSITORY,
         env=inherited | variables,
+        # Other users shall be able to read what is written.
+        umask=0o022,
     )
     assert done.returncode == 0, f"{command}:\n{done.stdout}"
     return done.stdout

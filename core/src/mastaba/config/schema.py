@@ -77,7 +77,7 @@ def schema(name: str, plugins: Plugins, services: Services | None = None) -> dic
         raise KeyError(name)
     document = _load(name)
     properties = document["properties"]
-    services = services or plugins.services
+    services = plugins.services if services is None else services
     if name == "server":
         sections = properties["plugins"]["properties"]
         for plugin, settings in plugins.settings_schemas.items():
