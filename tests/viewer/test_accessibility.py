@@ -72,9 +72,8 @@ def site(
         yield url
 
 
-@pytest.mark.parametrize(
-    ("size", "scheme"), [(DESKTOP, "light"), (PHONE, "dark")], ids=["desktop", "phone"]
-)
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
 def test_axe_finds_nothing(
     axe: str, site: str, browser: Any, size: tuple[int, int], scheme: str
 ) -> None:
