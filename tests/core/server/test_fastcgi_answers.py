@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 import logging
+import os
+import socket
 import sys
 from typing import Any
 
 import pytest
+
+from mastaba.server.shared_pages import SHARED_FROM
+from mastaba.web.body import KeptBody
+from mastaba.web.response import Response
 
 
 def application_of(body: bytes) -> Any:
@@ -25,6 +32,52 @@ def test_bodies_of_all_sizes(serve: Any, size: int) -> None:
         answer = client.ask()
         assert answer.body == body
         assert answer.protocol_status == 0
+
+
+class Library:
+    """An application whose documents are answered without a WSGI call."""
+
+    def __init__(self, body: bytes) -> None:
+        self.body = KeptBody(body)
+
+    def stored_tile(self, path: str, query: str, headers: Any) -> Response:
+        return Response(200, [("Content-Length", str(len(self.body)))], self.body)
+
+
+@pytest.mark.parametrize("size", [0, SHARED_FROM - 1, SHARED_FROM, 300_001, 3_000_001])
+@pytest.mark.parametrize("family", [socket.AF_UNIX, socket.AF_INET])
+def test_kept_bodies_of_all_sizes(serve: Any, protocol: Any, family: int, size: int) -> None:
+    library = Library((bytes(range(251)) * (size // 251 + 1))[:size])
+    client = serve(library, family=family).connect()
+    for request_id in (1, 1, 2, 1):
+        client.send(protocol.request(request_id=request_id))
+        answer = client.answer(request_id)
+        assert answer.body == library.body
+        assert answer.protocol_status == 0
+    is_shared = family == socket.AF_UNIX and size >= SHARED_FROM
+    assert (library.body.framed is not None) == is_shared
+
+
+def test_a_kept_body_without_a_file_is_copied(serve: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(name: str) -> int:
+        raise OSError(errno.EMFILE, "too many open files")
+
+    monkeypatch.setattr(os, "memfd_create", refuse)
+    library = Library(bytes(300_001))
+    client = serve(library).connect()
+    assert client.ask().body == library.body
+    assert library.body.framed is None
+
+
+def test_clients_get_one_kept_body_at_their_own_pace(serve: Any, protocol: Any) -> None:
+    library = Library(bytes(range(250)) * 20_000)
+    served = serve(library)
+    clients = [served.connect() for _ in range(4)]
+    for client in clients:
+        client.send(protocol.request())
+    hasty, *patient = clients
+    hasty.close()
+    assert all(client.answer().body == library.body for client in patient)
 
 
 def test_records_are_padded(serve: Any, protocol: Any) -> None:

@@ -9,10 +9,12 @@ import socket
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
+
+from mastaba.server.shared_pages import FilePart
 
 if TYPE_CHECKING:
     from wsgiref.types import WSGIApplication
@@ -32,6 +34,8 @@ _MAX_BUFFERS = 512
 _LINGER = 5.0
 
 Buffers = list[bytes | memoryview]
+Pieces = Sequence[bytes | memoryview | FilePart]
+"""What is sent, in order. At most the last one is part of a file."""
 
 NEVER = math.inf
 """A deadline that is not reached."""
@@ -135,12 +139,17 @@ class Connection(ABC):
         self.registered = 0
         self.open = True
         self.answered = False
-        self.output: Buffers = []
+        self.output: Pieces = []
         self.deadline = NEVER
         self.closing = False
         self.ending = False
         self._unfinished: Resumable | None = None
         self._is_wide = False
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the client is on this machine, behind a Unix socket."""
+        return self.socket.family == socket.AF_UNIX
 
     @staticmethod
     @abstractmethod
@@ -221,7 +230,7 @@ class Connection(ABC):
         self.deadline = time.monotonic() + _LINGER
         self.socket.shutdown(socket.SHUT_WR)
 
-    def send_last(self, buffers: Buffers) -> None:
+    def send_last(self, buffers: Pieces) -> None:
         """Send the end of a response, and keep what the socket does not accept.
 
         Raises:
@@ -233,6 +242,19 @@ class Connection(ABC):
             self._expect_progress()
         else:
             self._complete()
+
+    def send_file(self, head: Buffers, part: FilePart) -> None:
+        """Send the end of a response from a file, and keep what the socket does not accept.
+
+        Raises:
+            DisconnectedError: the connection broke.
+        """
+        if self.socket.gettimeout() != 0:
+            # sendfile has no flag for one call.
+            self.socket.setblocking(False)
+        self._send([*head, part])
+        output, self.output = self.output, []
+        self.send_last(output)
 
     def send_part(self, buffers: Buffers, response: Resumable) -> None:
         """Send part of a response, and keep what the socket does not accept.
@@ -268,10 +290,15 @@ class Connection(ABC):
         """Return whether the client of the request that is being answered has hung up."""
         return self.hangup
 
-    def _send(self, buffers: Buffers) -> bool:
+    def _send(self, buffers: Pieces) -> bool:
         """Send what the socket accepts, keep the rest; return whether it accepted anything."""
+        last = buffers[-1] if buffers else b""
+        memory: Any = buffers[:-1] if isinstance(last, FilePart) else buffers
         try:
-            sent: int = self.socket.sendmsg(buffers[:_MAX_BUFFERS], (), _DONTWAIT)
+            if isinstance(last, FilePart) and not memory:
+                sent = last.send(self.descriptor)
+            else:
+                sent = self.socket.sendmsg(memory[:_MAX_BUFFERS], (), _DONTWAIT)
         except BlockingIOError:
             sent = 0
         except OSError as error:
@@ -279,7 +306,8 @@ class Connection(ABC):
         accepted = sent > 0
         for index, buffer in enumerate(buffers):
             if sent < len(buffer):
-                self.output = [memoryview(buffer)[sent:], *buffers[index + 1 :]]
+                rest = buffer if isinstance(buffer, FilePart) else memoryview(buffer)
+                self.output = [rest[sent:], *buffers[index + 1 :]]
                 self._widen()
                 break
             sent -= len(buffer)
@@ -292,7 +320,7 @@ class Connection(ABC):
         """
         if self._unfinished is None and not self._is_wide:
             self._is_wide = True
-            if self.socket.family == socket.AF_UNIX:
+            if self.is_local:
                 self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER)
 
     def _flush(self) -> None:

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from mastaba.cancellation import CLIENT
 from mastaba.errors import StorageUnavailableError
 from mastaba.server.connection import Buffers, Connection, DisconnectedError
+from mastaba.server.shared_pages import SHARED_FROM, shared
+from mastaba.web.body import KeptBody
 from mastaba.web.response import FAILURE, STATUS_LINES
 
 if TYPE_CHECKING:
@@ -49,6 +51,9 @@ class Exchange(ABC):
         Returns:
             None if it is another request, or if the path needs decoding.
         """
+
+    id = 0
+    """Number of the request on its connection, if the protocol numbers them."""
 
     before_status: ClassVar[str]
     """What precedes the status in the first line of a response."""
@@ -95,6 +100,9 @@ class Exchange(ABC):
             else:
                 self._set_head(STATUS_LINES[response.status], response.headers)
                 body = response.body
+                if type(body) is KeptBody and len(body) >= SHARED_FROM:
+                    self._send_kept(body)
+                    return
                 result = [body] if isinstance(body, bytes) else body
         except DisconnectedError:
             raise
@@ -210,6 +218,20 @@ class Exchange(ABC):
         head = b"" if self._head_sent else self._head
         self._head_sent = True
         self.connection.send_last(self.frame(head, data, last=True))
+
+    def _send_kept(self, body: KeptBody) -> None:
+        """Send the whole response, its body from a file if possible.
+
+        Over TCP, the kernel takes longer to send many pages than to copy them.
+        """
+        head = self.frame(self._head, b"", last=False)
+        self._head_sent = True
+        frames = self.frame(b"", body, last=True)
+        part = shared(body, self.id, frames) if self.connection.is_local else None
+        if part is None:
+            self.connection.send_last(head + frames)
+        else:
+            self.connection.send_file(head, part)
 
     def _fail(self) -> None:
         logger.exception("the application failed")

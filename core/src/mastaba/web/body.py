@@ -7,7 +7,7 @@ import os
 import tempfile
 from collections.abc import Iterable, Iterator
 from itertools import chain
-from typing import Final
+from typing import Any, Final
 
 logger = logging.getLogger(__name__)
 
@@ -53,6 +53,16 @@ class SpooledBody:
     def close(self) -> None:
         """Remove the file; the body can no longer be read."""
         self._file.close()
+
+
+class KeptBody(bytes):
+    """The body of a document that is kept and sent many times.
+
+    Attributes:
+        framed: what the server keeps with it to send it faster.
+    """
+
+    framed: Any = None
 
 
 Body = bytes | SpooledBody

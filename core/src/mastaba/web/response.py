@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from werkzeug.datastructures import MIMEAccept
 from werkzeug.http import parse_accept_header
 
-from mastaba.web.body import Body
+from mastaba.web.body import Body, KeptBody
 from mastaba.web.conditional import etag_matches
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ class Document:
     """
 
     def __init__(self, text: str | bytes, media_type: str, file_name: str | None = None) -> None:
-        self.body = text.encode() if isinstance(text, str) else text
+        self.body = KeptBody(text.encode() if isinstance(text, str) else text)
         self.media_type = media_type
         self.file_name = file_name
 
