@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
+from dataclasses import astuple
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import pytest
 from tests.build.conftest import Build
 from tests.build.ground import grid, read_tiles, write_raster
 
+from mastaba.api.catalogue import BoundingBox, TileLimits, TileMatrix, generation_of
 from mastaba_build.build import build
 from mastaba_build.destination import Destination
 from mastaba_build.errors import PlanError
@@ -70,6 +72,22 @@ def ancestors(number: int) -> set[Slab]:
     }
 
 
+def tile_box(number: int) -> BoundingBox:
+    """Return the box of the tile that contains a sheet."""
+    row, column = divmod(number, SIDE)
+    tile = TileLimits(FIRST + row, FIRST + row, FIRST + column, FIRST + column)
+    origin = -20037508.342789244
+    matrix = TileMatrix(str(LEVEL), CELL, origin, -origin, 256, 256, 2**LEVEL, 2**LEVEL)
+    box = matrix.bbox_of(tile)
+    return BoundingBox(*(round(value, 6) for value in astuple(box)))
+
+
+def updated_box(folder: Path) -> BoundingBox:
+    """Return the box of the last update, to a micrometre."""
+    descriptor = json.loads((folder / "out/map.json").read_text())
+    return BoundingBox(*(round(value, 6) for value in descriptor["update"]["bbox"]))
+
+
 def run(plan: Plan, update: str | None = "new") -> tuple[set[Slab], dict[str, Any], str]:
     """Build; return the slabs that were computed, the totals and what was reported."""
     out, errors = StringIO(), StringIO()
@@ -117,6 +135,9 @@ def test_one_of_many_sources_rebuilds_its_slab_and_those_above(
     whole = build_of(sheets, **{**chosen, "output": str(tmp_path / "whole")})
     place = Place.of_directory(tmp_path / "out")
     assert checksums_of(place, "map") == checksums_of(Place.of_directory(whole.parent), "map")
+    since = json.loads(place.read("map.json"))["update"]["since"]
+    assert since == generation_of(json.loads(place.read("map_1.json")))
+    assert updated_box(tmp_path) == tile_box(21)
     assert verify(Destination.parse(str(tmp_path / "out"), {}), "map", full=True) == len(paths)
     tiles, expected = read_tiles(first), read_tiles(whole)
     assert tiles.keys() == expected.keys()
@@ -158,6 +179,8 @@ def test_sources_are_added_and_removed(
     sums = checksums_of(Place.of_directory(tmp_path / "out"), "map")
     # The slabs without any source are left out.
     assert built == (ancestors(28) | ancestors(33)) & sums.keys()
+    # Removed slabs count too.
+    assert updated_box(tmp_path) == tile_box(28).union(tile_box(33))
     assert (str(LEVEL), FIRST + 4, FIRST + 4) not in sums
     assert sums == checksums_of(Place.of_directory(whole.parent), "map")
 

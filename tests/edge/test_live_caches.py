@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -10,6 +11,8 @@ import pytest
 from tests.edge.conftest import CACHING, SECRET, Edge, tile
 from tests.live.client import ask
 from tests.live.processes import wait_until
+
+from mastaba.api.catalogue import generation_of
 
 pytestmark = pytest.mark.live
 
@@ -107,6 +110,25 @@ def test_a_changed_layer_is_purged_and_others_keep_their_hits(edge: Edge) -> Non
     assert "After the change" in edge.get(capabilities).body.decode()
     for path in kept:
         assert edge.requests(path) == [200]
+
+
+def test_only_the_updated_area_of_a_pyramid_is_purged(edge: Edge) -> None:
+    inside, outside = tile("RGB_JPG", "4/10/6"), tile("RGB_JPG", "4/9/5")
+    drawn = MAP.replace("RGB_RAW", "RGB_JPG")
+    for path in (inside, outside, drawn):
+        edge.get(path)
+        assert edge.get(path).headers["x-cache"] == "HIT"
+    pyramid = edge.folder / "installation" / "pyramids" / "RGB_JPG.json"
+    document = json.loads(pyramid.read_text("utf-8"))
+    # In the middle of the tile of level 4, whose side is 2504688 m.
+    x, y = 20037508.34 * (10.5 / 8 - 1), 20037508.34 * (1 - 6.5 / 8)
+    update = {"since": generation_of(document), "bbox": [x, y, x + 1, y + 1]}
+    pyramid.write_text(json.dumps({**document, "update": update}), "utf-8")
+    edge.reload()
+    assert edge.get(inside).headers["x-cache"] == "MISS"
+    assert edge.get(drawn).headers["x-cache"] == "MISS"
+    assert edge.get(outside).headers["x-cache"] == "HIT"
+    assert edge.requests(outside) == [200]
 
 
 def test_nothing_is_purged_without_a_change(edge: Edge) -> None:

@@ -13,10 +13,13 @@ from typing import Any
 import pytest
 from tests.forked import run
 
+from mastaba.api.catalogue import BoundingBox
+from mastaba.api.services import LayerChange
+from mastaba.api.tools import create_application
 from mastaba_conformance.tiny_installation import tiny_installation
 from mastaba_edge.agent import Agent
 from mastaba_edge.nginx import forget
-from mastaba_edge.purging import PurgeError, purge, read_secret
+from mastaba_edge.purging import PurgeError, purge, purge_changes, read_secret
 
 SECRET = "correct horse"
 NAME = "b7f54b2df7773722d382f4809d65029c"
@@ -72,6 +75,26 @@ def test_many_keys_are_sent_in_parts(cache: Cache, secret_file: str) -> None:
     assert [key for _, part in cache.told for key in part] == keys
     assert {secret for secret, _ in cache.told} == {SECRET}
     assert len(cache.told) > 1
+
+
+def test_an_updated_area_is_purged(cache: Cache, secret_file: str, tmp_path: Path) -> None:
+    file = installation(tmp_path, caches=[cache.url], secret_file=secret_file, repeat_after=0)
+    site = create_application(file).site
+    # One metre in the tile 10/6 of level 4, whose side is 2504688 m.
+    x, y = 20037508.34 * (10.5 / 8 - 1), 20037508.34 * (1 - 6.5 / 8)
+    purge_changes(
+        site,
+        [
+            LayerChange("RGB_JPG", "a", "b", BoundingBox(x, y, x + 1, y + 1)),
+            LayerChange("RGB_PNG", "a", "b"),
+            LayerChange("gone", "a", None),
+        ],
+    )
+    ((_, keys),) = cache.told
+    levels = site.catalogue.layers["RGB_JPG"].pyramid.levels
+    slabs = [key for key in keys if key.startswith("slab-")]
+    assert len(slabs) == len({key.split("/")[1] for key in slabs}) == len(levels)
+    assert set(keys) - set(slabs) == {"documents", "drawn-RGB_JPG", "layer-RGB_PNG", "layer-gone"}
 
 
 def test_a_cache_that_fails_does_not_keep_others_from_purging(cache: Cache) -> None:

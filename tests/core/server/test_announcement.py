@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from tests.forked import Mastaba
 
+from mastaba.model.bbox import BoundingBox
 from mastaba.server.announcement import announce
 from mastaba.services.change import LayerChange, layer_changes
 from mastaba.wsgi import create_application
@@ -96,6 +97,57 @@ def test_a_changed_slab_is_not_a_changed_layer_but_a_descriptor_is(tmp_path: Pat
     path.write_text(json.dumps({**document, "version": "2"}), "utf-8")
     after = create_application(server_json).site.catalogue
     assert [one.layer for one in layer_changes(before, after)] == ["RGB_JPG"]
+
+
+BOX = BoundingBox(1.0, 2.0, 3.0, 4.0)
+
+
+def updated(folder: Path, **values: object) -> LayerChange:
+    """Return the change of a layer after an update of its pyramid, and of the layer if wanted."""
+    server_json = str(tiny_installation(folder))
+    before = create_application(server_json).site.catalogue
+    path = folder / "pyramids" / "RGB_JPG.json"
+    document = json.loads(path.read_text("utf-8"))
+    since = values.pop("since", before.layers["RGB_JPG"].pyramid.generation)
+    limits = document["levels"][0]["tile_limits"]
+    limits["max_row"] += 1
+    update = {"since": since, "bbox": [1, 2, 3, 4]}
+    path.write_text(json.dumps({**document, "update": update}), "utf-8")
+    change(folder, "RGB_JPG", **values)
+    (found,) = layer_changes(before, create_application(server_json).site.catalogue)
+    assert found.before != found.after
+    return found
+
+
+def test_the_area_of_an_update_is_reported(tmp_path: Path) -> None:
+    assert updated(tmp_path).bbox == BOX
+
+
+def test_an_update_since_another_version_may_concern_everything(tmp_path: Path) -> None:
+    assert updated(tmp_path, since="0123456789ab").bbox is None
+
+
+def test_an_update_with_a_changed_layer_may_concern_everything(tmp_path: Path) -> None:
+    assert updated(tmp_path, resampling={"interpolation": "nn"}).bbox is None
+
+
+def test_an_update_of_one_of_several_pyramids_may_concern_everything(tmp_path: Path) -> None:
+    server_json = str(tiny_installation(tmp_path))
+    (level, *_, bottom) = json.loads((tmp_path / "pyramids" / "RGB_JPG.json").read_text("utf-8"))[
+        "levels"
+    ]
+    pyramid = {"path": str(tmp_path / "pyramids" / "RGB_JPG.json")}
+    parts = [
+        {**pyramid, "top_level": one["id"], "bottom_level": one["id"]} for one in (level, bottom)
+    ]
+    change(tmp_path, "RGB_JPG", pyramids=parts)
+    before = create_application(server_json).site.catalogue
+    path = tmp_path / "pyramids" / "RGB_JPG.json"
+    document = json.loads(path.read_text("utf-8"))
+    since = before.layers["RGB_JPG"].pyramid.generation
+    path.write_text(json.dumps({**document, "update": {"since": since, "bbox": [1, 2, 3, 4]}}))
+    (found,) = layer_changes(before, create_application(server_json).site.catalogue)
+    assert found.bbox is None
 
 
 def change(folder: Path, layer: str, **values: object) -> None:

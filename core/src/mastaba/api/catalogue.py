@@ -10,8 +10,9 @@ from mastaba.model.crs_offer import CRSOffer, LayerCRS
 from mastaba.model.crs_uri import CRS84, CRS84_URI, crs_code, crs_uri
 from mastaba.model.extent import bbox_in, geographic_extent, whole_view
 from mastaba.model.format import TILE_FORMATS, Codec, TileFormat
+from mastaba.model.generation import generation_of
 from mastaba.model.layer import Attribution, FeatureInfo, Layer, Logo, Metadata
-from mastaba.model.pyramid import Attribute, Level, Pyramid, RasterSpecification, Table
+from mastaba.model.pyramid import Attribute, Level, Pyramid, RasterSpecification, Table, Update
 from mastaba.model.style import Legend, Palette, PaletteEntry, Style
 from mastaba.model.surrogate_keys import DOCUMENTS_KEY, keys_within, layer_key
 from mastaba.model.tile_matrix_set import PIXEL_SIZE, TileLimits, TileMatrix, TileMatrixSet
@@ -51,9 +52,11 @@ __all__ = [
     "TileMatrix",
     "TileMatrixSet",
     "TileMatrixSetLink",
+    "Update",
     "bbox_in",
     "crs_code",
     "crs_uri",
+    "generation_of",
     "geographic_extent",
     "keys_within",
     "layer_key",

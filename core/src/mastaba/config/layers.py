@@ -185,8 +185,9 @@ class LayerLoader:
                     faults.refuse(at, str(error), "correct the pyramid or its levels")
         faults.require_usable()
         generations = [pyramid.generation for pyramid in pyramids]
-        generation = generation_of(generations) if len(pyramids) > 1 else generations[0]
-        composed = replace(pyramids[0], levels=coarse_to_fine(levels), generation=generation)
+        composed = replace(pyramids[0], levels=coarse_to_fine(levels))
+        if len(pyramids) > 1:
+            composed = replace(composed, generation=generation_of(generations), update=None)
         return composed, places
 
     def _layer_styles(

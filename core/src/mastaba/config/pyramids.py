@@ -12,9 +12,10 @@ from mastaba.config.book import Book, LoadedOnce
 from mastaba.config.documents import DocumentReader
 from mastaba.config.faults import FileFaults, UnusableError
 from mastaba.errors import MastabaError
+from mastaba.model.bbox import BoundingBox
 from mastaba.model.format import TILE_FORMATS, TileFormat
 from mastaba.model.generation import generation_of
-from mastaba.model.pyramid import Attribute, Level, Pyramid, RasterSpecification, Table
+from mastaba.model.pyramid import Attribute, Level, Pyramid, RasterSpecification, Table, Update
 from mastaba.model.tile_matrix_set import TileLimits, TileMatrix, TileMatrixSet
 from mastaba.slab.index_cache import IndexCache
 from mastaba.slab.layout import PathLayout, PrefixLayout, SlabLayout
@@ -84,8 +85,15 @@ class PyramidLoader(LoadedOnce[ResourcePath, StoredPyramid]):
             with faults.attempt():
                 places[identifier] = self._place(entry["storage"], key, f"{at}.storage", faults)
         faults.require_usable()
+        update = document.get("update")
         pyramid = Pyramid(
-            key.stem, tile_matrix_set, tile_format, raster, coarse_to_fine(levels), generation
+            key.stem,
+            tile_matrix_set,
+            tile_format,
+            raster,
+            coarse_to_fine(levels),
+            generation,
+            update and Update(update["since"], BoundingBox(*update["bbox"])),
         )
         return StoredPyramid(pyramid, places)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from mastaba.model.bbox import BoundingBox
 from mastaba.model.format import Codec, TileFormat
 from mastaba.model.tile_matrix_set import TileLimits, TileMatrix, TileMatrixSet
 
@@ -81,6 +82,19 @@ class Level:
 
 
 @dataclass(frozen=True, slots=True)
+class Update:
+    """The last change of a pyramid.
+
+    Attributes:
+        since: generation of the pyramid before the change.
+        bbox: around everything that has changed since then; in the CRS of the tile matrix set.
+    """
+
+    since: str
+    bbox: BoundingBox
+
+
+@dataclass(frozen=True, slots=True)
 class Pyramid:
     """Levels with one tile format and one tile matrix set.
 
@@ -92,6 +106,7 @@ class Pyramid:
         levels: by tile matrix identifier, coarse to fine.
         generation: 12 hexadecimal digits that change with the descriptor, and with each version
             that is published; equal on all nodes that read equal descriptors.
+        update: as the descriptor says; None if unknown.
     """
 
     name: str
@@ -100,6 +115,7 @@ class Pyramid:
     raster: RasterSpecification | None
     levels: Mapping[str, Level] = field(hash=False)
     generation: str = ""
+    update: Update | None = None
 
     @property
     def finest(self) -> Level:

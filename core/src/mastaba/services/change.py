@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
     from mastaba.catalogue import Catalogue
+    from mastaba.model.bbox import BoundingBox
     from mastaba.model.layer import Layer
 
 
@@ -64,11 +65,14 @@ class LayerChange:
         layer: identifier.
         before: its generation until now; None for a new layer.
         after: its generation from now on; None for a removed layer.
+        bbox: around all that has changed, in the CRS of the tile matrix set; None if anything may
+            have changed. Documents may have changed in any case.
     """
 
     layer: str
     before: str | None
     after: str | None
+    bbox: BoundingBox | None = None
 
 
 def layer_changes(old: Catalogue, new: Catalogue) -> list[LayerChange]:
@@ -77,8 +81,28 @@ def layer_changes(old: Catalogue, new: Catalogue) -> list[LayerChange]:
     for name in sorted(old.layers.keys() | new.layers.keys()):
         before, after = old.layers.get(name), new.layers.get(name)
         if before != after:
-            changes.append(LayerChange(name, _generation(before), _generation(after)))
+            bbox = None if before is None or after is None else _changed_area(before, after)
+            changes.append(LayerChange(name, _generation(before), _generation(after), bbox))
     return changes
+
+
+def _changed_area(before: Layer, after: Layer) -> BoundingBox | None:
+    """Return the area of an update of the pyramid; None if anything else has changed."""
+    old, new = before.pyramid, after.pyramid
+    if new.update is None or new.update.since != old.generation:
+        return None
+    # What follows from the update: the generations, and the extent.
+    same_pyramid = replace(old, levels=new.levels, generation=new.generation, update=new.update)
+    same_layer = replace(
+        before,
+        pyramid=same_pyramid,
+        native_bbox=after.native_bbox,
+        geographic_bbox=after.geographic_bbox,
+        surrogate_keys=after.surrogate_keys,
+        generation=after.generation,
+        headers=after.headers,
+    )
+    return new.update.bbox if same_layer == after else None
 
 
 def _generation(layer: Layer | None) -> str | None:

@@ -9,6 +9,7 @@ from contextlib import ExitStack
 from dataclasses import replace as changed
 from typing import TYPE_CHECKING
 
+from mastaba_build.changes import update_of
 from mastaba_build.coordinator import Coordinator, Order
 from mastaba_build.engines import opened
 from mastaba_build.errors import PlanError
@@ -206,7 +207,8 @@ def make_version(
             number = int(plan.root.rpartition("_")[2])
             if place.stat(f"{name}.versions.json") is None:
                 keep_documents(place, name, versions[0].number)
-            write_documents(plan, place, rows, plan.root, outcome.inexact)
+            update = update_of(plan, place, rows, record) if record else None
+            write_documents(plan, place, rows, plan.root, outcome.inexact, update)
             added = Version(number, plan.root, plan.identity)
             write_versions(place, name, [*versions, added], read_roots(place, name))
             publish_version(place, name, number)

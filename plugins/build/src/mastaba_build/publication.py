@@ -22,7 +22,12 @@ from mastaba_writer.installation import layer_of
 
 
 def write_documents(
-    plan: Plan, place: Place, rows: Sequence[Row], name: str, inexact: int = 0
+    plan: Plan,
+    place: Place,
+    rows: Sequence[Row],
+    name: str,
+    inexact: int = 0,
+    update: Mapping[str, Any] | None = None,
 ) -> None:
     """Write the list, the build record and the descriptor of a pyramid, in this order.
 
@@ -32,6 +37,7 @@ def write_documents(
         rows: all slabs, from the coarsest level to the finest.
         name: start of the names of the documents.
         inexact: slabs made from pixels that differ from those that were encoded.
+        update: of the descriptor; see `update_of`.
 
     Raises:
         BuildError: no source has data.
@@ -42,6 +48,8 @@ def write_documents(
         raise BuildError("no source pixel has data; check nodata, tolerance and the levels")
     configuration = plan.configuration
     descriptor = _descriptor(plan, stored)
+    if update is not None:
+        descriptor["update"] = update
     if configuration.index_packs or has_packs(place, f"{configuration.name}.json"):
         links = {}
         for row in stored:
@@ -149,7 +157,7 @@ def _factors(plan: Plan) -> dict[str, int]:
     return {level.matrix.id: level.factor for level in plan.levels if level.factor}
 
 
-def _descriptor(plan: Plan, stored: Sequence[Row]) -> Mapping[str, Any]:
+def _descriptor(plan: Plan, stored: Sequence[Row]) -> dict[str, Any]:
     configuration = plan.configuration
     levels = []
     for level, rows in itertools.groupby(stored, key=lambda row: row.result.slab.level):

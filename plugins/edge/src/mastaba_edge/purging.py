@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
-from mastaba.api.catalogue import DOCUMENTS_KEY, layer_key
+from mastaba.api.catalogue import DOCUMENTS_KEY, keys_within, layer_key
 
 if TYPE_CHECKING:
     from mastaba.api.services import LayerChange, Site
@@ -30,7 +30,7 @@ class PurgeError(Exception):
 
 
 def purge_changes(site: Site, changes: Sequence[LayerChange]) -> None:
-    """Purge changed layers from all caches, twice.
+    """Purge changed layers, or the changed areas of layers, from all caches, twice.
 
     Raises:
         PurgeError: a cache has not purged.
@@ -38,7 +38,13 @@ def purge_changes(site: Site, changes: Sequence[LayerChange]) -> None:
     settings = site.plugin_settings.get("edge", {})
     if not settings.get("caches"):
         return
-    keys = [DOCUMENTS_KEY, *(layer_key(change.layer) for change in changes)]
+    keys = [DOCUMENTS_KEY]
+    for change in changes:
+        layer = site.catalogue.layers.get(change.layer)
+        if layer is None or change.bbox is None:
+            keys.append(layer_key(change.layer))
+        else:
+            keys += keys_within(layer, change.bbox)
     purge(settings, keys)
     pause: float = settings.get("repeat_after", _REPEAT_AFTER)
     if pause:
