@@ -13,7 +13,7 @@ import pytest
 
 from mastaba.server.shared_pages import SHARED_FROM
 from mastaba.web.body import KeptBody
-from mastaba.web.response import Response
+from mastaba.web.response import DocumentResponse, Response
 
 
 def application_of(body: bytes) -> Any:
@@ -41,7 +41,8 @@ class Library:
         self.body = KeptBody(body)
 
     def stored_tile(self, path: str, query: str, headers: Any) -> Response:
-        return Response(200, [("Content-Length", str(len(self.body)))], self.body)
+        headers = [("Content-Length", str(len(self.body.data)))]
+        return DocumentResponse(200, headers, self.body)
 
 
 @pytest.mark.parametrize("size", [0, SHARED_FROM - 1, SHARED_FROM, 300_001, 3_000_001])
@@ -52,7 +53,7 @@ def test_kept_bodies_of_all_sizes(serve: Any, protocol: Any, family: int, size: 
     for request_id in (1, 1, 2, 1):
         client.send(protocol.request(request_id=request_id))
         answer = client.answer(request_id)
-        assert answer.body == library.body
+        assert answer.body == library.body.data
         assert answer.protocol_status == 0
     is_shared = family == socket.AF_UNIX and size >= SHARED_FROM
     assert (library.body.framed is not None) == is_shared
@@ -65,7 +66,7 @@ def test_a_kept_body_without_a_file_is_copied(serve: Any, monkeypatch: pytest.Mo
     monkeypatch.setattr(os, "memfd_create", refuse)
     library = Library(bytes(300_001))
     client = serve(library).connect()
-    assert client.ask().body == library.body
+    assert client.ask().body == library.body.data
     assert library.body.framed is None
 
 
@@ -77,7 +78,7 @@ def test_clients_get_one_kept_body_at_their_own_pace(serve: Any, protocol: Any) 
         client.send(protocol.request())
     hasty, *patient = clients
     hasty.close()
-    assert all(client.answer().body == library.body for client in patient)
+    assert all(client.answer().body == library.body.data for client in patient)
 
 
 def test_records_are_padded(serve: Any, protocol: Any) -> None:

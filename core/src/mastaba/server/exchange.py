@@ -14,7 +14,7 @@ from mastaba.errors import StorageUnavailableError
 from mastaba.server.connection import Buffers, Connection, DisconnectedError
 from mastaba.server.shared_pages import SHARED_FROM, shared
 from mastaba.web.body import KeptBody
-from mastaba.web.response import FAILURE, STATUS_LINES
+from mastaba.web.response import FAILURE, STATUS_LINES, DocumentResponse
 
 if TYPE_CHECKING:
     from _typeshed import OptExcInfo
@@ -100,8 +100,8 @@ class Exchange(ABC):
             else:
                 self._set_head(STATUS_LINES[response.status], response.headers)
                 body = response.body
-                if type(body) is KeptBody and len(body) >= SHARED_FROM:
-                    self._send_kept(body)
+                if type(response) is DocumentResponse and len(body) >= SHARED_FROM:
+                    self._send_kept(response.kept)
                     return
                 result = [body] if isinstance(body, bytes) else body
         except DisconnectedError:
@@ -226,7 +226,7 @@ class Exchange(ABC):
         """
         head = self.frame(self._head, b"", last=False)
         self._head_sent = True
-        frames = self.frame(b"", body, last=True)
+        frames = self.frame(b"", body.data, last=True)
         part = shared(body, self.id, frames) if self.connection.is_local else None
         if part is None:
             self.connection.send_last(head + frames)

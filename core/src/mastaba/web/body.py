@@ -6,6 +6,7 @@ import logging
 import os
 import tempfile
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Final
 
@@ -55,13 +56,16 @@ class SpooledBody:
         self._file.close()
 
 
-class KeptBody(bytes):
+@dataclass(slots=True)
+class KeptBody:
     """The body of a document that is kept and sent many times.
 
     Attributes:
+        data: the whole body.
         framed: what the server keeps with it to send it faster.
     """
 
+    data: bytes
     framed: Any = None
 
 

@@ -71,6 +71,20 @@ class Response:
         self.body = body
 
 
+class DocumentResponse(Response):
+    """A response whose body is kept.
+
+    Attributes:
+        kept: the body.
+    """
+
+    __slots__ = ("kept",)
+
+    def __init__(self, status: int, headers: list[tuple[str, str]], kept: KeptBody) -> None:
+        super().__init__(status, headers, kept.data)
+        self.kept = kept
+
+
 def content_disposition(media_type: str, file_name: str | None = None) -> str:
     """Return the header value: inline, or attachment if the client gives a file name.
 
@@ -108,7 +122,7 @@ class Document:
     """
 
     def __init__(self, text: str | bytes, media_type: str, file_name: str | None = None) -> None:
-        self.body = KeptBody(text.encode() if isinstance(text, str) else text)
+        self.body = text.encode() if isinstance(text, str) else text
         self.media_type = media_type
         self.file_name = file_name
 
@@ -124,8 +138,12 @@ class Document:
         return blake2b(self.body, digest_size=9).hexdigest()
 
     @cached_property
-    def _compressed(self) -> bytes:
-        return gzip.compress(self.body, 6, mtime=0)
+    def _plain(self) -> KeptBody:
+        return KeptBody(self.body)
+
+    @cached_property
+    def _compressed(self) -> KeptBody:
+        return KeptBody(gzip.compress(self.body, 6, mtime=0))
 
     def respond(
         self, request: Request, media_type: str | None = None, *, is_constant: bool = False
@@ -153,7 +171,7 @@ class Document:
         headers.append(("Content-Disposition", content_disposition(media_type, self.file_name)))
         if compress:
             headers.append(("Content-Encoding", "gzip"))
-        return Response(200, headers, self._compressed if compress else self.body)
+        return DocumentResponse(200, headers, self._compressed if compress else self._plain)
 
 
 def message(status: int, text: str | bytes, media_type: str) -> Response:
