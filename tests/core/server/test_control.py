@@ -31,6 +31,7 @@ from mastaba.server.loop import Server
 from mastaba.server.handover import Handover
 from mastaba.server.listener import open_listener
 from mastaba.server.supervisor import Generation, Supervisor
+from mastaba.services.scoreboard import Scoreboard
 
 home = Path(sys.argv[1])
 
@@ -80,7 +81,11 @@ class Served(Generation):
 handover = Handover()
 options = eval(sys.argv[3])
 with open_listener(str(home / "socket")) as listener:
-    supervisor = Supervisor(Served(), workers=int(sys.argv[2]), reload=Served)
+    # The workers give no signs of life.
+    workers, board = int(sys.argv[2]), Scoreboard(8, 1)
+    supervisor = Supervisor(
+        Served(), workers=workers, reload=Served, watch=board, worker_timeout=3600
+    )
     supervisor._coordinator._patience = options.get("patience", 30)
     print("up")
     sys.exit(supervisor.run())

@@ -18,6 +18,7 @@ from mastaba.server.http import HTTPConnection
 from mastaba.server.listener import open_listener
 from mastaba.server.loop import Server
 from mastaba.server.supervisor import Generation, Supervisor
+from mastaba.services.scoreboard import Scoreboard
 
 home = Path(sys.argv[1])
 
@@ -80,7 +81,11 @@ def reload():
 handover = Handover()
 with open_listener("127.0.0.1:0") as listener:
     say(listener.socket.getsockname()[1])
-    sys.exit(Supervisor(Served(), workers=2, reload=reload).run())
+    # The workers give no signs of life.
+    board = Scoreboard(4, 1)
+    sys.exit(
+        Supervisor(Served(), workers=2, reload=reload, watch=board, worker_timeout=3600).run()
+    )
 """
 
 

@@ -23,6 +23,7 @@ from mastaba.server.handover import Handover
 from mastaba.server.listener import open_listener
 from mastaba.server.notify import Notifier
 from mastaba.server.supervisor import Generation, Supervisor
+from mastaba.services.scoreboard import Scoreboard
 
 home = Path(sys.argv[1])
 
@@ -50,7 +51,11 @@ os.environ["WATCHDOG_USEC"] = sys.argv[2]
 handover = Handover()
 with open_listener(str(home / "socket")) as listener:
     supervisor = Supervisor(
-        Served(), workers=2, reload=reload, notifier=Notifier.from_environment()
+        Served(),
+        workers=2,
+        reload=reload,
+        watch=Scoreboard(4, 1),
+        notifier=Notifier.from_environment(),
     )
     sys.exit(supervisor.run())
 """

@@ -125,13 +125,13 @@ class Supervisor:
             later.
         workers: number of processes. 0 serves in the calling process, for front servers that
             manage the processes themselves (mod_fcgid); SIGHUP is then ignored.
-        reload: see above. Without it, SIGHUP is ignored.
-        stop_timeout: maximum duration of a graceful stop in seconds.
-        start_timeout: seconds in which the workers of a next generation must be ready.
-        notifier: reports the state of the parent to the service manager.
+        reload: see above.
         watch: signs of life from the workers. A worker without any for ``worker_timeout`` seconds
             is killed and replaced. A worker in which a request makes no progress for as long is
             replaced gracefully, and killed if it does not exit.
+        stop_timeout: maximum duration of a graceful stop in seconds.
+        start_timeout: seconds in which the workers of a next generation must be ready.
+        notifier: reports the state of the parent to the service manager.
         worker_timeout: see above.
         is_reload_due: whether a SIGHUP arrived before it could be handled.
     """
@@ -141,11 +141,11 @@ class Supervisor:
         generation: Generation,
         *,
         workers: int,
-        reload: Callable[[], Generation] | None = None,
+        reload: Callable[[], Generation],
+        watch: Scoreboard,
         stop_timeout: float = 30.0,
         start_timeout: float = 60.0,
         notifier: Notifier | None = None,
-        watch: Scoreboard | None = None,
         worker_timeout: float = 60.0,
         is_reload_due: Callable[[], bool] = bool,
     ) -> None:
@@ -333,8 +333,7 @@ class Supervisor:
         finally:
             theirs.close()
         child = self._children[pid] = Worker(pid, index, ours, generation)
-        if self._watch is not None:
-            child.ticks = self._watch.ticks(index)
+        child.ticks = self._watch.ticks(index)
         logger.debug("worker %d started, process %d", index, pid)
 
     def _announce(self) -> None:
@@ -430,17 +429,11 @@ class Supervisor:
                 logger.error("worker %d, process %d, is killed: %s", child.index, child.pid, reason)
                 child.still = 0.0
                 child.signal(signal.SIGKILL)
-            elif (
-                self._watch is not None
-                and child.ready
-                and self._watch.silence(child.index) > self._worker_timeout
-            ):
+            elif child.ready and self._watch.silence(child.index) > self._worker_timeout:
                 child.replace("a request in it makes no progress")
 
     def _hangs(self, child: Worker, elapsed: float) -> str:
         """Return why a worker must be killed; empty if it responds."""
-        if self._watch is None:
-            return ""
         ticks = self._watch.ticks(child.index)
         child.still = child.still + elapsed if ticks == child.ticks else 0.0
         child.ticks = ticks
@@ -497,15 +490,8 @@ class Supervisor:
             os.waitpid(self._follower, 0)
             self._follower = 0
 
-    def _report(self, obstacle: Obstacle, is_there: bool) -> None:
-        if self._watch is not None:
-            self._watch.report(obstacle, is_there)
-
     def _renew(self) -> None:
         """Reload, and start the trial of the next generation if that succeeds."""
-        if self._reload is None:
-            logger.warning("SIGHUP ignored: there is nothing to reload")
-            return
         self._notifier.reloading()
         self._unfollow()
         try:
@@ -515,7 +501,7 @@ class Supervisor:
             reason = str(error) if isinstance(error, MastabaError) else repr(error)
             logger.error("reload failed, the present configuration stays in use: %s", reason)
             logger.debug("reload failed", exc_info=True)
-            self._report(Obstacle.OUTDATED, self._generation.follows)
+            self._watch.report(Obstacle.OUTDATED, self._generation.follows)
             self._notifier.ready()
             return
         self._trial = _Trial(generation, Gate(), time.monotonic() + self._start_timeout)
@@ -540,7 +526,7 @@ class Supervisor:
             self._trial = None
             trial.gate.close()
             self._retire_all(trial.generation)
-            self._report(Obstacle.OUTDATED, self._generation.follows)
+            self._watch.report(Obstacle.OUTDATED, self._generation.follows)
             logger.error(
                 "reload failed: the new workers %s; the present configuration stays in use",
                 "exit" if trial.exits > _TOLERATED_EXITS else "are not ready in time",
@@ -557,8 +543,8 @@ class Supervisor:
         ):
             return
         self._gate.open()
-        self._report(Obstacle.OUTDATED, False)
-        self._report(Obstacle.UNREADABLE, False)
+        self._watch.report(Obstacle.OUTDATED, False)
+        self._watch.report(Obstacle.UNREADABLE, False)
         logger.info("reload complete, the new configuration is in use")
         self._notifier.ready()
         self._announce()
@@ -573,7 +559,7 @@ class Supervisor:
         """Let load balancers notice the stop while requests are still answered."""
         if self._generation.drain <= 0:
             return
-        self._report(Obstacle.DRAINING, True)
+        self._watch.report(Obstacle.DRAINING)
         self._notifier.stopping()
         logger.info("draining: requests are answered for %g s", self._generation.drain)
         deadline = time.monotonic() + self._generation.drain
