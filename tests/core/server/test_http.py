@@ -74,7 +74,7 @@ class Served(Generation):
             threads=2, linger=0.2, link=link, handover=handover,
         ).run()
 
-def reload():
+def reload(served):
     say("reloaded")
     return Served()
 

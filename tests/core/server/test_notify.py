@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import socket
@@ -39,7 +40,7 @@ class Served(Generation):
             application, listener.socket, FastCGIConnection, handover=handover, link=link
         ).run()
 
-def reload():
+def reload(served):
     while (home / "slow").exists():
         time.sleep(0.01)
     if (home / "broken").exists():
@@ -151,7 +152,7 @@ def test_without_a_manager_nothing_happens() -> None:
     environment = {"WATCHDOG_USEC": "20000"}
     notifier = Notifier.from_environment(environment)
     assert environment == {}
-    assert notifier.timeout is None
+    assert notifier.timeout == math.inf
     notifier.reloading()
     notifier.ready()
     notifier.tick()
@@ -177,7 +178,6 @@ def test_signs_of_life_come_twice_in_the_time_that_the_manager_waits(manager: Ma
     assert notifier.timeout == 0
     notifier.tick()
     assert manager.states() == {"WATCHDOG": "1"}
-    assert notifier.timeout is not None
     # Half of two hours, less what this test took.
     assert 3000 < notifier.timeout <= 3600
     notifier.tick()
@@ -186,8 +186,8 @@ def test_signs_of_life_come_twice_in_the_time_that_the_manager_waits(manager: Ma
 
 def test_the_watchdog_of_another_process_is_not_ours(tmp_path: Path) -> None:
     environment = {"NOTIFY_SOCKET": str(tmp_path / "x"), "WATCHDOG_USEC": "20000"}
-    assert Notifier({**environment, "WATCHDOG_PID": "1"}).timeout is None
-    assert Notifier({**environment, "WATCHDOG_PID": str(os.getpid())}).timeout is not None
+    assert Notifier({**environment, "WATCHDOG_PID": "1"}).timeout == math.inf
+    assert Notifier({**environment, "WATCHDOG_PID": str(os.getpid())}).timeout < math.inf
 
 
 # Socket activation

@@ -65,7 +65,7 @@ def application(environ, start_response):
     start_response("200 OK", [("Content-Length", str(len(body)))])
     return [body]
 
-def load():
+def load(served=None):
     global generation, seen
     if (home / "source").exists():
         seen = (home / "source").read_text()

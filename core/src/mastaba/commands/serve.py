@@ -107,10 +107,10 @@ def _run(arguments: argparse.Namespace, plugins: Plugins, is_reload_due: Callabl
 
     numbers = itertools.count(2)
 
-    def reload() -> Generation:
+    def reload(served: Generation) -> Generation:
         # A failed reload uses up a number: it is an identifier, not a count.
-        served = cast(SiteGeneration, supervisor.generation)
-        return reloaded(arguments.file, plugins, served, server, next(numbers))
+        present = cast(SiteGeneration, served)
+        return reloaded(arguments.file, plugins, present, server, next(numbers))
 
     with listener:
         try:

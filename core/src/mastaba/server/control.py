@@ -41,6 +41,8 @@ _RESULT: Final = "result"
 _RELOAD: Final = "reload"
 
 _RECEIVE_SIZE: Final = 1 << 16
+# Seconds that a worker may take for one change.
+_PATIENCE: Final = 30.0
 _STOPPING: Final = ("unavailable", "the server is about to stop")
 
 
@@ -167,9 +169,8 @@ class Worker:
         self._output = b""
 
     def signal(self, number: signal.Signals) -> None:
-        """Send a signal to the process, if it still exists."""
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(self.pid, number)
+        """Send a signal to the process. It exists until the supervisor has reaped it."""
+        os.kill(self.pid, number)
 
     def retire(self) -> None:
         """Let the process finish its requests while others replace it."""
@@ -231,7 +232,6 @@ class Coordinator:
         carry_out: makes a change in the supervisor. Raises `ChangeRefusedError` if it refuses;
             any other exception counts as a failure.
         made: called when all workers have made a change.
-        patience: seconds that a worker may take for one change.
 
     Attributes:
         reload_wanted: whether a worker asks for a reload.
@@ -241,24 +241,17 @@ class Coordinator:
         self,
         workers: Mapping[int, Worker],
         carry_out: Callable[[Change], None],
-        made: Callable[[], None] = lambda: None,
-        patience: float = 30.0,
+        made: Callable[[], None],
     ) -> None:
         self._workers = workers
         self._carry_out = carry_out
         self._made = made
-        self._patience = patience
         self._queue: deque[tuple[int, int, Change]] = deque()
         self._asked_by: tuple[int, int] | None = None
         self._waiting: set[int] = set()
         self._deadline = 0.0
         self._closed = False
         self.reload_wanted = False
-
-    @property
-    def timeout(self) -> float | None:
-        """Seconds until `tick` has something to do."""
-        return max(0.0, self._deadline - time.monotonic()) if self._waiting else None
 
     def forget(self, pid: int) -> None:
         """Forget a worker that has exited, and stop waiting for it."""
@@ -289,7 +282,7 @@ class Coordinator:
     def tick(self) -> None:
         """Kill the workers that did not respond to a change in time."""
         if self._waiting and time.monotonic() >= self._deadline:
-            self._deadline = time.monotonic() + self._patience
+            self._deadline = time.monotonic() + _PATIENCE
             for pid in self._waiting:
                 self._workers[pid].signal(signal.SIGKILL)
 
@@ -320,7 +313,7 @@ class Coordinator:
 
     def _broadcast(self, change: Change) -> None:
         self._waiting = set(self._workers)
-        self._deadline = time.monotonic() + self._patience
+        self._deadline = time.monotonic() + _PATIENCE
         for worker in self._workers.values():
             worker.send(_APPLY, change)
         if not self._waiting:

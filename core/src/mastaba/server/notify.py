@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import socket
 import threading
@@ -35,9 +36,9 @@ class Notifier:
         return notifier
 
     @property
-    def timeout(self) -> float | None:
+    def timeout(self) -> float:
         """Seconds until `tick` has something to do."""
-        return None if self._period is None else max(0.0, self._next - time.monotonic())
+        return math.inf if self._period is None else max(0.0, self._next - time.monotonic())
 
     def ready(self) -> None:
         """Report that requests are served, or that a reload has finished."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 import os
 import select
 import signal
@@ -103,7 +104,8 @@ class Supervisor:
     SIGQUIT, SIGTERM and SIGINT stop gracefully: workers get SIGTERM, may finish their requests,
     and are killed after ``stop_timeout`` seconds.
 
-    SIGHUP calls ``reload``, which returns the next generation. If it raises, the error is logged.
+    SIGHUP calls ``reload`` with the present generation, which returns the next one. If it raises,
+    the error is logged.
     The workers of the next generation start first, on the same listening socket, behind a gate.
     When all of them are ready, the present ones get SIGUSR1. When all of these begin no more
     requests, the gate opens. If the next workers exit or are not ready in time, or if ``reload``
@@ -141,7 +143,7 @@ class Supervisor:
         generation: Generation,
         *,
         workers: int,
-        reload: Callable[[], Generation],
+        reload: Callable[[Generation], Generation],
         watch: Scoreboard,
         stop_timeout: float = 30.0,
         start_timeout: float = 60.0,
@@ -172,11 +174,6 @@ class Supervisor:
         self._wakeup = -1, -1
         self._follower = 0
         self._follow_from = 0.0
-
-    @property
-    def generation(self) -> Generation:
-        """The generation that is served now."""
-        return self._generation
 
     def run(self) -> int:
         """Run until a graceful stop; return the exit status of the process, 0.
@@ -251,19 +248,17 @@ class Supervisor:
         self._settle_trial()
         self._switch()
 
-    def _wait(self, timeout: float | None) -> set[int]:
+    def _wait(self, timeout: float) -> set[int]:
         """Wait for signals and workers; return the set of signal numbers received."""
-        limits = [timeout, self._coordinator.timeout, self._notifier.timeout, _WATCH_PERIOD]
-        if self._trial is not None:
-            limits.append(max(0.0, self._trial.deadline - time.monotonic()))
         poll = select.poll()
         poll.register(self._wakeup[0], select.POLLIN)
         channels = {child.fileno(): child for child in self._children.values() if not child.broken}
         for descriptor, child in channels.items():
             events = select.POLLIN | (select.POLLOUT if child.wants_to_send else 0)
             poll.register(descriptor, events)
-        known = [limit for limit in limits if limit is not None]
-        for descriptor, _ in poll.poll(min(known) * 1000 if known else None):
+        # Deadlines of many seconds are looked at once in each period.
+        seconds = min(timeout, self._notifier.timeout, _WATCH_PERIOD)
+        for descriptor, _ in poll.poll(seconds * 1000):
             if descriptor in channels:
                 self._coordinator.handle(channels[descriptor])
         self._coordinator.tick()
@@ -275,18 +270,18 @@ class Supervisor:
 
     # Workers
 
-    def _fill(self) -> float | None:
-        """Start the missing workers; return the seconds to wait if it is too early for that."""
+    def _fill(self) -> float:
+        """Start the missing workers; return the seconds until more can be started."""
         delay = self._fill_with(self._generation, self._gate, self._not_before)
         # The number of starts during a reload is limited: no delay.
         if self._trial is not None:
             self._fill_with(self._trial.generation, self._trial.gate, 0.0)
         return delay
 
-    def _fill_with(self, generation: Generation, gate: Gate, not_before: float) -> float | None:
+    def _fill_with(self, generation: Generation, gate: Gate, not_before: float) -> float:
         missing = self._workers - len(self._members(generation))
         if missing <= 0:
-            return None
+            return math.inf
         delay = not_before - time.monotonic()
         if delay > 0:
             return delay
@@ -296,7 +291,7 @@ class Supervisor:
         except OSError as error:
             logger.error("cannot start a worker: %s", error.strerror)
             return self._postpone()
-        return None
+        return math.inf
 
     def _members(self, generation: Generation) -> list[Worker]:
         return [
@@ -496,7 +491,7 @@ class Supervisor:
         self._unfollow()
         try:
             with self._interrupted_by_stop():
-                generation = self._reload()
+                generation = self._reload(self._generation)
         except Exception as error:
             reason = str(error) if isinstance(error, MastabaError) else repr(error)
             logger.error("reload failed, the present configuration stays in use: %s", reason)
@@ -564,8 +559,7 @@ class Supervisor:
         logger.info("draining: requests are answered for %g s", self._generation.drain)
         deadline = time.monotonic() + self._generation.drain
         while (rest := deadline - time.monotonic()) > 0:
-            delay = self._fill()
-            self._wait(rest if delay is None else min(rest, delay))
+            self._wait(min(rest, self._fill()))
             self._work()
 
     def _stop(self) -> None:
@@ -588,8 +582,7 @@ class Supervisor:
             os.waitpid(pid, 0)
             self._forget(pid)
         for pid in self._announcers:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+            os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
 
 
