@@ -70,7 +70,10 @@ class WorkerLink:
         self._send(_LEFT)
 
     def spent(self) -> None:
-        """Report that this worker has served its number of requests and must be replaced."""
+        """Report that this worker has served its number of requests and must be replaced.
+
+        May be repeated until it is.
+        """
         self._send(_SPENT)
 
     def reload(self) -> None:

@@ -6,12 +6,13 @@ import functools
 import gc
 import itertools
 import logging
+import os
 import random
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
 
 from mastaba.config.server import ServerConfig
 from mastaba.config.source import Source
@@ -34,7 +35,6 @@ from mastaba.services.scoreboard import Obstacle
 
 if TYPE_CHECKING:
     from mastaba.catalogue import Catalogue
-    from mastaba.web.response import Response
 
 _TICK_PERIOD = 0.5
 # A process that draws maps returns freed memory at every n-th tick.
@@ -117,15 +117,12 @@ class SiteGeneration(Generation):
             self.site.close_services()
 
     def _serve(self, link: WorkerLink | None) -> None:
-        threading.Thread(target=self._tick, name="tick", daemon=True).start()
-        application: Application | Counted = self._application
+        threading.Thread(target=self._tick, args=(link,), name="tick", daemon=True).start()
         if link is not None:
             self._publication.connect(link)
             self.endpoint.balance.join(link.index)
-            if self._server.worker_requests:
-                application = Counted(self._application, self._server.worker_requests, link.spent)
         Server(
-            application,
+            self._application,
             self.endpoint.sock,
             self.endpoint.protocol,
             threads=self._server.threads,
@@ -135,12 +132,22 @@ class SiteGeneration(Generation):
             limits=Limits(body_time=self._server.body_timeout),
         ).run()
 
-    def _tick(self) -> None:
+    def _tick(self, link: WorkerLink | None) -> None:
+        most = self._server.worker_requests
+        # Workers that started together must not be replaced together.
+        most += random.randrange(most // 10 + 1)  # noqa: S311 - not a secret
         for number in itertools.count(1):
             self.site.scoreboard.tick()
+            if link is not None and 0 < most <= self._answered():
+                link.spent()
             if self.site.draws_maps and number % _TICKS_OF_A_RETURN == 0:
                 return_freed_memory()
             time.sleep(_TICK_PERIOD)
+
+    def _answered(self) -> int:
+        """Return the number of requests that this process has answered."""
+        rows = self.site.scoreboard.rows()
+        return sum(row.count for row in rows if row.pid == os.getpid())
 
     def carry_out(self, change: ChangeMessage) -> None:
         self._publication.carry_out(Change.from_json(change))
@@ -167,28 +174,3 @@ class SiteGeneration(Generation):
             self.site.scoreboard.report(Obstacle.UNREADABLE, not is_readable)
 
         self.source.await_change(self.site.catalogue.storages, self._server.follow, report)
-
-
-class Counted:
-    """An application that calls ``on_limit`` once, after about ``limit`` requests."""
-
-    def __init__(self, application: Application, limit: int, on_limit: Callable[[], None]) -> None:
-        self._application = application
-        self._numbers = itertools.count(1)
-        # Workers that started together must not be replaced together.
-        self._last = limit + random.randrange(limit // 10 + 1)  # noqa: S311 - not a secret
-        self._on_limit = on_limit
-
-    def stored_tile(self, path: str, query: str, headers: Mapping[str, Any]) -> Response | None:
-        response = self._application.stored_tile(path, query, headers)
-        if response is not None:
-            self._count()
-        return response
-
-    def __call__(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
-        self._count()
-        return self._application(environ, start_response)
-
-    def _count(self) -> None:
-        if next(self._numbers) == self._last:
-            self._on_limit()
