@@ -56,7 +56,7 @@ with open_listener(str(home / "socket")) as listener:
         workers=2,
         reload=reload,
         watch=Scoreboard(4, 1),
-        notifier=Notifier.from_environment(),
+        notifier=Notifier(os.environ),
     )
     sys.exit(supervisor.run())
 """
@@ -150,7 +150,7 @@ def test_signs_of_life_while_a_configuration_is_read(
 
 def test_without_a_manager_nothing_happens() -> None:
     environment = {"WATCHDOG_USEC": "20000"}
-    notifier = Notifier.from_environment(environment)
+    notifier = Notifier(environment)
     assert environment == {}
     assert notifier.timeout == math.inf
     notifier.reloading()

@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import itertools
 import logging
+import os
 import signal
 import socket
 import sys
@@ -123,7 +124,7 @@ def _run(arguments: argparse.Namespace, plugins: Plugins, is_reload_due: Callabl
             generation,
             workers=processes,
             reload=reload,
-            notifier=Notifier.from_environment(),
+            notifier=Notifier(os.environ),
             watch=scoreboard,
             worker_timeout=server.worker_timeout,
             is_reload_due=is_reload_due,

@@ -158,7 +158,7 @@ class Supervisor:
         self._reload = reload
         self._stop_timeout = stop_timeout
         self._start_timeout = start_timeout
-        self._notifier = notifier or Notifier()
+        self._notifier = notifier or Notifier({})
         self._children: dict[int, Worker] = {}
         self._announcers: set[int] = set()
         self._coordinator = Coordinator(self._children, self._carry_out, self._announce)
