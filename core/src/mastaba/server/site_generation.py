@@ -61,6 +61,9 @@ class SiteGeneration(Generation):
     Args:
         source: what was read for it.
 
+    Attributes:
+        publication: of the site; its source is what the last load has read, also if that failed.
+
     Raises:
         PluginError: a middleware cannot be created.
     """
@@ -79,7 +82,7 @@ class SiteGeneration(Generation):
             keep_freed_memory()
             _ = site.renderer
         self._application = Application(site)
-        self._publication = Publication(self._application, server, plugins, source)
+        self.publication = Publication(self._application, server, plugins, source)
         self.drain = server.drain
         self.follows = server.follow is not None
         self._server = server
@@ -90,15 +93,6 @@ class SiteGeneration(Generation):
             # The end of the start. A first collection would examine all that it has loaded.
             gc.freeze()
             gc.enable()
-
-    @property
-    def source(self) -> Source:
-        """What the last load has read, also if that load failed."""
-        return self._publication.source
-
-    @source.setter
-    def source(self, source: Source) -> None:
-        self._publication.source = source
 
     @property
     def site(self) -> Site:
@@ -119,7 +113,7 @@ class SiteGeneration(Generation):
     def _serve(self, link: WorkerLink | None) -> None:
         threading.Thread(target=self._tick, args=(link,), name="tick", daemon=True).start()
         if link is not None:
-            self._publication.connect(link)
+            self.publication.connect(link)
             self.endpoint.balance.join(link.index)
         Server(
             self._application,
@@ -150,10 +144,10 @@ class SiteGeneration(Generation):
         return sum(row.count for row in rows if row.pid == os.getpid())
 
     def carry_out(self, change: ChangeMessage) -> None:
-        self._publication.carry_out(Change.from_json(change))
+        self.publication.carry_out(Change.from_json(change))
 
     def follow(self, change: ChangeMessage) -> None:
-        self._publication.follow(Change.from_json(change))
+        self.publication.follow(Change.from_json(change))
 
     def announcement(self) -> Callable[[], None] | None:
         site, before = self.site, self._announced
@@ -164,6 +158,7 @@ class SiteGeneration(Generation):
 
     def await_change(self) -> None:
         assert self._server.follow is not None
+        source, storages = self.publication.source, self.site.catalogue.storages
         is_readable = True
 
         def report(error: MastabaError | None) -> None:
@@ -173,4 +168,4 @@ class SiteGeneration(Generation):
             is_readable = error is None
             self.site.scoreboard.report(Obstacle.UNREADABLE, not is_readable)
 
-        self.source.await_change(self.site.catalogue.storages, self._server.follow, report)
+        source.await_change(storages, self._server.follow, report)
