@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import glob
 import io
 import json
 import logging
@@ -28,6 +29,8 @@ _LEVELS: Final = {
 }
 _SILENCE: Final = 60.0
 _STAMP: Final = "%Y-%m-%d-%H-%M-%S"
+_STAMPS: Final = "-".join(("[0-9]" * 4, *["[0-9]" * 2] * 5))
+"""Matches the names that `_STAMP` gives."""
 _WORDS: Final = {logging.CRITICAL: "fatal", logging.WARNING: "warning"}
 
 
@@ -142,23 +145,13 @@ class FileHandler(_Handler):
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK
         file = io.FileIO(os.open(path, flags, 0o666), "a")
         if self._count:
-            for old in self._files()[: -self._count]:
+            files = sorted(glob.glob(f"{glob.escape(self._prefix)}-{_STAMPS}.log"))
+            for old in files[: -self._count]:
                 # Another worker may have removed it.
                 with contextlib.suppress(FileNotFoundError):
                     os.unlink(old)
         # Nothing is buffered: lines that a full disk rejects are lost, and do not block later ones.
         return io.TextIOWrapper(file, "utf-8", "backslashreplace", write_through=True)
-
-    def _files(self) -> list[str]:
-        """Return the paths of all files with this prefix, oldest first."""
-        folder, name = os.path.split(self._prefix)
-        found = []
-        for entry in os.listdir(folder):
-            if entry.startswith(f"{name}-") and entry.endswith(".log"):
-                with contextlib.suppress(ValueError):
-                    time.strptime(entry[len(name) + 1 : -len(".log")], _STAMP)
-                    found.append(os.path.join(folder, entry))
-        return sorted(found)
 
 
 def configure_logging(server: ServerConfig) -> None:
