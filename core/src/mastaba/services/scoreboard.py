@@ -202,8 +202,6 @@ class Scoreboard:
 def _is_alive(pid: int) -> bool:
     try:
         os.kill(pid, 0)
-    except ProcessLookupError:
+    except OSError:  # it is gone, or now the process of another user
         return False
-    except PermissionError:
-        pass
     return True
