@@ -10,7 +10,6 @@ import os
 import signal
 import socket
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from typing import cast
 
@@ -60,13 +59,11 @@ def _early_signals() -> Iterator[list[int]]:
     a supervisor, it handles them.
     """
     hangups: list[int] = []
-    if threading.current_thread() is not threading.main_thread():
-        yield hangups
-        return
-    handlers: dict[signal.Signals, Callable[[int, object], None]]
-    handlers = dict.fromkeys(STOP_SIGNALS, _end)
-    handlers[signal.SIGHUP] = lambda number, _: hangups.append(number)
-    with handled_by(handlers):
+
+    def note(number: int, _frame: object) -> None:
+        hangups.append(number)
+
+    with handled_by({signal.SIGHUP: note, **dict.fromkeys(STOP_SIGNALS, _end)}):
         yield hangups
 
 
