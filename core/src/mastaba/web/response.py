@@ -8,6 +8,7 @@ from functools import cached_property, lru_cache, partial
 from hashlib import blake2b
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
 
 from werkzeug.datastructures import MIMEAccept
 from werkzeug.http import parse_accept_header
@@ -82,11 +83,7 @@ def content_disposition(media_type: str, file_name: str | None = None) -> str:
     plain = "".join(c if c in _SAFE else "_" for c in file_name) or "file"
     header = f'attachment; filename="{plain}"'
     if plain != file_name:
-        encoded = "".join(
-            chr(byte) if chr(byte) in _SAFE and byte != 0x20 else f"%{byte:02X}"
-            for byte in file_name.encode("utf-8", "replace")
-        )
-        header += f"; filename*=UTF-8''{encoded}"
+        header += f"; filename*=UTF-8''{quote(file_name, safe='', errors='replace')}"
     return header
 
 
