@@ -9,7 +9,6 @@ every worker has the change.
 from __future__ import annotations
 
 import contextlib
-import itertools
 import json
 import logging
 import os
@@ -17,9 +16,8 @@ import signal
 import socket
 import threading
 import time
-from collections import deque
-from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import Future
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from queue import SimpleQueue
 from typing import Any, Final
 
 from mastaba.errors import ChangeRefusedError
@@ -58,8 +56,9 @@ class WorkerLink:
         self.gate = gate
         self._sock = sock
         self._lock = threading.Lock()
-        self._numbers = itertools.count(1)
-        self._results: dict[int, Future[None]] = {}
+        # Held until a change is answered: the supervisor makes one at a time anyway.
+        self._submitting = threading.Lock()
+        self._refusals: SimpleQueue[Sequence[str] | None] = SimpleQueue()
 
     def ready(self) -> None:
         """Report that this worker serves from now on, or once the gate is open."""
@@ -88,13 +87,10 @@ class WorkerLink:
         Raises:
             ChangeRefusedError: nothing was changed.
         """
-        number = next(self._numbers)
-        result: Future[None] = Future()
-        self._results[number] = result
-        if not self._send(_SUBMIT, number, change):
-            self._results.pop(number, None)
-            raise ChangeRefusedError(*_STOPPING)
-        result.result()
+        with self._submitting:
+            refusal = self._refusals.get() if self._send(_SUBMIT, change) else _STOPPING
+        if refusal is not None:
+            raise ChangeRefusedError(*refusal)
 
     def follow(self, apply: Callable[[Change], None]) -> None:
         """Start to receive changes; ``apply`` makes each of them in this process.
@@ -106,30 +102,20 @@ class WorkerLink:
     def _follow(self, apply: Callable[[Change], None]) -> None:
         with contextlib.suppress(OSError), self._sock.makefile("rb") as lines:
             for line in lines:
-                self._receive(*json.loads(line), apply=apply)
-        for number in list(self._results):
-            self._resolve(number, _STOPPING)
+                self._receive(apply, *json.loads(line))
+        self._refusals.put(_STOPPING)
 
-    def _receive(self, kind: str, *rest: Any, apply: Callable[[Change], None]) -> None:
+    def _receive(self, apply: Callable[[Change], None], kind: str, content: Any) -> None:
         if kind == _RESULT:
-            self._resolve(*rest)
+            self._refusals.put(content)
             return
         try:
-            apply(*rest)
+            apply(content)
         except Exception:
             logger.exception("a change cannot be applied in this worker")
             self._send(_FAILED)
         else:
             self._send(_APPLIED)
-
-    def _resolve(self, number: int, refusal: list[str] | tuple[str, str] | None) -> None:
-        result = self._results.pop(number, None)
-        if result is None:
-            return
-        if refusal is None:
-            result.set_result(None)
-        else:
-            result.set_exception(ChangeRefusedError(*refusal))
 
     def _send(self, *message: Any) -> bool:
         """Send a message; return False if the supervisor is gone."""
@@ -249,8 +235,9 @@ class Coordinator:
         self._workers = workers
         self._carry_out = carry_out
         self._made = made
-        self._queue: deque[tuple[int, int, Change]] = deque()
-        self._asked_by: tuple[int, int] | None = None
+        # By process id: each worker submits one change at a time.
+        self._queue: dict[int, Change] = {}
+        self._asked_by: int | None = None
         self._waiting: set[int] = set()
         self._deadline = 0.0
         self._closed = False
@@ -258,7 +245,7 @@ class Coordinator:
 
     def forget(self, pid: int) -> None:
         """Forget a worker that has exited, and stop waiting for it."""
-        self._queue = deque(entry for entry in self._queue if entry[0] != pid)
+        self._queue.pop(pid, None)
         self._settled(pid)
 
     def handle(self, worker: Worker) -> None:
@@ -274,7 +261,7 @@ class Coordinator:
             elif kind == _RELOAD:
                 self.reload_wanted = True
             elif kind == _SUBMIT:
-                self._queue.append((worker.pid, rest[0], rest[1]))
+                self._queue[worker.pid] = rest[0]
             elif kind == _APPLIED:
                 self._settled(worker.pid)
             elif kind == _FAILED:
@@ -299,8 +286,8 @@ class Coordinator:
 
     def _next(self) -> None:
         while self._queue and self._asked_by is None:
-            pid, number, change = self._queue.popleft()
-            self._asked_by = pid, number
+            self._asked_by = next(iter(self._queue))
+            change = self._queue.pop(self._asked_by)
             if self._closed:
                 self._finish(_STOPPING)
                 continue
@@ -336,19 +323,17 @@ class Coordinator:
         state. But it exits only after its requests, which therefore must not wait for changes.
         """
         pid = worker.pid
-        for asker, number, _ in self._queue:
-            if asker == pid:
-                worker.send(_RESULT, number, _STOPPING)
-        self._queue = deque(entry for entry in self._queue if entry[0] != pid)
-        if self._asked_by is not None and self._asked_by[0] == pid:
+        if self._queue.pop(pid, None) is not None:
+            worker.send(_RESULT, _STOPPING)
+        if self._asked_by == pid:
             self._settled(pid)
 
     def _finish(self, refusal: tuple[str, str] | None) -> None:
         assert self._asked_by is not None
-        pid, number = self._asked_by
+        worker = self._workers.get(self._asked_by)
         self._asked_by = None
-        if pid in self._workers:
-            self._workers[pid].send(_RESULT, number, refusal)
+        if worker is not None:
+            worker.send(_RESULT, refusal)
         if refusal is None:
             self._made()
 
