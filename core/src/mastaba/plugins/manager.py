@@ -28,9 +28,8 @@ from mastaba.plugins.checks import (
     Kind,
     attributes_of,
     check_command,
-    checked_list,
-    checked_wrapper,
     invalid_schema,
+    items_of,
     load_class,
     unique_values,
 )
@@ -170,14 +169,13 @@ class Plugins:
         self._commands.clear()
         known = set(subparsers.choices)
 
-        def check(plugin: str, result: object) -> object:
+        def check(plugin: str) -> None:
             for name in [name for name in subparsers.choices if name not in known]:
                 check_command(name, subparsers.choices[name], known)
                 self._commands[plugin].append(name)
                 known.add(name)
             # Shows now what argparse would find wrong only when help is printed.
             parser.format_help()
-            return result
 
         self._check_commands = check
         try:
@@ -350,16 +348,12 @@ class Plugins:
     def _checked(self, hook: str, plugin: str, result: Any) -> Any:
         """Return the result of a hook that a plugin implements, checked."""
         if hook == "register_commands":
-            return self._check_commands(plugin, result)
-        if hook == "generation_changed":
+            self._check_commands(plugin)
+        if hook in ("register_commands", "generation_changed"):
             return None
-        if hook == "wsgi_middleware":
-            result = checked_wrapper(result)
-            self._offered.append((result, plugin))
-            return result
-        result = checked_list(hook, result)
-        self._offered += [(item, plugin) for item in result]
-        return result
+        items = items_of(hook, result)
+        self._offered += [(item, plugin) for item in items]
+        return result if hook == "wsgi_middleware" else items
 
     def _call(self, hook: str, **arguments: Any) -> list[tuple[str, Any]]:
         """Call a hook; return the plugin and the result of each implementation, in order."""
@@ -374,11 +368,7 @@ class Plugins:
                 raise BrokenPluginError(
                     f"returns {results!r} from its wrapper of {hook}, not a list"
                 )
-            if hook == "register_commands":
-                return []
-            if hook == "wsgi_middleware":
-                return [(self._owner(one, outer), checked_wrapper(one)) for one in results if one]
-            items = itertools.chain.from_iterable(checked_list(hook, one) for one in results)
+            items = itertools.chain.from_iterable(items_of(hook, one) for one in results)
             return [(self._owner(item, outer), item) for item in items]
         except (Exception, SystemExit) as error:
             plugin = culprit(error) or outer
