@@ -272,25 +272,19 @@ class Supervisor:
 
     def _fill(self) -> float:
         """Start the missing workers; return the seconds until more can be started."""
-        delay = self._fill_with(self._generation, self._gate, self._not_before)
-        # The number of starts during a reload is limited: no delay.
+        wanted = [(self._generation, self._gate, self._not_before)]
         if self._trial is not None:
-            self._fill_with(self._trial.generation, self._trial.gate, 0.0)
-        return delay
-
-    def _fill_with(self, generation: Generation, gate: Gate, not_before: float) -> float:
-        missing = self._workers - len(self._members(generation))
-        if missing <= 0:
-            return math.inf
-        delay = not_before - time.monotonic()
-        if delay > 0:
-            return delay
-        try:
-            for _ in range(missing):
-                self._fork(generation, gate)
-        except OSError as error:
-            logger.error("cannot start a worker: %s", error.strerror)
-            return self._postpone()
+            # The number of starts during a reload is limited: no delay.
+            wanted.insert(0, (self._trial.generation, self._trial.gate, 0.0))
+        for generation, gate, not_before in wanted:
+            for _ in range(self._workers - len(self._members(generation))):
+                if (delay := not_before - time.monotonic()) > 0:
+                    return delay
+                try:
+                    self._fork(generation, gate)
+                except OSError as error:
+                    logger.error("cannot start a worker: %s", error.strerror)
+                    return self._postpone()
         return math.inf
 
     def _members(self, generation: Generation) -> list[Worker]:
