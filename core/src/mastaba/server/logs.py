@@ -31,7 +31,6 @@ _SILENCE: Final = 60.0
 _STAMP: Final = "%Y-%m-%d-%H-%M-%S"
 _STAMPS: Final = "-".join(("[0-9]" * 4, *["[0-9]" * 2] * 5))
 """Matches the names that `_STAMP` gives."""
-_WORDS: Final = {logging.CRITICAL: "fatal", logging.WARNING: "warning"}
 
 
 class LineFormatter(logging.Formatter):
@@ -69,7 +68,7 @@ def _columns(record: logging.LogRecord) -> dict[str, Any]:
         "time": moment.isoformat(timespec="microseconds"),
         "process": record.process,
         "thread": record.thread,
-        "severity": _WORDS.get(record.levelno, record.levelname.lower()),
+        "severity": "fatal" if record.levelno == logging.CRITICAL else record.levelname.lower(),
     }
 
 
