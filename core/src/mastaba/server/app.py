@@ -97,16 +97,12 @@ class Routes:
         Args:
             path: decoded, without a final slash.
         """
+        segments = path.split("/")
         for depth in self._depths:
-            end = 0
-            for _ in range(depth):
-                end = path.find("/", end + 1)
-                if end < 0:
-                    end = len(path)
-                    break
-            service = self._services.get(path[:end])
+            root_path = "/".join(segments[: depth + 1])
+            service = self._services.get(root_path)
             if service is not None:
-                below = path[end:]
+                below = path[len(root_path) :]
                 if service.is_fallback and below not in service.fallback_paths:
                     break
                 return service, below
