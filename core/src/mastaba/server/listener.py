@@ -92,11 +92,7 @@ def inherited_listener() -> socket.socket | None:
         sock = socket.socket(fileno=os.dup(_STDIN))
     except OSError:
         return None
-    try:
-        listening = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN) != 0
-    except OSError:
-        listening = False
-    if not listening:
+    if not sock.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
         sock.close()
         return None
     _prepare(sock)
