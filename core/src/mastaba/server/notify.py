@@ -63,12 +63,10 @@ class Notifier:
             yield
             return
         over = threading.Event()
-        period = self._period
 
         def say() -> None:
-            self._send("WATCHDOG=1")
-            while not over.wait(period):
-                self._send("WATCHDOG=1")
+            while not over.wait(self.timeout):
+                self.tick()
 
         thread = threading.Thread(target=say, daemon=True)
         thread.start()
