@@ -18,7 +18,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from queue import SimpleQueue
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from mastaba.errors import ChangeRefusedError
 from mastaba.server.handover import Gate
@@ -28,15 +28,8 @@ logger = logging.getLogger(__name__)
 Change = dict[str, Any]
 """A change as a JSON object, opaque to this package."""
 
-_READY: Final = "ready"
-_SPENT: Final = "spent"
-_LEFT: Final = "left"
-_SUBMIT: Final = "submit"
-_APPLY: Final = "apply"
-_APPLIED: Final = "applied"
-_FAILED: Final = "failed"
-_RESULT: Final = "result"
-_RELOAD: Final = "reload"
+_ToSupervisor = Literal["ready", "left", "spent", "reload", "submit", "applied", "failed"]
+_ToWorker = Literal["apply", "result"]
 
 _RECEIVE_SIZE: Final = 1 << 16
 # Seconds that a worker may take for one change.
@@ -62,22 +55,22 @@ class WorkerLink:
 
     def ready(self) -> None:
         """Report that this worker serves from now on, or once the gate is open."""
-        self._send(_READY)
+        self._send("ready")
 
     def left(self) -> None:
         """Report that this worker has retired: it finishes its requests, and begins none."""
-        self._send(_LEFT)
+        self._send("left")
 
     def spent(self) -> None:
         """Report that this worker has served its number of requests and must be replaced.
 
         May be repeated until it is.
         """
-        self._send(_SPENT)
+        self._send("spent")
 
     def reload(self) -> None:
         """Ask for a reload; return before it begins."""
-        self._send(_RELOAD)
+        self._send("reload")
 
     def submit(self, change: Change) -> None:
         """Make a change in all processes; return when all of them have it.
@@ -88,7 +81,7 @@ class WorkerLink:
             ChangeRefusedError: nothing was changed.
         """
         with self._submitting:
-            refusal = self._refusals.get() if self._send(_SUBMIT, change) else _STOPPING
+            refusal = self._refusals.get() if self._send("submit", change) else _STOPPING
         if refusal is not None:
             raise ChangeRefusedError(*refusal)
 
@@ -106,22 +99,22 @@ class WorkerLink:
         self._refusals.put(_STOPPING)
 
     def _receive(self, apply: Callable[[Change], None], kind: str, content: Any) -> None:
-        if kind == _RESULT:
+        if kind == "result":
             self._refusals.put(content)
             return
         try:
             apply(content)
         except Exception:
             logger.exception("a change cannot be applied in this worker")
-            self._send(_FAILED)
+            self._send("failed")
         else:
-            self._send(_APPLIED)
+            self._send("applied")
 
-    def _send(self, *message: Any) -> bool:
+    def _send(self, kind: _ToSupervisor, *content: Any) -> bool:
         """Send a message; return False if the supervisor is gone."""
         try:
             with self._lock:
-                self._sock.sendall(_line(message))
+                self._sock.sendall(_line(kind, *content))
         except OSError:
             return False
         return True
@@ -180,9 +173,9 @@ class Worker:
     def wants_to_send(self) -> bool:
         return bool(self._output)
 
-    def send(self, *message: Any) -> None:
+    def send(self, kind: _ToWorker, content: Any) -> None:
         """Send a message, now or once the socket has room for it."""
-        self._output += _line(message)
+        self._output += _line(kind, content)
         self.flush()
 
     def flush(self) -> None:
@@ -252,19 +245,19 @@ class Coordinator:
         """Process a worker's messages, and send it what had no room before."""
         worker.flush()
         for kind, *rest in worker.receive():
-            if kind == _READY:
+            if kind == "ready":
                 worker.ready = True
-            elif kind == _LEFT:
+            elif kind == "left":
                 worker.left = True
-            elif kind == _SPENT:
+            elif kind == "spent":
                 worker.replace("it has served its number of requests")
-            elif kind == _RELOAD:
+            elif kind == "reload":
                 self.reload_wanted = True
-            elif kind == _SUBMIT:
+            elif kind == "submit":
                 self._queue[worker.pid] = rest[0]
-            elif kind == _APPLIED:
+            elif kind == "applied":
                 self._settled(worker.pid)
-            elif kind == _FAILED:
+            elif kind == "failed":
                 worker.replace("it cannot follow a change")
                 self._excuse(worker)
         self._next()
@@ -305,7 +298,7 @@ class Coordinator:
         self._waiting = set(self._workers)
         self._deadline = time.monotonic() + _PATIENCE
         for worker in self._workers.values():
-            worker.send(_APPLY, change)
+            worker.send("apply", change)
         if not self._waiting:
             self._finish(None)
 
@@ -324,7 +317,7 @@ class Coordinator:
         """
         pid = worker.pid
         if self._queue.pop(pid, None) is not None:
-            worker.send(_RESULT, _STOPPING)
+            worker.send("result", _STOPPING)
         if self._asked_by == pid:
             self._settled(pid)
 
@@ -333,10 +326,10 @@ class Coordinator:
         worker = self._workers.get(self._asked_by)
         self._asked_by = None
         if worker is not None:
-            worker.send(_RESULT, refusal)
+            worker.send("result", refusal)
         if refusal is None:
             self._made()
 
 
-def _line(message: tuple[Any, ...]) -> bytes:
+def _line(*message: Any) -> bytes:
     return json.dumps(message).encode() + b"\n"
