@@ -88,7 +88,7 @@ with open_listener(str(home / "socket")) as listener:
         Served(), workers=workers, reload=lambda _: Served(), watch=board, worker_timeout=3600
     )
     print("up")
-    sys.exit(supervisor.run())
+    supervisor.run()
 """
 
 

@@ -83,9 +83,7 @@ with open_listener("127.0.0.1:0") as listener:
     say(listener.socket.getsockname()[1])
     # The workers give no signs of life.
     board = Scoreboard(4, 1)
-    sys.exit(
-        Supervisor(Served(), workers=2, reload=reload, watch=board, worker_timeout=3600).run()
-    )
+    Supervisor(Served(), workers=2, reload=reload, watch=board, worker_timeout=3600).run()
 """
 
 

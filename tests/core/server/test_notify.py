@@ -58,7 +58,7 @@ with open_listener(str(home / "socket")) as listener:
         watch=Scoreboard(4, 1),
         notifier=Notifier(os.environ),
     )
-    sys.exit(supervisor.run())
+    supervisor.run()
 """
 
 

@@ -117,7 +117,7 @@ seen = ""
 board = Scoreboard(2 * workers or 1, 2)
 handover = Handover()
 with open_listener(str(home / "socket")) as listener:
-    sys.exit(Supervisor(load(), workers=workers, reload=load, watch=board, **options).run())
+    Supervisor(load(), workers=workers, reload=load, watch=board, **options).run()
 """
 
 

@@ -72,51 +72,44 @@ def _end(_number: int, _frame: object) -> None:
 
 
 def _run(arguments: argparse.Namespace, plugins: Plugins, is_reload_due: Callable[[], bool]) -> int:
-    faults = Faults()
-    try:
-        server = load_server(arguments.file, plugins, faults)
-        configure_logging(server)
-    except ConfigurationError as error:
-        return _fail(error, on_stderr=True)
-    on_stderr = server.logger.output != "standard_error"
-    site = None
-    try:
-        inherited = None if arguments.http else inherited_listener()
-        # A front server that hands over its socket also manages the processes; each handles
-        # its requests itself.
-        processes = 0 if inherited else server.worker_count
-        # During a reload, the workers of two generations run side by side.
-        maps = server.map_limits.concurrent + server.map_limits.waiting
-        scoreboard = Scoreboard(max(1, 2 * processes), server.threads, maps)
-        source = watching(arguments.file)
-        site = open_site(server, plugins, scoreboard, faults, source=source)
-        log_findings(site, faults)
-        if server.follow is not None and faults.errors:
-            scoreboard.report(Obstacle.OUTDATED)
-        for warning in plugins.warnings:
-            logger.warning("%s", warning)
-        listener = _listener(arguments.http, inherited, server)
-    except ConfigurationError as error:
-        # The problems of an open site are already in the log.
-        log_all(Faults() if site else faults, error)
-        return _fail(error, on_stderr=on_stderr)
-    except (ListenError, PluginError) as error:
-        return _fail(error, on_stderr=on_stderr)
-
-    numbers = itertools.count(2)
-
-    def reload(served: Generation) -> Generation:
-        # A failed reload uses up a number: it is an identifier, not a count.
-        present = cast(SiteGeneration, served)
-        return reloaded(arguments.file, plugins, present, server, next(numbers))
-
-    with listener:
+    faults, site, on_stderr = Faults(), None, True
+    with contextlib.ExitStack() as opened:
         try:
+            server = load_server(arguments.file, plugins, faults)
+            configure_logging(server)
+            on_stderr = server.logger.output != "standard_error"
+            inherited = None if arguments.http else inherited_listener()
+            # A front server that hands over its socket also manages the processes; each handles
+            # its requests itself.
+            processes = 0 if inherited else server.worker_count
+            # During a reload, the workers of two generations run side by side.
+            maps = server.map_limits.concurrent + server.map_limits.waiting
+            scoreboard = Scoreboard(max(1, 2 * processes), server.threads, maps)
+            source = watching(arguments.file)
+            site = open_site(server, plugins, scoreboard, faults, source=source)
+            log_findings(site, faults)
+            if server.follow is not None and faults.errors:
+                scoreboard.report(Obstacle.OUTDATED)
+            for warning in plugins.warnings:
+                logger.warning("%s", warning)
+            listener = opened.enter_context(_listener(arguments.http, inherited, server))
             protocol, balance = _protocol(arguments.http), Balance(2 * processes)
             endpoint = Endpoint(listener.socket, protocol, Handover(), balance)
             generation = SiteGeneration(site, server, plugins, endpoint, source)
-        except PluginError as error:
+        except ConfigurationError as error:
+            # The problems of an open site are already in the log.
+            log_all(Faults() if site else faults, error)
             return _fail(error, on_stderr=on_stderr)
+        except (ListenError, PluginError) as error:
+            return _fail(error, on_stderr=on_stderr)
+
+        numbers = itertools.count(2)
+
+        def reload(served: Generation) -> Generation:
+            # A failed reload uses up a number: it is an identifier, not a count.
+            present = cast(SiteGeneration, served)
+            return reloaded(arguments.file, plugins, present, server, next(numbers))
+
         supervisor = Supervisor(
             generation,
             workers=processes,
@@ -134,9 +127,9 @@ def _run(arguments: argparse.Namespace, plugins: Plugins, is_reload_due: Callabl
             max(1, processes),
             server.threads,
         )
-        status = supervisor.run()
+        supervisor.run()
         logger.info("stopped")
-        return status
+        return 0
 
 
 def _protocol(http: str | None) -> type[Connection]:

@@ -175,8 +175,8 @@ class Supervisor:
         self._follower = 0
         self._follow_from = 0.0
 
-    def run(self) -> int:
-        """Run until a graceful stop; return the exit status of the process, 0.
+    def run(self) -> None:
+        """Run until a graceful stop.
 
         Must be called in the main thread.
         """
@@ -184,7 +184,7 @@ class Supervisor:
         if self._workers == 0:
             signal.signal(signal.SIGHUP, signal.SIG_IGN)
             self._generation.serve(None)
-            return 0
+            return
         # Only the parent holds the writing end, so the workers notice when the parent is gone,
         # however it died.
         self._lifeline = os.pipe()
@@ -209,7 +209,6 @@ class Supervisor:
                 signal.signal(number, handler)
             for descriptor in (*self._lifeline, *self._wakeup):
                 os.close(descriptor)
-        return 0
 
     def _handle(self, number: int, _frame: object) -> None:
         # The pipe does the work. But reading a configuration must not delay a stop: the storage
