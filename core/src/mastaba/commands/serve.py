@@ -10,7 +10,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import cast
 
 from mastaba import __version__
@@ -46,25 +46,17 @@ def run(arguments: argparse.Namespace) -> int:
 
     0 after a stop signal, 1 if the start fails: all reasons are on standard error.
     """
-    with contextlib.suppress(StopOrdered), _early_signals() as hangups:
-        return _run(arguments, arguments.plugins, lambda: bool(hangups))
-    return 0
-
-
-@contextlib.contextmanager
-def _early_signals() -> Iterator[list[int]]:
-    """Collect each SIGHUP, and raise `StopOrdered` on a stop signal.
-
-    Service managers send these at any time; by default, both are abnormal exits. Once there is
-    a supervisor, it handles them.
-    """
     hangups: list[int] = []
 
     def note(number: int, _frame: object) -> None:
         hangups.append(number)
 
-    with handled_by({signal.SIGHUP: note, **dict.fromkeys(STOP_SIGNALS, _end)}):
-        yield hangups
+    # Service managers send these at any time; by default, both are abnormal exits. Once there is a
+    # supervisor, it handles them.
+    early = {signal.SIGHUP: note, **dict.fromkeys(STOP_SIGNALS, _end)}
+    with contextlib.suppress(StopOrdered), handled_by(early):
+        return _run(arguments, arguments.plugins, lambda: bool(hangups))
+    return 0
 
 
 def _end(_number: int, _frame: object) -> None:
