@@ -116,17 +116,15 @@ class SiteApplication:
         self._site = site
         self._scoreboard = site.scoreboard
         self._timeout = site.request_timeout
-        self._cors = CrossOrigin(site.catalogue.settings.cors)
+        settings = site.catalogue.settings
+        self._cors = CrossOrigin(settings.cors)
         self._is_shared = bool(self._cors)
-        catalogue = site.catalogue
-        self._headers = (
-            [("Mastaba-Generation", catalogue.generation)]
-            if catalogue.settings.generation_headers
-            else []
-        )
+        self._headers: list[tuple[str, str]] = []
+        if settings.generation_headers:
+            self._headers.append(("Mastaba-Generation", site.catalogue.generation))
         self._routes = Routes(site.services.values())
         self._table: TileTable | None = None
-        self._document_headers = _document_headers(site.catalogue.settings.caching)
+        self._document_headers = _document_headers(settings.caching)
 
     def __call__(self, environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
         scoreboard = self._scoreboard
