@@ -114,19 +114,17 @@ class Plugins:
         self._offered: list[tuple[Any, str]] = []
         self._manager = pluggy.PluginManager("mastaba")
         self._manager.add_hookspecs(hookspecs)
-        self._sources: dict[str, Source] = {}
+        self._sources = {CORE: _CORE_SOURCE}
         if autoload:
             self._add_sources(installed())
             directory = directory or environment.text("PLUGINS_DIR")
             if directory:
                 self._add_directory(directory)
         self._add_sources(given(name, plugin) for name, plugin in (extra or {}).items())
-        self._sources = dict(sorted(self._sources.items()))
         self._check_blocked(blocked)
         # pluggy calls those first that are registered last: the core, then by name.
-        for source in reversed(self._sources.values()):
-            if source.name not in self.blocked:
-                self._attempt(source)
+        for name in sorted(self._sources.keys() - self.blocked - {CORE}, reverse=True):
+            self._attempt(self._sources[name])
         self._register(_CORE_SOURCE)
         self._provide_all()
         self._require_no_problem()
@@ -141,7 +139,7 @@ class Plugins:
     def warnings(self) -> list[str]:
         """What the authors of plugins should improve."""
         return [
-            f"{self._source(name)} {text}"
+            f"{self._sources[name]} {text}"
             for name, texts in sorted(self._warnings.items())
             for text in texts
         ]
@@ -223,7 +221,8 @@ class Plugins:
 
     def listing(self) -> list[PluginInfo]:
         """Return the core and all plugins, including blocked and broken ones, by name."""
-        return [self._info(source) for source in (_CORE_SOURCE, *self._sources.values())]
+        names = sorted(self._sources, key=lambda name: (name != CORE, name))
+        return [self._info(self._sources[name]) for name in names]
 
     def _info(self, source: Source) -> PluginInfo:
         name = source.name
@@ -251,14 +250,12 @@ class Plugins:
     # ---------------------------------------------------------------- loading
 
     def _add_sources(self, sources: Iterable[Source]) -> None:
-        spellings = {name.casefold(): name for name in (CORE, *self._sources)}
+        spellings = {name.casefold(): name for name in self._sources}
         for source in sources:
             other = spellings.setdefault(source.name.casefold(), source.name)
-            first = self._sources.get(other, _CORE_SOURCE if other == CORE else None)
-            if first is None:
-                self._sources[source.name] = source
+            first = self._sources.setdefault(other, source)
             # A distribution may be found twice, on two paths.
-            elif (source.name, source.place) != (first.name, first.place):
+            if (source.name, source.place) != (first.name, first.place):
                 text = (
                     f"duplicate plugin name {source.name!r}: {first.place} from "
                     f"{first.distribution} and {source.place} from {source.distribution}; "
@@ -277,9 +274,9 @@ class Plugins:
             self._general.append(PluginLoadError(text))
 
     def _check_blocked(self, blocked: Iterable[str]) -> None:
-        for name in sorted(set(blocked) - self._sources.keys()):
-            known = ", ".join(sorted(self._sources)) or "none"
-            reason = f"no plugin has this name (installed: {known})"
+        known = sorted(self._sources.keys() - {CORE})
+        for name in sorted(set(blocked).difference(known)):
+            reason = f"no plugin has this name (installed: {', '.join(known) or 'none'})"
             if name == CORE:
                 reason = "the core cannot be blocked, only plugins"
             text = f"cannot block {name!r}: {reason}; correct --block or MASTABA_BLOCKED_PLUGINS"
@@ -440,9 +437,6 @@ class Plugins:
 
     # ---------------------------------------------------------------- problems
 
-    def _source(self, name: str) -> Source:
-        return self._sources.get(name, _CORE_SOURCE)
-
     def _error(self, plugin: str, error: BaseException, doing: str = "") -> PluginError:
         """Return the error to raise, with the name of the plugin and the remedy.
 
@@ -453,7 +447,7 @@ class Plugins:
         reason = f"{doing}: {described(error)}"
         if isinstance(error, BrokenPluginError):
             kind, reason = error.kind, str(error)
-        source = self._source(plugin)
+        source = self._sources[plugin]
         remedy = "" if source is _CORE_SOURCE else f". To start without it: --block {source.name}"
         found = kind(f"{source} {reason}{remedy}")
         blame(plugin, found)
