@@ -335,15 +335,14 @@ class Plugins:
         for caller in callers:
             for implementation in caller.get_hookimpls():
                 if implementation.plugin_name == name:
-                    calls.watch(caller.name, implementation, self._checked, self._note_slow_hook)
-
-    def _note_slow_hook(self, plugin: str, hook: str, seconds: float) -> None:
-        self._warnings[plugin].append(f"takes {seconds:.1f} s in {hook}; {_IMPORT_LATER}")
+                    calls.watch(caller.name, implementation, self._checked)
 
     # ---------------------------------------------------------------- what hooks return
 
-    def _checked(self, hook: str, plugin: str, result: Any) -> Any:
+    def _checked(self, hook: str, plugin: str, result: Any, seconds: float) -> Any:
         """Return the result of a hook that a plugin implements, checked."""
+        if seconds > calls.SLOW:
+            self._warnings[plugin].append(f"takes {seconds:.1f} s in {hook}; {_IMPORT_LATER}")
         if hook == "register_commands":
             self._check_commands(plugin)
         if hook in ("register_commands", "generation_changed"):
