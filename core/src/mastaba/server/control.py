@@ -281,10 +281,9 @@ class Coordinator:
         while self._queue and self._asked_by is None:
             self._asked_by = next(iter(self._queue))
             change = self._queue.pop(self._asked_by)
-            if self._closed:
-                self._finish(_STOPPING)
-                continue
             try:
+                if self._closed:
+                    raise ChangeRefusedError(*_STOPPING)
                 self._carry_out(change)
             except ChangeRefusedError as error:
                 self._finish((error.reason, str(error)))
@@ -299,8 +298,6 @@ class Coordinator:
         self._deadline = time.monotonic() + _PATIENCE
         for worker in self._workers.values():
             worker.send("apply", change)
-        if not self._waiting:
-            self._finish(None)
 
     def _settled(self, pid: int) -> None:
         if pid in self._waiting:
