@@ -105,17 +105,11 @@ class SiteGeneration(Generation):
         gc.freeze()
         self.site.scoreboard.bind_worker(0 if link is None else link.index)
         self.site.start_services()
-        try:
-            self._serve(link)
-        finally:
-            self.site.close_services()
-
-    def _serve(self, link: WorkerLink | None) -> None:
         threading.Thread(target=self._tick, args=(link,), name="tick", daemon=True).start()
         if link is not None:
             self.publication.connect(link)
             self.endpoint.balance.join(link.index)
-        Server(
+        server = Server(
             self._application,
             self.endpoint.sock,
             self.endpoint.protocol,
@@ -124,7 +118,11 @@ class SiteGeneration(Generation):
             handover=self.endpoint.handover,
             balance=self.endpoint.balance,
             limits=Limits(body_time=self._server.body_timeout),
-        ).run()
+        )
+        try:
+            server.run()
+        finally:
+            self.site.close_services()
 
     def _tick(self, link: WorkerLink | None) -> None:
         most = self._server.worker_requests
