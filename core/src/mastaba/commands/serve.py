@@ -8,7 +8,6 @@ import itertools
 import logging
 import os
 import signal
-import socket
 import sys
 from collections.abc import Callable
 from typing import cast
@@ -141,17 +140,14 @@ def _shown(http: str | None, listener: Listener) -> str:
     return f"{'HTTP' if http else 'FastCGI'} on {listener.address}"
 
 
-def _listener(http: str | None, inherited: socket.socket | None, server: ServerConfig) -> Listener:
-    activated = activated_listener()
-    if activated is not None:
-        return activated
-    if http:
-        return open_listener(http, server.backlog)
-    if inherited is not None:
-        return Listener(inherited, "the socket of the front server")
-    if server.port is None:
+def _listener(http: str | None, inherited: Listener | None, server: ServerConfig) -> Listener:
+    listener = activated_listener() or inherited
+    if listener is not None:
+        return listener
+    port = http or server.port
+    if port is None:
         raise ConfigurationError([missing_port(server)])
-    return open_listener(server.port, server.backlog)
+    return open_listener(port, server.backlog)
 
 
 def _fail(error: Exception, *, on_stderr: bool) -> int:

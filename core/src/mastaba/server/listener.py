@@ -81,7 +81,7 @@ def open_listener(port: str, backlog: int = 0, unix_mode: int = 0o666) -> Listen
     return Listener(sock, port, os.path.abspath(port) if is_unix else None)
 
 
-def inherited_listener() -> socket.socket | None:
+def inherited_listener() -> Listener | None:
     """Return the listening socket on descriptor 0, or None if it is anything else.
 
     FastCGI process managers (mod_fcgid, spawn-fcgi) start the application this way.
@@ -96,7 +96,7 @@ def inherited_listener() -> socket.socket | None:
         sock.close()
         return None
     _prepare(sock)
-    return sock
+    return Listener(sock, "the socket of the front server")
 
 
 def activated_listener(environment: MutableMapping[str, str] = os.environ) -> Listener | None:
