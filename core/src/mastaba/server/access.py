@@ -19,7 +19,7 @@ logger = logging.getLogger("mastaba.access")
 _TEXT: Final = (
     "%(client)s %(method)s %(path)s%(query)s %(status)d %(bytes)s %(seconds).6f %(cache)s%(steps)s"
 )
-_Application = Callable[[dict[str, Any], Any], Iterable[bytes]]
+WSGICallable = Callable[[dict[str, Any], Any], Iterable[bytes]]
 FindTile = Callable[[str, str, Mapping[str, Any]], Response | None]
 
 
@@ -38,7 +38,7 @@ class AccessLines:
         self._write = _write_json if style == "json" else _write_text
         self._steps = steps
 
-    def around(self, application: _Application) -> _Application:
+    def around(self, application: WSGICallable) -> WSGICallable:
         """Wrap a WSGI application."""
 
         def wrapped(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:

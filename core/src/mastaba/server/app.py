@@ -17,7 +17,7 @@ from mastaba.errors import (
 )
 from mastaba.model.settings import CachingSettings
 from mastaba.model.surrogate_keys import DOCUMENTS_KEY, SURROGATE_KEY
-from mastaba.server.access import AccessLines, FindTile
+from mastaba.server.access import AccessLines, FindTile, WSGICallable
 from mastaba.server.debug import with_debug_headers
 from mastaba.server.tile_table import AroundTiles, TileTable
 from mastaba.services.base import Service, Site
@@ -30,7 +30,6 @@ from mastaba.web.response import CLIENT_GONE, DOCUMENT, STATUS_LINES, Response, 
 logger = logging.getLogger("mastaba.request")
 
 StartResponse = Callable[[str, list[tuple[str, str]]], Any]
-WSGICallable = Callable[[dict[str, Any], Any], Iterable[bytes]]
 
 
 class Application:
