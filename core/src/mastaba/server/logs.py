@@ -20,13 +20,6 @@ from mastaba.model.fault import Fault, Severity
 if TYPE_CHECKING:
     from mastaba.config.server import LoggerConfig, ServerConfig
 
-_LEVELS: Final = {
-    "fatal": logging.CRITICAL,
-    "error": logging.ERROR,
-    "warn": logging.WARNING,
-    "info": logging.INFO,
-    "debug": logging.DEBUG,
-}
 _SILENCE: Final = 60.0
 _STAMP: Final = "%Y-%m-%d-%H-%M-%S"
 _STAMPS: Final = "-".join(("[0-9]" * 4, *["[0-9]" * 2] * 5))
@@ -174,7 +167,7 @@ def configure_logging(server: ServerConfig) -> None:
             old.close()
     root.addHandler(handler)
     root.setLevel(logging.WARNING)
-    logging.getLogger("mastaba").setLevel(_LEVELS[server.logger.level])
+    logging.getLogger("mastaba").setLevel(server.logger.level.upper())
     # Access lines have their own setting, independent of the level.
     logging.getLogger("mastaba.access").setLevel(logging.INFO)
     threading.excepthook = _log_thread_exception
