@@ -170,8 +170,12 @@ class Supervisor:
         self._reload_wanted = False
         self._is_reload_due = is_reload_due
         self._interruptible = False
-        self._lifeline = -1, -1
-        self._wakeup = -1, -1
+        # Only the parent holds the writing end, so the workers notice when the parent is gone,
+        # however it died.
+        self._lifeline = os.pipe()
+        # A signal writes its number to this pipe, whichever thread receives it and whatever the
+        # main thread is doing.
+        self._wakeup = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._follower = 0
         self._follow_from = 0.0
 
@@ -185,14 +189,6 @@ class Supervisor:
             signal.signal(signal.SIGHUP, signal.SIG_IGN)
             self._generation.serve(None)
             return
-        # Only the parent holds the writing end, so the workers notice when the parent is gone,
-        # however it died.
-        self._lifeline = os.pipe()
-        # A signal writes its number to this pipe, whichever thread receives it and whatever the
-        # main thread is doing.
-        self._wakeup = os.pipe()
-        for descriptor in self._wakeup:
-            os.set_blocking(descriptor, False)
         wakeup = signal.set_wakeup_fd(self._wakeup[1], warn_on_full_buffer=False)
         handlers = {number: signal.signal(number, self._handle) for number in _SIGNALS}
         self._reload_wanted = self._is_reload_due()
