@@ -113,12 +113,11 @@ def activated_listener(environment: MutableMapping[str, str] = os.environ) -> Li
         return None
     try:
         sock = socket.socket(fileno=_FIRST_ACTIVATED)
-        listening = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN) != 0
     except OSError as error:
         raise ListenError(
             f"the service manager did not hand over a socket: {reason_of(error)}"
         ) from error
-    if not listening:
+    if not sock.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
         sock.detach()
         raise ListenError("the service manager handed over a socket that does not listen")
     os.set_inheritable(_FIRST_ACTIVATED, False)
