@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -25,7 +24,7 @@ from mastaba.web.body import SpooledBody
 from mastaba.web.cors import CrossOrigin
 from mastaba.web.masking import masked
 from mastaba.web.request import Request, utf8
-from mastaba.web.response import CLIENT_GONE, DOCUMENT, STATUS_LINES, Response, message
+from mastaba.web.response import CLIENT_GONE, DOCUMENT, STATUS_LINES, Response, plain_error
 
 logger = logging.getLogger("mastaba.request")
 
@@ -170,12 +169,12 @@ class SiteApplication:
         query: str = environ.get("QUERY_STRING", "")
         service, below = self._routes.find(path)
         if service is None:
-            return _plain_error(404, "Not Found", "Unknown request path")
+            return plain_error(404, "Not Found", "Unknown request path")
         # For middleware: who answers, and the path below its root path.
         environ["mastaba.service"] = service.name, below
         request = Request("GET" if method == "HEAD" else method, below, query, environ)
         if not (service.always_on or self._site.catalogue.settings.enabled):
-            return _plain_error(503, "Service unavailable", "The services are turned off")
+            return plain_error(503, "Service unavailable", "The services are turned off")
         if request.method not in service.allowed_methods:
             return self._other_method(request, service)
         try:
@@ -202,7 +201,7 @@ class SiteApplication:
     def _other_method(self, request: Request, service: Service) -> Response:
         allowed = ", ".join(dict.fromkeys(("HEAD", "OPTIONS", *service.allowed_methods)))
         if request.method != "OPTIONS":
-            response = _plain_error(405, "Method Not Allowed", "The method is not allowed here")
+            response = plain_error(405, "Method Not Allowed", "The method is not allowed here")
             response.headers.append(("Allow", allowed))
             return response
         return Response(204, [("Allow", allowed), *self._cors.preflight(request.environ, allowed)])
@@ -220,7 +219,7 @@ class SiteApplication:
             logger.error(
                 "%s: the error cannot be reported", _described(request, service), exc_info=second
             )
-            return _plain_error(500, "Internal issue", "Routing error")
+            return plain_error(500, "Internal issue", "Routing error")
 
 
 def _document_headers(caching: CachingSettings) -> list[tuple[str, str]]:
@@ -246,8 +245,3 @@ def _with_status_of(error: Exception, report: Response) -> Response:
 def _described(request: Request, service: Service) -> str:
     query = f"?{masked(request.query_string)}" if request.query_string else ""
     return f"{request.method} {service.settings.root_path}{request.path}{query}"[:2000]
-
-
-def _plain_error(status: int, error: str, description: str) -> Response:
-    text = json.dumps({"error": error, "error_description": description})
-    return message(status, text, "application/json")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 from collections.abc import Iterable, Mapping
 from functools import cached_property, lru_cache, partial
 from hashlib import blake2b
@@ -161,6 +162,12 @@ def message(status: int, text: str | bytes, media_type: str) -> Response:
         ("Content-Disposition", content_disposition(media_type)),
     ]
     return Response(status, headers, body)
+
+
+def plain_error(status: int, error: str, description: str) -> Response:
+    """Return the report of an error that concerns no protocol."""
+    text = json.dumps({"error": error, "error_description": description})
+    return message(status, text, "application/json")
 
 
 def accepts_coding(headers: Mapping[str, Any], coding: str) -> bool:
