@@ -216,7 +216,7 @@ class Coordinator:
         made: called when all workers have made a change.
 
     Attributes:
-        reload_wanted: whether a worker asks for a reload.
+        reload_wanted: whether a worker, or anything else, asks for a reload.
     """
 
     def __init__(

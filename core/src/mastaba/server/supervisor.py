@@ -167,7 +167,6 @@ class Supervisor:
         self._watched = time.monotonic()
         self._failures = 0
         self._not_before = 0.0
-        self._reload_wanted = False
         self._is_reload_due = is_reload_due
         self._interruptible = False
         # Only the parent holds the writing end, so the workers notice when the parent is gone,
@@ -191,7 +190,7 @@ class Supervisor:
             return
         wakeup = signal.set_wakeup_fd(self._wakeup[1], warn_on_full_buffer=False)
         handlers = {number: signal.signal(number, self._handle) for number in _SIGNALS}
-        self._reload_wanted = self._is_reload_due()
+        self._coordinator.reload_wanted = self._is_reload_due()
         self._gate.open()
         try:
             with contextlib.suppress(StopOrdered):
@@ -230,11 +229,10 @@ class Supervisor:
             self._work()
             if self._is_settled and self._are_ready(self._generation):
                 self._notifier.ready()
-            self._reload_wanted |= signal.SIGHUP in numbers or self._coordinator.reload_wanted
-            self._coordinator.reload_wanted = False
+            self._coordinator.reload_wanted |= signal.SIGHUP in numbers
             self._follow()
-            if self._reload_wanted and self._is_settled:
-                self._reload_wanted = False
+            if self._coordinator.reload_wanted and self._is_settled:
+                self._coordinator.reload_wanted = False
                 self._renew()
 
     def _work(self) -> None:
@@ -453,14 +451,14 @@ class Supervisor:
                 return
             self._follower = 0
             if status == 0:
-                self._reload_wanted = True
+                self._coordinator.reload_wanted = True
             else:
                 logger.error("the process that follows the configuration failed")
                 self._follow_from = time.monotonic() + _WATCH_PERIOD
         if (
             self._generation.follows
             and self._trial is None
-            and not self._reload_wanted
+            and not self._coordinator.reload_wanted
             and time.monotonic() >= self._follow_from
         ):
             try:
