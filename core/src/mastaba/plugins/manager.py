@@ -293,8 +293,7 @@ class Plugins:
         name = source.name
         if PLUGIN_NAME.fullmatch(name) is None:
             raise BrokenPluginError("has an invalid name; use letters, digits and . _ -")
-        reason = unmet_requirement(source.requires)
-        if reason is not None:
+        if reason := unmet_requirement(source.requires):
             raise BrokenPluginError(f"does not fit: {reason}; install a version that fits")
         begin = time.perf_counter()
         try:
@@ -308,12 +307,10 @@ class Plugins:
         if isinstance(plugin, type) or inspect.isroutine(plugin) or not hasattr(plugin, "__dict__"):
             reason = f"is {plugin!r}, but must be a module, or an object whose methods are hooks"
             raise BrokenPluginError(reason)
-        other = self._manager.get_name(plugin)
-        if other is not None:
+        if other := self._manager.get_name(plugin):
             reason = f"is also the plugin {other!r}; remove one of the two entry points"
             raise BrokenPluginError(reason)
-        reason = invalid_schema(getattr(plugin, "settings_schema", {}))
-        if reason is not None:
+        if reason := invalid_schema(getattr(plugin, "settings_schema", {})):
             raise BrokenPluginError(f"defines settings_schema, which {reason}")
         self._register_hooks(name, plugin)
 
