@@ -29,10 +29,8 @@ class Client(Protocol):
 
 
 class _Local(threading.local):
-    client: Client | None = None
-    begun: float = 0.0
-    limit: float = float("inf")
-    sign: Callable[[], None] | None = None
+    request: tuple[Client | None, float, float, Callable[[], None]] | None = None
+    """Client, begin, limit and sign of the request; None outside a request."""
 
 
 _local = _Local()
@@ -46,15 +44,12 @@ def begin(client: Client | None, limit: float, sign: Callable[[], None]) -> None
         limit: seconds that the request may take.
         sign: called by each `check`, to show that the request makes progress.
     """
-    _local.client = client
-    _local.begun = monotonic()
-    _local.limit = limit
-    _local.sign = sign
+    _local.request = client, monotonic(), limit, sign
 
 
 def end() -> None:
     """End the request that the calling thread began."""
-    _local.client = _local.sign = None
+    _local.request = None
 
 
 def check() -> None:
@@ -64,15 +59,17 @@ def check() -> None:
         ClientGoneError: the client has hung up.
         OverloadedError: the request has taken longer than it may.
     """
-    if _local.sign is None:
+    if _local.request is None:
         return
-    _local.sign()
-    if _local.client is not None and _local.client.is_gone():
+    client, begun, limit, sign = _local.request
+    sign()
+    if client is not None and client.is_gone():
         raise ClientGoneError("the client has hung up")
-    if monotonic() - _local.begun > _local.limit:
-        raise OverloadedError(f"the answer takes longer than {_local.limit:g} seconds")
+    if monotonic() - begun > limit:
+        raise OverloadedError(f"the answer takes longer than {limit:g} seconds")
 
 
 def aside() -> AbstractContextManager[None]:
     """Return a context in which the calling thread does not hold up other requests."""
-    return nullcontext() if _local.client is None else _local.client.aside()
+    client = None if _local.request is None else _local.request[0]
+    return nullcontext() if client is None else client.aside()

@@ -19,10 +19,12 @@ class Trace:
     """Measurements of one request.
 
     Attributes:
+        begun: of `perf_counter`.
         hits, misses: of the cache of slab indices.
         steps: seconds by name of the step; the sum for a repeated step.
     """
 
+    begun: float = field(default_factory=perf_counter)
     hits: int = 0
     misses: int = 0
     steps: dict[str, float] = field(default_factory=dict)

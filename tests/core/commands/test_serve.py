@@ -25,7 +25,9 @@ _PATIENCE = 120.0
 class Server:
     """A server on a Unix socket, with the default log."""
 
-    def __init__(self, folder: Path, *services: str, options: Sequence[str] = ()) -> None:
+    def __init__(
+        self, folder: Path, *services: str, options: Sequence[str] = (), **settings: object
+    ) -> None:
         self.folder = folder / "i"
         overrides = {name: {"enabled": True} for name in services}
         self.server_json = tiny_installation(
@@ -35,7 +37,7 @@ class Server:
         self.port = str(folder / "s")
         document = json.loads(self.server_json.read_text("utf-8"))
         del document["logger"]
-        document.update(port=self.port, workers=1)
+        document.update(port=self.port, workers=1, **settings)
         self.server_json.write_text(json.dumps(document), "utf-8")
         self.log = folder / "stderr"
         with self.log.open("wb") as stream:
@@ -82,6 +84,23 @@ def server(tmp_path: Path) -> Iterator[Server]:
     server = Server(tmp_path)
     yield server
     server.stop()
+
+
+def test_a_worker_is_replaced_after_its_number_of_requests(tmp_path: Path) -> None:
+    server = Server(tmp_path, "tms", worker_requests=4)
+
+    def asks(path: str) -> None:
+        assert server.ask(path).status == 200
+
+    asks("/tms/1.0.0/RGB_JPG/3/4/2.jpg")
+    asks("/healthcheck")
+    assert "is replaced" not in server.log.read_text("utf-8")
+    asks("/tms/1.0.0/RGB_JPG/3/4/2.jpg")
+    asks("/healthcheck")
+    server.await_line("is replaced: it has served its number of requests")
+    asks("/healthcheck")
+    assert server.stop() == 0
+    assert server.log.read_text("utf-8").count("is replaced") == 1
 
 
 def test_a_reload_keeps_a_layer_whose_new_descriptor_is_invalid(server: Server) -> None:

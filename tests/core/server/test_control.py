@@ -26,11 +26,13 @@ SERVER = """
 import json, os, sys, time
 from pathlib import Path
 from mastaba.errors import ChangeRefusedError
+from mastaba.server import control
 from mastaba.server.fastcgi import FastCGIConnection
 from mastaba.server.loop import Server
 from mastaba.server.handover import Handover
 from mastaba.server.listener import open_listener
 from mastaba.server.supervisor import Generation, Supervisor
+from mastaba.services.scoreboard import Scoreboard
 
 home = Path(sys.argv[1])
 
@@ -78,12 +80,15 @@ class Served(Generation):
         return [json.dumps(answer).encode()]
 
 handover = Handover()
-options = eval(sys.argv[3])
+vars(control).update(eval(sys.argv[3]))
 with open_listener(str(home / "socket")) as listener:
-    supervisor = Supervisor(Served(), workers=int(sys.argv[2]), reload=Served)
-    supervisor._coordinator._patience = options.get("patience", 30)
+    # The workers give no signs of life.
+    workers, board = int(sys.argv[2]), Scoreboard(8, 1)
+    supervisor = Supervisor(
+        Served(), workers=workers, reload=lambda _: Served(), watch=board, worker_timeout=3600
+    )
     print("up")
-    sys.exit(supervisor.run())
+    supervisor.run()
 """
 
 
@@ -182,7 +187,7 @@ def test_a_worker_that_cannot_follow_is_replaced(run: Any, indices: str) -> None
 
 
 def test_a_worker_that_hangs_is_ended(run: Any) -> None:
-    service = run(options="{'patience': 0.2}")
+    service = run(options="{'_PATIENCE': 0.2}")
     clients = service.connect_to_all()
     before = service.children()
     (service.home / "stuck").write_text("1")

@@ -75,11 +75,14 @@ class Served(Generation):
 handover = Handover()
 with open_listener(str(home / "socket")) as listener:
     say("open")
-    sys.exit(
-        Supervisor(
-            Served(), workers=2, reload=Served, watch=board, worker_timeout=3.0, stop_timeout=1.0
-        ).run()
-    )
+    Supervisor(
+        Served(),
+        workers=2,
+        reload=lambda _: Served(),
+        watch=board,
+        worker_timeout=3.0,
+        stop_timeout=1.0,
+    ).run()
 """
 
 

@@ -18,6 +18,7 @@ from mastaba.server.http import HTTPConnection
 from mastaba.server.listener import open_listener
 from mastaba.server.loop import Server
 from mastaba.server.supervisor import Generation, Supervisor
+from mastaba.services.scoreboard import Scoreboard
 
 home = Path(sys.argv[1])
 
@@ -73,14 +74,16 @@ class Served(Generation):
             threads=2, linger=0.2, link=link, handover=handover,
         ).run()
 
-def reload():
+def reload(served):
     say("reloaded")
     return Served()
 
 handover = Handover()
 with open_listener("127.0.0.1:0") as listener:
     say(listener.socket.getsockname()[1])
-    sys.exit(Supervisor(Served(), workers=2, reload=reload).run())
+    # The workers give no signs of life.
+    board = Scoreboard(4, 1)
+    Supervisor(Served(), workers=2, reload=reload, watch=board, worker_timeout=3600).run()
 """
 
 

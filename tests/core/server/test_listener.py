@@ -151,8 +151,8 @@ INHERIT = """
     print(listener is not None)
     if listener is not None:
         import select
-        select.select([listener], [], [])
-        listener.accept()[0].send(b"hello")
+        select.select([listener.socket], [], [])
+        listener.socket.accept()[0].send(b"hello")
 """
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import socket
@@ -23,6 +24,7 @@ from mastaba.server.handover import Handover
 from mastaba.server.listener import open_listener
 from mastaba.server.notify import Notifier
 from mastaba.server.supervisor import Generation, Supervisor
+from mastaba.services.scoreboard import Scoreboard
 
 home = Path(sys.argv[1])
 
@@ -38,7 +40,7 @@ class Served(Generation):
             application, listener.socket, FastCGIConnection, handover=handover, link=link
         ).run()
 
-def reload():
+def reload(served):
     while (home / "slow").exists():
         time.sleep(0.01)
     if (home / "broken").exists():
@@ -50,9 +52,13 @@ os.environ["WATCHDOG_USEC"] = sys.argv[2]
 handover = Handover()
 with open_listener(str(home / "socket")) as listener:
     supervisor = Supervisor(
-        Served(), workers=2, reload=reload, notifier=Notifier.from_environment()
+        Served(),
+        workers=2,
+        reload=reload,
+        watch=Scoreboard(4, 1),
+        notifier=Notifier(os.environ),
     )
-    sys.exit(supervisor.run())
+    supervisor.run()
 """
 
 
@@ -144,9 +150,9 @@ def test_signs_of_life_while_a_configuration_is_read(
 
 def test_without_a_manager_nothing_happens() -> None:
     environment = {"WATCHDOG_USEC": "20000"}
-    notifier = Notifier.from_environment(environment)
+    notifier = Notifier(environment)
     assert environment == {}
-    assert notifier.timeout is None
+    assert notifier.timeout == math.inf
     notifier.reloading()
     notifier.ready()
     notifier.tick()
@@ -172,7 +178,6 @@ def test_signs_of_life_come_twice_in_the_time_that_the_manager_waits(manager: Ma
     assert notifier.timeout == 0
     notifier.tick()
     assert manager.states() == {"WATCHDOG": "1"}
-    assert notifier.timeout is not None
     # Half of two hours, less what this test took.
     assert 3000 < notifier.timeout <= 3600
     notifier.tick()
@@ -181,8 +186,8 @@ def test_signs_of_life_come_twice_in_the_time_that_the_manager_waits(manager: Ma
 
 def test_the_watchdog_of_another_process_is_not_ours(tmp_path: Path) -> None:
     environment = {"NOTIFY_SOCKET": str(tmp_path / "x"), "WATCHDOG_USEC": "20000"}
-    assert Notifier({**environment, "WATCHDOG_PID": "1"}).timeout is None
-    assert Notifier({**environment, "WATCHDOG_PID": str(os.getpid())}).timeout is not None
+    assert Notifier({**environment, "WATCHDOG_PID": "1"}).timeout == math.inf
+    assert Notifier({**environment, "WATCHDOG_PID": str(os.getpid())}).timeout < math.inf
 
 
 # Socket activation

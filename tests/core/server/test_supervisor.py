@@ -65,7 +65,7 @@ def application(environ, start_response):
     start_response("200 OK", [("Content-Length", str(len(body)))])
     return [body]
 
-def load():
+def load(served=None):
     global generation, seen
     if (home / "source").exists():
         seen = (home / "source").read_text()
@@ -117,7 +117,7 @@ seen = ""
 board = Scoreboard(2 * workers or 1, 2)
 handover = Handover()
 with open_listener(str(home / "socket")) as listener:
-    sys.exit(Supervisor(load(), workers=workers, reload=load, watch=board, **options).run())
+    Supervisor(load(), workers=workers, reload=load, watch=board, **options).run()
 """
 
 

@@ -19,7 +19,7 @@ from werkzeug.test import Client
 
 from mastaba import hookimpl
 from mastaba.plugins.manager import Plugins
-from mastaba.server import http, site_generation
+from mastaba.server import http
 from mastaba.server.app import Application
 from mastaba.server.connection import Connection, Limits
 from mastaba.server.fastcgi import FastCGIConnection
@@ -525,18 +525,6 @@ def test_metrics_of_the_table_are_those_of_the_general_path(tmp_path: Path) -> N
         assert 'operation="gettile",service="tms",status="304"' in text
         application.site.catalogue.storages.close()
     assert samples[0] == samples[1]
-
-
-def test_a_worker_is_replaced_after_tiles_and_other_requests(tmp_path: Path) -> None:
-    reached: list[bool] = []
-    counted = site_generation.Counted(_open(tmp_path, "plain"), 6, lambda: reached.append(True))
-    client = Client(counted)
-    for _ in range(3):
-        assert counted.stored_tile(*TILE) is not None
-        assert counted.stored_tile("/healthcheck", "", {}) is None
-        assert not reached
-        assert client.get("/healthcheck").status_code == 200
-    assert reached == [True]
 
 
 def test_changes_apply_to_the_table(tmp_path: Path) -> None:

@@ -6,11 +6,10 @@ import argparse
 import contextlib
 import itertools
 import logging
+import os
 import signal
-import socket
 import sys
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import cast
 
 from mastaba import __version__
@@ -46,27 +45,17 @@ def run(arguments: argparse.Namespace) -> int:
 
     0 after a stop signal, 1 if the start fails: all reasons are on standard error.
     """
-    with contextlib.suppress(StopOrdered), _early_signals() as hangups:
+    hangups: list[int] = []
+
+    def note(number: int, _frame: object) -> None:
+        hangups.append(number)
+
+    # Service managers send these at any time; by default, both are abnormal exits. Once there is a
+    # supervisor, it handles them.
+    early = {signal.SIGHUP: note, **dict.fromkeys(STOP_SIGNALS, _end)}
+    with contextlib.suppress(StopOrdered), handled_by(early):
         return _run(arguments, arguments.plugins, lambda: bool(hangups))
     return 0
-
-
-@contextlib.contextmanager
-def _early_signals() -> Iterator[list[int]]:
-    """Collect each SIGHUP, and raise `StopOrdered` on a stop signal.
-
-    Service managers send these at any time; by default, both are abnormal exits. Once there is
-    a supervisor, it handles them.
-    """
-    hangups: list[int] = []
-    if threading.current_thread() is not threading.main_thread():
-        yield hangups
-        return
-    handlers: dict[signal.Signals, Callable[[int, object], None]]
-    handlers = dict.fromkeys(STOP_SIGNALS, _end)
-    handlers[signal.SIGHUP] = lambda number, _: hangups.append(number)
-    with handled_by(handlers):
-        yield hangups
 
 
 def _end(_number: int, _frame: object) -> None:
@@ -74,56 +63,49 @@ def _end(_number: int, _frame: object) -> None:
 
 
 def _run(arguments: argparse.Namespace, plugins: Plugins, is_reload_due: Callable[[], bool]) -> int:
-    faults = Faults()
-    try:
-        server = load_server(arguments.file, plugins, faults)
-        configure_logging(server)
-    except ConfigurationError as error:
-        return _fail(error, on_stderr=True)
-    on_stderr = server.logger.output != "standard_error"
-    site = None
-    try:
-        inherited = None if arguments.http else inherited_listener()
-        # A front server that hands over its socket also manages the processes; each handles
-        # its requests itself.
-        processes = 0 if inherited else server.worker_count
-        # During a reload, the workers of two generations run side by side.
-        maps = server.map_limits.concurrent + server.map_limits.waiting
-        scoreboard = Scoreboard(max(1, 2 * processes), server.threads, maps)
-        source = watching(arguments.file)
-        site = open_site(server, plugins, scoreboard, faults, source=source)
-        log_findings(site, faults)
-        if server.follow is not None and faults.errors:
-            scoreboard.report(Obstacle.OUTDATED)
-        for warning in plugins.warnings:
-            logger.warning("%s", warning)
-        listener = _listener(arguments.http, inherited, server)
-    except ConfigurationError as error:
-        # The problems of an open site are already in the log.
-        log_all(Faults() if site else faults, error)
-        return _fail(error, on_stderr=on_stderr)
-    except (ListenError, PluginError) as error:
-        return _fail(error, on_stderr=on_stderr)
-
-    numbers = itertools.count(2)
-
-    def reload() -> Generation:
-        # A failed reload uses up a number: it is an identifier, not a count.
-        served = cast(SiteGeneration, supervisor.generation)
-        return reloaded(arguments.file, plugins, served, server, next(numbers))
-
-    with listener:
+    faults, site, on_stderr = Faults(), None, True
+    with contextlib.ExitStack() as opened:
         try:
+            server = load_server(arguments.file, plugins, faults)
+            configure_logging(server)
+            on_stderr = server.logger.output != "standard_error"
+            inherited = None if arguments.http else inherited_listener()
+            # A front server that hands over its socket also manages the processes; each handles
+            # its requests itself.
+            processes = 0 if inherited else server.worker_count
+            # During a reload, the workers of two generations run side by side.
+            maps = server.map_limits.concurrent + server.map_limits.waiting
+            scoreboard = Scoreboard(max(1, 2 * processes), server.threads, maps)
+            source = watching(arguments.file)
+            site = open_site(server, plugins, scoreboard, faults, source=source)
+            log_findings(site, faults)
+            if server.follow is not None and faults.errors:
+                scoreboard.report(Obstacle.OUTDATED)
+            for warning in plugins.warnings:
+                logger.warning("%s", warning)
+            listener = opened.enter_context(_listener(arguments.http, inherited, server))
             protocol, balance = _protocol(arguments.http), Balance(2 * processes)
             endpoint = Endpoint(listener.socket, protocol, Handover(), balance)
             generation = SiteGeneration(site, server, plugins, endpoint, source)
-        except PluginError as error:
+        except ConfigurationError as error:
+            # The problems of an open site are already in the log.
+            log_all(Faults() if site else faults, error)
             return _fail(error, on_stderr=on_stderr)
+        except (ListenError, PluginError) as error:
+            return _fail(error, on_stderr=on_stderr)
+
+        numbers = itertools.count(2)
+
+        def reload(served: Generation) -> Generation:
+            # A failed reload uses up a number: it is an identifier, not a count.
+            present = cast(SiteGeneration, served)
+            return reloaded(arguments.file, plugins, present, server, next(numbers))
+
         supervisor = Supervisor(
             generation,
             workers=processes,
             reload=reload,
-            notifier=Notifier.from_environment(),
+            notifier=Notifier(os.environ),
             watch=scoreboard,
             worker_timeout=server.worker_timeout,
             is_reload_due=is_reload_due,
@@ -136,9 +118,9 @@ def _run(arguments: argparse.Namespace, plugins: Plugins, is_reload_due: Callabl
             max(1, processes),
             server.threads,
         )
-        status = supervisor.run()
+        supervisor.run()
         logger.info("stopped")
-        return status
+        return 0
 
 
 def _protocol(http: str | None) -> type[Connection]:
@@ -158,17 +140,14 @@ def _shown(http: str | None, listener: Listener) -> str:
     return f"{'HTTP' if http else 'FastCGI'} on {listener.address}"
 
 
-def _listener(http: str | None, inherited: socket.socket | None, server: ServerConfig) -> Listener:
-    activated = activated_listener()
-    if activated is not None:
-        return activated
-    if http:
-        return open_listener(http, server.backlog)
-    if inherited is not None:
-        return Listener(inherited, "the socket of the front server")
-    if server.port is None:
+def _listener(http: str | None, inherited: Listener | None, server: ServerConfig) -> Listener:
+    listener = activated_listener() or inherited
+    if listener is not None:
+        return listener
+    port = http or server.port
+    if port is None:
         raise ConfigurationError([missing_port(server)])
-    return open_listener(server.port, server.backlog)
+    return open_listener(port, server.backlog)
 
 
 def _fail(error: Exception, *, on_stderr: bool) -> int:

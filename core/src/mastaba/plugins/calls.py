@@ -18,8 +18,8 @@ SLOW = 2.0
 _CULPRIT: Final = "mastaba_plugin"
 """Attribute of an exception: the plugin that has raised it."""
 
-Check = Callable[[str, str, Any], Any]
-"""Takes the names of hook and plugin and the result; returns the result to use."""
+Check = Callable[[str, str, Any, float], Any]
+"""Takes the names of hook and plugin, the result and the seconds; returns the result to use."""
 
 
 class BrokenPluginError(Exception):
@@ -52,19 +52,13 @@ def blame(plugin: str, error: BaseException) -> None:
         setattr(error, _CULPRIT, plugin)
 
 
-def watch(
-    hook: str,
-    implementation: pluggy.HookImpl,
-    check: Check,
-    on_slow: Callable[[str, str, float], None],
-) -> None:
+def watch(hook: str, implementation: pluggy.HookImpl, check: Check) -> None:
     """Watch one implementation of a hook.
 
     Args:
         hook: name of the hook.
         implementation: its function is replaced by one that calls it.
         check: called with each result; its exceptions are those of the plugin.
-        on_slow: called with the plugin, the hook and the seconds of a call that takes long.
     """
     plugin = implementation.plugin_name
     function = cast("Callable[..., Any]", implementation.function)
@@ -76,14 +70,10 @@ def watch(
             if inspect.iscoroutine(result):
                 result.close()
                 raise BrokenPluginError(f"defines {hook} with 'async def'; use 'def'")
-            return check(hook, plugin, result)
+            return check(hook, plugin, result, time.perf_counter() - begin)
         except BaseException as error:
             blame(plugin, error)
             raise
-        finally:
-            seconds = time.perf_counter() - begin
-            if seconds > SLOW:
-                on_slow(plugin, hook, seconds)
 
     def wrapper(*arguments: Any, **named: Any) -> Generator[Any, Any, Any]:
         try:

@@ -168,23 +168,20 @@ def unique_values(kind: Kind, attributes: Mapping[str, Any]) -> list[tuple[str, 
     ]
 
 
-def checked_list(hook: str, result: Any) -> list[Any]:
-    """Return the result of a hook as a list."""
+def items_of(hook: str, result: Any) -> list[Any]:
+    """Return what a hook provides: classes, or one wrapper at most."""
+    if hook == "wsgi_middleware":
+        if result is not None and not callable(result):
+            raise BrokenPluginError(
+                f"returns {_shown(result)} from wsgi_middleware; return a function that takes the "
+                "application, or None"
+            )
+        return [] if result is None else [result]
     if result is None:
         raise BrokenPluginError(f"returns nothing from {hook}; return a list of classes")
     if isinstance(result, type | str | LazyClass) or not hasattr(result, "__iter__"):
         raise BrokenPluginError(f"returns {_shown(result)} from {hook}; return a list of classes")
     return list(result)
-
-
-def checked_wrapper(result: Any) -> Any:
-    """Return the result of ``wsgi_middleware``."""
-    if result is not None and not callable(result):
-        raise BrokenPluginError(
-            f"returns {_shown(result)} from wsgi_middleware; return a function that takes the "
-            "application, or None"
-        )
-    return result
 
 
 def check_command(name: str, parser: ArgumentParser, known: Iterable[str]) -> None:

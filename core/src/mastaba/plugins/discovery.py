@@ -45,9 +45,7 @@ class Source:
 def installed() -> Iterator[Source]:
     """Yield the plugins of installed distributions, by name."""
     for point in sorted(importlib.metadata.entry_points(group=ENTRY_POINT_GROUP)):
-        if point.dist is None:
-            yield Source(point.name, "unknown distribution", "", point.value, point.load)
-            continue
+        assert point.dist is not None
         # Each property of a distribution would read the file again.
         metadata = point.dist.metadata
         yield Source(
@@ -76,8 +74,8 @@ def _import_file(path: Path) -> ModuleType:
     """Import a file as a module whose name no other module has."""
     name = f"mastaba_plugin_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
-        raise ImportError(f"{path} is not a Python module")
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     # Classes of the module look it up there.
     sys.modules[name] = module

@@ -28,9 +28,8 @@ from mastaba.plugins.checks import (
     Kind,
     attributes_of,
     check_command,
-    checked_list,
-    checked_wrapper,
     invalid_schema,
+    items_of,
     load_class,
     unique_values,
 )
@@ -115,19 +114,17 @@ class Plugins:
         self._offered: list[tuple[Any, str]] = []
         self._manager = pluggy.PluginManager("mastaba")
         self._manager.add_hookspecs(hookspecs)
-        self._sources: dict[str, Source] = {}
+        self._sources = {CORE: _CORE_SOURCE}
         if autoload:
             self._add_sources(installed())
             directory = directory or environment.text("PLUGINS_DIR")
             if directory:
                 self._add_directory(directory)
         self._add_sources(given(name, plugin) for name, plugin in (extra or {}).items())
-        self._sources = dict(sorted(self._sources.items()))
         self._check_blocked(blocked)
         # pluggy calls those first that are registered last: the core, then by name.
-        for source in reversed(self._sources.values()):
-            if source.name not in self.blocked:
-                self._attempt(source)
+        for name in sorted(self._sources.keys() - self.blocked - {CORE}, reverse=True):
+            self._attempt(self._sources[name])
         self._register(_CORE_SOURCE)
         self._provide_all()
         self._require_no_problem()
@@ -142,7 +139,7 @@ class Plugins:
     def warnings(self) -> list[str]:
         """What the authors of plugins should improve."""
         return [
-            f"{self._source(name)} {text}"
+            f"{self._sources[name]} {text}"
             for name, texts in sorted(self._warnings.items())
             for text in texts
         ]
@@ -170,14 +167,13 @@ class Plugins:
         self._commands.clear()
         known = set(subparsers.choices)
 
-        def check(plugin: str, result: object) -> object:
+        def check(plugin: str) -> None:
             for name in [name for name in subparsers.choices if name not in known]:
                 check_command(name, subparsers.choices[name], known)
                 self._commands[plugin].append(name)
                 known.add(name)
             # Shows now what argparse would find wrong only when help is printed.
             parser.format_help()
-            return result
 
         self._check_commands = check
         try:
@@ -225,7 +221,8 @@ class Plugins:
 
     def listing(self) -> list[PluginInfo]:
         """Return the core and all plugins, including blocked and broken ones, by name."""
-        return [self._info(source) for source in (_CORE_SOURCE, *self._sources.values())]
+        names = sorted(self._sources, key=lambda name: (name != CORE, name))
+        return [self._info(self._sources[name]) for name in names]
 
     def _info(self, source: Source) -> PluginInfo:
         name = source.name
@@ -253,14 +250,12 @@ class Plugins:
     # ---------------------------------------------------------------- loading
 
     def _add_sources(self, sources: Iterable[Source]) -> None:
-        spellings = {name.casefold(): name for name in (CORE, *self._sources)}
+        spellings = {name.casefold(): name for name in self._sources}
         for source in sources:
             other = spellings.setdefault(source.name.casefold(), source.name)
-            first = self._sources.get(other, _CORE_SOURCE if other == CORE else None)
-            if first is None:
-                self._sources[source.name] = source
+            first = self._sources.setdefault(other, source)
             # A distribution may be found twice, on two paths.
-            elif (source.name, source.place) != (first.name, first.place):
+            if (source.name, source.place) != (first.name, first.place):
                 text = (
                     f"duplicate plugin name {source.name!r}: {first.place} from "
                     f"{first.distribution} and {source.place} from {source.distribution}; "
@@ -279,9 +274,9 @@ class Plugins:
             self._general.append(PluginLoadError(text))
 
     def _check_blocked(self, blocked: Iterable[str]) -> None:
-        for name in sorted(set(blocked) - self._sources.keys()):
-            known = ", ".join(sorted(self._sources)) or "none"
-            reason = f"no plugin has this name (installed: {known})"
+        known = sorted(self._sources.keys() - {CORE})
+        for name in sorted(set(blocked).difference(known)):
+            reason = f"no plugin has this name (installed: {', '.join(known) or 'none'})"
             if name == CORE:
                 reason = "the core cannot be blocked, only plugins"
             text = f"cannot block {name!r}: {reason}; correct --block or MASTABA_BLOCKED_PLUGINS"
@@ -298,8 +293,7 @@ class Plugins:
         name = source.name
         if PLUGIN_NAME.fullmatch(name) is None:
             raise BrokenPluginError("has an invalid name; use letters, digits and . _ -")
-        reason = unmet_requirement(source.requires)
-        if reason is not None:
+        if reason := unmet_requirement(source.requires):
             raise BrokenPluginError(f"does not fit: {reason}; install a version that fits")
         begin = time.perf_counter()
         try:
@@ -313,12 +307,10 @@ class Plugins:
         if isinstance(plugin, type) or inspect.isroutine(plugin) or not hasattr(plugin, "__dict__"):
             reason = f"is {plugin!r}, but must be a module, or an object whose methods are hooks"
             raise BrokenPluginError(reason)
-        other = self._manager.get_name(plugin)
-        if other is not None:
+        if other := self._manager.get_name(plugin):
             reason = f"is also the plugin {other!r}; remove one of the two entry points"
             raise BrokenPluginError(reason)
-        reason = invalid_schema(getattr(plugin, "settings_schema", {}))
-        if reason is not None:
+        if reason := invalid_schema(getattr(plugin, "settings_schema", {})):
             raise BrokenPluginError(f"defines settings_schema, which {reason}")
         self._register_hooks(name, plugin)
 
@@ -340,26 +332,21 @@ class Plugins:
         for caller in callers:
             for implementation in caller.get_hookimpls():
                 if implementation.plugin_name == name:
-                    calls.watch(caller.name, implementation, self._checked, self._note_slow_hook)
-
-    def _note_slow_hook(self, plugin: str, hook: str, seconds: float) -> None:
-        self._warnings[plugin].append(f"takes {seconds:.1f} s in {hook}; {_IMPORT_LATER}")
+                    calls.watch(caller.name, implementation, self._checked)
 
     # ---------------------------------------------------------------- what hooks return
 
-    def _checked(self, hook: str, plugin: str, result: Any) -> Any:
+    def _checked(self, hook: str, plugin: str, result: Any, seconds: float) -> Any:
         """Return the result of a hook that a plugin implements, checked."""
+        if seconds > calls.SLOW:
+            self._warnings[plugin].append(f"takes {seconds:.1f} s in {hook}; {_IMPORT_LATER}")
         if hook == "register_commands":
-            return self._check_commands(plugin, result)
-        if hook == "generation_changed":
+            self._check_commands(plugin)
+        if hook in ("register_commands", "generation_changed"):
             return None
-        if hook == "wsgi_middleware":
-            result = checked_wrapper(result)
-            self._offered.append((result, plugin))
-            return result
-        result = checked_list(hook, result)
-        self._offered += [(item, plugin) for item in result]
-        return result
+        items = items_of(hook, result)
+        self._offered += [(item, plugin) for item in items]
+        return result if hook == "wsgi_middleware" else items
 
     def _call(self, hook: str, **arguments: Any) -> list[tuple[str, Any]]:
         """Call a hook; return the plugin and the result of each implementation, in order."""
@@ -374,11 +361,7 @@ class Plugins:
                 raise BrokenPluginError(
                     f"returns {results!r} from its wrapper of {hook}, not a list"
                 )
-            if hook == "register_commands":
-                return []
-            if hook == "wsgi_middleware":
-                return [(self._owner(one, outer), checked_wrapper(one)) for one in results if one]
-            items = itertools.chain.from_iterable(checked_list(hook, one) for one in results)
+            items = itertools.chain.from_iterable(items_of(hook, one) for one in results)
             return [(self._owner(item, outer), item) for item in items]
         except (Exception, SystemExit) as error:
             plugin = culprit(error) or outer
@@ -450,9 +433,6 @@ class Plugins:
 
     # ---------------------------------------------------------------- problems
 
-    def _source(self, name: str) -> Source:
-        return self._sources.get(name, _CORE_SOURCE)
-
     def _error(self, plugin: str, error: BaseException, doing: str = "") -> PluginError:
         """Return the error to raise, with the name of the plugin and the remedy.
 
@@ -463,7 +443,7 @@ class Plugins:
         reason = f"{doing}: {described(error)}"
         if isinstance(error, BrokenPluginError):
             kind, reason = error.kind, str(error)
-        source = self._source(plugin)
+        source = self._sources[plugin]
         remedy = "" if source is _CORE_SOURCE else f". To start without it: --block {source.name}"
         found = kind(f"{source} {reason}{remedy}")
         blame(plugin, found)

@@ -6,7 +6,7 @@ import json
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from time import perf_counter
-from typing import Any
+from typing import Any, Final
 
 from mastaba import trace
 from mastaba.web.body import SpooledBody
@@ -16,7 +16,10 @@ from mastaba.web.response import Response
 
 logger = logging.getLogger("mastaba.access")
 
-_Application = Callable[[dict[str, Any], Any], Iterable[bytes]]
+_TEXT: Final = (
+    "%(client)s %(method)s %(path)s%(query)s %(status)d %(bytes)s %(seconds).6f %(cache)s%(steps)s"
+)
+WSGICallable = Callable[[dict[str, Any], Any], Iterable[bytes]]
 FindTile = Callable[[str, str, Mapping[str, Any]], Response | None]
 
 
@@ -35,7 +38,7 @@ class AccessLines:
         self._write = _write_json if style == "json" else _write_text
         self._steps = steps
 
-    def around(self, application: _Application) -> _Application:
+    def around(self, application: WSGICallable) -> WSGICallable:
         """Wrap a WSGI application."""
 
         def wrapped(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
@@ -47,18 +50,15 @@ class AccessLines:
                 return start_response(line, *rest)
 
             notes = trace.begin()
-            begun = perf_counter()
             result: Iterable[bytes] | None = None
             try:
                 result = application(environ, start)
                 return result
             finally:
                 trace.end()
-                seconds = perf_counter() - begun
                 path = environ.get("SCRIPT_NAME", "") + environ.get("PATH_INFO", "")
                 query = environ.get("QUERY_STRING", "")
-                request = environ.get("REMOTE_ADDR"), environ.get("REQUEST_METHOD", ""), path, query
-                self._log(*request, int(status[:3] or 500), _size(result), seconds, notes)
+                self._log(notes, environ, path, query, int(status[:3] or 500), _size(result))
 
         return wrapped
 
@@ -67,38 +67,34 @@ class AccessLines:
 
         def wrapped(path: str, query: str, headers: Mapping[str, Any]) -> Response | None:
             notes = trace.begin()
-            begun = perf_counter()
             try:
                 response = find(path, query, headers)
             finally:
                 trace.end()
             if response is not None:
-                seconds = perf_counter() - begun
-                request = headers.get("REMOTE_ADDR"), "GET", path, query
-                self._log(*request, response.status, len(response.body), seconds, notes)
+                self._log(notes, headers, path, query, response.status, len(response.body))
             return response
 
         return wrapped
 
     def _log(
         self,
-        client: str | None,
-        method: str,
+        notes: trace.Trace,
+        sent: Mapping[str, Any],
         path: str,
         query: str,
         status: int,
         size: int | None,
-        seconds: float,
-        notes: trace.Trace,
     ) -> None:
         fields: dict[str, Any] = {
-            "client": client or "-",
-            "method": method,
+            "client": sent.get("REMOTE_ADDR") or "-",
+            # A transport may leave it out of the headers of a GET request.
+            "method": sent.get("REQUEST_METHOD", "GET"),
             "path": utf8(path) or "/",
             "query": masked(query),
             "status": status,
             "bytes": size,
-            "seconds": round(seconds, 6),
+            "seconds": round(perf_counter() - notes.begun, 6),
             "cache": notes.cache,
         }
         if self._steps:
@@ -118,18 +114,10 @@ def _write_json(fields: dict[str, Any]) -> None:
 
 
 def _write_text(fields: dict[str, Any]) -> None:
-    query = fields["query"]
-    steps = "".join(f" {name}={taken:.6f}" for name, taken in fields.get("steps", {}).items())
-    logger.info(
-        "%s %s %s%s%s %d %s %.6f %s%s",
-        fields["client"],
-        fields["method"],
-        fields["path"],
-        "?" if query else "",
-        query,
-        fields["status"],
-        "-" if fields["bytes"] is None else fields["bytes"],
-        fields["seconds"],
-        fields["cache"],
-        steps,
-    )
+    query, size, steps = fields["query"], fields["bytes"], fields.get("steps", {})
+    shown = {
+        "query": f"?{query}" if query else "",
+        "bytes": "-" if size is None else size,
+        "steps": "".join(f" {name}={taken:.6f}" for name, taken in steps.items()),
+    }
+    logger.info(_TEXT, fields | shown)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -17,7 +16,7 @@ from mastaba.errors import (
 )
 from mastaba.model.settings import CachingSettings
 from mastaba.model.surrogate_keys import DOCUMENTS_KEY, SURROGATE_KEY
-from mastaba.server.access import AccessLines, FindTile
+from mastaba.server.access import AccessLines, FindTile, WSGICallable
 from mastaba.server.debug import with_debug_headers
 from mastaba.server.tile_table import AroundTiles, TileTable
 from mastaba.services.base import Service, Site
@@ -25,12 +24,11 @@ from mastaba.web.body import SpooledBody
 from mastaba.web.cors import CrossOrigin
 from mastaba.web.masking import masked
 from mastaba.web.request import Request, utf8
-from mastaba.web.response import CLIENT_GONE, DOCUMENT, STATUS_LINES, Response, message
+from mastaba.web.response import CLIENT_GONE, DOCUMENT, STATUS_LINES, Response, plain_error
 
 logger = logging.getLogger("mastaba.request")
 
 StartResponse = Callable[[str, list[tuple[str, str]]], Any]
-WSGICallable = Callable[[dict[str, Any], Any], Iterable[bytes]]
 
 
 class Application:
@@ -97,16 +95,12 @@ class Routes:
         Args:
             path: decoded, without a final slash.
         """
+        segments = path.split("/")
         for depth in self._depths:
-            end = 0
-            for _ in range(depth):
-                end = path.find("/", end + 1)
-                if end < 0:
-                    end = len(path)
-                    break
-            service = self._services.get(path[:end])
+            root_path = "/".join(segments[: depth + 1])
+            service = self._services.get(root_path)
             if service is not None:
-                below = path[end:]
+                below = path[len(root_path) :]
                 if service.is_fallback and below not in service.fallback_paths:
                     break
                 return service, below
@@ -120,17 +114,15 @@ class SiteApplication:
         self._site = site
         self._scoreboard = site.scoreboard
         self._timeout = site.request_timeout
-        self._cors = CrossOrigin(site.catalogue.settings.cors)
+        settings = site.catalogue.settings
+        self._cors = CrossOrigin(settings.cors)
         self._is_shared = bool(self._cors)
-        catalogue = site.catalogue
-        self._headers = (
-            [("Mastaba-Generation", catalogue.generation)]
-            if catalogue.settings.generation_headers
-            else []
-        )
+        self._headers: list[tuple[str, str]] = []
+        if settings.generation_headers:
+            self._headers.append(("Mastaba-Generation", site.catalogue.generation))
         self._routes = Routes(site.services.values())
         self._table: TileTable | None = None
-        self._document_headers = _document_headers(site.catalogue.settings.caching)
+        self._document_headers = _document_headers(settings.caching)
 
     def __call__(self, environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
         scoreboard = self._scoreboard
@@ -177,12 +169,12 @@ class SiteApplication:
         query: str = environ.get("QUERY_STRING", "")
         service, below = self._routes.find(path)
         if service is None:
-            return _plain_error(404, "Not Found", "Unknown request path")
+            return plain_error(404, "Not Found", "Unknown request path")
         # For middleware: who answers, and the path below its root path.
         environ["mastaba.service"] = service.name, below
         request = Request("GET" if method == "HEAD" else method, below, query, environ)
         if not (service.always_on or self._site.catalogue.settings.enabled):
-            return _plain_error(503, "Service unavailable", "The services are turned off")
+            return plain_error(503, "Service unavailable", "The services are turned off")
         if request.method not in service.allowed_methods:
             return self._other_method(request, service)
         try:
@@ -209,7 +201,7 @@ class SiteApplication:
     def _other_method(self, request: Request, service: Service) -> Response:
         allowed = ", ".join(dict.fromkeys(("HEAD", "OPTIONS", *service.allowed_methods)))
         if request.method != "OPTIONS":
-            response = _plain_error(405, "Method Not Allowed", "The method is not allowed here")
+            response = plain_error(405, "Method Not Allowed", "The method is not allowed here")
             response.headers.append(("Allow", allowed))
             return response
         return Response(204, [("Allow", allowed), *self._cors.preflight(request.environ, allowed)])
@@ -227,7 +219,7 @@ class SiteApplication:
             logger.error(
                 "%s: the error cannot be reported", _described(request, service), exc_info=second
             )
-            return _plain_error(500, "Internal issue", "Routing error")
+            return plain_error(500, "Internal issue", "Routing error")
 
 
 def _document_headers(caching: CachingSettings) -> list[tuple[str, str]]:
@@ -253,8 +245,3 @@ def _with_status_of(error: Exception, report: Response) -> Response:
 def _described(request: Request, service: Service) -> str:
     query = f"?{masked(request.query_string)}" if request.query_string else ""
     return f"{request.method} {service.settings.root_path}{request.path}{query}"[:2000]
-
-
-def _plain_error(status: int, error: str, description: str) -> Response:
-    text = json.dumps({"error": error, "error_description": description})
-    return message(status, text, "application/json")

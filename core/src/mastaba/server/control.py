@@ -9,7 +9,6 @@ every worker has the change.
 from __future__ import annotations
 
 import contextlib
-import itertools
 import json
 import logging
 import os
@@ -17,10 +16,9 @@ import signal
 import socket
 import threading
 import time
-from collections import deque
-from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import Future
-from typing import Any, Final
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from queue import SimpleQueue
+from typing import Any, Final, Literal
 
 from mastaba.errors import ChangeRefusedError
 from mastaba.server.handover import Gate
@@ -30,17 +28,12 @@ logger = logging.getLogger(__name__)
 Change = dict[str, Any]
 """A change as a JSON object, opaque to this package."""
 
-_READY: Final = "ready"
-_SPENT: Final = "spent"
-_LEFT: Final = "left"
-_SUBMIT: Final = "submit"
-_APPLY: Final = "apply"
-_APPLIED: Final = "applied"
-_FAILED: Final = "failed"
-_RESULT: Final = "result"
-_RELOAD: Final = "reload"
+_ToSupervisor = Literal["ready", "left", "spent", "reload", "submit", "applied", "failed"]
+_ToWorker = Literal["apply", "result"]
 
 _RECEIVE_SIZE: Final = 1 << 16
+# Seconds that a worker may take for one change.
+_PATIENCE: Final = 30.0
 _STOPPING: Final = ("unavailable", "the server is about to stop")
 
 
@@ -56,24 +49,28 @@ class WorkerLink:
         self.gate = gate
         self._sock = sock
         self._lock = threading.Lock()
-        self._numbers = itertools.count(1)
-        self._results: dict[int, Future[None]] = {}
+        # Held until a change is answered: the supervisor makes one at a time anyway.
+        self._submitting = threading.Lock()
+        self._refusals: SimpleQueue[Sequence[str] | None] = SimpleQueue()
 
     def ready(self) -> None:
         """Report that this worker serves from now on, or once the gate is open."""
-        self._send(_READY)
+        self._send("ready")
 
     def left(self) -> None:
         """Report that this worker has retired: it finishes its requests, and begins none."""
-        self._send(_LEFT)
+        self._send("left")
 
     def spent(self) -> None:
-        """Report that this worker has served its number of requests and must be replaced."""
-        self._send(_SPENT)
+        """Report that this worker has served its number of requests and must be replaced.
+
+        May be repeated until it is.
+        """
+        self._send("spent")
 
     def reload(self) -> None:
         """Ask for a reload; return before it begins."""
-        self._send(_RELOAD)
+        self._send("reload")
 
     def submit(self, change: Change) -> None:
         """Make a change in all processes; return when all of them have it.
@@ -83,13 +80,10 @@ class WorkerLink:
         Raises:
             ChangeRefusedError: nothing was changed.
         """
-        number = next(self._numbers)
-        result: Future[None] = Future()
-        self._results[number] = result
-        if not self._send(_SUBMIT, number, change):
-            self._results.pop(number, None)
-            raise ChangeRefusedError(*_STOPPING)
-        result.result()
+        with self._submitting:
+            refusal = self._refusals.get() if self._send("submit", change) else _STOPPING
+        if refusal is not None:
+            raise ChangeRefusedError(*refusal)
 
     def follow(self, apply: Callable[[Change], None]) -> None:
         """Start to receive changes; ``apply`` makes each of them in this process.
@@ -101,36 +95,26 @@ class WorkerLink:
     def _follow(self, apply: Callable[[Change], None]) -> None:
         with contextlib.suppress(OSError), self._sock.makefile("rb") as lines:
             for line in lines:
-                self._receive(*json.loads(line), apply=apply)
-        for number in list(self._results):
-            self._resolve(number, _STOPPING)
+                self._receive(apply, *json.loads(line))
+        self._refusals.put(_STOPPING)
 
-    def _receive(self, kind: str, *rest: Any, apply: Callable[[Change], None]) -> None:
-        if kind == _RESULT:
-            self._resolve(*rest)
+    def _receive(self, apply: Callable[[Change], None], kind: str, content: Any) -> None:
+        if kind == "result":
+            self._refusals.put(content)
             return
         try:
-            apply(*rest)
+            apply(content)
         except Exception:
             logger.exception("a change cannot be applied in this worker")
-            self._send(_FAILED)
+            self._send("failed")
         else:
-            self._send(_APPLIED)
+            self._send("applied")
 
-    def _resolve(self, number: int, refusal: list[str] | tuple[str, str] | None) -> None:
-        result = self._results.pop(number, None)
-        if result is None:
-            return
-        if refusal is None:
-            result.set_result(None)
-        else:
-            result.set_exception(ChangeRefusedError(*refusal))
-
-    def _send(self, *message: Any) -> bool:
+    def _send(self, kind: _ToSupervisor, *content: Any) -> bool:
         """Send a message; return False if the supervisor is gone."""
         try:
             with self._lock:
-                self._sock.sendall(_line(message))
+                self._sock.sendall(_line(kind, *content))
         except OSError:
             return False
         return True
@@ -167,9 +151,8 @@ class Worker:
         self._output = b""
 
     def signal(self, number: signal.Signals) -> None:
-        """Send a signal to the process, if it still exists."""
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(self.pid, number)
+        """Send a signal to the process. It exists until the supervisor has reaped it."""
+        os.kill(self.pid, number)
 
     def retire(self) -> None:
         """Let the process finish its requests while others replace it."""
@@ -190,9 +173,9 @@ class Worker:
     def wants_to_send(self) -> bool:
         return bool(self._output)
 
-    def send(self, *message: Any) -> None:
+    def send(self, kind: _ToWorker, content: Any) -> None:
         """Send a message, now or once the socket has room for it."""
-        self._output += _line(message)
+        self._output += _line(kind, content)
         self.flush()
 
     def flush(self) -> None:
@@ -231,57 +214,50 @@ class Coordinator:
         carry_out: makes a change in the supervisor. Raises `ChangeRefusedError` if it refuses;
             any other exception counts as a failure.
         made: called when all workers have made a change.
-        patience: seconds that a worker may take for one change.
 
     Attributes:
-        reload_wanted: whether a worker asks for a reload.
+        reload_wanted: whether a worker, or anything else, asks for a reload.
     """
 
     def __init__(
         self,
         workers: Mapping[int, Worker],
         carry_out: Callable[[Change], None],
-        made: Callable[[], None] = lambda: None,
-        patience: float = 30.0,
+        made: Callable[[], None],
     ) -> None:
         self._workers = workers
         self._carry_out = carry_out
         self._made = made
-        self._patience = patience
-        self._queue: deque[tuple[int, int, Change]] = deque()
-        self._asked_by: tuple[int, int] | None = None
+        # By process id: each worker submits one change at a time.
+        self._queue: dict[int, Change] = {}
+        self._asked_by: int | None = None
         self._waiting: set[int] = set()
         self._deadline = 0.0
         self._closed = False
         self.reload_wanted = False
 
-    @property
-    def timeout(self) -> float | None:
-        """Seconds until `tick` has something to do."""
-        return max(0.0, self._deadline - time.monotonic()) if self._waiting else None
-
     def forget(self, pid: int) -> None:
         """Forget a worker that has exited, and stop waiting for it."""
-        self._queue = deque(entry for entry in self._queue if entry[0] != pid)
+        self._queue.pop(pid, None)
         self._settled(pid)
 
     def handle(self, worker: Worker) -> None:
         """Process a worker's messages, and send it what had no room before."""
         worker.flush()
         for kind, *rest in worker.receive():
-            if kind == _READY:
+            if kind == "ready":
                 worker.ready = True
-            elif kind == _LEFT:
+            elif kind == "left":
                 worker.left = True
-            elif kind == _SPENT:
+            elif kind == "spent":
                 worker.replace("it has served its number of requests")
-            elif kind == _RELOAD:
+            elif kind == "reload":
                 self.reload_wanted = True
-            elif kind == _SUBMIT:
-                self._queue.append((worker.pid, rest[0], rest[1]))
-            elif kind == _APPLIED:
+            elif kind == "submit":
+                self._queue[worker.pid] = rest[0]
+            elif kind == "applied":
                 self._settled(worker.pid)
-            elif kind == _FAILED:
+            elif kind == "failed":
                 worker.replace("it cannot follow a change")
                 self._excuse(worker)
         self._next()
@@ -289,7 +265,7 @@ class Coordinator:
     def tick(self) -> None:
         """Kill the workers that did not respond to a change in time."""
         if self._waiting and time.monotonic() >= self._deadline:
-            self._deadline = time.monotonic() + self._patience
+            self._deadline = time.monotonic() + _PATIENCE
             for pid in self._waiting:
                 self._workers[pid].signal(signal.SIGKILL)
 
@@ -303,12 +279,11 @@ class Coordinator:
 
     def _next(self) -> None:
         while self._queue and self._asked_by is None:
-            pid, number, change = self._queue.popleft()
-            self._asked_by = pid, number
-            if self._closed:
-                self._finish(_STOPPING)
-                continue
+            self._asked_by = next(iter(self._queue))
+            change = self._queue.pop(self._asked_by)
             try:
+                if self._closed:
+                    raise ChangeRefusedError(*_STOPPING)
                 self._carry_out(change)
             except ChangeRefusedError as error:
                 self._finish((error.reason, str(error)))
@@ -320,11 +295,9 @@ class Coordinator:
 
     def _broadcast(self, change: Change) -> None:
         self._waiting = set(self._workers)
-        self._deadline = time.monotonic() + self._patience
+        self._deadline = time.monotonic() + _PATIENCE
         for worker in self._workers.values():
-            worker.send(_APPLY, change)
-        if not self._waiting:
-            self._finish(None)
+            worker.send("apply", change)
 
     def _settled(self, pid: int) -> None:
         if pid in self._waiting:
@@ -340,22 +313,20 @@ class Coordinator:
         state. But it exits only after its requests, which therefore must not wait for changes.
         """
         pid = worker.pid
-        for asker, number, _ in self._queue:
-            if asker == pid:
-                worker.send(_RESULT, number, _STOPPING)
-        self._queue = deque(entry for entry in self._queue if entry[0] != pid)
-        if self._asked_by is not None and self._asked_by[0] == pid:
+        if self._queue.pop(pid, None) is not None:
+            worker.send("result", _STOPPING)
+        if self._asked_by == pid:
             self._settled(pid)
 
     def _finish(self, refusal: tuple[str, str] | None) -> None:
         assert self._asked_by is not None
-        pid, number = self._asked_by
+        worker = self._workers.get(self._asked_by)
         self._asked_by = None
-        if pid in self._workers:
-            self._workers[pid].send(_RESULT, number, refusal)
+        if worker is not None:
+            worker.send("result", refusal)
         if refusal is None:
             self._made()
 
 
-def _line(message: tuple[Any, ...]) -> bytes:
+def _line(*message: Any) -> bytes:
     return json.dumps(message).encode() + b"\n"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from mastaba.errors import MastabaError
@@ -13,13 +13,12 @@ from mastaba.slab.lookup import location, look_up
 from mastaba.tiles.stored import TILE
 
 if TYPE_CHECKING:
+    from mastaba.server.access import WSGICallable
     from mastaba.services.base import Site
     from mastaba.slab.reader import LevelReader, StoredTile
 
 
-def with_debug_headers(
-    application: Callable[[dict[str, Any], Any], Iterable[bytes]], site: Site
-) -> Callable[[dict[str, Any], Any], Iterable[bytes]]:
+def with_debug_headers(application: WSGICallable, site: Site) -> WSGICallable:
     """Wrap a WSGI application so that responses show their worker and the state of the site.
 
     ``X-Mastaba-Generation`` is the number of the configuration (1 at the start), a point, and

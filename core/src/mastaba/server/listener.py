@@ -7,7 +7,7 @@ import os
 import socket
 import stat
 from collections.abc import MutableMapping
-from typing import Self
+from typing import Any, Self
 
 from mastaba.errors import ListenError, reason_of
 
@@ -62,12 +62,26 @@ def open_listener(port: str, backlog: int = 0, unix_mode: int = 0o666) -> Listen
     """
     if not port:
         raise ListenError("the listening address is empty")
-    if ":" in port:
-        return _open_inet(port, backlog)
-    return _open_unix(port, backlog, unix_mode)
+    is_unix = ":" not in port
+    try:
+        if is_unix:
+            _remove_stale(port)
+        family, address = (socket.AF_UNIX, port) if is_unix else _inet_address(port)
+        with contextlib.ExitStack() as opened:
+            sock = opened.enter_context(socket.socket(family, socket.SOCK_STREAM))
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            sock.bind(address)
+            if is_unix:
+                os.chmod(port, unix_mode)
+            sock.listen(backlog or socket.SOMAXCONN)
+            _prepare(sock)
+            opened.pop_all()
+    except (OSError, ValueError) as error:
+        raise ListenError(f"cannot listen on {port!r}: {reason_of(error)}") from error
+    return Listener(sock, port, os.path.abspath(port) if is_unix else None)
 
 
-def inherited_listener() -> socket.socket | None:
+def inherited_listener() -> Listener | None:
     """Return the listening socket on descriptor 0, or None if it is anything else.
 
     FastCGI process managers (mod_fcgid, spawn-fcgi) start the application this way.
@@ -78,15 +92,11 @@ def inherited_listener() -> socket.socket | None:
         sock = socket.socket(fileno=os.dup(_STDIN))
     except OSError:
         return None
-    try:
-        listening = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN) != 0
-    except OSError:
-        listening = False
-    if not listening:
+    if not sock.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
         sock.close()
         return None
     _prepare(sock)
-    return sock
+    return Listener(sock, "the socket of the front server")
 
 
 def activated_listener(environment: MutableMapping[str, str] = os.environ) -> Listener | None:
@@ -103,12 +113,11 @@ def activated_listener(environment: MutableMapping[str, str] = os.environ) -> Li
         return None
     try:
         sock = socket.socket(fileno=_FIRST_ACTIVATED)
-        listening = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN) != 0
     except OSError as error:
         raise ListenError(
             f"the service manager did not hand over a socket: {reason_of(error)}"
         ) from error
-    if not listening:
+    if not sock.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
         sock.detach()
         raise ListenError("the service manager handed over a socket that does not listen")
     os.set_inheritable(_FIRST_ACTIVATED, False)
@@ -116,53 +125,30 @@ def activated_listener(environment: MutableMapping[str, str] = os.environ) -> Li
     return Listener(sock, "the socket of the service manager")
 
 
-def _open_inet(port: str, backlog: int) -> Listener:
+def _inet_address(port: str) -> tuple[socket.AddressFamily, Any]:
+    """Return family and address of ``host:port``."""
     host, _, number = port.rpartition(":")
     if not (number.isascii() and number.isdigit() and int(number) <= 0xFFFF):
-        raise ListenError(f"cannot listen on {port!r}: the port is not a number up to 65535")
+        raise ValueError("the port is not a number up to 65535")
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]
     elif ":" in host:
-        raise ListenError(f"cannot listen on {port!r}: an IPv6 address needs square brackets")
-    try:
-        family, kind, protocol, _, address = socket.getaddrinfo(
-            None if host in ("", "*") else host,
-            int(number),
-            family=socket.AF_INET if host in ("", "*") else socket.AF_UNSPEC,
-            type=socket.SOCK_STREAM,
-            flags=socket.AI_PASSIVE,
-        )[0]
-        sock = socket.socket(family, kind, protocol)
-    except (OSError, UnicodeError) as error:
-        raise ListenError(f"cannot listen on {port!r}: {reason_of(error)}") from error
-    try:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        sock.bind(address)
-        _listen(sock, backlog)
-    except OSError as error:
-        sock.close()
-        raise ListenError(f"cannot listen on {port!r}: {reason_of(error)}") from error
-    return Listener(sock, port)
-
-
-def _open_unix(path: str, backlog: int, mode: int) -> Listener:
-    _remove_stale(path)
-    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    try:
-        sock.bind(path)
-        os.chmod(path, mode)
-        _listen(sock, backlog)
-    except (OSError, ValueError) as error:
-        sock.close()
-        raise ListenError(f"cannot listen on {path!r}: {reason_of(error)}") from error
-    return Listener(sock, path, os.path.abspath(path))
+        raise ValueError("an IPv6 address needs square brackets")
+    family, _, _, _, address = socket.getaddrinfo(
+        None if host in ("", "*") else host,
+        int(number),
+        family=socket.AF_INET if host in ("", "*") else socket.AF_UNSPEC,
+        type=socket.SOCK_STREAM,
+        flags=socket.AI_PASSIVE,
+    )[0]
+    return family, address
 
 
 def _remove_stale(path: str) -> None:
     """Remove the socket file of a process that exited without cleaning up."""
     try:
         if not stat.S_ISSOCK(os.lstat(path).st_mode):
-            raise ListenError(f"cannot listen on {path!r}: the file exists and is not a socket")
+            raise ValueError("the file exists and is not a socket")
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
             probe.setblocking(False)
             probe.connect(path)
@@ -174,14 +160,7 @@ def _remove_stale(path: str) -> None:
         return
     except BlockingIOError:
         pass  # the queue is full: a process listens
-    except (OSError, ValueError) as error:
-        raise ListenError(f"cannot listen on {path!r}: {reason_of(error)}") from error
-    raise ListenError(f"cannot listen on {path!r}: another process listens there")
-
-
-def _listen(sock: socket.socket, backlog: int) -> None:
-    sock.listen(backlog or socket.SOMAXCONN)
-    _prepare(sock)
+    raise ValueError("another process listens there")
 
 
 def _prepare(sock: socket.socket) -> None:

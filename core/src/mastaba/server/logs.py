@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import glob
 import io
 import json
 import logging
@@ -19,16 +20,10 @@ from mastaba.model.fault import Fault, Severity
 if TYPE_CHECKING:
     from mastaba.config.server import LoggerConfig, ServerConfig
 
-_LEVELS: Final = {
-    "fatal": logging.CRITICAL,
-    "error": logging.ERROR,
-    "warn": logging.WARNING,
-    "info": logging.INFO,
-    "debug": logging.DEBUG,
-}
 _SILENCE: Final = 60.0
 _STAMP: Final = "%Y-%m-%d-%H-%M-%S"
-_WORDS: Final = {logging.CRITICAL: "fatal", logging.WARNING: "warning"}
+_STAMPS: Final = "-".join(("[0-9]" * 4, *["[0-9]" * 2] * 5))
+"""Matches the names that `_STAMP` gives."""
 
 
 class LineFormatter(logging.Formatter):
@@ -66,7 +61,7 @@ def _columns(record: logging.LogRecord) -> dict[str, Any]:
         "time": moment.isoformat(timespec="microseconds"),
         "process": record.process,
         "thread": record.thread,
-        "severity": _WORDS.get(record.levelno, record.levelname.lower()),
+        "severity": "fatal" if record.levelno == logging.CRITICAL else record.levelname.lower(),
     }
 
 
@@ -142,23 +137,13 @@ class FileHandler(_Handler):
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK
         file = io.FileIO(os.open(path, flags, 0o666), "a")
         if self._count:
-            for old in self._files()[: -self._count]:
+            files = sorted(glob.glob(f"{glob.escape(self._prefix)}-{_STAMPS}.log"))
+            for old in files[: -self._count]:
                 # Another worker may have removed it.
                 with contextlib.suppress(FileNotFoundError):
                     os.unlink(old)
         # Nothing is buffered: lines that a full disk rejects are lost, and do not block later ones.
         return io.TextIOWrapper(file, "utf-8", "backslashreplace", write_through=True)
-
-    def _files(self) -> list[str]:
-        """Return the paths of all files with this prefix, oldest first."""
-        folder, name = os.path.split(self._prefix)
-        found = []
-        for entry in os.listdir(folder):
-            if entry.startswith(f"{name}-") and entry.endswith(".log"):
-                with contextlib.suppress(ValueError):
-                    time.strptime(entry[len(name) + 1 : -len(".log")], _STAMP)
-                    found.append(os.path.join(folder, entry))
-        return sorted(found)
 
 
 def configure_logging(server: ServerConfig) -> None:
@@ -182,7 +167,7 @@ def configure_logging(server: ServerConfig) -> None:
             old.close()
     root.addHandler(handler)
     root.setLevel(logging.WARNING)
-    logging.getLogger("mastaba").setLevel(_LEVELS[server.logger.level])
+    logging.getLogger("mastaba").setLevel(server.logger.level.upper())
     # Access lines have their own setting, independent of the level.
     logging.getLogger("mastaba.access").setLevel(logging.INFO)
     threading.excepthook = _log_thread_exception

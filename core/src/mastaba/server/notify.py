@@ -3,41 +3,32 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import socket
 import threading
 import time
-from collections.abc import Iterator, Mapping, MutableMapping
+from collections.abc import Iterator, MutableMapping
 
 
 class Notifier:
     """Sends states to the socket named by systemd; without one, every method does nothing.
 
-    :param environment: contains ``NOTIFY_SOCKET``, ``WATCHDOG_USEC`` and ``WATCHDOG_PID``.
+    :param environment: contains ``NOTIFY_SOCKET``, ``WATCHDOG_USEC`` and ``WATCHDOG_PID``. They
+        are removed: programs started by the server must not notify.
     """
 
-    def __init__(self, environment: Mapping[str, str] | None = None) -> None:
-        environment = {} if environment is None else environment
-        self._address = _address(environment.get("NOTIFY_SOCKET", ""))
-        self._period = _watchdog_period(environment) if self._address else None
+    def __init__(self, environment: MutableMapping[str, str]) -> None:
+        self._address = _address(environment.pop("NOTIFY_SOCKET", ""))
+        microseconds, pid = (environment.pop(f"WATCHDOG_{name}", "") for name in ("USEC", "PID"))
+        self._period = _watchdog_period(microseconds, pid) if self._address else None
         self._next = time.monotonic()
         self._is_ready = False
 
-    @classmethod
-    def from_environment(cls, environment: MutableMapping[str, str] = os.environ) -> Notifier:
-        """Return the notifier that the environment describes, and remove its variables.
-
-        Programs started by the server must not notify.
-        """
-        notifier = cls(environment)
-        for name in ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"):
-            environment.pop(name, None)
-        return notifier
-
     @property
-    def timeout(self) -> float | None:
+    def timeout(self) -> float:
         """Seconds until `tick` has something to do."""
-        return None if self._period is None else max(0.0, self._next - time.monotonic())
+        return math.inf if self._period is None else max(0.0, self._next - time.monotonic())
 
     def ready(self) -> None:
         """Report that requests are served, or that a reload has finished."""
@@ -72,12 +63,10 @@ class Notifier:
             yield
             return
         over = threading.Event()
-        period = self._period
 
         def say() -> None:
-            self._send("WATCHDOG=1")
-            while not over.wait(period):
-                self._send("WATCHDOG=1")
+            while not over.wait(self.timeout):
+                self.tick()
 
         thread = threading.Thread(target=say, daemon=True)
         thread.start()
@@ -104,11 +93,10 @@ def _address(text: str) -> str | None:
     return text if text.startswith("/") else None
 
 
-def _watchdog_period(environment: Mapping[str, str]) -> float | None:
+def _watchdog_period(microseconds: str, pid: str) -> float | None:
     """Return the seconds between two watchdog reports: half of what the manager allows."""
-    text, pid = environment.get("WATCHDOG_USEC", ""), environment.get("WATCHDOG_PID", "")
-    if not (text.isascii() and text.isdigit() and int(text) > 0):
+    if not (microseconds.isascii() and microseconds.isdigit() and int(microseconds) > 0):
         return None
     if pid and pid != str(os.getpid()):
         return None
-    return int(text) / 2e6
+    return int(microseconds) / 2e6

@@ -41,7 +41,8 @@ def reloaded(
     # What the start has loaded may become garbage.
     gc.unfreeze()
     for _ in range(_READ_ATTEMPTS):
-        faults, served.source = Faults(), watching(file)
+        faults, source = Faults(), watching(file)
+        served.publication.source = source
         failure = None
         try:
             server = _compared(load_server(file, plugins, faults), running, faults)
@@ -52,14 +53,14 @@ def reloaded(
                 faults,
                 generation=generation,
                 previous=old.catalogue,
-                source=served.source,
+                source=source,
             )
             if server.follow is not None and faults.errors:
                 site.catalogue.storages.close()
                 raise ConfigurationError(faults.errors)
         except ConfigurationError as error:
             failure = error
-        if not (served.follows and served.source.has_changed(old.catalogue.storages)):
+        if not (served.follows and source.has_changed(old.catalogue.storages)):
             break
     else:
         raise MastabaError("it is being written")
@@ -69,7 +70,7 @@ def reloaded(
         raise MastabaError(f"{count} {'errors' if count > 1 else 'error'}, see above") from failure
     configure_logging(server)
     log_findings(site, faults)
-    return SiteGeneration(site, server, plugins, served.endpoint, served.source, old.catalogue)
+    return SiteGeneration(site, server, plugins, served.endpoint, source, old.catalogue)
 
 
 def _compared(server: ServerConfig, running: ServerConfig, faults: Faults) -> ServerConfig:

@@ -40,11 +40,7 @@ def woken_by(numbers: Sequence[signal.Signals], descriptor: int) -> Iterator[Non
     """
     wakeup = signal.set_wakeup_fd(descriptor, warn_on_full_buffer=False)
     try:
-        with handled_by(dict.fromkeys(numbers, _no_operation)):
+        with handled_by(dict.fromkeys(numbers, lambda *_: None)):
             yield
     finally:
         signal.set_wakeup_fd(wakeup)
-
-
-def _no_operation(_number: int, _frame: object) -> None:
-    pass

@@ -6,12 +6,13 @@ import functools
 import gc
 import itertools
 import logging
+import os
 import random
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
 
 from mastaba.config.server import ServerConfig
 from mastaba.config.source import Source
@@ -34,7 +35,6 @@ from mastaba.services.scoreboard import Obstacle
 
 if TYPE_CHECKING:
     from mastaba.catalogue import Catalogue
-    from mastaba.web.response import Response
 
 _TICK_PERIOD = 0.5
 # A process that draws maps returns freed memory at every n-th tick.
@@ -61,6 +61,9 @@ class SiteGeneration(Generation):
     Args:
         source: what was read for it.
 
+    Attributes:
+        publication: of the site; its source is what the last load has read, also if that failed.
+
     Raises:
         PluginError: a middleware cannot be created.
     """
@@ -79,7 +82,7 @@ class SiteGeneration(Generation):
             keep_freed_memory()
             _ = site.renderer
         self._application = Application(site)
-        self._publication = Publication(self._application, server, plugins, source)
+        self.publication = Publication(self._application, server, plugins, source)
         self.drain = server.drain
         self.follows = server.follow is not None
         self._server = server
@@ -92,15 +95,6 @@ class SiteGeneration(Generation):
             gc.enable()
 
     @property
-    def source(self) -> Source:
-        """What the last load has read, also if that load failed."""
-        return self._publication.source
-
-    @source.setter
-    def source(self, source: Source) -> None:
-        self._publication.source = source
-
-    @property
     def site(self) -> Site:
         """The site served now, with all changes made since it was loaded."""
         return self._application.site
@@ -111,21 +105,12 @@ class SiteGeneration(Generation):
         gc.freeze()
         self.site.scoreboard.bind_worker(0 if link is None else link.index)
         self.site.start_services()
-        try:
-            self._serve(link)
-        finally:
-            self.site.close_services()
-
-    def _serve(self, link: WorkerLink | None) -> None:
-        threading.Thread(target=self._tick, name="tick", daemon=True).start()
-        application: Application | Counted = self._application
+        threading.Thread(target=self._tick, args=(link,), name="tick", daemon=True).start()
         if link is not None:
-            self._publication.connect(link)
+            self.publication.connect(link)
             self.endpoint.balance.join(link.index)
-            if self._server.worker_requests:
-                application = Counted(self._application, self._server.worker_requests, link.spent)
-        Server(
-            application,
+        server = Server(
+            self._application,
             self.endpoint.sock,
             self.endpoint.protocol,
             threads=self._server.threads,
@@ -133,20 +118,34 @@ class SiteGeneration(Generation):
             handover=self.endpoint.handover,
             balance=self.endpoint.balance,
             limits=Limits(body_time=self._server.body_timeout),
-        ).run()
+        )
+        try:
+            server.run()
+        finally:
+            self.site.close_services()
 
-    def _tick(self) -> None:
+    def _tick(self, link: WorkerLink | None) -> None:
+        most = self._server.worker_requests
+        # Workers that started together must not be replaced together.
+        most += random.randrange(most // 10 + 1)  # noqa: S311 - not a secret
         for number in itertools.count(1):
             self.site.scoreboard.tick()
+            if link is not None and 0 < most <= self._answered():
+                link.spent()
             if self.site.draws_maps and number % _TICKS_OF_A_RETURN == 0:
                 return_freed_memory()
             time.sleep(_TICK_PERIOD)
 
+    def _answered(self) -> int:
+        """Return the number of requests that this process has answered."""
+        rows = self.site.scoreboard.rows()
+        return sum(row.count for row in rows if row.pid == os.getpid())
+
     def carry_out(self, change: ChangeMessage) -> None:
-        self._publication.carry_out(Change.from_json(change))
+        self.publication.carry_out(Change.from_json(change))
 
     def follow(self, change: ChangeMessage) -> None:
-        self._publication.follow(Change.from_json(change))
+        self.publication.follow(Change.from_json(change))
 
     def announcement(self) -> Callable[[], None] | None:
         site, before = self.site, self._announced
@@ -157,6 +156,7 @@ class SiteGeneration(Generation):
 
     def await_change(self) -> None:
         assert self._server.follow is not None
+        source, storages = self.publication.source, self.site.catalogue.storages
         is_readable = True
 
         def report(error: MastabaError | None) -> None:
@@ -166,29 +166,4 @@ class SiteGeneration(Generation):
             is_readable = error is None
             self.site.scoreboard.report(Obstacle.UNREADABLE, not is_readable)
 
-        self.source.await_change(self.site.catalogue.storages, self._server.follow, report)
-
-
-class Counted:
-    """An application that calls ``on_limit`` once, after about ``limit`` requests."""
-
-    def __init__(self, application: Application, limit: int, on_limit: Callable[[], None]) -> None:
-        self._application = application
-        self._numbers = itertools.count(1)
-        # Workers that started together must not be replaced together.
-        self._last = limit + random.randrange(limit // 10 + 1)  # noqa: S311 - not a secret
-        self._on_limit = on_limit
-
-    def stored_tile(self, path: str, query: str, headers: Mapping[str, Any]) -> Response | None:
-        response = self._application.stored_tile(path, query, headers)
-        if response is not None:
-            self._count()
-        return response
-
-    def __call__(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
-        self._count()
-        return self._application(environ, start_response)
-
-    def _count(self) -> None:
-        if next(self._numbers) == self._last:
-            self._on_limit()
+        source.await_change(storages, self._server.follow, report)

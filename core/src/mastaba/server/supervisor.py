@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 import os
 import select
 import signal
@@ -103,7 +104,8 @@ class Supervisor:
     SIGQUIT, SIGTERM and SIGINT stop gracefully: workers get SIGTERM, may finish their requests,
     and are killed after ``stop_timeout`` seconds.
 
-    SIGHUP calls ``reload``, which returns the next generation. If it raises, the error is logged.
+    SIGHUP calls ``reload`` with the present generation, which returns the next one. If it raises,
+    the error is logged.
     The workers of the next generation start first, on the same listening socket, behind a gate.
     When all of them are ready, the present ones get SIGUSR1. When all of these begin no more
     requests, the gate opens. If the next workers exit or are not ready in time, or if ``reload``
@@ -125,13 +127,13 @@ class Supervisor:
             later.
         workers: number of processes. 0 serves in the calling process, for front servers that
             manage the processes themselves (mod_fcgid); SIGHUP is then ignored.
-        reload: see above. Without it, SIGHUP is ignored.
-        stop_timeout: maximum duration of a graceful stop in seconds.
-        start_timeout: seconds in which the workers of a next generation must be ready.
-        notifier: reports the state of the parent to the service manager.
+        reload: see above.
         watch: signs of life from the workers. A worker without any for ``worker_timeout`` seconds
             is killed and replaced. A worker in which a request makes no progress for as long is
             replaced gracefully, and killed if it does not exit.
+        stop_timeout: maximum duration of a graceful stop in seconds.
+        start_timeout: seconds in which the workers of a next generation must be ready.
+        notifier: reports the state of the parent to the service manager.
         worker_timeout: see above.
         is_reload_due: whether a SIGHUP arrived before it could be handled.
     """
@@ -141,11 +143,11 @@ class Supervisor:
         generation: Generation,
         *,
         workers: int,
-        reload: Callable[[], Generation] | None = None,
+        reload: Callable[[Generation], Generation],
+        watch: Scoreboard,
         stop_timeout: float = 30.0,
         start_timeout: float = 60.0,
         notifier: Notifier | None = None,
-        watch: Scoreboard | None = None,
         worker_timeout: float = 60.0,
         is_reload_due: Callable[[], bool] = bool,
     ) -> None:
@@ -156,7 +158,7 @@ class Supervisor:
         self._reload = reload
         self._stop_timeout = stop_timeout
         self._start_timeout = start_timeout
-        self._notifier = notifier or Notifier()
+        self._notifier = notifier or Notifier({})
         self._children: dict[int, Worker] = {}
         self._announcers: set[int] = set()
         self._coordinator = Coordinator(self._children, self._carry_out, self._announce)
@@ -165,21 +167,19 @@ class Supervisor:
         self._watched = time.monotonic()
         self._failures = 0
         self._not_before = 0.0
-        self._reload_wanted = False
         self._is_reload_due = is_reload_due
         self._interruptible = False
-        self._lifeline = -1, -1
-        self._wakeup = -1, -1
+        # Only the parent holds the writing end, so the workers notice when the parent is gone,
+        # however it died.
+        self._lifeline = os.pipe()
+        # A signal writes its number to this pipe, whichever thread receives it and whatever the
+        # main thread is doing.
+        self._wakeup = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._follower = 0
         self._follow_from = 0.0
 
-    @property
-    def generation(self) -> Generation:
-        """The generation that is served now."""
-        return self._generation
-
-    def run(self) -> int:
-        """Run until a graceful stop; return the exit status of the process, 0.
+    def run(self) -> None:
+        """Run until a graceful stop.
 
         Must be called in the main thread.
         """
@@ -187,18 +187,10 @@ class Supervisor:
         if self._workers == 0:
             signal.signal(signal.SIGHUP, signal.SIG_IGN)
             self._generation.serve(None)
-            return 0
-        # Only the parent holds the writing end, so the workers notice when the parent is gone,
-        # however it died.
-        self._lifeline = os.pipe()
-        # A signal writes its number to this pipe, whichever thread receives it and whatever the
-        # main thread is doing.
-        self._wakeup = os.pipe()
-        for descriptor in self._wakeup:
-            os.set_blocking(descriptor, False)
+            return
         wakeup = signal.set_wakeup_fd(self._wakeup[1], warn_on_full_buffer=False)
         handlers = {number: signal.signal(number, self._handle) for number in _SIGNALS}
-        self._reload_wanted = self._is_reload_due()
+        self._coordinator.reload_wanted = self._is_reload_due()
         self._gate.open()
         try:
             with contextlib.suppress(StopOrdered):
@@ -212,7 +204,6 @@ class Supervisor:
                 signal.signal(number, handler)
             for descriptor in (*self._lifeline, *self._wakeup):
                 os.close(descriptor)
-        return 0
 
     def _handle(self, number: int, _frame: object) -> None:
         # The pipe does the work. But reading a configuration must not delay a stop: the storage
@@ -238,11 +229,10 @@ class Supervisor:
             self._work()
             if self._is_settled and self._are_ready(self._generation):
                 self._notifier.ready()
-            self._reload_wanted |= signal.SIGHUP in numbers or self._coordinator.reload_wanted
-            self._coordinator.reload_wanted = False
+            self._coordinator.reload_wanted |= signal.SIGHUP in numbers
             self._follow()
-            if self._reload_wanted and self._is_settled:
-                self._reload_wanted = False
+            if self._coordinator.reload_wanted and self._is_settled:
+                self._coordinator.reload_wanted = False
                 self._renew()
 
     def _work(self) -> None:
@@ -251,19 +241,17 @@ class Supervisor:
         self._settle_trial()
         self._switch()
 
-    def _wait(self, timeout: float | None) -> set[int]:
+    def _wait(self, timeout: float) -> set[int]:
         """Wait for signals and workers; return the set of signal numbers received."""
-        limits = [timeout, self._coordinator.timeout, self._notifier.timeout, _WATCH_PERIOD]
-        if self._trial is not None:
-            limits.append(max(0.0, self._trial.deadline - time.monotonic()))
         poll = select.poll()
         poll.register(self._wakeup[0], select.POLLIN)
         channels = {child.fileno(): child for child in self._children.values() if not child.broken}
         for descriptor, child in channels.items():
             events = select.POLLIN | (select.POLLOUT if child.wants_to_send else 0)
             poll.register(descriptor, events)
-        known = [limit for limit in limits if limit is not None]
-        for descriptor, _ in poll.poll(min(known) * 1000 if known else None):
+        # Deadlines of many seconds are looked at once in each period.
+        seconds = min(timeout, self._notifier.timeout, _WATCH_PERIOD)
+        for descriptor, _ in poll.poll(seconds * 1000):
             if descriptor in channels:
                 self._coordinator.handle(channels[descriptor])
         self._coordinator.tick()
@@ -275,28 +263,22 @@ class Supervisor:
 
     # Workers
 
-    def _fill(self) -> float | None:
-        """Start the missing workers; return the seconds to wait if it is too early for that."""
-        delay = self._fill_with(self._generation, self._gate, self._not_before)
-        # The number of starts during a reload is limited: no delay.
+    def _fill(self) -> float:
+        """Start the missing workers; return the seconds until more can be started."""
+        wanted = [(self._generation, self._gate, self._not_before)]
         if self._trial is not None:
-            self._fill_with(self._trial.generation, self._trial.gate, 0.0)
-        return delay
-
-    def _fill_with(self, generation: Generation, gate: Gate, not_before: float) -> float | None:
-        missing = self._workers - len(self._members(generation))
-        if missing <= 0:
-            return None
-        delay = not_before - time.monotonic()
-        if delay > 0:
-            return delay
-        try:
-            for _ in range(missing):
-                self._fork(generation, gate)
-        except OSError as error:
-            logger.error("cannot start a worker: %s", error.strerror)
-            return self._postpone()
-        return None
+            # The number of starts during a reload is limited: no delay.
+            wanted.insert(0, (self._trial.generation, self._trial.gate, 0.0))
+        for generation, gate, not_before in wanted:
+            for _ in range(self._workers - len(self._members(generation))):
+                if (delay := not_before - time.monotonic()) > 0:
+                    return delay
+                try:
+                    self._fork(generation, gate)
+                except OSError as error:
+                    logger.error("cannot start a worker: %s", error.strerror)
+                    return self._postpone()
+        return math.inf
 
     def _members(self, generation: Generation) -> list[Worker]:
         return [
@@ -333,8 +315,7 @@ class Supervisor:
         finally:
             theirs.close()
         child = self._children[pid] = Worker(pid, index, ours, generation)
-        if self._watch is not None:
-            child.ticks = self._watch.ticks(index)
+        child.ticks = self._watch.ticks(index)
         logger.debug("worker %d started, process %d", index, pid)
 
     def _announce(self) -> None:
@@ -430,17 +411,11 @@ class Supervisor:
                 logger.error("worker %d, process %d, is killed: %s", child.index, child.pid, reason)
                 child.still = 0.0
                 child.signal(signal.SIGKILL)
-            elif (
-                self._watch is not None
-                and child.ready
-                and self._watch.silence(child.index) > self._worker_timeout
-            ):
+            elif child.ready and self._watch.silence(child.index) > self._worker_timeout:
                 child.replace("a request in it makes no progress")
 
     def _hangs(self, child: Worker, elapsed: float) -> str:
         """Return why a worker must be killed; empty if it responds."""
-        if self._watch is None:
-            return ""
         ticks = self._watch.ticks(child.index)
         child.still = child.still + elapsed if ticks == child.ticks else 0.0
         child.ticks = ticks
@@ -476,14 +451,14 @@ class Supervisor:
                 return
             self._follower = 0
             if status == 0:
-                self._reload_wanted = True
+                self._coordinator.reload_wanted = True
             else:
                 logger.error("the process that follows the configuration failed")
                 self._follow_from = time.monotonic() + _WATCH_PERIOD
         if (
             self._generation.follows
             and self._trial is None
-            and not self._reload_wanted
+            and not self._coordinator.reload_wanted
             and time.monotonic() >= self._follow_from
         ):
             try:
@@ -497,25 +472,18 @@ class Supervisor:
             os.waitpid(self._follower, 0)
             self._follower = 0
 
-    def _report(self, obstacle: Obstacle, is_there: bool) -> None:
-        if self._watch is not None:
-            self._watch.report(obstacle, is_there)
-
     def _renew(self) -> None:
         """Reload, and start the trial of the next generation if that succeeds."""
-        if self._reload is None:
-            logger.warning("SIGHUP ignored: there is nothing to reload")
-            return
         self._notifier.reloading()
         self._unfollow()
         try:
             with self._interrupted_by_stop():
-                generation = self._reload()
+                generation = self._reload(self._generation)
         except Exception as error:
             reason = str(error) if isinstance(error, MastabaError) else repr(error)
             logger.error("reload failed, the present configuration stays in use: %s", reason)
             logger.debug("reload failed", exc_info=True)
-            self._report(Obstacle.OUTDATED, self._generation.follows)
+            self._watch.report(Obstacle.OUTDATED, self._generation.follows)
             self._notifier.ready()
             return
         self._trial = _Trial(generation, Gate(), time.monotonic() + self._start_timeout)
@@ -540,7 +508,7 @@ class Supervisor:
             self._trial = None
             trial.gate.close()
             self._retire_all(trial.generation)
-            self._report(Obstacle.OUTDATED, self._generation.follows)
+            self._watch.report(Obstacle.OUTDATED, self._generation.follows)
             logger.error(
                 "reload failed: the new workers %s; the present configuration stays in use",
                 "exit" if trial.exits > _TOLERATED_EXITS else "are not ready in time",
@@ -557,8 +525,8 @@ class Supervisor:
         ):
             return
         self._gate.open()
-        self._report(Obstacle.OUTDATED, False)
-        self._report(Obstacle.UNREADABLE, False)
+        self._watch.report(Obstacle.OUTDATED, False)
+        self._watch.report(Obstacle.UNREADABLE, False)
         logger.info("reload complete, the new configuration is in use")
         self._notifier.ready()
         self._announce()
@@ -573,13 +541,12 @@ class Supervisor:
         """Let load balancers notice the stop while requests are still answered."""
         if self._generation.drain <= 0:
             return
-        self._report(Obstacle.DRAINING, True)
+        self._watch.report(Obstacle.DRAINING)
         self._notifier.stopping()
         logger.info("draining: requests are answered for %g s", self._generation.drain)
         deadline = time.monotonic() + self._generation.drain
         while (rest := deadline - time.monotonic()) > 0:
-            delay = self._fill()
-            self._wait(rest if delay is None else min(rest, delay))
+            self._wait(min(rest, self._fill()))
             self._work()
 
     def _stop(self) -> None:
@@ -602,8 +569,7 @@ class Supervisor:
             os.waitpid(pid, 0)
             self._forget(pid)
         for pid in self._announcers:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+            os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
 
 

@@ -12,7 +12,7 @@ from mastaba.errors import InvalidParameterError, RequestError, public_message
 from mastaba.services.base import RootEntry, Service
 from mastaba.services.root_page import POLICY, root_page
 from mastaba.web.request import Request
-from mastaba.web.response import Document, Response, message, preferred_media_type
+from mastaba.web.response import Document, Response, plain_error, preferred_media_type
 
 _XML: Final = "application/xml"
 _JSON: Final = "application/json"
@@ -48,11 +48,8 @@ class RootService(Service):
 
     def error_response(self, error: Exception, request: Request) -> Response:
         if isinstance(error, RequestError):
-            status, title, description = 400, "Bad Request", str(error)
-        else:
-            status, title, description = 500, "Internal issue", public_message(error)
-        text = json.dumps({"error": title, "error_description": description})
-        return message(status, text, _JSON)
+            return plain_error(400, "Bad Request", str(error))
+        return plain_error(500, "Internal issue", public_message(error))
 
     @cached_property
     def _xml(self) -> Document:

@@ -131,16 +131,14 @@ class Scoreboard:
         Called once in each worker process before it serves. An index beyond the number of
         slots is accepted; the worker is then not shown.
         """
-        self._free = []
         if not 0 <= index < self.workers:
             return
         self.slot = index
         rows = self._rows[index]
         ctypes.memset(rows, 0, ctypes.sizeof(rows))
-        for row in rows:
+        self._free = [*rows][::-1]
+        for row in self._free:
             row.pid = os.getpid()
-            self._free.append(row)
-        self._free.reverse()
 
     def begin(self) -> Row:
         """Record that a request begins; return its row, for `end`."""
@@ -202,8 +200,6 @@ class Scoreboard:
 def _is_alive(pid: int) -> bool:
     try:
         os.kill(pid, 0)
-    except ProcessLookupError:
+    except OSError:  # it is gone, or now the process of another user
         return False
-    except PermissionError:
-        pass
     return True

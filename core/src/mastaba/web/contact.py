@@ -21,38 +21,33 @@ def add_contact(
         whole_parts: whether person and address contain all of their elements or none (WMS).
     """
     contact = settings.contact
+    person = {"ContactPerson": contact.name, "ContactOrganization": settings.provider}
+    position = {"ContactPosition": contact.position}
+    address = {
+        "AddressType": contact.address_type,
+        "Address": contact.delivery_point,
+        "City": contact.city,
+        "StateOrProvince": contact.administrative_area,
+        "PostCode": contact.post_code,
+        "Country": contact.country,
+    }
+    others = {
+        "ContactVoiceTelephone": contact.voice,
+        "ContactFacsimileTelephone": contact.facsimile,
+        "ContactElectronicMailAddress": contact.email,
+    }
     parts = (
-        (
-            "ContactPersonPrimary",
-            (("ContactPerson", contact.name), ("ContactOrganization", settings.provider)),
-        ),
-        ("", (("ContactPosition", contact.position),)),
-        (
-            "ContactAddress",
-            (
-                ("AddressType", contact.address_type),
-                ("Address", contact.delivery_point),
-                ("City", contact.city),
-                ("StateOrProvince", contact.administrative_area),
-                ("PostCode", contact.post_code),
-                ("Country", contact.country),
-            ),
-        ),
-        (
-            "",
-            (
-                ("ContactVoiceTelephone", contact.voice),
-                ("ContactFacsimileTelephone", contact.facsimile),
-                ("ContactElectronicMailAddress", contact.email),
-            ),
-        ),
+        ("ContactPersonPrimary", person),
+        ("", position),
+        ("ContactAddress", address),
+        ("", others),
     )
-    filled = [part for part in parts if any(text for _, text in part[1])]
+    filled = [(group, texts) for group, texts in parts if any(texts.values())]
     if not filled:
         return
     information = add(parent, f"{namespace}ContactInformation")
     for group, texts in filled:
         inside = add(information, namespace + group) if group else information
-        for name, text in texts:
+        for name, text in texts.items():
             if text or (group and whole_parts):
                 add(inside, namespace + name, text)

@@ -16,15 +16,14 @@ class CrossOrigin:
 
     def __init__(self, setting: bool | str | Iterable[str], exposed: str = "*") -> None:
         if isinstance(setting, bool):
-            origins: Iterable[str] = ()
-        else:
-            origins = (setting,) if isinstance(setting, str) else setting
+            setting = "*" if setting else ""
+        origins = (setting,) if isinstance(setting, str) else setting
         self._origins = frozenset(filter(None, origins))
-        self._for_all = setting is True or "*" in self._origins
+        self._for_all = "*" in self._origins
         self._exposed = ("Access-Control-Expose-Headers", exposed)
 
     def __bool__(self) -> bool:
-        return self._for_all or bool(self._origins)
+        return bool(self._origins)
 
     def headers(self, environ: Mapping[str, Any]) -> list[tuple[str, str]]:
         """Return the headers to add to the response, whatever its status."""

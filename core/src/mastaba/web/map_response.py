@@ -137,10 +137,9 @@ def _is_fresh(request: Request, etag: str, modified: float | None) -> bool:
     if request.method != "GET":
         return False
     if_none_match = request.environ.get("HTTP_IF_NONE_MATCH")
-    since = request.environ.get("HTTP_IF_MODIFIED_SINCE")
     if if_none_match:
         return etag_matches(if_none_match, etag)
-    return since is not None and not_modified_since(since, modified)
+    return not_modified_since(request.environ.get("HTTP_IF_MODIFIED_SINCE"), modified)
 
 
 def _etag(settings: bytes, *content: bytes) -> str:

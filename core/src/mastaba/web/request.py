@@ -75,15 +75,11 @@ class Request:
         # does not guarantee that, there is no body to read.
         if length is None and not self.environ.get("wsgi.input_terminated"):
             return b""
-        wanted = MAX_BODY + 1 if length is None else length
-        parts: list[bytes] = []
-        while wanted > 0:
-            part: bytes = stream.read(wanted)
-            if not part:
-                break
-            parts.append(part)
-            wanted -= len(part)
-        body = b"".join(parts)
+        # Loaded on first use: most requests have no body.
+        from werkzeug.wsgi import LimitedStream
+
+        limit = MAX_BODY + 1 if length is None else length
+        body = LimitedStream(stream, limit, is_max=True).exhaust()
         if len(body) > MAX_BODY:
             raise RequestTooLargeError("the body is larger than 1 MiB")
         return body

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import gzip
+import json
 from collections.abc import Iterable, Mapping
 from functools import cached_property, lru_cache, partial
 from hashlib import blake2b
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
 
 from werkzeug.datastructures import MIMEAccept
 from werkzeug.http import parse_accept_header
@@ -96,11 +98,7 @@ def content_disposition(media_type: str, file_name: str | None = None) -> str:
     plain = "".join(c if c in _SAFE else "_" for c in file_name) or "file"
     header = f'attachment; filename="{plain}"'
     if plain != file_name:
-        encoded = "".join(
-            chr(byte) if chr(byte) in _SAFE and byte != 0x20 else f"%{byte:02X}"
-            for byte in file_name.encode("utf-8", "replace")
-        )
-        header += f"; filename*=UTF-8''{encoded}"
+        header += f"; filename*=UTF-8''{quote(file_name, safe='', errors='replace')}"
     return header
 
 
@@ -182,6 +180,12 @@ def message(status: int, text: str | bytes, media_type: str) -> Response:
         ("Content-Disposition", content_disposition(media_type)),
     ]
     return Response(status, headers, body)
+
+
+def plain_error(status: int, error: str, description: str) -> Response:
+    """Return the report of an error that concerns no protocol."""
+    text = json.dumps({"error": error, "error_description": description})
+    return message(status, text, "application/json")
 
 
 def accepts_coding(headers: Mapping[str, Any], coding: str) -> bool:

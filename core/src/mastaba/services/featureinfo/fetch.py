@@ -94,9 +94,8 @@ def _body(answer: HTTPAnswer) -> bytes:
 
 def _same_host(one: SplitResult, other: SplitResult) -> bool:
     """Return whether a redirect stays on its host; it may change from http to https."""
-    if one.hostname != other.hostname:
-        return False
-    ports = [parts.port or _PORTS.get(parts.scheme) for parts in (one, other)]
-    if one.scheme == other.scheme:
-        return ports[0] == ports[1]
-    return (one.scheme, other.scheme) == ("http", "https") and ports == [80, 443]
+    before, after = (
+        (parts.scheme, parts.port or _PORTS.get(parts.scheme)) for parts in (one, other)
+    )
+    is_upgrade = (before, after) == (("http", 80), ("https", 443))
+    return one.hostname == other.hostname and (before == after or is_upgrade)
