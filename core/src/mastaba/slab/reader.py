@@ -309,12 +309,10 @@ class LevelReader:
             try:
                 places = index.tiles(numbers.values())
             except SlabFormatError:
-                for position, number in numbers.items():
-                    tile = found[position] = self.stored_tile(slab, index, number)
-                    if tile is not None and tile.index is not index:
-                        # The slab has been repaired meanwhile: take all tiles from its new index.
-                        return self.locate_all(tiles)
-                continue
+                for number in numbers.values():
+                    self.stored_tile(slab, index, number)  # raises if the slab is still damaged
+                # It has been repaired or removed meanwhile: take all tiles from its new index.
+                return self.locate_all(tiles)
             for (position, number), place in zip(numbers.items(), places, strict=True):
                 if place is not None:
                     found[position] = StoredTile(self, slab, index, number, place)
