@@ -391,8 +391,7 @@ class LevelReader:
         link = None
         if open_container is not None and is_symbolic(read.data, wanted.length):
             link = read
-            target = follow(storage, key, read.data, wanted, open_container)
-            storage, key, read = target.storage, target.key, target.read
+            storage, key, read = follow(storage, key, read.data, wanted, open_container)
         index = SlabIndex(
             read.data,
             self._slabs.tile_count,
