@@ -36,8 +36,6 @@ class PathLayout:
         )
         # The first directory takes all leading pairs of digits beyond the depth.
         split = len(digits) - 2 * self.path_depth
-        if self.path_depth == 0:
-            return f"{self.directory}/{digits}.tif"
         parts = [digits[:split], *(digits[i : i + 2] for i in range(split, len(digits), 2))]
         return f"{self.directory}/{'/'.join(parts)}.tif"
 
