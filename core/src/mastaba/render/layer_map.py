@@ -351,8 +351,7 @@ class LayerMap:
 
     def _empty(self, height: int, width: int) -> tuple[Pixels, Mask]:
         """Return nodata pixels, and a mask without valid pixels."""
-        pixels = np.empty((height, width, len(self._nodata)), self._dtype)
-        pixels[:] = self._nodata
+        pixels = np.full((height, width, len(self._nodata)), self._nodata, self._dtype)
         return pixels, np.zeros((height, width), np.bool_)
 
     def _inside(self, rows: slice) -> slice | None:

@@ -92,8 +92,7 @@ class OverviewPixels:
         source = self._source
         down, across = self._axes(window, around)
         stored = self.stored(window, around) if stored is None else stored
-        pixels = np.empty((*window.shape, len(source.nodata)), source.dtype)
-        pixels[:] = source.nodata
+        pixels = np.full((*window.shape, len(source.nodata)), source.nodata, source.dtype)
         valid = np.zeros(window.shape, np.bool_)
         places = list(product(down.sampled().tolist(), across.sampled().tolist()))
         for start in range(0, len(places), _BATCH):
