@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,7 @@ import numpy.typing as npt
 Float32 = npt.NDArray[np.float32]
 Float64 = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
+_Sample = TypeVar("_Sample", bound=np.generic)
 
 METRES_PER_DEGREE: Final = 111319.492
 
@@ -49,11 +50,7 @@ def apply_relief(
     values = function(settings, nodata, elevations.astype(np.float64), cell_x, cell_y)
     if not missing.any():
         return values.astype(np.float32), None
-    height, width = values.shape
-    touched = np.zeros((height, width), np.bool_)
-    for i in range(3):
-        for j in range(3):
-            touched |= missing[i : i + height, j : j + width]
+    touched = np.any(_neighbours(missing), axis=0)
     values[touched] = nodata
     return values.astype(np.float32), ~touched
 
@@ -64,10 +61,10 @@ def relief_nodata(name: str, settings: Mapping[str, Any]) -> float:
     return float(settings.get(key, default))
 
 
-def _neighbours(elevations: Float64) -> list[Float64]:
+def _neighbours(pixels: npt.NDArray[_Sample]) -> list[npt.NDArray[_Sample]]:
     """Return the 3 × 3 pixels a … i around each pixel, row by row from the north-west."""
-    height, width = elevations.shape[0] - 2, elevations.shape[1] - 2
-    return [elevations[i : i + height, j : j + width] for i in range(3) for j in range(3)]
+    height, width = pixels.shape[0] - 2, pixels.shape[1] - 2
+    return [pixels[i : i + height, j : j + width] for i in range(3) for j in range(3)]
 
 
 def _horn(elevations: Float64, cell_x: float, cell_y: float) -> tuple[Float64, Float64]:
