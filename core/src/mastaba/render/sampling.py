@@ -101,7 +101,7 @@ def weights_at(kernel: str, positions: Floats, radii: Floats | float) -> Weights
         part = np.s_[start : start + block, np.newaxis]
         places = low[part] + np.arange(taps)
         distances = np.abs(places - positions[part]) * scale[part]
-        values = np.ones_like(distances) if kernel == NEAREST else evaluate(kernel, distances)
+        values = evaluate(kernel, distances)
         if np.ndim(radii):
             values[(places < first[part]) | (places >= first[part] + count[part])] = 0.0
         result[start : start + block] = values / values.sum(axis=1, keepdims=True)
@@ -145,10 +145,14 @@ class Axis:
 
 
 def evaluate(kernel: str, distances: Floats) -> Floats:
-    """Return the values of a kernel at non-negative distances from its centre, source pixels."""
+    """Return the values of a kernel at distances from its centre, source pixels.
+
+    Args:
+        distances: not negative; for `NEAREST` none beyond its radius, but for rounding errors.
+    """
     d = distances
     if kernel == NEAREST:
-        return np.where(d <= 0.5, 1.0, 0.0)
+        return np.ones_like(d)
     if kernel == "linear":
         return np.maximum(1.0 - d, 0.0)
     if kernel == "bicubic":
@@ -168,8 +172,6 @@ def stencil(kernel: str, radius: float) -> Weights:
 @lru_cache(maxsize=len(BASE_RADIUS))
 def table_of(kernel: str) -> Floats:
     """Return a kernel sampled evenly from its centre to its radius, shape (4097,)."""
-    if kernel == NEAREST:
-        return np.ones(_TABLE_SIZE + 1)
     return evaluate(kernel, np.linspace(0.0, BASE_RADIUS[kernel], _TABLE_SIZE + 1))
 
 
