@@ -98,17 +98,14 @@ def _reprojected_bbox(bbox: BoundingBox, crs: CRS, source: CRS, *, go_around: bo
     turn = turn_of(source)
     if not go_around or box.xmax - box.xmin <= turn / 2:
         return box
-    steps = np.linspace(0.0, 1.0, _POINTS_PER_EDGE)
-    across = bbox.xmin + steps * (bbox.xmax - bbox.xmin)
-    up = bbox.ymin + steps * (bbox.ymax - bbox.ymin)
-    left, right = np.full_like(steps, bbox.xmin), np.full_like(steps, bbox.xmax)
-    low, high = np.full_like(steps, bbox.ymin), np.full_like(steps, bbox.ymax)
-    x, _ = transform_points(
-        crs,
-        source,
-        np.concatenate([across, right, across[::-1], left]),
-        np.concatenate([low, up, high, up[::-1]]),
+    corners = np.array(
+        [
+            [bbox.xmin, bbox.xmax, bbox.xmax, bbox.xmin, bbox.xmin],
+            [bbox.ymin, bbox.ymin, bbox.ymax, bbox.ymax, bbox.ymin],
+        ]
     )
+    ring = np.linspace(corners[:, :-1], corners[:, 1:], _POINTS_PER_EDGE, axis=-1)
+    x, _ = transform_points(crs, source, *ring.reshape(2, -1))
     around = np.unwrap(x, period=turn)
     # A ring around a pole does not close.
     if abs(around[-1] - around[0]) > turn / 2 or np.ptp(around) >= box.xmax - box.xmin:
