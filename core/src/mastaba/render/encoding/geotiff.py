@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from decimal import Decimal
 from functools import lru_cache
 from typing import ClassVar, Final
 
+import numpy as np
 import pyproj
 
 from mastaba.model.crs import CRS
@@ -46,7 +46,7 @@ class GeotiffEncoder(TiffEncoder):
         ]
         if raster.nodata:
             # GDAL reads one value for all channels.
-            text = _plain(raster.nodata[0])
+            text = np.format_float_positional(raster.nodata[0], trim="-")
             fields.append(Field(_GDAL_NODATA, "s", f"{text}\0".encode("ascii")))
         return fields
 
@@ -88,8 +88,3 @@ def _epsg_number(code: str) -> int | None:
     else:
         found = pyproj.CRS.from_user_input(code).to_epsg()
     return found if found is not None and found <= _LARGEST_CODE else None
-
-
-def _plain(value: float) -> str:
-    text = format(Decimal(repr(float(value))), "f")
-    return text.rstrip("0").rstrip(".") if "." in text else text
