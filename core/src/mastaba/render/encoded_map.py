@@ -37,22 +37,13 @@ _FINISHED: Final = 4
 class Strips(Protocol):
     """Source of a map: a `PreparedMap`, or several combined."""
 
-    @property
-    def width(self) -> int: ...
-
-    @property
-    def height(self) -> int: ...
-
-    @property
-    def strip_height(self) -> int: ...
-
-    @property
-    def blank(self) -> MapImage:
-        """A pixel without data."""
-
-    @property
-    def memory(self) -> int:
-        """Bytes that drawing holds at once."""
+    width: int
+    height: int
+    strip_height: int
+    blank: MapImage
+    """A pixel without data."""
+    memory: int
+    """Bytes that drawing holds at once."""
 
     def strips(self) -> Iterator[MapImage]:
         """Yield the map in strips of rows, from the top."""
