@@ -138,7 +138,7 @@ class TilePublisher:
             # Only the content shows whether this tile is gzip.
             decode = not accepts_coding(headers, "gzip")
         else:
-            decode = bool(self._coding) and not _takes(headers, self._coding)
+            decode = self._coding is not None and not _takes(headers, self._coding)
         suffix = self._etag_suffix + "-id" if decode else self._etag_suffix
         if headers.get("HTTP_IF_NONE_MATCH") or headers.get("HTTP_IF_MODIFIED_SINCE"):
             tile.confirm()
@@ -230,11 +230,9 @@ def _damaged(tile: StoredTile, reason: str) -> SlabFormatError:
     return SlabFormatError(f"slab {tile.index.key}: tile {tile.number}: {reason}")
 
 
-def _takes(headers: Mapping[str, Any], coding: str | None) -> bool:
+def _takes(headers: Mapping[str, Any], coding: str) -> bool:
     # Clients without the header get the coded payload, as from existing servers.
-    return (
-        coding is None or not headers.get("HTTP_ACCEPT_ENCODING") or accepts_coding(headers, coding)
-    )
+    return not headers.get("HTTP_ACCEPT_ENCODING") or accepts_coding(headers, coding)
 
 
 def _is_fresh(headers: Mapping[str, Any], tile: StoredTile, fields: list[tuple[str, str]]) -> bool:
