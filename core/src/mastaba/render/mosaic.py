@@ -142,24 +142,21 @@ class LevelPixels:
             pixels[:] = self.nodata
             valid = np.zeros(shape, np.bool_)
         step = self._tiles_at_a_time
-        for batch in (places[start : start + step] for start in range(0, len(places), step)):
-            shared = [self._overlap(*shown, window) for shown, _ in batch]
+        for start in range(0, len(places), step):
+            batch = places[start : start + step]
+            parts = [(place, *self._overlap(*shown, window)) for shown, place in batch]
+            wanted = [place for _, place in batch]
             targets: Targets = {}
             if kept is None:
                 # A tile that is shown twice has two parts.
-                times = Counter(place for _, place in batch)
+                times = Counter(wanted)
                 targets = {
                     place: (part, pixels[inside])
-                    for (_, place), (inside, part) in zip(batch, shared, strict=True)
+                    for place, inside, part in parts
                     if times[place] == 1
                 }
-            found = self.tiles(
-                dict.fromkeys(place for _, place in batch),
-                stored,
-                {} if kept is None else kept,
-                targets=targets,
-            )
-            for (_, place), (inside, part) in zip(batch, shared, strict=True):
+            found = self.tiles(wanted, stored, {} if kept is None else kept, targets=targets)
+            for place, inside, part in parts:
                 tile = found[place]
                 if tile is None and valid is None:
                     valid = np.ones(shape, np.bool_)
@@ -186,7 +183,7 @@ class LevelPixels:
         """Return decoded tiles. All bytes of those not in memory are read in one plan.
 
         Args:
-            places: the tiles, each once.
+            places: the tiles.
             stored: these tiles, and perhaps others. One that no longer exists becomes None.
             kept: tiles of the previous strip; afterwards it holds these tiles only.
             keep: whether new tiles are put into the cache.
@@ -366,19 +363,16 @@ class LevelPixels:
 
     def _overlap(self, row: int, col: int, window: Window) -> tuple[Part, Part]:
         """Return the rows and columns shared with a tile: in the window, and in the tile."""
-        matrix = self.level.matrix
-        shared = []
-        for tile, size, start, end in (
-            (row, matrix.tile_height, window.top, window.bottom),
-            (col, matrix.tile_width, window.left, window.right),
-        ):
-            corner = tile * size
-            first, last = max(corner, start), min(corner + size, end)
-            shared.append(
-                (slice(first - start, last - start), slice(first - corner, last - corner))
-            )
-        (rows, tile_rows), (columns, tile_columns) = shared
+        height, width = self._size
+        rows, tile_rows = _shared(row * height, height, window.top, window.bottom)
+        columns, tile_columns = _shared(col * width, width, window.left, window.right)
         return (rows, columns), (tile_rows, tile_columns)
+
+
+def _shared(corner: int, size: int, start: int, end: int) -> tuple[slice, slice]:
+    """Return the rows, or columns, that a tile shares with a window: in the window, in the tile."""
+    first, last = max(corner, start), min(corner + size, end)
+    return slice(first - start, last - start), slice(first - corner, last - corner)
 
 
 def _cache_key(tile: StoredTile) -> Hashable:
