@@ -24,7 +24,7 @@ METRES_PER_DEGREE: Final = 111319.492
 def apply_relief(
     name: str,
     settings: Mapping[str, Any],
-    elevations: Float32,
+    elevations: npt.NDArray[Any],
     valid: Mask | None,
     cell_x: float,
     cell_y: float,
@@ -34,7 +34,7 @@ def apply_relief(
     Args:
         name: one of `RELIEF_STYLES`.
         settings: settings of the style.
-        elevations: shape (height + 2, width + 2).
+        elevations: shape (height + 2, width + 2), uint8 or float32.
         valid: same shape, False where there is no data; None if all is data.
         cell_x, cell_y: ground size of a pixel, metres.
 

@@ -66,12 +66,7 @@ def styled(
         metres = METRES_PER_DEGREE if is_geographic else 1.0
         settings, elevations = style.processing[name], image.pixels[:, :, 0]
         values, valid = apply_relief(
-            name,
-            settings,
-            elevations.astype(np.float32, copy=False),
-            image.valid,
-            cell_x * metres,
-            cell_y * metres,
+            name, settings, elevations, image.valid, cell_x * metres, cell_y * metres
         )
         image = MapImage(values[:, :, np.newaxis], valid, (relief_nodata(name, settings),))
     pixels, valid = image.pixels, image.valid
