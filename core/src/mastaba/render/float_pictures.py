@@ -86,16 +86,20 @@ def _relief_range(style: Style) -> Range | None:
 
 def _middle(level: Level) -> Window:
     limits, matrix = level.limits, level.matrix
-    row = max(limits.min_row, (limits.min_row + limits.max_row + 1 - _TILES) // 2)
-    col = max(limits.min_col, (limits.min_col + limits.max_col + 1 - _TILES) // 2)
-    last_row = min(limits.max_row + 1, row + _TILES)
-    last_col = min(limits.max_col + 1, col + _TILES)
-    return Window(
-        row * matrix.tile_height,
-        last_row * matrix.tile_height,
-        col * matrix.tile_width,
-        last_col * matrix.tile_width,
-    )
+    rows = _middle_pixels(limits.min_row, limits.max_row, matrix.tile_height)
+    columns = _middle_pixels(limits.min_col, limits.max_col, matrix.tile_width)
+    return Window(*rows, *columns)
+
+
+def _middle_pixels(first: int, last: int, size: int) -> tuple[int, int]:
+    """Return the first row, or column, of pixels in the middle tiles, and the one after the last.
+
+    Args:
+        first, last: rows, or columns, of the tiles.
+        size: pixels of a tile.
+    """
+    start = max(first, (first + last + 1 - _TILES) // 2)
+    return start * size, min(last + 1, start + _TILES) * size
 
 
 def _range(mosaic: Mosaic) -> Range:
