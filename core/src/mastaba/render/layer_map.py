@@ -326,24 +326,16 @@ class LayerMap:
         if window is None or self._positions is None:
             return MapImage(*self._empty(height, width), self._nodata)
         mosaic = self._level.read(window, self._around, self._tiles(), kept)
-        pixels, valid = drawn(
-            self._positions,
-            self._kernel,
-            inside,
-            window,
-            mosaic.pixels,
-            mosaic.valid,
-            self._nodata,
-        )
-        if pixels.shape[:2] == (height, width):
-            return MapImage(pixels, valid, self._nodata)
-        image, found = self._empty(height, width)
+        image = drawn(self._positions, self._kernel, inside, window, mosaic, self._nodata)
+        if image.pixels.shape[:2] == (height, width):
+            return image
+        pixels, valid = self._empty(height, width)
         top, _, left, right = self._part
         start = top + inside.start - rows.start
-        part = np.s_[start : start + len(pixels), left:right]
-        image[part] = pixels
-        found[part] = True if valid is None else valid
-        return MapImage(image, found, self._nodata)
+        part = np.s_[start : start + len(image.pixels), left:right]
+        pixels[part] = image.pixels
+        valid[part] = True if image.valid is None else image.valid
+        return MapImage(pixels, valid, self._nodata)
 
     def _empty(self, height: int, width: int) -> tuple[Pixels, Mask]:
         """Return nodata pixels, and a mask without valid pixels."""

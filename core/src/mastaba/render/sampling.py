@@ -23,7 +23,8 @@ import numpy.typing as npt
 from mastaba.model.bbox import BoundingBox
 from mastaba.model.tile_matrix_set import TileMatrix
 from mastaba.render import native
-from mastaba.render.map_request import Mask, Pixels
+from mastaba.render.map_request import MapImage, Mask, Pixels
+from mastaba.render.mosaic import Mosaic
 from mastaba.render.native import Floats, Weights, Window
 
 NEAREST: Final = "nn"
@@ -63,12 +64,6 @@ def radius_of(kernel: str, ratio: float) -> float:
     """Return the radius for one ratio, which covers a whole number of source pixels."""
     scale = 1.0 if kernel == NEAREST else max(1.0, ratio)
     return ceil(2 * BASE_RADIUS[kernel] * scale - _TOLERANCE) / 2
-
-
-def radii_of(kernel: str, ratios: Floats) -> Floats:
-    """Return the radius for the ratio of each output pixel, without rounding."""
-    scale = np.ones_like(ratios) if kernel == NEAREST else np.maximum(ratios, 1.0)
-    return scale * BASE_RADIUS[kernel]
 
 
 def reach_of(
@@ -139,9 +134,9 @@ class Axis:
         return replace(self, positions=self.positions[part], ratios=ratios)
 
     def _radii(self, kernel: str, part: slice) -> Floats | float:
-        if self.ratios is None:
+        if self.ratios is None or kernel == NEAREST:
             return radius_of(kernel, self.ratio)
-        return radii_of(kernel, self.ratios[part])
+        return np.maximum(self.ratios[part], 1.0) * BASE_RADIUS[kernel]
 
 
 def evaluate(kernel: str, distances: Floats) -> Floats:
@@ -356,21 +351,20 @@ def drawn(
     kernel: str,
     rows: slice,
     window: Window,
-    pixels: Pixels,
-    valid: Mask | None,
+    source: Mosaic,
     nodata: tuple[float, ...],
-) -> tuple[Pixels, Mask | None]:
-    """Return some rows of a map, and the mask of valid pixels, None if all are.
+) -> MapImage:
+    """Return some rows of a map.
 
     Floats next to nodata are averaged over valid pixels only; 8-bit colours mix with the nodata
     colour. In both cases a pixel is valid if at least half of its weights are.
 
     Args:
         window: the source pixels, at least those of ``positions.window``.
-        pixels, valid: the same with their mask, None if all are valid.
+        source: their pixels.
         nodata: one value per channel, for pixels that are not valid.
     """
-    placed = positions.placed(rows)
+    pixels, valid, placed = source.pixels, source.valid, positions.placed(rows)
     sample = positions.sampler(kernel, rows, window.top, window.left)
     found = None
     if valid is None:
@@ -391,4 +385,4 @@ def drawn(
     if placed is not None:
         found = placed if found is None else found & placed
         result[~placed] = nodata
-    return result, found
+    return MapImage(result, found, nodata)
