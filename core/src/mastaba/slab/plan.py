@@ -58,8 +58,7 @@ def read_located(tiles: Sequence[StoredTile | None]) -> list[bytes | None]:
         for group, _ in stale:
             for tile in group:
                 payloads.pop(tile, None)
-        is_remote = any(group[0].index.storage.is_remote for group, _ in stale)
-        moved = (READS.map if is_remote else map)(partial(_moved, attempt), stale)
+        moved = READS.map(partial(_moved, attempt), stale)
         wanted = [tile for group in moved for tile in group]
     return [None if tile is None else payloads.get(tile) for tile in tiles]
 
