@@ -62,7 +62,8 @@ class TilePublisher:
         matrix = reader.level.matrix
         # Limits the size that a damaged tile can inflate to: four channels of four bytes.
         self._decoded_size = 16 * matrix.tile_width * matrix.tile_height
-        self._palette = _palette(layer, style)
+        # A palette is inserted only into one-channel PNG.
+        self._palette = style.palette if style and layer.pyramid.takes_palettes else None
         self._deliver, suffix = _delivery(layer, reader, self._palette)
         # Nodes that read different descriptors have different ETags, even for equal slabs.
         self._etag_suffix = f"-{layer.pyramid.generation}{suffix}"
@@ -242,11 +243,6 @@ def _is_fresh(headers: Mapping[str, Any], tile: StoredTile, fields: list[tuple[s
     return not_modified_since(headers.get("HTTP_IF_MODIFIED_SINCE"), tile.modified)
 
 
-def _palette(layer: Layer, style: Style | None) -> Palette | None:
-    """Return the palette to insert into the tiles: that of a style on one-channel PNG."""
-    return style.palette if style and layer.pyramid.takes_palettes else None
-
-
 def _delivery(
     layer: Layer, reader: LevelReader, palette: Palette | None
 ) -> tuple[Delivery | None, str]:
@@ -259,9 +255,5 @@ def _delivery(
         return tiff_delivery(pyramid.format, channels, matrix.tile_width, matrix.tile_height), ""
     if palette is not None:
         # If the operator edits a palette, the ETag of unchanged tiles must change.
-        return palette_delivery(palette), f"-{_fingerprint(palette)}"
+        return palette_delivery(palette), f"-{zlib.crc32(repr(palette).encode()):08x}"
     return None, ""
-
-
-def _fingerprint(palette: Palette) -> str:
-    return f"{zlib.crc32(repr(palette).encode()):08x}"
