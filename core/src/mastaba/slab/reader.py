@@ -155,12 +155,10 @@ class _ExpectedTile(StoredTile):
 
     def confirm(self) -> None:
         index = self.index
-        try:
+        with suppress(ObjectNotFoundError):
             if index.storage.stat(index.key).version == index.version:
                 self.reader.keep(self.slab, index)
                 return
-        except ObjectNotFoundError:
-            pass
         changed = ObjectChangedError(f"slab {index.name} was replaced", key=index.key)
         if not again([self], changed, 1):
             raise ObjectNotFoundError(f"slab {index.name} no longer exists", key=index.key)
