@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Final
 import numpy as np
 
 from mastaba.errors import InvalidParameterError
+from mastaba.render.encoded_map import coloured
 from mastaba.render.encoding.base import Encoder, Raster, StripRaster, quality
 
 _MAX_SIDE: Final = 16383
@@ -45,12 +46,9 @@ class WebpEncoder(Encoder):
         # Most servers never write WebP, and Pillow takes a while to load.
         from PIL import Image
 
-        pixels = raster.pixels
-        _check_size(pixels.shape)
-        channels = pixels.shape[2]
-        if channels < 3:
-            # WebP has no grey.
-            pixels = pixels[:, :, [0, 0, 0, 1] if channels == 2 else [0, 0, 0]]
+        _check_size(raster.pixels.shape)
+        # WebP has no grey.
+        pixels = coloured(raster.pixels)
         stream = io.BytesIO()
         image = Image.fromarray(np.ascontiguousarray(pixels))
         if options.get("lossless") == "true":
