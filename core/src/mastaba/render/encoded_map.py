@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from mastaba import cancellation, trace
 from mastaba.errors import UnsupportedFormatError
@@ -24,8 +23,7 @@ from mastaba.model.crs import CRS
 from mastaba.render import native
 from mastaba.render.encoding.base import Encoder, StripRaster
 from mastaba.render.map_request import LUMINANCE, WHITE, Background, MapImage, Mask, Pixels
-
-Bytes = npt.NDArray[np.uint8]
+from mastaba.render.native import Bytes
 
 Finish = Callable[[MapImage, int], Pixels]
 """Turns a strip into pixels for a format, given the strip and the number of its first row."""

@@ -118,9 +118,8 @@ def other_crs_positions(
         uneven |= _uneven(rows, middle_rows, allowed)
         high, wide = np.nonzero(uneven)
         finer = _refined(across, wide), _refined(down, high)
-        if len(finer[0]) == len(across) and len(finer[1]) == len(down):
-            break
-        if len(finer[0]) * len(finer[1]) > _MOST_POINTS:
+        points = len(finer[0]) * len(finer[1])
+        if points == columns.size or points > _MOST_POINTS:
             break
         across, down = finer
         columns, rows = place(across, down)

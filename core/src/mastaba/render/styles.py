@@ -13,11 +13,8 @@ from mastaba.model.layer import Layer
 from mastaba.model.style import Palette, Style
 from mastaba.render import native
 from mastaba.render.map_request import MapImage, Pixels
-from mastaba.render.native import Floats
+from mastaba.render.native import Bytes, Floats
 from mastaba.render.relief import METRES_PER_DEGREE, RELIEF_STYLES, apply_relief, relief_nodata
-
-Bytes = npt.NDArray[np.uint8]
-
 
 _BYTES_OUT: Final = ("terrainrgb", "colorize")
 _ENCODINGS: Final = {"mapbox": (-10000.0, 10.0), "terrarium": (-32768.0, 256.0)}
