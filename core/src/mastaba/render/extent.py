@@ -130,11 +130,13 @@ def _areas_to_try(crs: CRS, source: CRS) -> tuple[BoundingBox, ...]:
 
 
 @lru_cache(maxsize=1024)
-def _area_box(crs: CRS) -> BoundingBox:
+def _plausible_box(crs: CRS) -> BoundingBox:
     try:
-        return WGS84.transform_bbox(crs.area_of_use, crs)
+        area = WGS84.transform_bbox(crs.area_of_use, crs)
     except ValueError:
         return _EVERYWHERE
+    x, y = _PLAUSIBLE * (area.xmax - area.xmin), _PLAUSIBLE * (area.ymax - area.ymin)
+    return BoundingBox(area.xmin - x, area.ymin - y, area.xmax + x, area.ymax + y)
 
 
 def is_plausible(bbox: BoundingBox, crs: CRS) -> bool:
@@ -143,15 +145,8 @@ def is_plausible(bbox: BoundingBox, crs: CRS) -> bool:
     PROJ gives the poles a finite position in Mercator. A level chosen for such a box would be
     much too coarse.
     """
-    area = _area_box(crs)
-    reach_x = _PLAUSIBLE * (area.xmax - area.xmin)
-    reach_y = _PLAUSIBLE * (area.ymax - area.ymin)
-    return (
-        area.xmin - reach_x <= bbox.xmin
-        and bbox.xmax <= area.xmax + reach_x
-        and area.ymin - reach_y <= bbox.ymin
-        and bbox.ymax <= area.ymax + reach_y
-    )
+    plausible = _plausible_box(crs)
+    return plausible.union(bbox) == plausible
 
 
 def _covered_pixels(request: MapRequest, area: BoundingBox) -> Window | None:
