@@ -10,8 +10,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-import numpy as np
-
 from mastaba.model.layer import Layer
 from mastaba.model.pyramid import Level
 from mastaba.model.style import Palette, PaletteEntry, Style
@@ -106,6 +104,5 @@ def _range(mosaic: Mosaic) -> Range:
     """Return the lowest and the highest value of a window."""
     values = mosaic.pixels[:, :, 0]
     values = values.ravel() if mosaic.valid is None else values[mosaic.valid]
-    values = values[np.isfinite(values)]
     low, high = (float(values.min()), float(values.max())) if values.size else (0.0, 0.0)
     return (low, high) if low < high else (low, low + 1.0)

@@ -55,6 +55,19 @@ class Mosaic:
     valid: Mask | None
 
 
+def mosaic_of(pixels: Pixels, valid: Mask | None, nodata: tuple[float, ...]) -> Mosaic:
+    """Return the pixels of a window; of floats, those that are nodata are not valid.
+
+    Args:
+        valid: where there are tiles.
+        nodata: one value per channel.
+    """
+    if pixels.dtype == np.float32:
+        # Elevations must not be mixed with adjacent nodata values.
+        valid = pixels[:, :, 0] != np.float32(nodata[0])
+    return Mosaic(pixels, None if valid is None or valid.all() else valid)
+
+
 class LevelPixels:
     """The pixels of one level.
 
@@ -167,9 +180,9 @@ class LevelPixels:
                 elif place not in targets or tile is not targets[place][1]:
                     if complete and len(places) == 1:
                         # A window inside one tile needs no copy.
-                        return self._mosaic(tile[part], None)
+                        return mosaic_of(tile[part], None, self.nodata)
                     pixels[inside] = tile[part]
-        return self._mosaic(pixels, valid)
+        return mosaic_of(pixels, valid, self.nodata)
 
     def tiles(
         self,
@@ -345,13 +358,6 @@ class LevelPixels:
             range(window.top // height, (window.bottom - 1) // height + 1),
             range(window.left // width, (window.right - 1) // width + 1),
         )
-
-    def _mosaic(self, pixels: Pixels, valid: Mask | None) -> Mosaic:
-        if self.dtype == np.float32:
-            # Elevations must not be mixed with adjacent nodata values.
-            mask = pixels[:, :, 0] != np.float32(self.nodata[0])
-            valid = None if mask.all() else mask
-        return Mosaic(pixels, valid)
 
     def _finite(self, tile: Pixels) -> Pixels:
         """Return a tile with nodata instead of NaN and infinities, which kernels would spread."""
