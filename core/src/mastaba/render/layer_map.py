@@ -378,15 +378,14 @@ class PreparedMap:
         # Only now each layer has chosen what it is drawn from.
         self.strip_height = min(layer.strip_height for layer in layers)
         self.blank = layers[0].blank
+        merging = 0
         if len(layers) > 1:
             self.blank = merge([layer.blank for layer in layers])
+            merging = merge_memory(self.blank) * self.strip_height * width
         cuts = self._cuts(self.strip_height)
         needed = [layer.memory(cuts) for layer in layers]
         if max(memory.source for memory in needed) > limits.max_source_bytes:
             raise _too_big()
-        merging = 0
-        if len(layers) > 1:
-            merging = merge_memory(self.blank) * self.strip_height * width
         self.memory = (
             _SMALL_THINGS
             + sum(memory.kept + memory.drawn for memory in needed)
