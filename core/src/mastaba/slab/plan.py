@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from functools import partial
-from itertools import count
 from typing import Final
 
 from mastaba.errors import MastabaError
@@ -51,10 +50,9 @@ def read_located(tiles: Sequence[StoredTile | None]) -> list[bytes | None]:
     """
     payloads: dict[StoredTile, bytes] = {}
     wanted = [tile for tile in tiles if tile is not None]
-    for attempt in count(1):
-        stale = _read(wanted, payloads)
-        if not stale:
-            break
+    attempt = 0
+    while stale := _read(wanted, payloads):
+        attempt += 1
         for group, _ in stale:
             for tile in group:
                 payloads.pop(tile, None)
