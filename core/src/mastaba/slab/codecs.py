@@ -72,8 +72,6 @@ class TileDecoder:
         """
         try:
             pixels = self._decode(payload)
-        except SlabFormatError:
-            raise
         except _DAMAGE as error:
             raise SlabFormatError(f"a tile in {self._format.name} cannot be decoded") from error
         pixels.flags.writeable = False
