@@ -145,9 +145,8 @@ def apply_terrain_rgb(settings: Mapping[str, Any], pixels: Pixels) -> Bytes:
         step = np.float32(settings.get("step", 0.1))
         values = pixels[:, :, 0].astype(np.float32, copy=False)
         steps = ((np.maximum(values, minimum) - minimum) / step).astype(np.int64)
-    return np.stack([(steps >> 16) & 255, (steps >> 8) & 255, steps & 255], axis=-1).astype(
-        np.uint8
-    )
+    # Each channel takes the lowest byte.
+    return np.stack([steps >> 16, steps >> 8, steps], axis=-1).astype(np.uint8)
 
 
 def apply_colorize(settings: Mapping[str, Any], pixels: Pixels) -> Bytes:
