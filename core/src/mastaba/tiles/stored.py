@@ -247,11 +247,9 @@ def _delivery(
     layer: Layer, reader: LevelReader, palette: Palette | None
 ) -> tuple[Delivery | None, str]:
     """Return the conversion of payloads, and its suffix of the ETag."""
-    pyramid = layer.pyramid
-    if pyramid.raster is None:
-        return None, ""
-    matrix, channels = reader.level.matrix, pyramid.raster.channels
-    if pyramid.format.needs_tiff_header:
+    pyramid, matrix = layer.pyramid, reader.level.matrix
+    if pyramid.raster is not None and pyramid.format.needs_tiff_header:
+        channels = pyramid.raster.channels
         return tiff_delivery(pyramid.format, channels, matrix.tile_width, matrix.tile_height), ""
     if palette is not None:
         # If the operator edits a palette, the ETag of unchanged tiles must change.
