@@ -103,11 +103,10 @@ class Admission:
     def _fits(self, cost: int) -> bool:
         if not self.running:
             return True
-        limits = self.limits
         return (
-            self.running < limits.concurrent
-            and self._memory + cost <= limits.memory
-            and (cost <= LIGHT or self._heavy < max(1, limits.concurrent // 2))
+            self.running < self.limits.concurrent
+            and self._memory + cost <= self.limits.memory
+            and (cost <= LIGHT or self._heavy < max(1, self.limits.concurrent // 2))
         )
 
     def _count(self, cost: int, sign: int) -> None:

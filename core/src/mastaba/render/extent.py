@@ -23,7 +23,6 @@ _WHOLE: Final = 1e-6
 
 # How far a map may plausibly extend beyond the area of use of its CRS, in sizes of that area.
 _PLAUSIBLE: Final = 4.0
-_EVERYWHERE: Final = BoundingBox(-np.inf, -np.inf, np.inf, np.inf)
 
 
 def cell_of(request: MapRequest) -> tuple[float, float]:
@@ -134,7 +133,7 @@ def _plausible_box(crs: CRS) -> BoundingBox:
     try:
         area = WGS84.transform_bbox(crs.area_of_use, crs)
     except ValueError:
-        return _EVERYWHERE
+        return BoundingBox(-np.inf, -np.inf, np.inf, np.inf)
     x, y = _PLAUSIBLE * (area.xmax - area.xmin), _PLAUSIBLE * (area.ymax - area.ymin)
     return BoundingBox(area.xmin - x, area.ymin - y, area.xmax + x, area.ymax + y)
 

@@ -235,8 +235,7 @@ class LayerMap:
         styled_pixels = max(rows.stop - rows.start for rows in cuts) * self._width
         pixels = styled_pixels + 2 * self._margin * self._width
         plain = pixels * (channels * self._dtype.itemsize + 1)
-        blank = self.blank.pixels
-        drawn = plain + styled_pixels * (blank.shape[2] * blank.itemsize + 1)
+        drawn = plain + styled_pixels * (self.blank.pixels.nbytes + 1)
         styling = plain
         if self._style is not None:
             styling += styled_pixels * styling_memory(self._style)

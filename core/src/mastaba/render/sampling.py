@@ -370,9 +370,8 @@ def drawn(
     if valid is None:
         result = sample(pixels)
     else:
-        missing = sample((~valid).astype(np.float32)[:, :, np.newaxis])
         # Exactly 1 where no weight is missing, so these pixels stay unchanged.
-        weights = 1 - missing
+        weights = 1 - sample((~valid).astype(np.float32)[:, :, np.newaxis])
         # Rounding errors must not drop a pixel of which exactly half is data.
         found = weights[:, :, 0] >= np.float32(_HALF - 1e-5)
         if pixels.dtype == np.uint8:

@@ -57,8 +57,7 @@ class DerivedTilePublisher:
         style: Style | None,
         missing_status: int = 404,
     ) -> None:
-        tile_format, raster = layer.pyramid.format, layer.pyramid.raster
-        assert raster is not None
+        tile_format = layer.pyramid.format
         self.layer = layer
         self.limits: TileLimits = link.limits[matrix]
         self.crs = link.tile_matrix_set.crs

@@ -47,10 +47,9 @@ class WebpEncoder(Encoder):
         from PIL import Image
 
         _check_size(raster.pixels.shape)
-        # WebP has no grey.
-        pixels = coloured(raster.pixels)
         stream = io.BytesIO()
-        image = Image.fromarray(np.ascontiguousarray(pixels))
+        # WebP has no grey.
+        image = Image.fromarray(np.ascontiguousarray(coloured(raster.pixels)))
         if options.get("lossless") == "true":
             # Here, quality is an effort too.
             image.save(stream, "WEBP", lossless=True, exact=True, quality=0, method=0)
