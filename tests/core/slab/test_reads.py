@@ -10,7 +10,6 @@ import pytest
 from werkzeug.test import Client
 
 from mastaba.slab.index import index_length
-from mastaba.slab.reader import LevelReader
 from mastaba.storage.base import ByteRange
 from mastaba_conformance.counting_storage import CountingStorage, count_calls
 from mastaba_writer.slab_names import slab_path
@@ -100,7 +99,7 @@ def test_layers_over_one_pyramid_share_its_indices(open_application: Callable[..
     application = open_application()
     catalogue = application.site.catalogue
     reader = catalogue.readers["RGB_PNG"]["4"]
-    twin = LevelReader(reader.level, reader._layout, reader.storage, catalogue.indices)
+    twin = reader.moved(reader.storage, catalogue.indices)
 
     first, second = reader.locate(5, 9), twin.locate(5, 9)
     assert first is not None

@@ -26,7 +26,7 @@ _GLANCE: Final = 0.2
 class _Waiting:
     cost: int
     overtaken: int = 0
-    turn: threading.Lock = field(default_factory=threading.Lock)
+    turn: threading.Event = field(default_factory=threading.Event)
 
 
 class Admission:
@@ -62,37 +62,28 @@ class Admission:
             OverloadedError: too many maps are waiting, or the request has timed out.
             ClientGoneError: the client has disconnected.
         """
+        waiting = _Waiting(cost)
         with cancellation.aside():
-            self._enter(cost)
             try:
+                self._enter(waiting)
                 yield
             finally:
                 with self._lock:
-                    self._count(cost, -1)
+                    if waiting.turn.is_set():
+                        self._count(cost, -1)
+                    elif waiting in self._queue:
+                        self._queue.remove(waiting)
                     self._admit()
 
-    def _enter(self, cost: int) -> None:
+    def _enter(self, waiting: _Waiting) -> None:
         with self._lock:
-            if not self._queue and self._fits(cost):
-                self._count(cost, 1)
-                return
-            if len(self._queue) >= self.limits.waiting:
+            is_next = not self._queue and self._fits(waiting.cost)
+            if len(self._queue) >= self.limits.waiting and not is_next:
                 raise OverloadedError("too many maps are requested at the moment")
-            waiting = _Waiting(cost)
-            waiting.turn.acquire()
             self._queue.append(waiting)
             self._admit()
-        try:
-            while not waiting.turn.acquire(timeout=_GLANCE):
-                cancellation.check()
-        except BaseException:
-            with self._lock:
-                if waiting in self._queue:
-                    self._queue.remove(waiting)
-                else:
-                    self._count(cost, -1)
-                self._admit()
-            raise
+        while not waiting.turn.wait(_GLANCE):
+            cancellation.check()
 
     def _admit(self) -> None:
         """Admit the maps that fit, from the head of the queue."""
@@ -101,7 +92,7 @@ class Admission:
             if self._fits(waiting.cost):
                 self._queue.remove(waiting)
                 self._count(waiting.cost, 1)
-                waiting.turn.release()
+                waiting.turn.set()
                 for other in passed:
                     other.overtaken += 1
             elif waiting.overtaken >= _MOST_OVERTAKING:
@@ -112,11 +103,10 @@ class Admission:
     def _fits(self, cost: int) -> bool:
         if not self.running:
             return True
-        limits = self.limits
         return (
-            self.running < limits.concurrent
-            and self._memory + cost <= limits.memory
-            and (cost <= LIGHT or self._heavy < max(1, limits.concurrent // 2))
+            self.running < self.limits.concurrent
+            and self._memory + cost <= self.limits.memory
+            and (cost <= LIGHT or self._heavy < max(1, self.limits.concurrent // 2))
         )
 
     def _count(self, cost: int, sign: int) -> None:

@@ -120,8 +120,6 @@ def _joined(colour: Float32, alpha: Float32, channels: int) -> Bytes:
     """Return a merged image with the channels of the output, truncated to bytes."""
     # The small addend keeps rounding errors from lowering an integral value by one.
     if channels < 3:
-        grey = (colour @ LUMINANCE)[:, :, np.newaxis]
-        parts = [grey, alpha * 255.0] if channels == 2 else [grey * alpha]
-    else:
-        parts = [colour, alpha * 255.0] if channels == 4 else [colour * alpha]
+        colour = (colour @ LUMINANCE)[:, :, np.newaxis]
+    parts = [colour, alpha * 255.0] if channels in (2, 4) else [colour * alpha]
     return (np.concatenate(parts, axis=2) + np.float32(1e-3)).astype(np.uint8)

@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from mastaba import cancellation, trace
 from mastaba.errors import UnsupportedFormatError
@@ -24,8 +23,7 @@ from mastaba.model.crs import CRS
 from mastaba.render import native
 from mastaba.render.encoding.base import Encoder, StripRaster
 from mastaba.render.map_request import LUMINANCE, WHITE, Background, MapImage, Mask, Pixels
-
-Bytes = npt.NDArray[np.uint8]
+from mastaba.render.native import Bytes
 
 Finish = Callable[[MapImage, int], Pixels]
 """Turns a strip into pixels for a format, given the strip and the number of its first row."""
@@ -37,22 +35,13 @@ _FINISHED: Final = 4
 class Strips(Protocol):
     """Source of a map: a `PreparedMap`, or several combined."""
 
-    @property
-    def width(self) -> int: ...
-
-    @property
-    def height(self) -> int: ...
-
-    @property
-    def strip_height(self) -> int: ...
-
-    @property
-    def blank(self) -> MapImage:
-        """A pixel without data."""
-
-    @property
-    def memory(self) -> int:
-        """Bytes that drawing holds at once."""
+    width: int
+    height: int
+    strip_height: int
+    blank: MapImage
+    """A pixel without data."""
+    memory: int
+    """Bytes that drawing holds at once."""
 
     def strips(self) -> Iterator[MapImage]:
         """Yield the map in strips of rows, from the top."""

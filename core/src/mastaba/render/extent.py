@@ -23,7 +23,6 @@ _WHOLE: Final = 1e-6
 
 # How far a map may plausibly extend beyond the area of use of its CRS, in sizes of that area.
 _PLAUSIBLE: Final = 4.0
-_EVERYWHERE: Final = BoundingBox(-np.inf, -np.inf, np.inf, np.inf)
 
 
 def cell_of(request: MapRequest) -> tuple[float, float]:
@@ -98,17 +97,14 @@ def _reprojected_bbox(bbox: BoundingBox, crs: CRS, source: CRS, *, go_around: bo
     turn = turn_of(source)
     if not go_around or box.xmax - box.xmin <= turn / 2:
         return box
-    steps = np.linspace(0.0, 1.0, _POINTS_PER_EDGE)
-    across = bbox.xmin + steps * (bbox.xmax - bbox.xmin)
-    up = bbox.ymin + steps * (bbox.ymax - bbox.ymin)
-    left, right = np.full_like(steps, bbox.xmin), np.full_like(steps, bbox.xmax)
-    low, high = np.full_like(steps, bbox.ymin), np.full_like(steps, bbox.ymax)
-    x, _ = transform_points(
-        crs,
-        source,
-        np.concatenate([across, right, across[::-1], left]),
-        np.concatenate([low, up, high, up[::-1]]),
+    corners = np.array(
+        [
+            [bbox.xmin, bbox.xmax, bbox.xmax, bbox.xmin, bbox.xmin],
+            [bbox.ymin, bbox.ymin, bbox.ymax, bbox.ymax, bbox.ymin],
+        ]
     )
+    ring = np.linspace(corners[:, :-1], corners[:, 1:], _POINTS_PER_EDGE, axis=-1)
+    x, _ = transform_points(crs, source, *ring.reshape(2, -1))
     around = np.unwrap(x, period=turn)
     # A ring around a pole does not close.
     if abs(around[-1] - around[0]) > turn / 2 or np.ptp(around) >= box.xmax - box.xmin:
@@ -133,11 +129,13 @@ def _areas_to_try(crs: CRS, source: CRS) -> tuple[BoundingBox, ...]:
 
 
 @lru_cache(maxsize=1024)
-def _area_box(crs: CRS) -> BoundingBox:
+def _plausible_box(crs: CRS) -> BoundingBox:
     try:
-        return WGS84.transform_bbox(crs.area_of_use, crs)
+        area = WGS84.transform_bbox(crs.area_of_use, crs)
     except ValueError:
-        return _EVERYWHERE
+        return BoundingBox(-np.inf, -np.inf, np.inf, np.inf)
+    x, y = _PLAUSIBLE * (area.xmax - area.xmin), _PLAUSIBLE * (area.ymax - area.ymin)
+    return BoundingBox(area.xmin - x, area.ymin - y, area.xmax + x, area.ymax + y)
 
 
 def is_plausible(bbox: BoundingBox, crs: CRS) -> bool:
@@ -146,15 +144,8 @@ def is_plausible(bbox: BoundingBox, crs: CRS) -> bool:
     PROJ gives the poles a finite position in Mercator. A level chosen for such a box would be
     much too coarse.
     """
-    area = _area_box(crs)
-    reach_x = _PLAUSIBLE * (area.xmax - area.xmin)
-    reach_y = _PLAUSIBLE * (area.ymax - area.ymin)
-    return (
-        area.xmin - reach_x <= bbox.xmin
-        and bbox.xmax <= area.xmax + reach_x
-        and area.ymin - reach_y <= bbox.ymin
-        and bbox.ymax <= area.ymax + reach_y
-    )
+    plausible = _plausible_box(crs)
+    return plausible.union(bbox) == plausible
 
 
 def _covered_pixels(request: MapRequest, area: BoundingBox) -> Window | None:

@@ -10,8 +10,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-import numpy as np
-
 from mastaba.model.layer import Layer
 from mastaba.model.pyramid import Level
 from mastaba.model.style import Palette, PaletteEntry, Style
@@ -86,22 +84,25 @@ def _relief_range(style: Style) -> Range | None:
 
 def _middle(level: Level) -> Window:
     limits, matrix = level.limits, level.matrix
-    row = max(limits.min_row, (limits.min_row + limits.max_row + 1 - _TILES) // 2)
-    col = max(limits.min_col, (limits.min_col + limits.max_col + 1 - _TILES) // 2)
-    last_row = min(limits.max_row + 1, row + _TILES)
-    last_col = min(limits.max_col + 1, col + _TILES)
-    return Window(
-        row * matrix.tile_height,
-        last_row * matrix.tile_height,
-        col * matrix.tile_width,
-        last_col * matrix.tile_width,
-    )
+    rows = _middle_pixels(limits.min_row, limits.max_row, matrix.tile_height)
+    columns = _middle_pixels(limits.min_col, limits.max_col, matrix.tile_width)
+    return Window(*rows, *columns)
+
+
+def _middle_pixels(first: int, last: int, size: int) -> tuple[int, int]:
+    """Return the first row, or column, of pixels in the middle tiles, and the one after the last.
+
+    Args:
+        first, last: rows, or columns, of the tiles.
+        size: pixels of a tile.
+    """
+    start = max(first, (first + last + 1 - _TILES) // 2)
+    return start * size, min(last + 1, start + _TILES) * size
 
 
 def _range(mosaic: Mosaic) -> Range:
     """Return the lowest and the highest value of a window."""
     values = mosaic.pixels[:, :, 0]
     values = values.ravel() if mosaic.valid is None else values[mosaic.valid]
-    values = values[np.isfinite(values)]
     low, high = (float(values.min()), float(values.max())) if values.size else (0.0, 0.0)
     return (low, high) if low < high else (low, low + 1.0)

@@ -14,7 +14,6 @@ from mastaba import trace
 from mastaba.errors import InvalidParameterError
 from mastaba.model.pyramid import Level, Pyramid
 from mastaba.model.settings import MapSettings
-from mastaba.model.style import Style
 from mastaba.model.tile_matrix_set import TileMatrix
 from mastaba.render.compose import joined, merge, merge_memory
 from mastaba.render.extent import cell_of, part_of, part_with_data, tiles_around
@@ -124,8 +123,7 @@ class LayerMap:
             self._cell, self._is_geographic = cell_of(request), request.crs.is_geographic
             if relief_name(style) is not None:
                 self._margin = 1
-                wider = Window(-1, request.height + 1, -1, request.width + 1)
-                request = part_of(request, wider)
+                request = part_of(request, Window(-1, request.height + 1, -1, request.width + 1))
         self._height, self._width = request.height, request.width
         self._kernel = layer.resampling
         # Levels go from coarse to fine.
@@ -237,16 +235,12 @@ class LayerMap:
         styled_pixels = max(rows.stop - rows.start for rows in cuts) * self._width
         pixels = styled_pixels + 2 * self._margin * self._width
         plain = pixels * (channels * self._dtype.itemsize + 1)
-        blank = self.blank.pixels
-        drawn = plain + styled_pixels * (blank.shape[2] * blank.itemsize + 1)
+        drawn = plain + styled_pixels * (self.blank.pixels.nbytes + 1)
         styling = plain
         if self._style is not None:
             styling += styled_pixels * styling_memory(self._style)
-        windows = [
-            window
-            for rows in map(self._inside, self._with_margin(cuts))
-            if rows is not None and (window := self._window(rows)) is not None
-        ]
+        found = [self._window(self._inside(rows)) for rows in self._with_margin(cuts)]
+        windows = [window for window in found if window is not None]
         if not windows:
             return DrawingMemory(0, 0, max(plain, styling), drawn)
         largest = max(windows, key=self._bytes_of)
@@ -303,8 +297,7 @@ class LayerMap:
         # A single strip shares its tiles with no other.
         kept: DecodedTiles | None = {} if len(cuts) > 1 else None
         for rows in self._with_margin(cuts):
-            image = self._draw(rows, kept)
-            yield image if self._style is None else self._styled(self._style, image)
+            yield self._styled(self._draw(rows, kept))
 
     @cached_property
     def blank(self) -> MapImage:
@@ -312,10 +305,12 @@ class LayerMap:
         if self._style is None:
             return self._coarsest.blank
         side = 1 + 2 * self._margin
-        return self._styled(self._style, MapImage(*self._empty(side, side), self._nodata))
+        return self._styled(MapImage(*self._empty(side, side), self._nodata))
 
-    def _styled(self, style: Style, image: MapImage) -> MapImage:
-        return styled(style, image, *self._cell, is_geographic=self._is_geographic)
+    def _styled(self, image: MapImage) -> MapImage:
+        if self._style is None:
+            return image
+        return styled(self._style, image, *self._cell, is_geographic=self._is_geographic)
 
     def _with_margin(self, cuts: Sequence[slice]) -> Sequence[slice]:
         """Return the rows from which rows of the styled map are computed."""
@@ -326,44 +321,34 @@ class LayerMap:
         """Return rows without style."""
         height, width = rows.stop - rows.start, self._width
         inside = self._inside(rows)
-        window = None if inside is None else self._window(inside)
-        if inside is None or window is None or self._positions is None:
+        window = self._window(inside)
+        if window is None or self._positions is None:
             return MapImage(*self._empty(height, width), self._nodata)
         mosaic = self._level.read(window, self._around, self._tiles(), kept)
-        pixels, valid = drawn(
-            self._positions,
-            self._kernel,
-            inside,
-            window,
-            mosaic.pixels,
-            mosaic.valid,
-            self._nodata,
-        )
-        if pixels.shape[:2] == (height, width):
-            return MapImage(pixels, valid, self._nodata)
-        image, found = self._empty(height, width)
+        image = drawn(self._positions, self._kernel, inside, window, mosaic, self._nodata)
+        if image.pixels.shape[:2] == (height, width):
+            return image
+        pixels, valid = self._empty(height, width)
         top, _, left, right = self._part
         start = top + inside.start - rows.start
-        part = np.s_[start : start + len(pixels), left:right]
-        image[part] = pixels
-        found[part] = True if valid is None else valid
-        return MapImage(image, found, self._nodata)
+        part = np.s_[start : start + len(image.pixels), left:right]
+        pixels[part] = image.pixels
+        valid[part] = True if image.valid is None else image.valid
+        return MapImage(pixels, valid, self._nodata)
 
     def _empty(self, height: int, width: int) -> tuple[Pixels, Mask]:
         """Return nodata pixels, and a mask without valid pixels."""
-        pixels = np.empty((height, width, len(self._nodata)), self._dtype)
-        pixels[:] = self._nodata
+        pixels = np.full((height, width, len(self._nodata)), self._nodata, self._dtype)
         return pixels, np.zeros((height, width), np.bool_)
 
-    def _inside(self, rows: slice) -> slice | None:
-        """Return the rows that may hold data, counted from the first such row; None without any."""
+    def _inside(self, rows: slice) -> slice:
+        """Return the rows that may hold data, perhaps none, counted from the first such row."""
         top, bottom, _, _ = self._part
-        inside = slice(max(rows.start, top) - top, min(rows.stop, bottom) - top)
-        return inside if inside.start < inside.stop else None
+        return slice(max(rows.start, top) - top, min(rows.stop, bottom) - top)
 
     def _window(self, rows: slice) -> Window | None:
         """Return the source pixels of rows that may hold data; None if none has a position."""
-        if self._positions is None:
+        if self._positions is None or rows.start >= rows.stop:
             return None
         key = rows.start, rows.stop
         if key not in self._windows:
@@ -392,15 +377,14 @@ class PreparedMap:
         # Only now each layer has chosen what it is drawn from.
         self.strip_height = min(layer.strip_height for layer in layers)
         self.blank = layers[0].blank
+        merging = 0
         if len(layers) > 1:
             self.blank = merge([layer.blank for layer in layers])
+            merging = merge_memory(self.blank) * self.strip_height * width
         cuts = self._cuts(self.strip_height)
         needed = [layer.memory(cuts) for layer in layers]
         if max(memory.source for memory in needed) > limits.max_source_bytes:
             raise _too_big()
-        merging = 0
-        if len(layers) > 1:
-            merging = merge_memory(self.blank) * self.strip_height * width
         self.memory = (
             _SMALL_THINGS
             + sum(memory.kept + memory.drawn for memory in needed)

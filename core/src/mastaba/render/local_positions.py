@@ -10,9 +10,10 @@ the ground and the size of a pixel, and adjacent maps show the same pixels there
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 
 from mastaba.render.map_request import Mask
 from mastaba.render.native import Floats, Window
@@ -63,8 +64,8 @@ def local_positions(
     corners = place(*np.meshgrid(across + 0.5, down + 0.5))
     with np.errstate(invalid="ignore"):
         ratios, uneven, leap = _node_fields(corners, turn, largest)
-        spread = _corner_spread(ratios)
-        bent = leap | _any_corner(uneven) | (spread > _STEEP)
+        spread = np.maximum(_spread(ratios[0]), _spread(ratios[1]))
+        bent = leap | _corners(uneven).any(axis=0) | (spread > _STEEP)
     across, down = across[1:-1], down[1:-1]
     # If there are too many, take the worst ones.
     order = np.flatnonzero(bent)
@@ -84,7 +85,7 @@ def local_positions(
         down,
         fields,
         part=Window(0, size[1], 0, size[0]),
-        ratios=(_median(ratios[0]), _median(ratios[1])),
+        ratios=(median_of(ratios[0]), median_of(ratios[1])),
         complete=bool(np.isfinite(details[:, :2]).all() and order.size == np.count_nonzero(bent)),
         blocks=blocks,
         details=details,
@@ -110,7 +111,8 @@ def _nodes(start: float, size: int) -> Floats:
     return nodes
 
 
-def _median(ratios: Floats) -> float:
+def median_of(ratios: Floats) -> float:
+    """Return the median of the ratios that are finite; 1 without any."""
     known = ratios[np.isfinite(ratios)]
     return float(np.median(known)) if known.size else 1.0
 
@@ -200,18 +202,16 @@ def _typical(one: Floats, other: Floats) -> Floats:
     return mean
 
 
-def _any_corner(flags: Mask) -> Mask:
-    return flags[:-1, :-1] | flags[:-1, 1:] | flags[1:, :-1] | flags[1:, 1:]
+def _corners(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return the values at the corners of each block, shape (4, blocks down, blocks across)."""
+    return np.stack([values[:-1, :-1], values[:-1, 1:], values[1:, :-1], values[1:, 1:]])
 
 
-def _corner_spread(ratios: tuple[Floats, Floats]) -> Floats:
+def _spread(ratios: Floats) -> Floats:
     """Return the factor by which the ratios at the corners of each block differ."""
-    factors = []
-    for values in ratios:
-        corners = np.stack([values[:-1, :-1], values[:-1, 1:], values[1:, :-1], values[1:, 1:]])
-        factors.append(corners.max(axis=0) / corners.min(axis=0))
-    most: Floats = np.maximum(*factors)
-    return most
+    corners = _corners(ratios)
+    spread: Floats = corners.max(axis=0) / corners.min(axis=0)
+    return spread
 
 
 def _centre(columns: Floats, turn: float) -> float:

@@ -55,6 +55,19 @@ class Mosaic:
     valid: Mask | None
 
 
+def mosaic_of(pixels: Pixels, valid: Mask | None, nodata: tuple[float, ...]) -> Mosaic:
+    """Return the pixels of a window; of floats, those that are nodata are not valid.
+
+    Args:
+        valid: where there are tiles.
+        nodata: one value per channel.
+    """
+    if pixels.dtype == np.float32:
+        # Elevations must not be mixed with adjacent nodata values.
+        valid = pixels[:, :, 0] != np.float32(nodata[0])
+    return Mosaic(pixels, None if valid is None or valid.all() else valid)
+
+
 class LevelPixels:
     """The pixels of one level.
 
@@ -142,24 +155,21 @@ class LevelPixels:
             pixels[:] = self.nodata
             valid = np.zeros(shape, np.bool_)
         step = self._tiles_at_a_time
-        for batch in (places[start : start + step] for start in range(0, len(places), step)):
-            shared = [self._overlap(*shown, window) for shown, _ in batch]
+        for start in range(0, len(places), step):
+            batch = places[start : start + step]
+            parts = [(place, *self._overlap(*shown, window)) for shown, place in batch]
+            wanted = [place for _, place in batch]
             targets: Targets = {}
             if kept is None:
                 # A tile that is shown twice has two parts.
-                times = Counter(place for _, place in batch)
+                times = Counter(wanted)
                 targets = {
                     place: (part, pixels[inside])
-                    for (_, place), (inside, part) in zip(batch, shared, strict=True)
+                    for place, inside, part in parts
                     if times[place] == 1
                 }
-            found = self.tiles(
-                dict.fromkeys(place for _, place in batch),
-                stored,
-                {} if kept is None else kept,
-                targets=targets,
-            )
-            for (_, place), (inside, part) in zip(batch, shared, strict=True):
+            found = self.tiles(wanted, stored, {} if kept is None else kept, targets=targets)
+            for place, inside, part in parts:
                 tile = found[place]
                 if tile is None and valid is None:
                     valid = np.ones(shape, np.bool_)
@@ -170,9 +180,9 @@ class LevelPixels:
                 elif place not in targets or tile is not targets[place][1]:
                     if complete and len(places) == 1:
                         # A window inside one tile needs no copy.
-                        return self._mosaic(tile[part], None)
+                        return mosaic_of(tile[part], None, self.nodata)
                     pixels[inside] = tile[part]
-        return self._mosaic(pixels, valid)
+        return mosaic_of(pixels, valid, self.nodata)
 
     def tiles(
         self,
@@ -186,7 +196,7 @@ class LevelPixels:
         """Return decoded tiles. All bytes of those not in memory are read in one plan.
 
         Args:
-            places: the tiles, each once.
+            places: the tiles.
             stored: these tiles, and perhaps others. One that no longer exists becomes None.
             kept: tiles of the previous strip; afterwards it holds these tiles only.
             keep: whether new tiles are put into the cache.
@@ -349,13 +359,6 @@ class LevelPixels:
             range(window.left // width, (window.right - 1) // width + 1),
         )
 
-    def _mosaic(self, pixels: Pixels, valid: Mask | None) -> Mosaic:
-        if self.dtype == np.float32:
-            # Elevations must not be mixed with adjacent nodata values.
-            mask = pixels[:, :, 0] != np.float32(self.nodata[0])
-            valid = None if mask.all() else mask
-        return Mosaic(pixels, valid)
-
     def _finite(self, tile: Pixels) -> Pixels:
         """Return a tile with nodata instead of NaN and infinities, which kernels would spread."""
         if self.dtype == np.uint8 or np.isfinite(tile).all():
@@ -366,19 +369,16 @@ class LevelPixels:
 
     def _overlap(self, row: int, col: int, window: Window) -> tuple[Part, Part]:
         """Return the rows and columns shared with a tile: in the window, and in the tile."""
-        matrix = self.level.matrix
-        shared = []
-        for tile, size, start, end in (
-            (row, matrix.tile_height, window.top, window.bottom),
-            (col, matrix.tile_width, window.left, window.right),
-        ):
-            corner = tile * size
-            first, last = max(corner, start), min(corner + size, end)
-            shared.append(
-                (slice(first - start, last - start), slice(first - corner, last - corner))
-            )
-        (rows, tile_rows), (columns, tile_columns) = shared
+        height, width = self._size
+        rows, tile_rows = _shared(row * height, height, window.top, window.bottom)
+        columns, tile_columns = _shared(col * width, width, window.left, window.right)
         return (rows, columns), (tile_rows, tile_columns)
+
+
+def _shared(corner: int, size: int, start: int, end: int) -> tuple[slice, slice]:
+    """Return the rows, or columns, that a tile shares with a window: in the window, in the tile."""
+    first, last = max(corner, start), min(corner + size, end)
+    return slice(first - start, last - start), slice(first - corner, last - corner)
 
 
 def _cache_key(tile: StoredTile) -> Hashable:

@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from mastaba.render.mosaic import DecodedTiles, LevelPixels, Mosaic, StoredTiles
+from mastaba.render.mosaic import DecodedTiles, LevelPixels, Mosaic, StoredTiles, mosaic_of
 from mastaba.render.native import Window
 
 _BLOCK: Final = 16
@@ -92,8 +92,7 @@ class OverviewPixels:
         source = self._source
         down, across = self._axes(window, around)
         stored = self.stored(window, around) if stored is None else stored
-        pixels = np.empty((*window.shape, len(source.nodata)), source.dtype)
-        pixels[:] = source.nodata
+        pixels = np.full((*window.shape, len(source.nodata)), source.nodata, source.dtype)
         valid = np.zeros(window.shape, np.bool_)
         places = list(product(down.sampled().tolist(), across.sampled().tolist()))
         for start in range(0, len(places), _BATCH):
@@ -106,9 +105,7 @@ class OverviewPixels:
                         np.ix_(down.pixels[rows], across.pixels[cols])
                     ]
                     valid[np.ix_(rows, cols)] = True
-        if source.dtype == np.float32:
-            valid = pixels[:, :, 0] != np.float32(source.nodata[0])
-        return Mosaic(pixels, None if valid.all() else valid)
+        return mosaic_of(pixels, valid, source.nodata)
 
     def _axes(self, window: Window, around: int) -> tuple[_Axis, _Axis]:
         matrix, limits = self.level.matrix, self.level.limits

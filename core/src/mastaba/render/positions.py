@@ -33,7 +33,7 @@ from mastaba.model.bbox import BoundingBox
 from mastaba.model.crs import CRS, transform_points
 from mastaba.model.tile_matrix_set import TileMatrix
 from mastaba.render.extent import tiles_around, turn_of
-from mastaba.render.local_positions import gradients, local_positions
+from mastaba.render.local_positions import gradients, local_positions, median_of
 from mastaba.render.map_request import Mask
 from mastaba.render.native import Floats, Window
 from mastaba.render.sampling import FRACTIONS, Axis, GridPositions, Positions, StraightPositions
@@ -111,16 +111,15 @@ def other_crs_positions(
             wraps=turn > 0,
             largest=max(_LARGEST_RATIO, 2 * ratio_x, 2 * ratio_y),
         )
-    allowed = _UNEVEN * max(1.0, _scale(across, columns, 1), _scale(down, rows, 0))
+    allowed = _UNEVEN * max(1.0, _scale(across, columns), _scale(down, rows.T))
     while len(across) < width or len(down) < height:
         middle_columns, middle_rows = place(_middles(across), _middles(down))
         uneven = _uneven(columns, middle_columns, allowed, turn)
         uneven |= _uneven(rows, middle_rows, allowed)
         high, wide = np.nonzero(uneven)
         finer = _refined(across, wide), _refined(down, high)
-        if len(finer[0]) == len(across) and len(finer[1]) == len(down):
-            break
-        if len(finer[0]) * len(finer[1]) > _MOST_POINTS:
+        points = len(finer[0]) * len(finer[1])
+        if points == columns.size or points > _MOST_POINTS:
             break
         across, down = finer
         columns, rows = place(across, down)
@@ -184,24 +183,24 @@ def _grid(size: int, step: int) -> Floats:
 
 
 def _middles(points: Floats) -> Floats:
+    """Return the means of adjacent points, or rows of points; a single one stays as it is."""
     return points if len(points) == 1 else (points[1:] + points[:-1]) / 2
 
 
 def _refined(points: Floats, intervals: npt.NDArray[np.int64]) -> Floats:
     """Return grid points with one more in the middle of some intervals longer than a pixel."""
-    if len(points) == 1:
-        return points
     halved = np.floor(_middles(points)[intervals])
     return np.unique(np.concatenate([points, halved]))
 
 
-def _scale(points: Floats, values: Floats, axis: int) -> float:
-    """Return the size of a map pixel in source pixels."""
-    steps = np.abs(np.diff(values, axis=axis))
-    steps = (steps.T if axis == 0 else steps) / np.diff(points)
-    steps = steps[np.isfinite(steps)]
+def _scale(points: Floats, values: Floats) -> float:
+    """Return the size of a map pixel in source pixels.
+
+    Args:
+        values: source columns, or rows, along the last axis.
+    """
     # The median ignores a jump at the antimeridian.
-    return float(np.median(steps)) if steps.size else 0.0
+    return median_of(np.abs(np.diff(values)) / np.diff(points))
 
 
 def _uneven(values: Floats, middles: Floats, allowed: float, turn: float = 0.0) -> Mask:
@@ -212,20 +211,18 @@ def _uneven(values: Floats, middles: Floats, allowed: float, turn: float = 0.0) 
     Args:
         allowed: error in source pixels.
     """
-    errors = _averaged(_averaged(values, 0), 1) - middles
+    errors = _cell_means(values) - middles
     if turn:
         errors -= turn * np.round(errors / turn)
     has_place = np.isfinite(values).astype(np.float64)
-    share = _averaged(_averaged(has_place, 0), 1) + np.isfinite(middles)
+    share = _cell_means(has_place) + np.isfinite(middles)
     uneven: Mask = (np.abs(errors) > allowed) | ((share > 0.0) & (share < 2.0))
     return uneven
 
 
-def _averaged(values: Floats, axis: int) -> Floats:
-    if values.shape[axis] == 1:
-        return values
-    first, last = (values[1:], values[:-1]) if axis == 0 else (values[:, 1:], values[:, :-1])
-    return (first + last) / 2
+def _cell_means(values: Floats) -> Floats:
+    """Return the mean of the corners of each cell of the grid."""
+    return _middles(_middles(values).T).T
 
 
 def _ratio(spans: Floats, points: Floats) -> float:

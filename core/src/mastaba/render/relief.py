@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -16,14 +16,18 @@ import numpy.typing as npt
 Float32 = npt.NDArray[np.float32]
 Float64 = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
+Settings = Mapping[str, Any]
+Cell = tuple[float, float]
+"""Width and height of a pixel on the ground, metres."""
+_Sample = TypeVar("_Sample", bound=np.generic)
 
 METRES_PER_DEGREE: Final = 111319.492
 
 
 def apply_relief(
     name: str,
-    settings: Mapping[str, Any],
-    elevations: Float32,
+    settings: Settings,
+    elevations: npt.NDArray[Any],
     valid: Mask | None,
     cell_x: float,
     cell_y: float,
@@ -33,7 +37,7 @@ def apply_relief(
     Args:
         name: one of `RELIEF_STYLES`.
         settings: settings of the style.
-        elevations: shape (height + 2, width + 2).
+        elevations: shape (height + 2, width + 2), uint8 or float32.
         valid: same shape, False where there is no data; None if all is data.
         cell_x, cell_y: ground size of a pixel, metres.
 
@@ -46,45 +50,40 @@ def apply_relief(
         missing |= ~valid
     function, _, _ = _STYLES[name]
     nodata = relief_nodata(name, settings)
-    values = function(settings, nodata, elevations.astype(np.float64), cell_x, cell_y)
+    values = function(settings, nodata, elevations.astype(np.float64), (cell_x, cell_y))
     if not missing.any():
         return values.astype(np.float32), None
-    height, width = values.shape
-    touched = np.zeros((height, width), np.bool_)
-    for i in range(3):
-        for j in range(3):
-            touched |= missing[i : i + height, j : j + width]
+    touched = np.any(_neighbours(missing), axis=0)
     values[touched] = nodata
     return values.astype(np.float32), ~touched
 
 
-def relief_nodata(name: str, settings: Mapping[str, Any]) -> float:
+def relief_nodata(name: str, settings: Settings) -> float:
     """Return the value that a style writes where there is no result."""
     _, key, default = _STYLES[name]
     return float(settings.get(key, default))
 
 
-def _neighbours(elevations: Float64) -> list[Float64]:
+def _neighbours(pixels: npt.NDArray[_Sample]) -> list[npt.NDArray[_Sample]]:
     """Return the 3 × 3 pixels a … i around each pixel, row by row from the north-west."""
-    height, width = elevations.shape[0] - 2, elevations.shape[1] - 2
-    return [elevations[i : i + height, j : j + width] for i in range(3) for j in range(3)]
+    height, width = pixels.shape[0] - 2, pixels.shape[1] - 2
+    return [pixels[i : i + height, j : j + width] for i in range(3) for j in range(3)]
 
 
-def _horn(elevations: Float64, cell_x: float, cell_y: float) -> tuple[Float64, Float64]:
+def _horn(elevations: Float64, cell: Cell) -> tuple[Float64, Float64]:
     """Return the eastward and southward gradients by Horn's method."""
+    cell_x, cell_y = cell
     a, b, c, d, _, f, g, h, i = _neighbours(elevations)
     east = ((c + 2 * f + i) - (a + 2 * d + g)) / (8 * cell_x)
     south = ((g + 2 * h + i) - (a + 2 * b + c)) / (8 * cell_y)
     return east, south
 
 
-def _hillshade(
-    settings: Mapping[str, Any], nodata: float, elevations: Float64, cell_x: float, cell_y: float
-) -> Float64:
+def _hillshade(settings: Settings, nodata: float, elevations: Float64, cell: Cell) -> Float64:
     zenith = math.radians(90.0 - settings.get("zenith", 45.0))
     # The angle of the sun from the east, counter-clockwise.
     sun = math.radians((360.0 - settings.get("azimuth", 315.0) + 90.0) % 360.0)
-    east, south = _horn(elevations, cell_x, cell_y)
+    east, south = _horn(elevations, cell)
     slope = np.arctan(settings.get("z_factor", 1.0) * np.hypot(east, south))
     aspect = np.arctan2(south, -east)
     light = math.cos(zenith) * np.cos(slope) + math.sin(zenith) * np.sin(slope) * np.cos(
@@ -94,27 +93,22 @@ def _hillshade(
     return np.where(values < 0.0, nodata, values)
 
 
-def _slope(
-    settings: Mapping[str, Any], nodata: float, elevations: Float64, cell_x: float, cell_y: float
-) -> Float64:
+def _slope(settings: Settings, nodata: float, elevations: Float64, cell: Cell) -> Float64:
     if settings.get("algo", "H") == "Z":
         _, b, _, d, _, f, _, h, _ = _neighbours(elevations)
-        steepness = np.hypot((f - d) / (2 * cell_x), (h - b) / (2 * cell_y))
+        steepness = np.hypot((f - d) / (2 * cell[0]), (h - b) / (2 * cell[1]))
     else:
-        steepness = np.hypot(*_horn(elevations, cell_x, cell_y))
+        steepness = np.hypot(*_horn(elevations, cell))
     if settings.get("unit", "degree") == "pourcent":
         values = steepness * 100.0
     else:
         values = np.degrees(np.arctan(steepness))
-    limit = float(settings.get("slope_max", 90))
-    return np.minimum(values, limit)
+    return np.minimum(values, float(settings.get("slope_max", 90)))
 
 
-def _aspect(
-    settings: Mapping[str, Any], nodata: float, elevations: Float64, cell_x: float, cell_y: float
-) -> Float64:
-    cell = (cell_x + cell_y) / 2
-    east, south = _horn(elevations, cell, cell)
+def _aspect(settings: Settings, nodata: float, elevations: Float64, cell: Cell) -> Float64:
+    side = sum(cell) / 2
+    east, south = _horn(elevations, (side, side))
     north = -south
     flat = np.hypot(east, north) < math.radians(settings.get("min_slope", 1.0))
     bearing = np.degrees(np.arctan2(east, north) + math.pi)

@@ -23,7 +23,8 @@ import numpy.typing as npt
 from mastaba.model.bbox import BoundingBox
 from mastaba.model.tile_matrix_set import TileMatrix
 from mastaba.render import native
-from mastaba.render.map_request import Mask, Pixels
+from mastaba.render.map_request import MapImage, Mask, Pixels
+from mastaba.render.mosaic import Mosaic
 from mastaba.render.native import Floats, Weights, Window
 
 NEAREST: Final = "nn"
@@ -65,12 +66,6 @@ def radius_of(kernel: str, ratio: float) -> float:
     return ceil(2 * BASE_RADIUS[kernel] * scale - _TOLERANCE) / 2
 
 
-def radii_of(kernel: str, ratios: Floats) -> Floats:
-    """Return the radius for the ratio of each output pixel, without rounding."""
-    scale = np.ones_like(ratios) if kernel == NEAREST else np.maximum(ratios, 1.0)
-    return scale * BASE_RADIUS[kernel]
-
-
 def reach_of(
     positions: Floats, radii: Floats | float
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
@@ -101,7 +96,7 @@ def weights_at(kernel: str, positions: Floats, radii: Floats | float) -> Weights
         part = np.s_[start : start + block, np.newaxis]
         places = low[part] + np.arange(taps)
         distances = np.abs(places - positions[part]) * scale[part]
-        values = np.ones_like(distances) if kernel == NEAREST else evaluate(kernel, distances)
+        values = evaluate(kernel, distances)
         if np.ndim(radii):
             values[(places < first[part]) | (places >= first[part] + count[part])] = 0.0
         result[start : start + block] = values / values.sum(axis=1, keepdims=True)
@@ -139,16 +134,20 @@ class Axis:
         return replace(self, positions=self.positions[part], ratios=ratios)
 
     def _radii(self, kernel: str, part: slice) -> Floats | float:
-        if self.ratios is None:
+        if self.ratios is None or kernel == NEAREST:
             return radius_of(kernel, self.ratio)
-        return radii_of(kernel, self.ratios[part])
+        return np.maximum(self.ratios[part], 1.0) * BASE_RADIUS[kernel]
 
 
 def evaluate(kernel: str, distances: Floats) -> Floats:
-    """Return the values of a kernel at non-negative distances from its centre, source pixels."""
+    """Return the values of a kernel at distances from its centre, source pixels.
+
+    Args:
+        distances: not negative; for `NEAREST` none beyond its radius, but for rounding errors.
+    """
     d = distances
     if kernel == NEAREST:
-        return np.where(d <= 0.5, 1.0, 0.0)
+        return np.ones_like(d)
     if kernel == "linear":
         return np.maximum(1.0 - d, 0.0)
     if kernel == "bicubic":
@@ -168,8 +167,6 @@ def stencil(kernel: str, radius: float) -> Weights:
 @lru_cache(maxsize=len(BASE_RADIUS))
 def table_of(kernel: str) -> Floats:
     """Return a kernel sampled evenly from its centre to its radius, shape (4097,)."""
-    if kernel == NEAREST:
-        return np.ones(_TABLE_SIZE + 1)
     return evaluate(kernel, np.linspace(0.0, BASE_RADIUS[kernel], _TABLE_SIZE + 1))
 
 
@@ -354,29 +351,27 @@ def drawn(
     kernel: str,
     rows: slice,
     window: Window,
-    pixels: Pixels,
-    valid: Mask | None,
+    source: Mosaic,
     nodata: tuple[float, ...],
-) -> tuple[Pixels, Mask | None]:
-    """Return some rows of a map, and the mask of valid pixels, None if all are.
+) -> MapImage:
+    """Return some rows of a map.
 
     Floats next to nodata are averaged over valid pixels only; 8-bit colours mix with the nodata
     colour. In both cases a pixel is valid if at least half of its weights are.
 
     Args:
         window: the source pixels, at least those of ``positions.window``.
-        pixels, valid: the same with their mask, None if all are valid.
+        source: their pixels.
         nodata: one value per channel, for pixels that are not valid.
     """
-    placed = positions.placed(rows)
+    pixels, valid, placed = source.pixels, source.valid, positions.placed(rows)
     sample = positions.sampler(kernel, rows, window.top, window.left)
     found = None
     if valid is None:
         result = sample(pixels)
     else:
-        missing = sample((~valid).astype(np.float32)[:, :, np.newaxis])
         # Exactly 1 where no weight is missing, so these pixels stay unchanged.
-        weights = 1 - missing
+        weights = 1 - sample((~valid).astype(np.float32)[:, :, np.newaxis])
         # Rounding errors must not drop a pixel of which exactly half is data.
         found = weights[:, :, 0] >= np.float32(_HALF - 1e-5)
         if pixels.dtype == np.uint8:
@@ -389,4 +384,4 @@ def drawn(
     if placed is not None:
         found = placed if found is None else found & placed
         result[~placed] = nodata
-    return result, found
+    return MapImage(result, found, nodata)

@@ -13,11 +13,8 @@ from mastaba.model.layer import Layer
 from mastaba.model.style import Palette, Style
 from mastaba.render import native
 from mastaba.render.map_request import MapImage, Pixels
-from mastaba.render.native import Floats
+from mastaba.render.native import Bytes, Floats
 from mastaba.render.relief import METRES_PER_DEGREE, RELIEF_STYLES, apply_relief, relief_nodata
-
-Bytes = npt.NDArray[np.uint8]
-
 
 _BYTES_OUT: Final = ("terrainrgb", "colorize")
 _ENCODINGS: Final = {"mapbox": (-10000.0, 10.0), "terrarium": (-32768.0, 256.0)}
@@ -66,12 +63,7 @@ def styled(
         metres = METRES_PER_DEGREE if is_geographic else 1.0
         settings, elevations = style.processing[name], image.pixels[:, :, 0]
         values, valid = apply_relief(
-            name,
-            settings,
-            elevations.astype(np.float32, copy=False),
-            image.valid,
-            cell_x * metres,
-            cell_y * metres,
+            name, settings, elevations, image.valid, cell_x * metres, cell_y * metres
         )
         image = MapImage(values[:, :, np.newaxis], valid, (relief_nodata(name, settings),))
     pixels, valid = image.pixels, image.valid
@@ -153,9 +145,8 @@ def apply_terrain_rgb(settings: Mapping[str, Any], pixels: Pixels) -> Bytes:
         step = np.float32(settings.get("step", 0.1))
         values = pixels[:, :, 0].astype(np.float32, copy=False)
         steps = ((np.maximum(values, minimum) - minimum) / step).astype(np.int64)
-    return np.stack([(steps >> 16) & 255, (steps >> 8) & 255, steps & 255], axis=-1).astype(
-        np.uint8
-    )
+    # Each channel takes the lowest byte.
+    return np.stack([steps >> 16, steps >> 8, steps], axis=-1).astype(np.uint8)
 
 
 def apply_colorize(settings: Mapping[str, Any], pixels: Pixels) -> Bytes:

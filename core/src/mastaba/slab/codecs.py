@@ -16,7 +16,7 @@ from PIL import Image
 
 from mastaba.errors import SlabFormatError
 from mastaba.model.format import Codec, TileFormat
-from mastaba.slab.delivery import tiff_delivery
+from mastaba.slab.delivery import Delivery, tiff_delivery
 
 Pixels = npt.NDArray[Any]
 """dtype uint8 or float32."""
@@ -52,16 +52,11 @@ class TileDecoder:
         self, tile_format: TileFormat, channels: int, tile_width: int, tile_height: int
     ) -> None:
         self._format = tile_format
-        self._channels = channels
         self._shape = (tile_height, tile_width, channels)
-        self._dtype: np.dtype[np.generic] = np.dtype(
-            "<f4" if tile_format.sample == "float32" else "u1"
-        )
-        self._as_tiff = (
-            tiff_delivery(tile_format, channels, tile_width, tile_height)
-            if (tile_format.codec in (Codec.LZW, Codec.PACKBITS))
-            else None
-        )
+        self._dtype = np.dtype(tile_format.sample).newbyteorder("<")
+        self._as_tiff: Delivery | None = None
+        if tile_format.codec in (Codec.LZW, Codec.PACKBITS):
+            self._as_tiff = tiff_delivery(tile_format, channels, tile_width, tile_height)
 
     @property
     def nbytes(self) -> int:
@@ -77,8 +72,6 @@ class TileDecoder:
         """
         try:
             pixels = self._decode(payload)
-        except SlabFormatError:
-            raise
         except _DAMAGE as error:
             raise SlabFormatError(f"a tile in {self._format.name} cannot be decoded") from error
         pixels.flags.writeable = False

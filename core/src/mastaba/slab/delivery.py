@@ -65,15 +65,8 @@ def palette_delivery(palette: Palette) -> Delivery:
         if not payload.startswith(_PNG_START) or len(payload) < _IHDR_END:
             raise SlabFormatError("a tile of a PNG pyramid is not a PNG")
         header = payload[12:_COLOUR_TYPE] + b"\x03" + payload[_COLOUR_TYPE + 1 : 29]
-        return b"".join(
-            (
-                payload[:12],
-                header,
-                struct.pack(">I", zlib.crc32(header)),
-                chunks,
-                payload[_IHDR_END:],
-            )
-        )
+        checksum = struct.pack(">I", zlib.crc32(header))
+        return b"".join((payload[:12], header, checksum, chunks, payload[_IHDR_END:]))
 
     return deliver
 

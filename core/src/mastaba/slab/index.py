@@ -34,16 +34,7 @@ class SlabIndex:
         modified: time of the last change in Unix seconds, or None.
     """
 
-    __slots__ = (
-        "_end",
-        "_tile_count",
-        "_values",
-        "identity",
-        "key",
-        "modified",
-        "storage",
-        "version",
-    )
+    __slots__ = ("_end", "_offsets", "_sizes", "identity", "key", "modified", "storage", "version")
 
     def __init__(
         self,
@@ -75,8 +66,7 @@ class SlabIndex:
         values = array("I", data[HEADER_SIZE : index_length(tile_count)])
         if sys.byteorder == "big":
             values.byteswap()
-        self._values = values
-        self._tile_count = tile_count
+        self._offsets, self._sizes = values[:tile_count], values[tile_count:]
         self._end = index_length(tile_count)
 
     @property
@@ -87,7 +77,7 @@ class SlabIndex:
     @property
     def nbytes(self) -> int:
         """Bytes of offsets and sizes."""
-        return 8 * self._tile_count
+        return 8 * len(self._sizes)
 
     def tile(self, number: int) -> tuple[int, int] | None:
         """Return the offset and size of a tile, or None if the slab does not contain it.
@@ -95,10 +85,10 @@ class SlabIndex:
         Raises:
             SlabFormatError: the entry is invalid.
         """
-        size = self._values[self._tile_count + number]
+        size = self._sizes[number]
         if size == 0:
             return None
-        offset = self._values[number]
+        offset = self._offsets[number]
         if offset < self._end or size > MAX_TILE_SIZE:
             raise SlabFormatError(
                 f"slab {self.name}: tile {number} has offset {offset} and size {size}"

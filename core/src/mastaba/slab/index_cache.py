@@ -72,7 +72,7 @@ class IndexCache:
             if flight is None:
                 flight = self._flights[key] = Future()
         try:
-            return self._lead(key, flight, load) if leads else flight.result()
+            return self._lead(key, load) if leads else flight.result()
         finally:
             notes = trace.local.trace
             if notes is not None:
@@ -137,16 +137,12 @@ class IndexCache:
     def _remove(self, key: Hashable) -> None:
         self._used -= self._entries.pop(key)[1].nbytes
 
-    def _lead(
-        self, key: Hashable, flight: Future[SlabIndex], load: Callable[[], SlabIndex]
-    ) -> SlabIndex:
+    def _lead(self, key: Hashable, load: Callable[[], SlabIndex]) -> SlabIndex:
         try:
             index = load()
             self.put(key, index)
         except BaseException as error:
-            del self._flights[key]
-            flight.set_exception(error)
+            self._flights.pop(key).set_exception(error)
             raise
-        del self._flights[key]
-        flight.set_result(index)
+        self._flights.pop(key).set_result(index)
         return index

@@ -31,15 +31,10 @@ class PathLayout:
         """Return the key of the slab in a column and row."""
         col, row = _base36(slab_col), _base36(slab_row)
         length = max(self.path_depth + 1, len(col), len(row))
-        digits = "".join(
-            a + b for a, b in zip(col.rjust(length, "0"), row.rjust(length, "0"), strict=True)
-        )
+        pairs = [a + b for a, b in zip(col.zfill(length), row.zfill(length), strict=True)]
         # The first directory takes all leading pairs of digits beyond the depth.
-        split = len(digits) - 2 * self.path_depth
-        if self.path_depth == 0:
-            return f"{self.directory}/{digits}.tif"
-        parts = [digits[:split], *(digits[i : i + 2] for i in range(split, len(digits), 2))]
-        return f"{self.directory}/{'/'.join(parts)}.tif"
+        split = length - self.path_depth
+        return f"{self.directory}/{'/'.join([''.join(pairs[:split]), *pairs[split:]])}.tif"
 
 
 @dataclass(frozen=True, slots=True)

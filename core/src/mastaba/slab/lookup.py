@@ -65,8 +65,7 @@ def look_up(reader: LevelReader, row: int, col: int) -> TileLookup:
     """
     slab, number = reader.place_of(row, col)
     name = reader.name_of(slab)
-    limits = reader.level.limits
-    if not (limits.min_row <= row <= limits.max_row and limits.min_col <= col <= limits.max_col):
+    if not reader.level.limits.contains(row, col):
         return TileLookup(TileState.OUTSIDE, name, number, reader.level.limits_from)
     index = reader.index(slab)
     if index is None:

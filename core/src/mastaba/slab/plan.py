@@ -7,9 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import partial
-from itertools import count
 from typing import Final
 
 from mastaba.errors import MastabaError
@@ -52,15 +50,13 @@ def read_located(tiles: Sequence[StoredTile | None]) -> list[bytes | None]:
     """
     payloads: dict[StoredTile, bytes] = {}
     wanted = [tile for tile in tiles if tile is not None]
-    for attempt in count(1):
-        stale = _read(wanted, payloads)
-        if not stale:
-            break
+    attempt = 0
+    while stale := _read(wanted, payloads):
+        attempt += 1
         for group, _ in stale:
             for tile in group:
                 payloads.pop(tile, None)
-        is_remote = any(group[0].index.storage.is_remote for group, _ in stale)
-        moved = (READS.map if is_remote else map)(partial(_moved, attempt), stale)
+        moved = READS.map(partial(_moved, attempt), stale)
         wanted = [tile for group in moved for tile in group]
     return [None if tile is None else payloads.get(tile) for tile in tiles]
 
@@ -69,37 +65,28 @@ def _moved(attempt: int, stale: _Stale) -> list[StoredTile]:
     return again(*stale, attempt)
 
 
-@dataclass(slots=True)
-class _Span:
-    """One read: tiles of one version of a slab that are close together."""
-
-    index: SlabIndex
-    tiles: list[StoredTile]
-    offset: int
-    end: int
-
-
 def _read(tiles: Iterable[StoredTile], payloads: dict[StoredTile, bytes]) -> list[_Stale]:
     """Read the payloads; return the tiles of each slab that does not match its index, and why."""
     groups: dict[SlabIndex, list[StoredTile]] = defaultdict(list)
     for tile in tiles:
         groups[tile.index].append(tile)
     errors: dict[SlabIndex, MastabaError] = {}
-    spans: list[_Span] = []
+    spans: list[list[StoredTile]] = []
 
-    def read_span(span: _Span) -> None:
-        index, byte_range = span.index, ByteRange(span.offset, span.end - span.offset)
+    def read_span(span: list[StoredTile]) -> None:
+        index, first = span[0].index, span[0].offset
+        end = max(tile.offset + tile.length for tile in span)
         try:
-            data = index.storage.read(index.key, byte_range, index.version).data
-            for tile in span.tiles:
-                start = tile.offset - span.offset
+            data = index.storage.read(index.key, ByteRange(first, end - first), index.version).data
+            for tile in span:
+                start = tile.offset - first
                 payloads[tile] = tile.whole(data[start : start + tile.length])
         except STALE_INDEX as error:
             errors[index] = error
 
     for index, group in groups.items():
         if index.storage.is_remote:
-            spans += _spans(index, group)
+            spans += _spans(group)
             continue
         ranges = [ByteRange(tile.offset, tile.length) for tile in group]
         try:
@@ -112,18 +99,17 @@ def _read(tiles: Iterable[StoredTile], payloads: dict[StoredTile, bytes]) -> lis
     return [(group, errors[index]) for index, group in groups.items() if index in errors]
 
 
-def _spans(index: SlabIndex, tiles: Iterable[StoredTile]) -> list[_Span]:
-    spans: list[_Span] = []
+def _spans(tiles: Iterable[StoredTile]) -> list[list[StoredTile]]:
+    """Return tiles of one version of a slab in groups that are close together: one read for each.
+
+    The first tile of a group has the lowest offset.
+    """
+    spans: list[list[StoredTile]] = []
+    end = 0
     for tile in sorted(tiles, key=lambda tile: tile.offset):
-        end = tile.offset + tile.length
-        last = spans[-1] if spans else None
-        if (
-            last is not None
-            and tile.offset - last.end <= _MAX_GAP
-            and max(end, last.end) - last.offset <= _MAX_LENGTH
-        ):
-            last.tiles.append(tile)
-            last.end = max(end, last.end)
+        last, end = end, max(end, tile.offset + tile.length)
+        if spans and tile.offset - last <= _MAX_GAP and end - spans[-1][0].offset <= _MAX_LENGTH:
+            spans[-1].append(tile)
         else:
-            spans.append(_Span(index, [tile], tile.offset, end))
+            spans.append([tile])
     return spans

@@ -155,12 +155,10 @@ class _ExpectedTile(StoredTile):
 
     def confirm(self) -> None:
         index = self.index
-        try:
+        with suppress(ObjectNotFoundError):
             if index.storage.stat(index.key).version == index.version:
                 self.reader.keep(self.slab, index)
                 return
-        except ObjectNotFoundError:
-            pass
         changed = ObjectChangedError(f"slab {index.name} was replaced", key=index.key)
         if not again([self], changed, 1):
             raise ObjectNotFoundError(f"slab {index.name} no longer exists", key=index.key)
@@ -220,19 +218,7 @@ class LevelReader:
         packs: keys of the index packs of the level; None if there are none.
     """
 
-    __slots__ = (
-        "_data",
-        "_height",
-        "_indices",
-        "_layout",
-        "_open_container",
-        "_packs",
-        "_stored",
-        "_tile_count",
-        "_width",
-        "level",
-        "storage",
-    )
+    __slots__ = ("_data", "_height", "_indices", "_slabs", "_stored", "_width", "level", "storage")
 
     def __init__(
         self,
@@ -245,26 +231,23 @@ class LevelReader:
     ) -> None:
         self.level = level
         self.storage = storage
-        self._layout = layout
         self._indices = indices
-        self._open_container = open_container
-        self._packs = packs
         self._width = level.tiles_per_width
         self._height = level.tiles_per_height
-        self._tile_count = level.tiles_per_width * level.tiles_per_height
         # Layers on one pyramid share its indices: the key is the location of the slabs, not the
         # layer. It includes the size of the slabs, which an index depends on.
         self._data = f"{storage.full_name}/{layout!r}/{self._width}x{self._height}"
+        tile_count = self._width * self._height
+        self._slabs = LevelSlabs(self._data, tile_count, storage, layout, packs, open_container)
         self._stored: StoredIndices | None = None
         if indices.store is not None and storage.is_remote:
-            self._stored = indices.store.level(
-                LevelSlabs(self._data, self._tile_count, storage, layout, packs, open_container)
-            )
+            self._stored = indices.store.level(self._slabs)
 
     def moved(self, storage: Storage, indices: IndexCache) -> LevelReader:
         """Return a reader of the same slabs with another storage and cache."""
+        slabs = self._slabs
         return LevelReader(
-            self.level, self._layout, storage, indices, self._open_container, self._packs
+            self.level, slabs.layout, storage, indices, slabs.open_container, slabs.packs
         )
 
     def locate(self, tile_row: int, tile_col: int) -> StoredTile | None:
@@ -309,12 +292,10 @@ class LevelReader:
             try:
                 places = index.tiles(numbers.values())
             except SlabFormatError:
-                for position, number in numbers.items():
-                    tile = found[position] = self.stored_tile(slab, index, number)
-                    if tile is not None and tile.index is not index:
-                        # The slab has been repaired meanwhile: take all tiles from its new index.
-                        return self.locate_all(tiles)
-                continue
+                for number in numbers.values():
+                    self.stored_tile(slab, index, number)  # raises if the slab is still damaged
+                # It has been repaired or removed meanwhile: take all tiles from its new index.
+                return self.locate_all(tiles)
             for (position, number), place in zip(numbers.items(), places, strict=True):
                 if place is not None:
                     found[position] = StoredTile(self, slab, index, number, place)
@@ -373,7 +354,7 @@ class LevelReader:
     def key_of(self, slab: SlabKey) -> str:
         """Return the key of a slab in the level's storage, whether or not the slab exists."""
         _, slab_col, slab_row = slab
-        return self._layout.key(slab_col, slab_row)
+        return self._slabs.layout.key(slab_col, slab_row)
 
     def name_of(self, slab: SlabKey) -> str:
         """Return the full name of a slab, for messages."""
@@ -400,19 +381,18 @@ class LevelReader:
         return self._indices.get(slab, lambda: self._load(slab))
 
     def _load(self, slab: SlabKey) -> SlabIndex:
-        storage, key = self.storage, self.key_of(slab)
-        wanted = ByteRange(0, index_length(self._tile_count))
+        storage, key, open_container = self.storage, self.key_of(slab), self._slabs.open_container
+        wanted = ByteRange(0, index_length(self._slabs.tile_count))
         read = storage.read(key, wanted)
         if not read.data:
             raise ObjectNotFoundError(f"slab {key} is empty", storage=storage.full_name, key=key)
         link = None
-        if self._open_container is not None and is_symbolic(read.data, wanted.length):
+        if open_container is not None and is_symbolic(read.data, wanted.length):
             link = read
-            target = follow(storage, key, read.data, wanted, self._open_container)
-            storage, key, read = target.storage, target.key, target.read
+            storage, key, read = follow(storage, key, read.data, wanted, open_container)
         index = SlabIndex(
             read.data,
-            self._tile_count,
+            self._slabs.tile_count,
             storage=storage,
             key=key,
             version=read.version,

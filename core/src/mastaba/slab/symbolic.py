@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
 
 from mastaba.errors import ObjectNotFoundError, SlabFormatError, StorageError
@@ -11,15 +10,6 @@ from mastaba.storage.base import ByteRange, ObjectRead, Storage
 
 SIGNATURE: Final = b"SYMLINK#"
 """First bytes of a symbolic object; the full name of its target follows."""
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """The target slab of a symbolic object: its storage, its key and its first bytes."""
-
-    storage: Storage
-    key: str
-    read: ObjectRead
 
 
 def is_symbolic(data: bytes, wanted: int) -> bool:
@@ -38,8 +28,18 @@ def follow(
     data: bytes,
     wanted: ByteRange,
     open_container: Callable[[str], Storage],
-) -> Target:
-    """Read the target of a symbolic object."""
+) -> tuple[Storage, str, ObjectRead]:
+    """Return the storage, the key and the first bytes of the slab that a symbolic object points to.
+
+    Args:
+        storage, key, data: of the symbolic object.
+        wanted: bytes to read.
+        open_container: opens the container of the slab.
+
+    Raises:
+        SlabFormatError: it does not point to a slab.
+        StorageError: the slab cannot be read.
+    """
     text = data[len(SIGNATURE) :].decode("utf-8", "backslashreplace")
     described = f"the symbolic object {storage.full_name}/{key} points to {text!r}"
     container, _, target = text.partition("/")
@@ -60,4 +60,4 @@ def follow(
         raise SlabFormatError(
             f"{described}, which is another symbolic object: chains are not followed"
         )
-    return Target(target_storage, target, read)
+    return target_storage, target, read

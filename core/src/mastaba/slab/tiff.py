@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import ClassVar, Final
+from typing import Final
 
 COMPRESSIONS: Final = {"raw": 1, "lzw": 5, "deflate": 8, "packbits": 32773}
 """Value of the tag Compression by name."""
@@ -17,6 +17,8 @@ _ENTRY: Final = 12
 _INLINE: Final = 4
 """Bytes of values that fit into the directory entry itself."""
 _UNASSOCIATED_ALPHA: Final = 2
+_TYPES: Final = {"s": 2, "H": 3, "I": 4, "d": 12}
+"""Number of the type by the letter of `Field`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,13 +34,6 @@ class Field:
     tag: int
     kind: str
     values: tuple[int, ...] | tuple[float, ...] | bytes
-
-    _TYPES: ClassVar[Mapping[str, int]] = {"s": 2, "H": 3, "I": 4, "d": 12}
-
-    @property
-    def number(self) -> int:
-        """Number of the type."""
-        return self._TYPES[self.kind]
 
     @property
     def packed(self) -> bytes:
@@ -91,7 +86,7 @@ def _written(fields: Sequence[Field], sizes: Sequence[int], start: int) -> bytes
     position = _HEADER + 2 + _ENTRY * len(fields) + 4
     for field in fields:
         packed = field.packed
-        entries.append(struct.pack("<HHI", field.tag, field.number, len(field.values)))
+        entries.append(struct.pack("<HHI", field.tag, _TYPES[field.kind], len(field.values)))
         if len(packed) <= _INLINE:
             entries.append(packed.ljust(_INLINE, b"\0"))
         else:

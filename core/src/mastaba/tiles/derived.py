@@ -9,10 +9,9 @@ from dataclasses import replace
 from typing import Final
 
 from mastaba.errors import InvalidParameterError, TileNotFoundError
-from mastaba.model.crs import CRS
 from mastaba.model.layer import Layer
 from mastaba.model.style import Style
-from mastaba.model.tile_matrix_set import TileLimits, TileMatrix
+from mastaba.model.tile_matrix_set import TileLimits
 from mastaba.model.tile_matrix_set_link import TileMatrixSetLink
 from mastaba.render.encoded_map import as_data
 from mastaba.render.encoding.base import Raster
@@ -58,8 +57,7 @@ class DerivedTilePublisher:
         style: Style | None,
         missing_status: int = 404,
     ) -> None:
-        tile_format, raster = layer.pyramid.format, layer.pyramid.raster
-        assert raster is not None
+        tile_format = layer.pyramid.format
         self.layer = layer
         self.limits: TileLimits = link.limits[matrix]
         self.crs = link.tile_matrix_set.crs
@@ -150,24 +148,17 @@ class DerivedTilePublisher:
 
     def map_request(self, tile_row: int, tile_col: int) -> MapRequest:
         """Return the map request for a tile inside the limits, without style."""
-        return tile_map(self.layer, self.crs, self.matrix, tile_row, tile_col)
+        place = TileLimits(tile_row, tile_row, tile_col, tile_col)
+        return MapRequest(
+            (MapLayer(self.layer, None),),
+            self.matrix.bbox_of(place),
+            self.crs,
+            self.matrix.tile_width,
+            self.matrix.tile_height,
+        )
 
     def encoded(self, image: MapImage, wanted: MapRequest) -> bytes:
         """Return a drawn tile in the format of the tiles."""
         pixels = as_data(image, Background())
         raster = Raster(pixels, wanted.bbox, wanted.crs, image.nodata)
         return encoded_tile(raster, self.layer.pyramid.format, self._palette)
-
-
-def tile_map(
-    layer: Layer, crs: CRS, matrix: TileMatrix, tile_row: int, tile_col: int
-) -> MapRequest:
-    """Return the map request, without style, whose pixels are those of a tile."""
-    place = TileLimits(tile_row, tile_row, tile_col, tile_col)
-    return MapRequest(
-        (MapLayer(layer, None),),
-        matrix.bbox_of(place),
-        crs,
-        matrix.tile_width,
-        matrix.tile_height,
-    )

@@ -57,7 +57,5 @@ def _blank(
     height: int,
     palette: Palette | None,
 ) -> bytes:
-    is_float = tile_format.sample == "float32"
-    pixels = np.empty((height, width, raster.channels), np.float32 if is_float else np.uint8)
-    pixels[:] = raster.nodata
+    pixels = np.full((height, width, raster.channels), raster.nodata, tile_format.sample)
     return encoded_tile(Raster(pixels, _NOWHERE, WGS84, raster.nodata), tile_format, palette)

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from mastaba.errors import TileNotFoundError
+from mastaba.model.layer import Layer
+from mastaba.model.style import Style
+from mastaba.model.tile_matrix_set_link import TileMatrixSetLink
 from mastaba.render.encoded_map import as_picture
 from mastaba.render.encoding.base import Raster
 from mastaba.render.map_request import Background, MapImage, MapLayer, MapRequest
+from mastaba.services.base import Site
 from mastaba.tiles.derived import DerivedTilePublisher
 from mastaba.web.response import Response, content_disposition
-
-if TYPE_CHECKING:
-    from mastaba.model.layer import Layer
-    from mastaba.model.style import Style
-    from mastaba.model.tile_matrix_set_link import TileMatrixSetLink
-    from mastaba.services.base import Site
 
 _BACKGROUND = Background(transparent=True)
 """Formats without alpha are white where there is no data."""

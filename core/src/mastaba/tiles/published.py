@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from operator import attrgetter
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol
 
 from mastaba.errors import (
     InvalidParameterError,
@@ -19,18 +19,14 @@ from mastaba.errors import (
     TileOutOfRangeError,
     UnknownNameError,
 )
-from mastaba.model.tile_matrix_set_link import all_links
+from mastaba.model.layer import Layer
+from mastaba.model.style import Style
+from mastaba.model.tile_matrix_set import TileLimits, TileMatrix
+from mastaba.model.tile_matrix_set_link import TileMatrixSetLink, all_links
+from mastaba.services.base import Site
 from mastaba.tiles.stored import TilePublisher
-from mastaba.web.request import printable
-
-if TYPE_CHECKING:
-    from mastaba.model.layer import Layer
-    from mastaba.model.style import Style
-    from mastaba.model.tile_matrix_set import TileLimits, TileMatrix
-    from mastaba.model.tile_matrix_set_link import TileMatrixSetLink
-    from mastaba.services.base import Site
-    from mastaba.web.request import Request
-    from mastaba.web.response import Response
+from mastaba.web.request import Request, printable
+from mastaba.web.response import Response
 
 DEFAULT_STYLE: Final = ""
 """Name of the style for requests without one."""

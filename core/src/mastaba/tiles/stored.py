@@ -62,7 +62,8 @@ class TilePublisher:
         matrix = reader.level.matrix
         # Limits the size that a damaged tile can inflate to: four channels of four bytes.
         self._decoded_size = 16 * matrix.tile_width * matrix.tile_height
-        self._palette = _palette(layer, style)
+        # A palette is inserted only into one-channel PNG.
+        self._palette = style.palette if style and layer.pyramid.takes_palettes else None
         self._deliver, suffix = _delivery(layer, reader, self._palette)
         # Nodes that read different descriptors have different ETags, even for equal slabs.
         self._etag_suffix = f"-{layer.pyramid.generation}{suffix}"
@@ -138,7 +139,7 @@ class TilePublisher:
             # Only the content shows whether this tile is gzip.
             decode = not accepts_coding(headers, "gzip")
         else:
-            decode = bool(self._coding) and not _takes(headers, self._coding)
+            decode = self._coding is not None and not _takes(headers, self._coding)
         suffix = self._etag_suffix + "-id" if decode else self._etag_suffix
         if headers.get("HTTP_IF_NONE_MATCH") or headers.get("HTTP_IF_MODIFIED_SINCE"):
             tile.confirm()
@@ -230,11 +231,9 @@ def _damaged(tile: StoredTile, reason: str) -> SlabFormatError:
     return SlabFormatError(f"slab {tile.index.key}: tile {tile.number}: {reason}")
 
 
-def _takes(headers: Mapping[str, Any], coding: str | None) -> bool:
+def _takes(headers: Mapping[str, Any], coding: str) -> bool:
     # Clients without the header get the coded payload, as from existing servers.
-    return (
-        coding is None or not headers.get("HTTP_ACCEPT_ENCODING") or accepts_coding(headers, coding)
-    )
+    return not headers.get("HTTP_ACCEPT_ENCODING") or accepts_coding(headers, coding)
 
 
 def _is_fresh(headers: Mapping[str, Any], tile: StoredTile, fields: list[tuple[str, str]]) -> bool:
@@ -244,26 +243,15 @@ def _is_fresh(headers: Mapping[str, Any], tile: StoredTile, fields: list[tuple[s
     return not_modified_since(headers.get("HTTP_IF_MODIFIED_SINCE"), tile.modified)
 
 
-def _palette(layer: Layer, style: Style | None) -> Palette | None:
-    """Return the palette to insert into the tiles: that of a style on one-channel PNG."""
-    return style.palette if style and layer.pyramid.takes_palettes else None
-
-
 def _delivery(
     layer: Layer, reader: LevelReader, palette: Palette | None
 ) -> tuple[Delivery | None, str]:
     """Return the conversion of payloads, and its suffix of the ETag."""
-    pyramid = layer.pyramid
-    if pyramid.raster is None:
-        return None, ""
-    matrix, channels = reader.level.matrix, pyramid.raster.channels
-    if pyramid.format.needs_tiff_header:
+    pyramid, matrix = layer.pyramid, reader.level.matrix
+    if pyramid.raster is not None and pyramid.format.needs_tiff_header:
+        channels = pyramid.raster.channels
         return tiff_delivery(pyramid.format, channels, matrix.tile_width, matrix.tile_height), ""
     if palette is not None:
         # If the operator edits a palette, the ETag of unchanged tiles must change.
-        return palette_delivery(palette), f"-{_fingerprint(palette)}"
+        return palette_delivery(palette), f"-{zlib.crc32(repr(palette).encode()):08x}"
     return None, ""
-
-
-def _fingerprint(palette: Palette) -> str:
-    return f"{zlib.crc32(repr(palette).encode()):08x}"

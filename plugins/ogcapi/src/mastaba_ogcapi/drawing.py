@@ -98,10 +98,7 @@ class SideBySide:
         self.height = parts[0].height
         self.strip_height = min(part.strip_height for part in parts)
         self.blank = parts[0].blank
-
-    @property
-    def memory(self) -> int:
-        return sum(part.memory for part in self._parts)
+        self.memory = sum(part.memory for part in parts)
 
     def strips(self) -> Iterator[MapImage]:
         for images in zip(*(part.strips(self.strip_height) for part in self._parts), strict=True):

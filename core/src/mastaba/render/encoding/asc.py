@@ -67,13 +67,9 @@ def _header(raster: StripRaster) -> str:
         "yllcorner": bbox.ymin,
     }
     fields |= {"cellsize": dx} if math.isclose(dx, dy, rel_tol=_SQUARE) else {"dx": dx, "dy": dy}
-    lines = "".join(f"{name} {_text(value)}\n" for name, value in fields.items())
+    lines = "".join(f"{name} {repr(value).removesuffix('.0')}\n" for name, value in fields.items())
     if raster.nodata:
         # Written like the samples, so that readers find equal values.
         nodata = _values(np.array([[raster.nodata]]).astype(raster.dtype))
         lines += f"NODATA_value {_lines(nodata).decode()}"
     return lines
-
-
-def _text(value: float) -> str:
-    return repr(value).removesuffix(".0")

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from decimal import Decimal
 from functools import lru_cache
 from typing import ClassVar, Final
 
+import numpy as np
 import pyproj
 
 from mastaba.model.crs import CRS
@@ -46,7 +46,7 @@ class GeotiffEncoder(TiffEncoder):
         ]
         if raster.nodata:
             # GDAL reads one value for all channels.
-            text = _plain(raster.nodata[0])
+            text = np.format_float_positional(raster.nodata[0], trim="-")
             fields.append(Field(_GDAL_NODATA, "s", f"{text}\0".encode("ascii")))
         return fields
 
@@ -79,17 +79,6 @@ def _key_directory(keys: Sequence[tuple[int, int, int, int]]) -> Field:
 @lru_cache(maxsize=1024)
 def _epsg_number(code: str) -> int | None:
     """Return the EPSG code of a CRS, or None if it has none that fits into a key."""
-    authority, _, number = code.partition(":")
-    if code == "CRS:84":
-        # Axis order does not matter here: GeoTIFF is always x, y.
-        found: int | None = 4326
-    elif authority == "EPSG" and number.isdigit():
-        found = int(number)
-    else:
-        found = pyproj.CRS.from_user_input(code).to_epsg()
+    # Axis order does not matter here: GeoTIFF is always x, y.
+    found = 4326 if code == "CRS:84" else pyproj.CRS.from_user_input(code).to_epsg()
     return found if found is not None and found <= _LARGEST_CODE else None
-
-
-def _plain(value: float) -> str:
-    text = format(Decimal(repr(float(value))), "f")
-    return text.rstrip("0").rstrip(".") if "." in text else text

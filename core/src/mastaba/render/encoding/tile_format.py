@@ -28,6 +28,5 @@ def encoded_tile(raster: Raster, tile_format: TileFormat, palette: Palette | Non
     if tile_format.codec is Codec.JPEG:
         return JpegEncoder().encode(raster, {"quality": _QUALITIES[tile_format.name]})
     if tile_format.needs_tiff_header:
-        compression = TIFF_COMPRESSIONS[tile_format.codec]
-        return TiffEncoder().encode(raster, {"compression": compression})
+        return TiffEncoder().encode(raster, {"compression": TIFF_COMPRESSIONS[tile_format.codec]})
     return BilEncoder().encode(raster, {})

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Final
 import numpy as np
 
 from mastaba.errors import InvalidParameterError
+from mastaba.render.encoded_map import coloured
 from mastaba.render.encoding.base import Encoder, Raster, StripRaster, quality
 
 _MAX_SIDE: Final = 16383
@@ -45,14 +46,10 @@ class WebpEncoder(Encoder):
         # Most servers never write WebP, and Pillow takes a while to load.
         from PIL import Image
 
-        pixels = raster.pixels
-        _check_size(pixels.shape)
-        channels = pixels.shape[2]
-        if channels < 3:
-            # WebP has no grey.
-            pixels = pixels[:, :, [0, 0, 0, 1] if channels == 2 else [0, 0, 0]]
+        _check_size(raster.pixels.shape)
         stream = io.BytesIO()
-        image = Image.fromarray(np.ascontiguousarray(pixels))
+        # WebP has no grey.
+        image = Image.fromarray(np.ascontiguousarray(coloured(raster.pixels)))
         if options.get("lossless") == "true":
             # Here, quality is an effort too.
             image.save(stream, "WEBP", lossless=True, exact=True, quality=0, method=0)

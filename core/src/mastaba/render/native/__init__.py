@@ -109,16 +109,9 @@ class Grid(ctypes.Structure):
         _check(fields, np.float64, 3)
         if fields.shape[1:] != (len(down), len(across)):
             raise ValueError("one position for each grid point is required")
-        addresses = [field.ctypes.data for field in fields]
-        grid = cls(
-            *(across.ctypes.data, down.ctypes.data),
-            *addresses,
-            *[None] * (4 - len(addresses)),
-            None if blocks is None else blocks.ctypes.data,
-            None if details is None else details.ctypes.data,
-            *(len(across), len(down)),
-            *(wrap, centre),
-        )
+        arrays = [across, down, *fields, *[None] * (4 - len(fields)), blocks, details]
+        addresses = [None if array is None else array.ctypes.data for array in arrays]
+        grid = cls(*addresses, len(across), len(down), wrap, centre)
         grid.arrays = across, down, fields, blocks, details
         return grid
 
@@ -148,11 +141,12 @@ def _check(array: npt.NDArray[Any], dtype: type[np.generic], dimensions: int) ->
         raise TypeError(f"expected a contiguous {dtype.__name__} array of {dimensions} dimensions")
 
 
-def _check_weights(axis: Weights, first: type[np.generic]) -> None:
-    _check(axis.first, first, 1)
-    _check(axis.weights, np.float32, 2)
-    if len(axis.first) != len(axis.weights):
-        raise ValueError("one row of weights for each first pixel is required")
+def _check_weights(*axes: Weights) -> None:
+    for axis in axes:
+        _check(axis.first, np.int64, 1)
+        _check(axis.weights, np.float32, 2)
+        if len(axis.first) != len(axis.weights):
+            raise ValueError("one row of weights for each first pixel is required")
 
 
 def resample(pixels: Pixels, rows: Weights, columns: Weights) -> Pixels:
@@ -171,8 +165,7 @@ def resample(pixels: Pixels, rows: Weights, columns: Weights) -> Pixels:
         IndexError: weights refer to pixels outside the image.
     """
     pixels = np.ascontiguousarray(pixels)
-    for axis in (rows, columns):
-        _check_weights(axis, np.int64)
+    _check_weights(rows, columns)
     result = np.empty((len(rows.first), len(columns.first), pixels.shape[2]), pixels.dtype)
     _call(
         f"resample_{pixels.dtype.name}",
@@ -229,18 +222,12 @@ def warp(
     Raises:
         IndexError: a tap is outside the image.
     """
-    for axis in (rows, columns):
-        _check_weights(axis, np.int64)
-    down, across = rows.first.astype(np.int32), columns.first.astype(np.int32)
-    return _warped(
-        "warp",
-        pixels,
-        source,
-        grid,
-        part,
-        *(down, rows.weights, rows.weights.shape[1]),
-        *(across, columns.weights, columns.weights.shape[1]),
+    _check_weights(rows, columns)
+    kernel = (
+        *(rows.first.astype(np.int32), rows.weights, rows.weights.shape[1]),
+        *(columns.first.astype(np.int32), columns.weights, columns.weights.shape[1]),
     )
+    return _warped("warp", pixels, source, grid, part, *kernel)
 
 
 def warp_locally(
