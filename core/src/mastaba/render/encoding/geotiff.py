@@ -79,6 +79,12 @@ def _key_directory(keys: Sequence[tuple[int, int, int, int]]) -> Field:
 @lru_cache(maxsize=1024)
 def _epsg_number(code: str) -> int | None:
     """Return the EPSG code of a CRS, or None if it has none that fits into a key."""
-    # Axis order does not matter here: GeoTIFF is always x, y.
-    found = 4326 if code == "CRS:84" else pyproj.CRS.from_user_input(code).to_epsg()
+    authority, _, number = code.partition(":")
+    if code == "CRS:84":
+        # Axis order does not matter here: GeoTIFF is always x, y.
+        found: int | None = 4326
+    elif authority == "EPSG" and number.isdigit():
+        found = int(number)
+    else:
+        found = pyproj.CRS.from_user_input(code).to_epsg()
     return found if found is not None and found <= _LARGEST_CODE else None
