@@ -101,17 +101,13 @@ class FileStorage(Storage):
             # Whole files, such as descriptors, are read only once and need not stay open.
             file = self._opened(key) if byte_range is None else self._reopen(key)
             if byte_range is None and file.size > MAX_WHOLE:
-                raise StorageError(
-                    f"the file {key} is too large to be read as a whole",
-                    storage=self.full_name,
-                    key=key,
-                )
+                reason = f"the file {key} is too large to be read as a whole"
+                raise self._error(StorageError, key, reason)
             read = self._read(file, key, byte_range)
             if read is not None:
                 return read
-        raise StorageUnavailableError(
-            f"the file {key} is modified while it is read", storage=self.full_name, key=key
-        )
+        reason = f"the file {key} is modified while it is read"
+        raise self._error(StorageUnavailableError, key, reason)
 
     def _read_version(self, key: str, byte_range: ByteRange | None, version: str) -> ObjectRead:
         # A hit does not update the order, so the common case needs no lock. The index cache
@@ -121,9 +117,7 @@ class FileStorage(Storage):
             file = self._reopen(key)
         read = self._read(file, key, byte_range) if file.version == version else None
         if read is None:
-            raise ObjectChangedError(
-                f"the file {key} was replaced", storage=self.full_name, key=key
-            )
+            raise self._error(ObjectChangedError, key, f"the file {key} was replaced")
         return read
 
     def _read(self, file: _OpenFile, key: str, byte_range: ByteRange | None) -> ObjectRead | None:
@@ -153,9 +147,7 @@ class FileStorage(Storage):
         except (OSError, ValueError) as error:
             raise self._translated(error, key) from error
         if not stat.S_ISREG(facts.st_mode):
-            raise ObjectNotFoundError(
-                f"{key} is not a regular file", storage=self.full_name, key=key
-            )
+            raise self._error(ObjectNotFoundError, key, f"{key} is not a regular file")
         return ObjectStat(facts.st_size, _version(facts), facts.st_mtime)
 
     def close(self) -> None:
@@ -178,12 +170,11 @@ class FileStorage(Storage):
         except (OSError, ValueError) as error:
             raise self._translated(error, key) from error
 
-    def _translated(
-        self, error: Exception, key: str
-    ) -> ObjectNotFoundError | AccessDeniedError | StorageUnavailableError:
+    def _translated(self, error: Exception, key: str) -> StorageError:
         if isinstance(error, FileNotFoundError | NotADirectoryError | ValueError):
-            message = f"the file {key} does not exist"
-            return ObjectNotFoundError(message, storage=self.full_name, key=key)
-        reason = reason_of(error)
+            return self._error(ObjectNotFoundError, key, f"the file {key} does not exist")
         kind = AccessDeniedError if isinstance(error, PermissionError) else StorageUnavailableError
-        return kind(f"cannot read the file {key}: {reason}", storage=self.full_name, key=key)
+        return self._error(kind, key, f"cannot read the file {key}: {reason_of(error)}")
+
+    def _error(self, kind: type[StorageError], key: str, reason: str) -> StorageError:
+        return kind(reason, storage=self.full_name, key=key)
