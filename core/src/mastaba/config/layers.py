@@ -12,7 +12,7 @@ from mastaba.catalogue import Catalogue, LoadedLayer
 from mastaba.config.book import Book
 from mastaba.config.documents import DocumentReader
 from mastaba.config.faults import FileFaults, UnusableError
-from mastaba.config.pyramids import PyramidLoader, SlabPlace, coarse_to_fine
+from mastaba.config.pyramids import MakeReader, PyramidLoader, coarse_to_fine
 from mastaba.config.server import ServerConfig
 from mastaba.config.services import ServicesConfig, load_metadata
 from mastaba.config.styles import make_style
@@ -82,14 +82,13 @@ class LayerLoader:
         )
         known_styles = known.styles if known else None
         self.styles: Book[Style] = Book(server.styles, "style", make_style, reader, known_styles)
-        self._pyramids = PyramidLoader(self.tile_matrix_sets, reader, pool)
+        self._pyramids = PyramidLoader(self.tile_matrix_sets, reader, pool, indices)
         self._installed = plugins.services.keys()
         self._services = {name: plugins.services[name] for name in shared.services}
         classes = self._services.values()
         self._raster_only = frozenset(item.name for item in classes if item.is_raster_only)
         self._own_keys = frozenset(key for item in classes for key in item.layer_schema)
         self._settings = shared.settings
-        self._indices = indices
         self._reader = reader
 
     def load(self, identifier: str, document: Any, file: str) -> LoadedLayer:
@@ -100,7 +99,7 @@ class LayerLoader:
         hidden = self._switched_off(document)
         document = self._reader.validated(document, "layer", file, self._services)
         _check_identifier(identifier, faults)
-        pyramid, places = self._compose(document["pyramids"], faults)
+        pyramid, make = self._compose(document["pyramids"], faults)
         try:
             pyramid, native, geographic = _extent(document.get("bbox"), pyramid, file)
         except ValueError as error:
@@ -139,10 +138,7 @@ class LayerLoader:
             if self._settings.generation_headers
             else (),
         )
-        readers = {
-            name: places[name].reader(level, self._indices)
-            for name, level in pyramid.levels.items()
-        }
+        readers = {name: make[name](level) for name, level in pyramid.levels.items()}
         return layer, MappingProxyType(readers)
 
     def _switched_off(self, document: Any) -> frozenset[str]:
@@ -161,10 +157,10 @@ class LayerLoader:
 
     def _compose(
         self, entries: list[dict[str, str]], faults: FileFaults
-    ) -> tuple[Pyramid, dict[str, SlabPlace]]:
+    ) -> tuple[Pyramid, dict[str, MakeReader]]:
         """Return the union of the level ranges of all pyramids of a layer (layer.md section 3)."""
         levels: dict[str, Level] = {}
-        places: dict[str, SlabPlace] = {}
+        readers: dict[str, MakeReader] = {}
         pyramids: list[Pyramid] = []
         for position, entry in enumerate(entries):
             at = f"$.pyramids[{position}]"
@@ -180,14 +176,14 @@ class LayerLoader:
                         name = level.matrix.id
                         if name in levels:
                             raise ValueError(f"the level {name!r} is taken from an earlier pyramid")
-                        levels[name], places[name] = level, stored.places[name]
+                        levels[name], readers[name] = level, stored.readers[name]
                 except ValueError as error:
                     faults.refuse(at, str(error), "correct the pyramid or its levels")
         faults.require_usable()
         generations = [pyramid.generation for pyramid in pyramids]
         generation = generation_of(generations) if len(pyramids) > 1 else generations[0]
         composed = replace(pyramids[0], levels=coarse_to_fine(levels), generation=generation)
-        return composed, places
+        return composed, readers
 
     def _layer_styles(
         self, document: dict[str, Any], pyramid: Pyramid, faults: FileFaults
