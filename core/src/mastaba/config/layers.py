@@ -28,34 +28,12 @@ from mastaba.model.surrogate_keys import layer_keys
 from mastaba.model.tile_matrix_set import TileMatrixSet
 from mastaba.plugins.manager import Plugins
 from mastaba.slab.index_cache import IndexCache
-from mastaba.storage.path import ResourcePath
 from mastaba.storage.pool import StoragePool
 
 _ONE_CHANNEL: Final = frozenset(("estompage", "pente", "exposition", "terrainrgb"))
 
 # A blank tile is an ordinary response.
 _MISSING_TILE_STATUS: Final = {"404": 404, "204": 204, "blank": 200}
-
-
-def read_layer_list(
-    path: ResourcePath, reader: DocumentReader, named_by: str
-) -> dict[str, tuple[ResourcePath, str]]:
-    """Return the path of each layer descriptor and the line that names it, by layer identifier."""
-    faults = FileFaults(reader.faults, str(path))
-    paths: dict[str, tuple[ResourcePath, str]] = {}
-    # An installation may start without layers and get them later.
-    text = reader.text(path, named_by, may_be_empty=True)
-    for number, line in enumerate(map(str.strip, text.split("\n")), 1):
-        at = f"line {number}"
-        if not line or line.startswith("#"):
-            continue
-        with faults.attempt():
-            layer_path = reader.path(line, str(path), at)
-            other, _ = paths.setdefault(layer_path.stem, (layer_path, f"{at} of {path}"))
-            if other is not layer_path:
-                reason = f"duplicate layer {layer_path.stem!r}; {other}, listed before, is used"
-                faults.error(at, reason, "rename one of the descriptors")
-    return paths
 
 
 class LayerLoader:

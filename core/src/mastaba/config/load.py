@@ -8,8 +8,8 @@ from types import MappingProxyType
 
 from mastaba.catalogue import Catalogue, LoadedLayer, in_order
 from mastaba.config.documents import DocumentReader
-from mastaba.config.faults import Faults, UnusableError
-from mastaba.config.layers import LayerLoader, read_layer_list
+from mastaba.config.faults import Faults, FileFaults, UnusableError
+from mastaba.config.layers import LayerLoader
 from mastaba.config.server import ServerConfig
 from mastaba.config.services import ServicesConfig, load_services
 from mastaba.config.source import Source
@@ -68,7 +68,7 @@ def load_catalogue(
     indices = IndexCache(server.cache_size, server.cache_validity, store=store)
     loader = LayerLoader(server, plugins, known, pool, indices, reader)
     with suppress(UnusableError):
-        listed = _layer_paths(server, reader)
+        listed = _listed_layers(server, reader)
     named = {**(listed or {}), **_kept_layers(known.services, plugins, faults)}
     loaded: dict[str, LoadedLayer] = {}
     for identifier, (path, named_by) in named.items():
@@ -133,14 +133,28 @@ def _as_it_was(
     return previous.layers[name], MappingProxyType(readers)
 
 
-def _layer_paths(
+def _listed_layers(
     server: ServerConfig, reader: DocumentReader
 ) -> dict[str, tuple[ResourcePath, str]]:
-    """Return the listed descriptors and what names them, by layer."""
+    """Return the listed descriptors and the lines that name them, by layer."""
     if server.layers is None:
         return {}
     path = reader.path(server.layers, server.file, "$.configurations.layers")
-    return read_layer_list(path, reader, f"configurations.layers of {server.file}")
+    faults = FileFaults(reader.faults, str(path))
+    paths: dict[str, tuple[ResourcePath, str]] = {}
+    # An installation may start without layers and get them later.
+    text = reader.text(path, f"configurations.layers of {server.file}", may_be_empty=True)
+    for number, line in enumerate(map(str.strip, text.split("\n")), 1):
+        at = f"line {number}"
+        if not line or line.startswith("#"):
+            continue
+        with faults.attempt():
+            layer_path = reader.path(line, str(path), at)
+            other, _ = paths.setdefault(layer_path.stem, (layer_path, f"{at} of {path}"))
+            if other is not layer_path:
+                reason = f"duplicate layer {layer_path.stem!r}; {other}, listed before, is used"
+                faults.error(at, reason, "rename one of the descriptors")
+    return paths
 
 
 def _kept_layers(
