@@ -266,18 +266,19 @@ def _extent(
 
 def _require_match(first: Pyramid, other: Pyramid) -> None:
     """Check that two pyramids can form one layer."""
-    pairs = [
-        ("tile matrix set", first.tile_matrix_set.id, other.tile_matrix_set.id),
-        ("format", first.format.name, other.format.name),
-    ]
-    if first.raster and other.raster:
-        pairs += [
-            ("photometric", first.raster.photometric, other.raster.photometric),
-            ("channel count", str(first.raster.channels), str(other.raster.channels)),
-        ]
-    for word, one, two in pairs:
+    for (word, one), two in zip(_kind(first).items(), _kind(other).values(), strict=False):
         if one != two:
             raise ValueError(f"its {word} {two} differs from that of the first pyramid, {one}")
+
+
+def _kind(pyramid: Pyramid) -> dict[str, object]:
+    """Return what all pyramids of a layer have in common, the format before what it implies."""
+    kind: dict[str, object] = {"tile matrix set": pyramid.tile_matrix_set.id}
+    kind["format"] = pyramid.format.name
+    if pyramid.raster is not None:
+        kind["photometric"] = pyramid.raster.photometric
+        kind["channel count"] = pyramid.raster.channels
+    return kind
 
 
 def _range(entry: dict[str, str], pyramid: Pyramid) -> list[Level]:
