@@ -173,7 +173,7 @@ class LayerLoader:
         for position, identifier in enumerate(document.get("styles", ())):
             with suppress(UnusableError):
                 style = self.styles.get(identifier, f"styles[{position}] of {faults.file}")
-                problem = _unusable(style, pyramid)
+                problem = _unusable(style, pyramid.raster.channels)
                 if problem is None:
                     found.setdefault(style.identifier, style)
                     continue
@@ -185,7 +185,7 @@ class LayerLoader:
         name = self._settings.default_style
         named_by = f"global.default_style of services.json, for {faults.file}"
         default = self.styles.get(name, named_by)
-        problem = _unusable(default, pyramid)
+        problem = _unusable(default, pyramid.raster.channels)
         if problem is not None:
             reason = f"no style is usable, and the default style {name!r} {problem}"
             remedy = "name a style in styles, or correct global.default_style of services.json"
@@ -312,9 +312,8 @@ def _narrowed(pyramid: Pyramid, bbox: BoundingBox, named_by: str) -> Pyramid:
     return replace(pyramid, levels=MappingProxyType(levels))
 
 
-def _unusable(style: Style, pyramid: Pyramid) -> str | None:
+def _unusable(style: Style, channels: int) -> str | None:
     """Return why a style cannot be used for a pyramid, or None if it can."""
-    channels = pyramid.raster.channels if pyramid.raster else 0
     if (style.palette or _ONE_CHANNEL & style.processing.keys()) and channels != 1:
         return f"needs one channel, the pyramid has {channels}"
     source = style.processing.get("colorize", {}).get("source", (255, 255, 255))
