@@ -8,6 +8,7 @@ import os
 import re
 import stat
 import sys
+from contextlib import suppress
 from typing import Any, Final
 
 from mastaba.config.faults import Faults, FileFaults, UnusableError
@@ -102,7 +103,7 @@ class DocumentReader:
             faults.refuse("$", reason, "correct the path, or add the file")
         except MastabaError as error:
             self.source.failed(path, error)
-            self._refuse_tiff(path, faults, named)
+            _refuse_tiff(self._start(path), faults, named)
             remedy = (
                 "set the variables, or correct the access rights"
                 if isinstance(error, AccessDeniedError)
@@ -114,7 +115,7 @@ class DocumentReader:
         if not data and not may_be_empty:
             reason = f"is empty; {named}{started_at(str(path))}"
             faults.refuse("$", reason, "write the file again")
-        self._refuse_tiff(path, faults, named, data)
+        _refuse_tiff(data, faults, named)
         try:
             return _decoded(data)
         except ValueError as error:
@@ -130,23 +131,12 @@ class DocumentReader:
         self.source.missed(path)
         return False
 
-    def _refuse_tiff(
-        self, path: ResourcePath, faults: FileFaults, named: str, start: bytes | None = None
-    ) -> None:
-        """Refuse an image instead of a document."""
-        if start is None:
-            try:
-                storage = self._pool.open(path.storage, path.container)
-                start = storage.read(path.key, ByteRange(0, 4)).data
-            except MastabaError:
-                return
-        if start.startswith(_TIFF_MAGICS):
-            faults.refuse(
-                "$",
-                f"is a TIFF image (a GeoTIFF or a slab), not a JSON document; {named}",
-                "name the descriptor of the pyramid; a GeoTIFF must be converted to a pyramid "
-                "first",
-            )
+    def _start(self, path: ResourcePath) -> bytes:
+        """Return the start of a document that is perhaps too large to be read as a whole."""
+        with suppress(MastabaError):
+            storage = self._pool.open(path.storage, path.container)
+            return storage.read(path.key, ByteRange(0, 4)).data
+        return b""
 
     def document(self, path: ResourcePath, named_by: str) -> Any:
         """Return the parsed document without nulls."""
@@ -165,6 +155,16 @@ class DocumentReader:
         if valid is None:
             raise UnusableError
         return valid
+
+
+def _refuse_tiff(start: bytes, faults: FileFaults, named: str) -> None:
+    """Refuse an image instead of a document."""
+    if start.startswith(_TIFF_MAGICS):
+        reason = f"is a TIFF image (a GeoTIFF or a slab), not a JSON document; {named}"
+        remedy = (
+            "name the descriptor of the pyramid; a GeoTIFF must be converted to a pyramid first"
+        )
+        faults.refuse("$", reason, remedy)
 
 
 def parse_document(text: str, file: str, faults: Faults) -> Any:
