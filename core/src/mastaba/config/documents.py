@@ -176,10 +176,8 @@ def parse_document(text: str, file: str, faults: Faults) -> Any:
     try:
         if file.lower().endswith((".yaml", ".yml")):
             parsed = _parsed_yaml(text)
-        elif text.strip():
-            parsed = json.loads(text)
         else:
-            parsed = None
+            parsed = json.loads(text) if text.strip() else None
         if parsed is not None:
             return _cleaned(parsed, "$", 0, {})
         reason = "is empty"
@@ -230,14 +228,10 @@ def _cleaned(value: Any, path: str, depth: int, done: dict[int, Any]) -> Any:
     Raises:
         _InvalidValueError: the value, or a value inside it, is invalid.
     """
-    if isinstance(value, str):
-        if not value.isascii() and _SURROGATES.search(value):
-            raise _InvalidValueError(path, "contains an unpaired surrogate")
-        return value
-    if isinstance(value, int | float):
-        if not -_LARGEST <= value <= _LARGEST:
-            raise _InvalidValueError(path, "is too large, or not a number")
-        return value
+    if isinstance(value, str) and not value.isascii() and _SURROGATES.search(value):
+        raise _InvalidValueError(path, "contains an unpaired surrogate")
+    if isinstance(value, int | float) and not -_LARGEST <= value <= _LARGEST:
+        raise _InvalidValueError(path, "is too large, or not a number")
     if not isinstance(value, dict | list):
         return value
     if depth == _MAX_DEPTH:
