@@ -22,15 +22,6 @@ if TYPE_CHECKING:
 _COMMON = frozenset(
     ("enabled", "endpoint_uri", "root_path", "title", "abstract", "keywords", "metadata")
 )
-_PLAIN = (
-    "provider",
-    "site",
-    "fee",
-    "access_constraint",
-    "inspire",
-    "default_style",
-    "generation_headers",
-)
 _NO_ENCODER = "image/gif"
 
 
@@ -64,10 +55,10 @@ def load_services(
     shared = document["global"]
     equivalences = Equivalences()
     with faults.attempt():
-        equivalences = _equivalences(shared.get("crs_equivalences"), reader, faults.file)
+        equivalences = _equivalences(shared.pop("crs_equivalences", None), reader, faults.file)
     services = _services(document, classes, faults)
     faults.require_usable()
-    cors = shared["cors"]
+    cors = shared.pop("cors")
     settings = Settings(
         enabled=document["enabled"],
         contact=Contact(**shared["contact"]),
@@ -76,7 +67,8 @@ def load_services(
         tile_reprojection=shared["tile"]["reprojection"],
         cors=tuple(cors) if isinstance(cors, list) else cors,
         equivalences=equivalences,
-        **{key: shared[key] for key in _PLAIN},
+        # The names of settings outside sections are those of the attributes.
+        **{key: value for key, value in shared.items() if not isinstance(value, dict)},
     )
     return ServicesConfig(settings, services)
 
