@@ -100,17 +100,17 @@ def _services(
     document: dict[str, Any], classes: Mapping[str, type[Service]], faults: FileFaults
 ) -> dict[str, ServiceSettings]:
     found: dict[str, ServiceSettings] = {}
+    places: dict[str, str] = {}
     for name, service in classes.items():
         section = document.get(name, {})
-        if section.get("enabled", False) or service.is_fallback:
-            found[name] = _service_settings(service, section)
-    places: dict[str, str] = {}
-    for name, settings in found.items():
+        if not (section.get("enabled", False) or service.is_fallback):
+            continue
+        settings = found[name] = _service_settings(service, section)
         try:
             urlsplit(settings.endpoint_uri)
         except ValueError:  # for example, an unclosed bracket
             faults.error(f"$.{name}.endpoint_uri", "is not a valid address", "correct it")
-        if classes[name].is_fallback:
+        if service.is_fallback:
             continue
         other = places.setdefault(settings.root_path, name)
         if other != name:
@@ -171,8 +171,7 @@ def _offered_crs(
     offered: dict[str, None] = {}
     for position, code in enumerate(listed):
         if is_known_crs(code):
-            offered[code.upper()] = None
-            offered.update(dict.fromkeys(filter(is_known_crs, equivalences.declared(code))))
+            offered |= dict.fromkeys((code.upper(), *equivalences.declared(code)))
         else:
             reason = f"the CRS {code!r} is unknown, it is skipped"
             remedy = "write AUTHORITY:CODE, as in EPSG:3857"
