@@ -31,11 +31,8 @@ class Environment:
 
     def text(self, name: str, default: str | None = None) -> str | None:
         """Return the value of ``MASTABA_<name>``, or of ``ROK4_<name>``, or the default."""
-        for prefix in ("MASTABA_", "ROK4_"):
-            value = self._variables.get(prefix + name)
-            if value is not None:
-                return value
-        return default
+        existing = self._variables.get(f"ROK4_{name}", default)
+        return self._variables.get(f"MASTABA_{name}", existing)
 
     def integer(self, name: str, default: int) -> int:
         """Return an integer, or the default if the variable is unset or not an integer."""
