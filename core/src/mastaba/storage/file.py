@@ -122,9 +122,7 @@ class FileStorage(Storage):
 
     def _read(self, file: _OpenFile, key: str, byte_range: ByteRange | None) -> ObjectRead | None:
         """Return bytes of an open file, or None if the file has been modified."""
-        offset, length = (
-            (0, file.size) if byte_range is None else (byte_range.offset, byte_range.length)
-        )
+        offset, length = byte_range or (0, file.size)
         try:
             data = os.pread(file.descriptor, length, offset)
             # pread returns at most about 2 GiB, and otherwise less only at the end of the file.
@@ -133,10 +131,9 @@ class FileStorage(Storage):
                 if not more:
                     break
                 data += more
-            if len(data) == length and monotonic() < file.trusted_until:
-                unchanged = True  # a quarter of the system calls of a stored tile less
-            else:
-                unchanged = file.is_unchanged()
+            # Trust saves a quarter of the system calls of a stored tile.
+            is_trusted = len(data) == length and monotonic() < file.trusted_until
+            unchanged = is_trusted or file.is_unchanged()
         except OSError as error:
             raise self._translated(error, key) from error
         return ObjectRead(data, file.version, file.modified) if unchanged else None
