@@ -8,8 +8,9 @@ import stat
 import threading
 from collections import OrderedDict
 from time import monotonic, time
-from typing import TYPE_CHECKING, ClassVar, Final, Self
+from typing import ClassVar, Final, Self
 
+from mastaba.environment import Environment
 from mastaba.errors import (
     AccessDeniedError,
     ObjectChangedError,
@@ -19,9 +20,6 @@ from mastaba.errors import (
     reason_of,
 )
 from mastaba.storage.base import MAX_WHOLE, ByteRange, ObjectRead, ObjectStat, Storage
-
-if TYPE_CHECKING:
-    from mastaba.environment import Environment
 
 _OPEN_FILES: Final = 512
 _ATTEMPTS: Final = 3

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
@@ -20,11 +20,9 @@ import urllib3
 from urllib3.exceptions import HTTPError, InsecureRequestWarning, ProtocolError
 from urllib3.util import make_headers, parse_url
 
+from mastaba.environment import Environment
 from mastaba.errors import NoResponseError, reason_of
 from mastaba.storage.per_process import PerProcess
-
-if TYPE_CHECKING:
-    from mastaba.environment import Environment
 
 DEFAULT_TIMEOUT: Final = 30
 

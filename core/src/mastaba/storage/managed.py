@@ -5,15 +5,13 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NoReturn, TypeVar
+from typing import NoReturn, TypeVar
 
 from mastaba import trace
+from mastaba.environment import Environment
 from mastaba.errors import ObjectNotFoundError, StorageError, StorageUnavailableError
 from mastaba.storage.base import ByteRange, ObjectRead, ObjectStat, Storage
 from mastaba.storage.retry import CircuitBreaker, RetryPolicy
-
-if TYPE_CHECKING:
-    from mastaba.environment import Environment
 
 logger = logging.getLogger(__name__)
 

@@ -6,12 +6,10 @@ import logging
 import threading
 from dataclasses import dataclass
 from time import monotonic
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
+from mastaba.environment import Environment
 from mastaba.errors import StorageUnavailableError
-
-if TYPE_CHECKING:
-    from mastaba.environment import Environment
 
 logger = logging.getLogger(__name__)
 
