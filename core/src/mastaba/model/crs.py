@@ -111,7 +111,8 @@ class CRS:
 def is_known_crs(code: str) -> bool:
     """Return whether PROJ lists a code, without loading its definition."""
     authority, _, number = code.upper().partition(":")
-    return code.upper() == "CRS:84" or number in _codes(authority)
+    is_code = _CODE.fullmatch(code) is not None
+    return is_code and (code.upper() == "CRS:84" or number in _codes(authority))
 
 
 @lru_cache(maxsize=8)
