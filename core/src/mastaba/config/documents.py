@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import re
-import stat
 import sys
 from contextlib import suppress
 from typing import Any, Final
@@ -17,6 +15,7 @@ from mastaba.config.source import Source
 from mastaba.errors import AccessDeniedError, MastabaError, ObjectNotFoundError, reason_of
 from mastaba.plugins.manager import Plugins
 from mastaba.storage.base import ByteRange
+from mastaba.storage.file import OpenFile
 from mastaba.storage.path import ResourcePath
 from mastaba.storage.pool import StoragePool
 
@@ -35,11 +34,8 @@ def read_local_text(file: str) -> str:
         OSError: it cannot be read, or is not a regular file.
         ValueError: it is not UTF-8 text, or larger than 64 MiB; the message says which.
     """
-    # Without O_NONBLOCK, opening a FIFO blocks until there is a writer.
-    descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    with open(descriptor, "rb") as stream:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise OSError(errno.EINVAL, "it is not a regular file")
+    opened = OpenFile(file)
+    with open(opened.descriptor, "rb", closefd=False) as stream:
         return _decoded(stream.read(_MAX_SIZE + 1))
 
 

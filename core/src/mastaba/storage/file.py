@@ -35,8 +35,18 @@ def _version(facts: os.stat_result) -> str:
     return f"{facts.st_mtime_ns:x}-{facts.st_size:x}"
 
 
-class _OpenFile:
-    """A file descriptor that is closed when its last reader has released it."""
+class OpenFile:
+    """A file descriptor that is closed when its last reader has released it.
+
+    Args:
+        path: of a regular file.
+
+    Attributes:
+        descriptor: open for reading.
+
+    Raises:
+        OSError: it cannot be opened, or is not a regular file.
+    """
 
     __slots__ = ("_modified_ns", "descriptor", "modified", "size", "trusted_until", "version")
 
@@ -83,7 +93,7 @@ class FileStorage(Storage):
     def __init__(self, container: str = "", open_files: int = _OPEN_FILES) -> None:
         super().__init__(container)
         self._open_files = open_files
-        self._files: OrderedDict[str, _OpenFile] = OrderedDict()
+        self._files: OrderedDict[str, OpenFile] = OrderedDict()
         self._lock = threading.Lock()
 
     @classmethod
@@ -118,7 +128,7 @@ class FileStorage(Storage):
             raise self._error(ObjectChangedError, key, f"the file {key} was replaced")
         return read
 
-    def _read(self, file: _OpenFile, key: str, byte_range: ByteRange | None) -> ObjectRead | None:
+    def _read(self, file: OpenFile, key: str, byte_range: ByteRange | None) -> ObjectRead | None:
         """Return bytes of an open file, or None if the file has been modified."""
         offset, length = byte_range or (0, file.size)
         try:
@@ -149,7 +159,7 @@ class FileStorage(Storage):
         with self._lock:
             self._files.clear()
 
-    def _reopen(self, key: str) -> _OpenFile:
+    def _reopen(self, key: str) -> OpenFile:
         """Open the current file, and keep it open instead of the previous one."""
         file = self._opened(key)
         with self._lock:
@@ -159,9 +169,9 @@ class FileStorage(Storage):
                 self._files.popitem(last=False)
         return file
 
-    def _opened(self, key: str) -> _OpenFile:
+    def _opened(self, key: str) -> OpenFile:
         try:
-            return _OpenFile(key)
+            return OpenFile(key)
         except (OSError, ValueError) as error:
             raise self._translated(error, key) from error
 
