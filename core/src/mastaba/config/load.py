@@ -56,13 +56,9 @@ def load_catalogue(
         )
     known = services or ServicesConfig(Settings(), {})
     is_traced = server.logger.access != "off"
-    pool = StoragePool(
-        plugins.storages,
-        environment,
-        plugins.storages.settings(server.plugins),
-        measure=is_traced
-        or any(plugins.services[name].wants_measurements for name in known.services),
-    )
+    is_measured = any(plugins.services[name].wants_measurements for name in known.services)
+    settings = plugins.storages.settings(server.plugins)
+    pool = StoragePool(plugins.storages, environment, settings, measure=is_traced or is_measured)
     reader = DocumentReader(pool, plugins, faults, source)
     store = _store(server, plugins, faults)
     indices = IndexCache(server.cache_size, server.cache_validity, store=store)

@@ -96,13 +96,8 @@ class ServerConfig:
 
 def missing_port(server: ServerConfig) -> Fault:
     """Return the error for a missing ``port`` if no other listening address is given."""
-    return Fault(
-        Severity.ERROR,
-        server.file,
-        "$.port",
-        "is missing",
-        'add the key "port", such as "127.0.0.1:9000"',
-    )
+    remedy = 'add the key "port", such as "127.0.0.1:9000"'
+    return Fault(Severity.ERROR, server.file, "$.port", "is missing", remedy)
 
 
 def load_server(file: str, plugins: Plugins, faults: Faults) -> ServerConfig:

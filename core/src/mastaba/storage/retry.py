@@ -96,10 +96,5 @@ class CircuitBreaker:
             self._next_trial = monotonic() + self._pause
             opens = self._failures == self._limit
         if opens:
-            logger.error(
-                "%s failed %d times in a row; circuit open, next attempt in %g s: %s",
-                self._name,
-                self._limit,
-                self._pause,
-                error,
-            )
+            text = "%s failed %d times in a row; circuit open, next attempt in %g s: %s"
+            logger.error(text, self._name, self._limit, self._pause, error)
