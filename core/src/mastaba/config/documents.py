@@ -70,6 +70,11 @@ class DocumentReader:
 
     All methods except `exists` raise `UnusableError` then. The argument ``named_by``
     is the key or line, and the file, that name the document.
+
+    Attributes:
+        faults: gets the errors.
+        source: gets the documents that were read.
+        pool: the storages from which they are read.
     """
 
     def __init__(
@@ -77,7 +82,7 @@ class DocumentReader:
     ) -> None:
         self.faults = faults
         self.source = source or Source()
-        self._pool = pool
+        self.pool = pool
         self._plugins = plugins
         self._validators: dict[str, SchemaValidator] = {}
 
@@ -92,7 +97,7 @@ class DocumentReader:
         """Return the text of a file or object."""
         faults, named = FileFaults(self.faults, str(path)), f"it is named by {named_by}"
         try:
-            read = self._pool.open(path.storage, path.container).read(path.key)
+            read = self.pool.open(path.storage, path.container).read(path.key)
         except ObjectNotFoundError as error:
             self.source.failed(path, error)
             reason = f"does not exist; {named}{started_at(str(path))}"
@@ -119,18 +124,17 @@ class DocumentReader:
 
     def exists(self, path: ResourcePath) -> bool:
         """Return whether an object exists; True if unreachable, since reading it reports why."""
-        try:
-            if self._pool.open(path.storage, path.container).exists(path.key):
-                return True
-        except MastabaError:
-            return True
-        self.source.missed(path)
-        return False
+        found = True
+        with suppress(MastabaError):
+            found = self.pool.open(path.storage, path.container).exists(path.key)
+        if not found:
+            self.source.missed(path)
+        return found
 
     def _start(self, path: ResourcePath) -> bytes:
         """Return the start of a document that is perhaps too large to be read as a whole."""
         with suppress(MastabaError):
-            storage = self._pool.open(path.storage, path.container)
+            storage = self.pool.open(path.storage, path.container)
             return storage.read(path.key, ByteRange(0, 4)).data
         return b""
 

@@ -28,7 +28,6 @@ from mastaba.model.surrogate_keys import layer_keys
 from mastaba.model.tile_matrix_set import TileMatrixSet
 from mastaba.plugins.manager import Plugins
 from mastaba.slab.index_cache import IndexCache
-from mastaba.storage.pool import StoragePool
 
 _ONE_CHANNEL: Final = frozenset(("estompage", "pente", "exposition", "terrainrgb"))
 
@@ -49,7 +48,6 @@ class LayerLoader:
         server: ServerConfig,
         plugins: Plugins,
         shared: ServicesConfig | Catalogue,
-        pool: StoragePool,
         indices: IndexCache,
         reader: DocumentReader,
         known: Catalogue | None = None,
@@ -60,7 +58,7 @@ class LayerLoader:
         )
         known_styles = known.styles if known else None
         self.styles: Book[Style] = Book(server.styles, "style", make_style, reader, known_styles)
-        self._pyramids = PyramidLoader(self.tile_matrix_sets, reader, pool, indices)
+        self._pyramids = PyramidLoader(self.tile_matrix_sets, reader, indices)
         self._installed = plugins.services.keys()
         self._services = {name: plugins.services[name] for name in shared.services}
         classes = self._services.values()
@@ -86,6 +84,7 @@ class LayerLoader:
         resampling, caching = document.get("resampling", "lanczos"), self._settings.caching
         styles = self._layer_styles(document, pyramid, faults)
         extra_sets = self._extra_sets(document, pyramid, file)
+        sets = [_described(one) for one in (pyramid.tile_matrix_set, *extra_sets)]
         layer = Layer(
             id=identifier,
             title=document["title"],
@@ -106,12 +105,7 @@ class LayerLoader:
             surrogate_keys=layer_keys(identifier, pyramid) if caching.surrogate_keys else (),
             missing_tile_status=_MISSING_TILE_STATUS.get(document.get("missing_tile", "")),
             own={key: document[key] for key in document if key in self._own_keys},
-            generation=generation_of(
-                generation,
-                pyramid.generation,
-                styles,
-                [_described(one) for one in (pyramid.tile_matrix_set, *extra_sets)],
-            ),
+            generation=generation_of(generation, pyramid.generation, styles, sets),
             headers=(("Mastaba-Pyramid", pyramid.generation),)
             if self._settings.generation_headers
             else (),

@@ -62,7 +62,7 @@ def load_catalogue(
     reader = DocumentReader(pool, plugins, faults, source)
     store = _store(server, plugins, faults)
     indices = IndexCache(server.cache_size, server.cache_validity, store=store)
-    loader = LayerLoader(server, plugins, known, pool, indices, reader)
+    loader = LayerLoader(server, plugins, known, indices, reader)
     with suppress(UnusableError):
         listed = _listed_layers(server, reader)
     named = {**(listed or {}), **_kept_layers(known.services, plugins, faults)}

@@ -21,7 +21,6 @@ from mastaba.slab.index_cache import IndexCache
 from mastaba.slab.layout import PathLayout, PrefixLayout
 from mastaba.slab.reader import LevelReader
 from mastaba.storage.path import ResourcePath
-from mastaba.storage.pool import StoragePool
 
 MakeReader = Callable[[Level], LevelReader]
 """Makes the reader of a level, whose limits a layer may have narrowed."""
@@ -39,16 +38,11 @@ class PyramidLoader(LoadedOnce[ResourcePath, StoredPyramid]):
     """Loader of descriptors; each is loaded once, however many layers use it."""
 
     def __init__(
-        self,
-        tile_matrix_sets: Book[TileMatrixSet],
-        reader: DocumentReader,
-        pool: StoragePool,
-        indices: IndexCache,
+        self, tile_matrix_sets: Book[TileMatrixSet], reader: DocumentReader, indices: IndexCache
     ) -> None:
         super().__init__()
         self._tile_matrix_sets = tile_matrix_sets
         self._reader = reader
-        self._pool = pool
         self._indices = indices
 
     def _load(self, key: ResourcePath, named_by: str) -> StoredPyramid:
@@ -86,8 +80,9 @@ class PyramidLoader(LoadedOnce[ResourcePath, StoredPyramid]):
         self, document: dict[str, Any], descriptor: ResourcePath, at: str, faults: FileFaults
     ) -> MakeReader:
         name = document["type"].lower()
+        pool = self._reader.pool
         try:
-            driver = self._pool.driver(name)
+            driver = pool.driver(name)
         except MastabaError as error:
             faults.refuse(f"{at}.type", str(error), "install it")
         field = driver.container_field
@@ -99,7 +94,7 @@ class PyramidLoader(LoadedOnce[ResourcePath, StoredPyramid]):
             raise UnusableError
         beside = descriptor.container if descriptor.storage == name else None
         try:
-            storage = self._pool.open_beside(name, document[field] if field else "", beside)
+            storage = pool.open_beside(name, document[field] if field else "", beside)
         except (MastabaError, ValueError) as error:
             faults.refuse(at, str(error), "see the documentation of this storage")
         make = partial(LevelReader, storage=storage, indices=self._indices)
@@ -110,7 +105,7 @@ class PyramidLoader(LoadedOnce[ResourcePath, StoredPyramid]):
             make,
             layout=PrefixLayout(document["image_prefix"]),
             # Symbolic objects name other containers; links of files are left to the system.
-            open_container=lambda other: self._pool.open_beside(name, other, storage.container),
+            open_container=lambda other: pool.open_beside(name, other, storage.container),
             packs=PrefixLayout(document["index_prefix"]) if "index_prefix" in document else None,
         )
 
