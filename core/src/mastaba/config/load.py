@@ -81,14 +81,12 @@ def load_catalogue(
         if previous is not None and name in previous.layers
     }
     old_layers = [layer for layer, _ in outdated.values()]
-    old_sets = {layer.pyramid.tile_matrix_set for layer in old_layers}
+    old_sets = {one.id: one for one in (layer.pyramid.tile_matrix_set for layer in old_layers)}
     old_styles = {style.id: style for layer in old_layers for style in layer.styles}
     return Catalogue(
         settings=services.settings,
         services=MappingProxyType(services.services),
-        tile_matrix_sets=MappingProxyType(
-            {old.id: old for old in old_sets} | dict(loader.tile_matrix_sets.loaded)
-        ),
+        tile_matrix_sets=MappingProxyType(old_sets | dict(loader.tile_matrix_sets.loaded)),
         styles=MappingProxyType(old_styles | dict(loader.styles.loaded)),
         storages=pool,
         indices=indices,
