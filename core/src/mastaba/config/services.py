@@ -54,8 +54,9 @@ def load_services(
     validator.complete(document)
     shared = document["global"]
     equivalences = Equivalences()
-    with faults.attempt():
-        equivalences = _equivalences(shared.pop("crs_equivalences", None), reader, faults.file)
+    if "crs_equivalences" in shared:
+        with faults.attempt():
+            equivalences = _equivalences(shared.pop("crs_equivalences"), reader, faults.file)
     services = _services(document, classes, faults)
     faults.require_usable()
     cors = shared.pop("cors")
@@ -180,9 +181,7 @@ def _offered_crs(
     return tuple(offered)
 
 
-def _equivalences(path: str | None, reader: DocumentReader, file: str) -> Equivalences:
-    if path is None:
-        return Equivalences()
+def _equivalences(path: str, reader: DocumentReader, file: str) -> Equivalences:
     named_by = f"global.crs_equivalences of {file}"
     document = reader.document(ResourcePath("file", "", path), named_by)
     faults = FileFaults(reader.faults, path)
