@@ -168,8 +168,7 @@ class HTTPClient:
         proxy = "" if proxy_bypass(self._host) else getproxies().get(self._scheme, "")
         manager = urllib3.PoolManager(**settings)
         if proxy:
-            credentials = parse_url(proxy).auth
-            headers = make_headers(proxy_basic_auth=credentials) if credentials else None
+            headers = make_headers(proxy_basic_auth=parse_url(proxy).auth)
             manager = urllib3.ProxyManager(proxy, proxy_headers=headers, **settings)
         return manager.connection_from_url(f"{self._scheme}://{self._host}")
 
