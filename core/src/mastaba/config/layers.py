@@ -140,15 +140,15 @@ class LayerLoader:
                 path = self._reader.path(entry["path"], faults.file, f"{at}.path")
                 # Problems of the descriptor are recorded once, for the descriptor itself.
                 named_by = f"pyramids[{position}].path of {faults.file}"
-                stored = self._pyramids.get(path, named_by)
-                pyramids.append(stored.pyramid)
+                pyramid, makers = self._pyramids.get(path, named_by)
+                pyramids.append(pyramid)
                 try:
-                    _require_match(pyramids[0], stored.pyramid)
-                    for level in _range(entry, stored.pyramid):
+                    _require_match(pyramids[0], pyramid)
+                    for level in _range(entry, pyramid):
                         name = level.matrix.id
                         if name in levels:
                             raise ValueError(f"the level {name!r} is taken from an earlier pyramid")
-                        levels[name], readers[name] = level, stored.readers[name]
+                        levels[name], readers[name] = level, makers[name]
                 except ValueError as error:
                     faults.refuse(at, str(error), "correct the pyramid or its levels")
         faults.require_usable()

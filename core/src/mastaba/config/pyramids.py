@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
 from typing import Any
@@ -25,13 +24,8 @@ from mastaba.storage.path import ResourcePath
 MakeReader = Callable[[Level], LevelReader]
 """Makes the reader of a level, whose limits a layer may have narrowed."""
 
-
-@dataclass(frozen=True, slots=True)
-class StoredPyramid:
-    """A pyramid, and what makes the reader of each level."""
-
-    pyramid: Pyramid
-    readers: Mapping[str, MakeReader]
+StoredPyramid = tuple[Pyramid, Mapping[str, MakeReader]]
+"""A pyramid, and what makes the reader of each of its levels by tile matrix identifier."""
 
 
 class PyramidLoader(LoadedOnce[ResourcePath, StoredPyramid]):
@@ -74,7 +68,7 @@ class PyramidLoader(LoadedOnce[ResourcePath, StoredPyramid]):
         pyramid = Pyramid(
             key.stem, tile_matrix_set, tile_format, raster, coarse_to_fine(levels), generation
         )
-        return StoredPyramid(pyramid, readers)
+        return pyramid, readers
 
     def _slabs(
         self, document: dict[str, Any], descriptor: ResourcePath, at: str, faults: FileFaults
