@@ -54,8 +54,6 @@ class CRSOffer:
 
     def common(self, layers: Iterable[LayerCRS]) -> tuple[str, ...]:
         """Return the codes in which all given layers are offered; `shared` for no layers."""
-        layers = list(layers)
-        if not layers:
-            return self.shared
-        further = frozenset.intersection(*(frozenset(layer.own) for layer in layers))
-        return self.shared + tuple(c for c in layers[0].own if c in further - self._shared)
+        own = [layer.own for layer in layers]
+        further = [code for code in own[0] if all(code in codes for codes in own)] if own else []
+        return tuple(dict.fromkeys((*self.shared, *further)))
