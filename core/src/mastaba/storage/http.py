@@ -102,10 +102,9 @@ class HTTPStorage(Storage):
     ) -> HTTPAnswer:
         try:
             answer = self.send(method, key, headers, limit)
-        except NoResponseError as error:
-            raise self._error(StorageUnavailableError, key, str(error)) from error
-        except StorageError as error:
-            raise self._error(type(error), key, str(error)) from error
+        except (NoResponseError, StorageError) as error:
+            kind = type(error) if isinstance(error, StorageError) else StorageUnavailableError
+            raise self._error(kind, key, str(error)) from error
         status = answer.status
         if status in (200, 206, 416):
             return answer
