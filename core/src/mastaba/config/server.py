@@ -117,8 +117,7 @@ def load_server(file: str, plugins: Plugins, faults: Faults) -> ServerConfig:
         faults.error(file, "$", reason, "name a readable file with -f")
     if document is None or validator.validate(document, file, faults) is None:
         raise ConfigurationError(faults.errors)
-    if "logger" in document:
-        _complete_logger(document["logger"])
+    _complete_logger(document.get("logger", {}))
     validator.complete(document)
     return _server_config(document, file)
 
