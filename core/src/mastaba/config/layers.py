@@ -85,6 +85,7 @@ class LayerLoader:
         styles = self._layer_styles(document, pyramid, faults)
         extra_sets = self._extra_sets(document, pyramid, file)
         sets = [_described(one) for one in (pyramid.tile_matrix_set, *extra_sets)]
+        header = ("Mastaba-Pyramid", pyramid.generation)
         layer = Layer(
             id=identifier,
             title=document["title"],
@@ -106,9 +107,7 @@ class LayerLoader:
             missing_tile_status=_MISSING_TILE_STATUS.get(document.get("missing_tile", "")),
             own={key: document[key] for key in document if key in self._own_keys},
             generation=generation_of(generation, pyramid.generation, styles, sets),
-            headers=(("Mastaba-Pyramid", pyramid.generation),)
-            if self._settings.generation_headers
-            else (),
+            headers=(header,) if self._settings.generation_headers else (),
         )
         readers = {name: make[name](level) for name, level in pyramid.levels.items()}
         return layer, MappingProxyType(readers)
@@ -246,9 +245,8 @@ def _extent(
         native = pyramid_bbox(pyramid)
         geographic = geographic_bbox(native, crs)
     else:
-        geographic = BoundingBox(
-            *(float(bbox[side]) for side in ("west", "south", "east", "north"))
-        )
+        sides = (float(bbox[side]) for side in ("west", "south", "east", "north"))
+        geographic = BoundingBox(*sides)
         if geographic.xmin > geographic.xmax or geographic.ymin > geographic.ymax:
             raise ValueError("its west is east of its east, or its south north of its north")
         native = WGS84.transform_bbox(geographic, crs)
@@ -280,16 +278,14 @@ def _range(entry: dict[str, str], pyramid: Pyramid) -> list[Level]:
     for key in ("bottom_level", "top_level"):
         if entry[key] not in pyramid.levels:
             known = ", ".join(pyramid.levels)
-            raise ValueError(
-                f"{key} {entry[key]!r} is not a level of {pyramid.name} (levels: {known})"
-            )
+            reason = f"{key} {entry[key]!r} is not a level of {pyramid.name} (levels: {known})"
+            raise ValueError(reason)
     finest = pyramid.levels[entry["bottom_level"]].matrix.cell_size
     coarsest = pyramid.levels[entry["top_level"]].matrix.cell_size
     if finest > coarsest:
         raise ValueError("bottom_level is coarser than top_level")
-    return [
-        level for level in pyramid.levels.values() if finest <= level.matrix.cell_size <= coarsest
-    ]
+    levels = pyramid.levels.values()
+    return [level for level in levels if finest <= level.matrix.cell_size <= coarsest]
 
 
 def _narrowed(pyramid: Pyramid, bbox: BoundingBox, named_by: str) -> Pyramid:

@@ -47,13 +47,11 @@ def load_catalogue(
             section 3). The layers are checked even then; it contains all errors.
     """
     services, listed = None, None
+    files = DocumentReader(StoragePool(plugins.storages, environment), plugins, faults, source)
     with suppress(UnusableError):
-        services = load_services(
-            ResourcePath("file", "", server.services),
-            plugins,
-            DocumentReader(StoragePool(plugins.storages, environment), plugins, faults, source),
-            f"configurations.services of {server.file}",
-        )
+        path = ResourcePath("file", "", server.services)
+        named_by = f"configurations.services of {server.file}"
+        services = load_services(path, plugins, files, named_by)
     known = services or ServicesConfig(Settings(), {})
     is_traced = server.logger.access != "off"
     is_measured = any(plugins.services[name].wants_measurements for name in known.services)
@@ -167,7 +165,6 @@ def _kept_layers(
             faults.warning(str(error.filename), "$", reason, "make it readable for the server")
             continue
         named_by = f"the directory of the service {name}"
-        found |= {
-            layer: (ResourcePath("file", "", path), named_by) for layer, path in layers.items()
-        }
+        for layer, path in layers.items():
+            found[layer] = ResourcePath("file", "", path), named_by
     return found

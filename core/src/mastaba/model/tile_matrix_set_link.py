@@ -79,9 +79,8 @@ def link_to(layer: Layer, tile_matrix_set: TileMatrixSet) -> TileMatrixSetLink |
         return None
     # The matrices found for the coarsest and finest level may be in reverse order.
     top, bottom = sorted((found[0], found[-1]), key=lambda matrix: -matrix.cell_size)
-    offered = {
-        matrix.id: matrix.limits_of(bbox) for matrix in tile_matrix_set.between(top.id, bottom.id)
-    }
+    matrices = tile_matrix_set.between(top.id, bottom.id)
+    offered = {matrix.id: matrix.limits_of(bbox) for matrix in matrices}
     limits = {name: limits for name, limits in offered.items() if limits is not None}
     return TileMatrixSetLink(tile_matrix_set, MappingProxyType(limits)) if limits else None
 

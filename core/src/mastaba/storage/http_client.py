@@ -155,9 +155,8 @@ class HTTPClient:
             with _deadline(pool, seconds):
                 yield pool
         except (HTTPError, OSError) as error:
-            raise NoResponseError(
-                f"{self._scheme}://{self._host} does not answer: {failure_reason(error)}"
-            ) from error
+            reason = f"{self._scheme}://{self._host} does not answer: {failure_reason(error)}"
+            raise NoResponseError(reason) from error
 
     def _open_pool(self, size: int, timeout: float | None) -> urllib3.HTTPConnectionPool:
         settings: dict[str, Any] = {
