@@ -49,7 +49,7 @@ ROOMS = (
     "__main__",
 )
 MAX_PACKAGES = 12
-MOST_LINES = 14_570
+MOST_LINES = 14_350
 """Lines of code in the core, without comments, docstrings and blank lines."""
 
 _NO_CODE = {
