@@ -34,10 +34,8 @@ Each protocol service has its own table that maps them to responses::
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from mastaba.model.fault import Fault
+from mastaba.model.fault import Fault
 
 
 def reason_of(error: Exception) -> str:

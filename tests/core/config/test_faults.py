@@ -290,6 +290,7 @@ WARNINGS: list[tuple[str, str, Any, str, str]] = [
     (LAYER, "$.wms.authorized", True, "$.wms.authorized", "unknown"),
     (LAYER, "$.opacity", 1, "$.opacity", "unknown"),
     (LAYER, "$.extra_crs[0]", "EPSG:1", "$.extra_crs[0]", "unknown"),
+    (LAYER, "$.extra_crs[0]", "IAU_2015:30100", "$.extra_crs[0]", "unknown"),
     (LAYER, "$.extra_crs[0]", "EPSG:32733", "$.extra_crs[0]", "area of use"),
     (PYRAMID, "$.levels[0].colour", 1, "$.levels[0].colour", "unknown"),
     (

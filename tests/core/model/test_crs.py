@@ -69,6 +69,7 @@ def test_codes_are_case_insensitive(code: str) -> None:
         "EPSG:4978",
         "PROJCS[]",
         "/etc/passwd:1",
+        "IAU_2015:30100",
     ],
 )
 def test_codes_that_are_not_crss_for_maps_are_unknown(code: str) -> None:

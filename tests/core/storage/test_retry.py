@@ -83,9 +83,10 @@ def test_the_circuit_opens_after_some_failures(key: str) -> None:
     assert caught.value.key == key
 
 
-def test_one_trial_is_allowed_after_the_pause() -> None:
+def test_one_trial_is_allowed_after_the_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [100.0]
-    breaker = CircuitBreaker("s3://maps", 2, 10, clock=lambda: now[0])
+    monkeypatch.setattr("mastaba.storage.retry.monotonic", lambda: now[0])
+    breaker = CircuitBreaker("s3://maps", 2, 10)
     for _ in range(2):
         breaker.check("k")
         breaker.failed(down())

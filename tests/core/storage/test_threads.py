@@ -45,13 +45,21 @@ def test_first_error_in_the_order_of_the_items_is_raised() -> None:
 
 def test_a_pool_that_is_busy_cannot_block_a_request() -> None:
     pool = ThreadPool(2, "test")
-    release = threading.Event()
-    busy = [pool.submit(lambda: release.wait(60)) for _ in range(4)]
+    begun, release = threading.Semaphore(0), threading.Event()
+
+    def block(_item: int) -> bool:
+        begun.release()
+        return release.wait(60)
+
+    blocker = threading.Thread(target=pool.map, args=(block, range(5)))
+    blocker.start()
+    for _ in range(3):  # both threads of the pool, and the one that takes part
+        begun.acquire()
     try:
         assert pool.map(lambda item: item, range(5)) == [0, 1, 2, 3, 4]
     finally:
         release.set()
-    assert all(future.result() for future in busy)
+        blocker.join()
 
 
 def test_items_may_use_the_pool_themselves() -> None:

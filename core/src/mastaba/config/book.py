@@ -73,9 +73,8 @@ class Book(LoadedOnce[str, T]):
     @property
     def loaded(self) -> Mapping[str, T]:
         """Resources loaded so far, by identifier."""
-        return MappingProxyType(
-            {key: value for key, value in sorted(self._loaded.items()) if value is not None}
-        )
+        found = {key: value for key, value in sorted(self._loaded.items()) if value is not None}
+        return MappingProxyType(found)
 
     def _load(self, key: str, named_by: str) -> T:
         reader, kind = self._reader, self._kind.replace("_", " ")

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import re
-import stat
 import sys
+from contextlib import suppress
 from typing import Any, Final
 
 from mastaba.config.faults import Faults, FileFaults, UnusableError
@@ -16,6 +15,7 @@ from mastaba.config.source import Source
 from mastaba.errors import AccessDeniedError, MastabaError, ObjectNotFoundError, reason_of
 from mastaba.plugins.manager import Plugins
 from mastaba.storage.base import ByteRange
+from mastaba.storage.file import OpenFile
 from mastaba.storage.path import ResourcePath
 from mastaba.storage.pool import StoragePool
 
@@ -34,11 +34,8 @@ def read_local_text(file: str) -> str:
         OSError: it cannot be read, or is not a regular file.
         ValueError: it is not UTF-8 text, or larger than 64 MiB; the message says which.
     """
-    # Without O_NONBLOCK, opening a FIFO blocks until there is a writer.
-    descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    with open(descriptor, "rb") as stream:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise OSError(errno.EINVAL, "it is not a regular file")
+    opened = OpenFile(file)
+    with open(opened.descriptor, "rb", closefd=False) as stream:
         return _decoded(stream.read(_MAX_SIZE + 1))
 
 
@@ -73,6 +70,11 @@ class DocumentReader:
 
     All methods except `exists` raise `UnusableError` then. The argument ``named_by``
     is the key or line, and the file, that name the document.
+
+    Attributes:
+        faults: gets the errors.
+        source: gets the documents that were read.
+        pool: the storages from which they are read.
     """
 
     def __init__(
@@ -80,7 +82,7 @@ class DocumentReader:
     ) -> None:
         self.faults = faults
         self.source = source or Source()
-        self._pool = pool
+        self.pool = pool
         self._plugins = plugins
         self._validators: dict[str, SchemaValidator] = {}
 
@@ -95,14 +97,14 @@ class DocumentReader:
         """Return the text of a file or object."""
         faults, named = FileFaults(self.faults, str(path)), f"it is named by {named_by}"
         try:
-            read = self._pool.open(path.storage, path.container).read(path.key)
+            read = self.pool.open(path.storage, path.container).read(path.key)
         except ObjectNotFoundError as error:
             self.source.failed(path, error)
             reason = f"does not exist; {named}{started_at(str(path))}"
             faults.refuse("$", reason, "correct the path, or add the file")
         except MastabaError as error:
             self.source.failed(path, error)
-            self._refuse_tiff(path, faults, named)
+            _refuse_tiff(self._start(path), faults, named)
             remedy = (
                 "set the variables, or correct the access rights"
                 if isinstance(error, AccessDeniedError)
@@ -114,7 +116,7 @@ class DocumentReader:
         if not data and not may_be_empty:
             reason = f"is empty; {named}{started_at(str(path))}"
             faults.refuse("$", reason, "write the file again")
-        self._refuse_tiff(path, faults, named, data)
+        _refuse_tiff(data, faults, named)
         try:
             return _decoded(data)
         except ValueError as error:
@@ -122,31 +124,19 @@ class DocumentReader:
 
     def exists(self, path: ResourcePath) -> bool:
         """Return whether an object exists; True if unreachable, since reading it reports why."""
-        try:
-            if self._pool.open(path.storage, path.container).exists(path.key):
-                return True
-        except MastabaError:
-            return True
-        self.source.missed(path)
-        return False
+        found = True
+        with suppress(MastabaError):
+            found = self.pool.open(path.storage, path.container).exists(path.key)
+        if not found:
+            self.source.missed(path)
+        return found
 
-    def _refuse_tiff(
-        self, path: ResourcePath, faults: FileFaults, named: str, start: bytes | None = None
-    ) -> None:
-        """Refuse an image instead of a document."""
-        if start is None:
-            try:
-                storage = self._pool.open(path.storage, path.container)
-                start = storage.read(path.key, ByteRange(0, 4)).data
-            except MastabaError:
-                return
-        if start.startswith(_TIFF_MAGICS):
-            faults.refuse(
-                "$",
-                f"is a TIFF image (a GeoTIFF or a slab), not a JSON document; {named}",
-                "name the descriptor of the pyramid; a GeoTIFF must be converted to a pyramid "
-                "first",
-            )
+    def _start(self, path: ResourcePath) -> bytes:
+        """Return the start of a document that is perhaps too large to be read as a whole."""
+        with suppress(MastabaError):
+            storage = self.pool.open(path.storage, path.container)
+            return storage.read(path.key, ByteRange(0, 4)).data
+        return b""
 
     def document(self, path: ResourcePath, named_by: str) -> Any:
         """Return the parsed document without nulls."""
@@ -167,6 +157,16 @@ class DocumentReader:
         return valid
 
 
+def _refuse_tiff(start: bytes, faults: FileFaults, named: str) -> None:
+    """Refuse an image instead of a document."""
+    if start.startswith(_TIFF_MAGICS):
+        reason = f"is a TIFF image (a GeoTIFF or a slab), not a JSON document; {named}"
+        remedy = (
+            "name the descriptor of the pyramid; a GeoTIFF must be converted to a pyramid first"
+        )
+        faults.refuse("$", reason, remedy)
+
+
 def parse_document(text: str, file: str, faults: Faults) -> Any:
     """Parse JSON, or YAML by file extension; return None after recording a problem.
 
@@ -176,10 +176,8 @@ def parse_document(text: str, file: str, faults: Faults) -> Any:
     try:
         if file.lower().endswith((".yaml", ".yml")):
             parsed = _parsed_yaml(text)
-        elif text.strip():
-            parsed = json.loads(text)
         else:
-            parsed = None
+            parsed = json.loads(text) if text.strip() else None
         if parsed is not None:
             return _cleaned(parsed, "$", 0, {})
         reason = "is empty"
@@ -230,14 +228,10 @@ def _cleaned(value: Any, path: str, depth: int, done: dict[int, Any]) -> Any:
     Raises:
         _InvalidValueError: the value, or a value inside it, is invalid.
     """
-    if isinstance(value, str):
-        if not value.isascii() and _SURROGATES.search(value):
-            raise _InvalidValueError(path, "contains an unpaired surrogate")
-        return value
-    if isinstance(value, int | float):
-        if not -_LARGEST <= value <= _LARGEST:
-            raise _InvalidValueError(path, "is too large, or not a number")
-        return value
+    if isinstance(value, str) and not value.isascii() and _SURROGATES.search(value):
+        raise _InvalidValueError(path, "contains an unpaired surrogate")
+    if isinstance(value, int | float) and not -_LARGEST <= value <= _LARGEST:
+        raise _InvalidValueError(path, "is too large, or not a number")
     if not isinstance(value, dict | list):
         return value
     if depth == _MAX_DEPTH:

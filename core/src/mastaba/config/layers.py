@@ -12,7 +12,7 @@ from mastaba.catalogue import Catalogue, LoadedLayer
 from mastaba.config.book import Book
 from mastaba.config.documents import DocumentReader
 from mastaba.config.faults import FileFaults, UnusableError
-from mastaba.config.pyramids import PyramidLoader, SlabPlace, coarse_to_fine
+from mastaba.config.pyramids import MakeReader, PyramidLoader, coarse_to_fine
 from mastaba.config.server import ServerConfig
 from mastaba.config.services import ServicesConfig, load_metadata
 from mastaba.config.styles import make_style
@@ -28,34 +28,11 @@ from mastaba.model.surrogate_keys import layer_keys
 from mastaba.model.tile_matrix_set import TileMatrixSet
 from mastaba.plugins.manager import Plugins
 from mastaba.slab.index_cache import IndexCache
-from mastaba.storage.path import ResourcePath
-from mastaba.storage.pool import StoragePool
 
 _ONE_CHANNEL: Final = frozenset(("estompage", "pente", "exposition", "terrainrgb"))
 
 # A blank tile is an ordinary response.
 _MISSING_TILE_STATUS: Final = {"404": 404, "204": 204, "blank": 200}
-
-
-def read_layer_list(
-    path: ResourcePath, reader: DocumentReader, named_by: str
-) -> dict[str, tuple[ResourcePath, str]]:
-    """Return the path of each layer descriptor and the line that names it, by layer identifier."""
-    faults = FileFaults(reader.faults, str(path))
-    paths: dict[str, tuple[ResourcePath, str]] = {}
-    # An installation may start without layers and get them later.
-    text = reader.text(path, named_by, may_be_empty=True)
-    for number, line in enumerate(map(str.strip, text.split("\n")), 1):
-        at = f"line {number}"
-        if not line or line.startswith("#"):
-            continue
-        with faults.attempt():
-            layer_path = reader.path(line, str(path), at)
-            other, _ = paths.setdefault(layer_path.stem, (layer_path, f"{at} of {path}"))
-            if other is not layer_path:
-                reason = f"duplicate layer {layer_path.stem!r}; {other}, listed before, is used"
-                faults.error(at, reason, "rename one of the descriptors")
-    return paths
 
 
 class LayerLoader:
@@ -71,7 +48,6 @@ class LayerLoader:
         server: ServerConfig,
         plugins: Plugins,
         shared: ServicesConfig | Catalogue,
-        pool: StoragePool,
         indices: IndexCache,
         reader: DocumentReader,
         known: Catalogue | None = None,
@@ -82,14 +58,13 @@ class LayerLoader:
         )
         known_styles = known.styles if known else None
         self.styles: Book[Style] = Book(server.styles, "style", make_style, reader, known_styles)
-        self._pyramids = PyramidLoader(self.tile_matrix_sets, reader, pool)
+        self._pyramids = PyramidLoader(self.tile_matrix_sets, reader, indices)
         self._installed = plugins.services.keys()
         self._services = {name: plugins.services[name] for name in shared.services}
         classes = self._services.values()
         self._raster_only = frozenset(item.name for item in classes if item.is_raster_only)
         self._own_keys = frozenset(key for item in classes for key in item.layer_schema)
         self._settings = shared.settings
-        self._indices = indices
         self._reader = reader
 
     def load(self, identifier: str, document: Any, file: str) -> LoadedLayer:
@@ -100,7 +75,7 @@ class LayerLoader:
         hidden = self._switched_off(document)
         document = self._reader.validated(document, "layer", file, self._services)
         _check_identifier(identifier, faults)
-        pyramid, places = self._compose(document["pyramids"], faults)
+        pyramid, make = self._compose(document["pyramids"], faults)
         try:
             pyramid, native, geographic = _extent(document.get("bbox"), pyramid, file)
         except ValueError as error:
@@ -109,6 +84,8 @@ class LayerLoader:
         resampling, caching = document.get("resampling", "lanczos"), self._settings.caching
         styles = self._layer_styles(document, pyramid, faults)
         extra_sets = self._extra_sets(document, pyramid, file)
+        sets = [_described(one) for one in (pyramid.tile_matrix_set, *extra_sets)]
+        header = ("Mastaba-Pyramid", pyramid.generation)
         layer = Layer(
             id=identifier,
             title=document["title"],
@@ -129,20 +106,10 @@ class LayerLoader:
             surrogate_keys=layer_keys(identifier, pyramid) if caching.surrogate_keys else (),
             missing_tile_status=_MISSING_TILE_STATUS.get(document.get("missing_tile", "")),
             own={key: document[key] for key in document if key in self._own_keys},
-            generation=generation_of(
-                generation,
-                pyramid.generation,
-                styles,
-                [_described(one) for one in (pyramid.tile_matrix_set, *extra_sets)],
-            ),
-            headers=(("Mastaba-Pyramid", pyramid.generation),)
-            if self._settings.generation_headers
-            else (),
+            generation=generation_of(generation, pyramid.generation, styles, sets),
+            headers=(header,) if self._settings.generation_headers else (),
         )
-        readers = {
-            name: places[name].reader(level, self._indices)
-            for name, level in pyramid.levels.items()
-        }
+        readers = {name: make[name](level) for name, level in pyramid.levels.items()}
         return layer, MappingProxyType(readers)
 
     def _switched_off(self, document: Any) -> frozenset[str]:
@@ -161,10 +128,10 @@ class LayerLoader:
 
     def _compose(
         self, entries: list[dict[str, str]], faults: FileFaults
-    ) -> tuple[Pyramid, dict[str, SlabPlace]]:
+    ) -> tuple[Pyramid, dict[str, MakeReader]]:
         """Return the union of the level ranges of all pyramids of a layer (layer.md section 3)."""
         levels: dict[str, Level] = {}
-        places: dict[str, SlabPlace] = {}
+        readers: dict[str, MakeReader] = {}
         pyramids: list[Pyramid] = []
         for position, entry in enumerate(entries):
             at = f"$.pyramids[{position}]"
@@ -172,15 +139,15 @@ class LayerLoader:
                 path = self._reader.path(entry["path"], faults.file, f"{at}.path")
                 # Problems of the descriptor are recorded once, for the descriptor itself.
                 named_by = f"pyramids[{position}].path of {faults.file}"
-                stored = self._pyramids.get(path, named_by)
-                pyramids.append(stored.pyramid)
+                pyramid, makers = self._pyramids.get(path, named_by)
+                pyramids.append(pyramid)
                 try:
-                    _require_match(pyramids[0], stored.pyramid)
-                    for level in _range(entry, stored.pyramid):
+                    _require_match(pyramids[0], pyramid)
+                    for level in _range(entry, pyramid):
                         name = level.matrix.id
                         if name in levels:
                             raise ValueError(f"the level {name!r} is taken from an earlier pyramid")
-                        levels[name], places[name] = level, stored.places[name]
+                        levels[name], readers[name] = level, makers[name]
                 except ValueError as error:
                     faults.refuse(at, str(error), "correct the pyramid or its levels")
         faults.require_usable()
@@ -188,7 +155,7 @@ class LayerLoader:
         composed = replace(pyramids[0], levels=coarse_to_fine(levels))
         if len(pyramids) > 1:
             composed = replace(composed, generation=generation_of(generations), update=None)
-        return composed, places
+        return composed, readers
 
     def _layer_styles(
         self, document: dict[str, Any], pyramid: Pyramid, faults: FileFaults
@@ -200,7 +167,7 @@ class LayerLoader:
         for position, identifier in enumerate(document.get("styles", ())):
             with suppress(UnusableError):
                 style = self.styles.get(identifier, f"styles[{position}] of {faults.file}")
-                problem = _unusable(style, pyramid)
+                problem = _unusable(style, pyramid.raster.channels)
                 if problem is None:
                     found.setdefault(style.identifier, style)
                     continue
@@ -212,7 +179,7 @@ class LayerLoader:
         name = self._settings.default_style
         named_by = f"global.default_style of services.json, for {faults.file}"
         default = self.styles.get(name, named_by)
-        problem = _unusable(default, pyramid)
+        problem = _unusable(default, pyramid.raster.channels)
         if problem is not None:
             reason = f"no style is usable, and the default style {name!r} {problem}"
             remedy = "name a style in styles, or correct global.default_style of services.json"
@@ -279,9 +246,8 @@ def _extent(
         native = pyramid_bbox(pyramid)
         geographic = geographic_bbox(native, crs)
     else:
-        geographic = BoundingBox(
-            *(float(bbox[side]) for side in ("west", "south", "east", "north"))
-        )
+        sides = (float(bbox[side]) for side in ("west", "south", "east", "north"))
+        geographic = BoundingBox(*sides)
         if geographic.xmin > geographic.xmax or geographic.ymin > geographic.ymax:
             raise ValueError("its west is east of its east, or its south north of its north")
         native = WGS84.transform_bbox(geographic, crs)
@@ -293,18 +259,19 @@ def _extent(
 
 def _require_match(first: Pyramid, other: Pyramid) -> None:
     """Check that two pyramids can form one layer."""
-    pairs = [
-        ("tile matrix set", first.tile_matrix_set.id, other.tile_matrix_set.id),
-        ("format", first.format.name, other.format.name),
-    ]
-    if first.raster and other.raster:
-        pairs += [
-            ("photometric", first.raster.photometric, other.raster.photometric),
-            ("channel count", str(first.raster.channels), str(other.raster.channels)),
-        ]
-    for word, one, two in pairs:
+    for (word, one), two in zip(_kind(first).items(), _kind(other).values(), strict=False):
         if one != two:
             raise ValueError(f"its {word} {two} differs from that of the first pyramid, {one}")
+
+
+def _kind(pyramid: Pyramid) -> dict[str, object]:
+    """Return what all pyramids of a layer have in common, the format before what it implies."""
+    kind: dict[str, object] = {"tile matrix set": pyramid.tile_matrix_set.id}
+    kind["format"] = pyramid.format.name
+    if pyramid.raster is not None:
+        kind["photometric"] = pyramid.raster.photometric
+        kind["channel count"] = pyramid.raster.channels
+    return kind
 
 
 def _range(entry: dict[str, str], pyramid: Pyramid) -> list[Level]:
@@ -312,16 +279,14 @@ def _range(entry: dict[str, str], pyramid: Pyramid) -> list[Level]:
     for key in ("bottom_level", "top_level"):
         if entry[key] not in pyramid.levels:
             known = ", ".join(pyramid.levels)
-            raise ValueError(
-                f"{key} {entry[key]!r} is not a level of {pyramid.name} (levels: {known})"
-            )
+            reason = f"{key} {entry[key]!r} is not a level of {pyramid.name} (levels: {known})"
+            raise ValueError(reason)
     finest = pyramid.levels[entry["bottom_level"]].matrix.cell_size
     coarsest = pyramid.levels[entry["top_level"]].matrix.cell_size
     if finest > coarsest:
         raise ValueError("bottom_level is coarser than top_level")
-    return [
-        level for level in pyramid.levels.values() if finest <= level.matrix.cell_size <= coarsest
-    ]
+    levels = pyramid.levels.values()
+    return [level for level in levels if finest <= level.matrix.cell_size <= coarsest]
 
 
 def _narrowed(pyramid: Pyramid, bbox: BoundingBox, named_by: str) -> Pyramid:
@@ -338,9 +303,8 @@ def _narrowed(pyramid: Pyramid, bbox: BoundingBox, named_by: str) -> Pyramid:
     return replace(pyramid, levels=MappingProxyType(levels))
 
 
-def _unusable(style: Style, pyramid: Pyramid) -> str | None:
+def _unusable(style: Style, channels: int) -> str | None:
     """Return why a style cannot be used for a pyramid, or None if it can."""
-    channels = pyramid.raster.channels if pyramid.raster else 0
     if (style.palette or _ONE_CHANNEL & style.processing.keys()) and channels != 1:
         return f"needs one channel, the pyramid has {channels}"
     source = style.processing.get("colorize", {}).get("source", (255, 255, 255))

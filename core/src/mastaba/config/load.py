@@ -8,8 +8,8 @@ from types import MappingProxyType
 
 from mastaba.catalogue import Catalogue, LoadedLayer, in_order
 from mastaba.config.documents import DocumentReader
-from mastaba.config.faults import Faults, UnusableError
-from mastaba.config.layers import LayerLoader, read_layer_list
+from mastaba.config.faults import Faults, FileFaults, UnusableError
+from mastaba.config.layers import LayerLoader
 from mastaba.config.server import ServerConfig
 from mastaba.config.services import ServicesConfig, load_services
 from mastaba.config.source import Source
@@ -47,28 +47,22 @@ def load_catalogue(
             section 3). The layers are checked even then; it contains all errors.
     """
     services, listed = None, None
+    files = DocumentReader(StoragePool(plugins.storages, environment), plugins, faults, source)
     with suppress(UnusableError):
-        services = load_services(
-            ResourcePath("file", "", server.services),
-            plugins,
-            DocumentReader(StoragePool(plugins.storages, environment), plugins, faults, source),
-            f"configurations.services of {server.file}",
-        )
+        path = ResourcePath("file", "", server.services)
+        named_by = f"configurations.services of {server.file}"
+        services = load_services(path, plugins, files, named_by)
     known = services or ServicesConfig(Settings(), {})
     is_traced = server.logger.access != "off"
-    pool = StoragePool(
-        plugins.storages,
-        environment,
-        plugins.storages.settings(server.plugins),
-        measure=is_traced
-        or any(plugins.services[name].wants_measurements for name in known.services),
-    )
+    is_measured = any(plugins.services[name].wants_measurements for name in known.services)
+    settings = plugins.storages.settings(server.plugins)
+    pool = StoragePool(plugins.storages, environment, settings, measure=is_traced or is_measured)
     reader = DocumentReader(pool, plugins, faults, source)
     store = _store(server, plugins, faults)
     indices = IndexCache(server.cache_size, server.cache_validity, store=store)
-    loader = LayerLoader(server, plugins, known, pool, indices, reader)
+    loader = LayerLoader(server, plugins, known, indices, reader)
     with suppress(UnusableError):
-        listed = _layer_paths(server, reader)
+        listed = _listed_layers(server, reader)
     named = {**(listed or {}), **_kept_layers(known.services, plugins, faults)}
     loaded: dict[str, LoadedLayer] = {}
     for identifier, (path, named_by) in named.items():
@@ -85,14 +79,12 @@ def load_catalogue(
         if previous is not None and name in previous.layers
     }
     old_layers = [layer for layer, _ in outdated.values()]
-    old_sets = {layer.pyramid.tile_matrix_set for layer in old_layers}
+    old_sets = {one.id: one for one in (layer.pyramid.tile_matrix_set for layer in old_layers)}
     old_styles = {style.id: style for layer in old_layers for style in layer.styles}
     return Catalogue(
         settings=services.settings,
         services=MappingProxyType(services.services),
-        tile_matrix_sets=MappingProxyType(
-            {old.id: old for old in old_sets} | dict(loader.tile_matrix_sets.loaded)
-        ),
+        tile_matrix_sets=MappingProxyType(old_sets | dict(loader.tile_matrix_sets.loaded)),
         styles=MappingProxyType(old_styles | dict(loader.styles.loaded)),
         storages=pool,
         indices=indices,
@@ -133,14 +125,28 @@ def _as_it_was(
     return previous.layers[name], MappingProxyType(readers)
 
 
-def _layer_paths(
+def _listed_layers(
     server: ServerConfig, reader: DocumentReader
 ) -> dict[str, tuple[ResourcePath, str]]:
-    """Return the listed descriptors and what names them, by layer."""
+    """Return the listed descriptors and the lines that name them, by layer."""
     if server.layers is None:
         return {}
     path = reader.path(server.layers, server.file, "$.configurations.layers")
-    return read_layer_list(path, reader, f"configurations.layers of {server.file}")
+    faults = FileFaults(reader.faults, str(path))
+    paths: dict[str, tuple[ResourcePath, str]] = {}
+    # An installation may start without layers and get them later.
+    text = reader.text(path, f"configurations.layers of {server.file}", may_be_empty=True)
+    for number, line in enumerate(map(str.strip, text.split("\n")), 1):
+        at = f"line {number}"
+        if not line or line.startswith("#"):
+            continue
+        with faults.attempt():
+            layer_path = reader.path(line, str(path), at)
+            other, _ = paths.setdefault(layer_path.stem, (layer_path, f"{at} of {path}"))
+            if other is not layer_path:
+                reason = f"duplicate layer {layer_path.stem!r}; {other}, listed before, is used"
+                faults.error(at, reason, "rename one of the descriptors")
+    return paths
 
 
 def _kept_layers(
@@ -159,7 +165,6 @@ def _kept_layers(
             faults.warning(str(error.filename), "$", reason, "make it readable for the server")
             continue
         named_by = f"the directory of the service {name}"
-        found |= {
-            layer: (ResourcePath("file", "", path), named_by) for layer, path in layers.items()
-        }
+        for layer, path in layers.items():
+            found[layer] = ResourcePath("file", "", path), named_by
     return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -18,46 +18,27 @@ from mastaba.model.generation import generation_of
 from mastaba.model.pyramid import Attribute, Level, Pyramid, RasterSpecification, Table, Update
 from mastaba.model.tile_matrix_set import TileLimits, TileMatrix, TileMatrixSet
 from mastaba.slab.index_cache import IndexCache
-from mastaba.slab.layout import PathLayout, PrefixLayout, SlabLayout
+from mastaba.slab.layout import PathLayout, PrefixLayout
 from mastaba.slab.reader import LevelReader
-from mastaba.storage.base import Storage
 from mastaba.storage.path import ResourcePath
-from mastaba.storage.pool import StoragePool
 
+MakeReader = Callable[[Level], LevelReader]
+"""Makes the reader of a level, whose limits a layer may have narrowed."""
 
-@dataclass(frozen=True, slots=True)
-class SlabPlace:
-    """Location of the slabs of one level."""
-
-    storage: Storage
-    layout: SlabLayout
-    open_container: Callable[[str], Storage] | None = None
-    packs: SlabLayout | None = None
-
-    def reader(self, level: Level, indices: IndexCache) -> LevelReader:
-        return LevelReader(
-            level, self.layout, self.storage, indices, self.open_container, self.packs
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class StoredPyramid:
-    """A pyramid, and the location of the slabs of each level."""
-
-    pyramid: Pyramid
-    places: Mapping[str, SlabPlace]
+StoredPyramid = tuple[Pyramid, Mapping[str, MakeReader]]
+"""A pyramid, and what makes the reader of each of its levels by tile matrix identifier."""
 
 
 class PyramidLoader(LoadedOnce[ResourcePath, StoredPyramid]):
     """Loader of descriptors; each is loaded once, however many layers use it."""
 
     def __init__(
-        self, tile_matrix_sets: Book[TileMatrixSet], reader: DocumentReader, pool: StoragePool
+        self, tile_matrix_sets: Book[TileMatrixSet], reader: DocumentReader, indices: IndexCache
     ) -> None:
         super().__init__()
         self._tile_matrix_sets = tile_matrix_sets
         self._reader = reader
-        self._pool = pool
+        self._indices = indices
 
     def _load(self, key: ResourcePath, named_by: str) -> StoredPyramid:
         document, file = self._reader.document(key, named_by), str(key)
@@ -74,7 +55,7 @@ class PyramidLoader(LoadedOnce[ResourcePath, StoredPyramid]):
         if not tile_format.is_vector:
             raster = _raster(document["raster_specifications"], tile_format, faults)
         levels: dict[str, Level] = {}
-        places: dict[str, SlabPlace] = {}
+        readers: dict[str, MakeReader] = {}
         for position, entry in enumerate(document["levels"]):
             identifier, at = entry["id"], f"$.levels[{position}]"
             if identifier in levels:
@@ -83,7 +64,7 @@ class PyramidLoader(LoadedOnce[ResourcePath, StoredPyramid]):
             with faults.attempt():
                 levels[identifier] = _level(entry, tile_matrix_set, at, faults)
             with faults.attempt():
-                places[identifier] = self._place(entry["storage"], key, f"{at}.storage", faults)
+                readers[identifier] = self._slabs(entry["storage"], key, f"{at}.storage", faults)
         faults.require_usable()
         update = document.get("update")
         pyramid = Pyramid(
@@ -95,14 +76,15 @@ class PyramidLoader(LoadedOnce[ResourcePath, StoredPyramid]):
             generation,
             update and Update(update["since"], BoundingBox(*update["bbox"])),
         )
-        return StoredPyramid(pyramid, places)
+        return pyramid, readers
 
-    def _place(
+    def _slabs(
         self, document: dict[str, Any], descriptor: ResourcePath, at: str, faults: FileFaults
-    ) -> SlabPlace:
+    ) -> MakeReader:
         name = document["type"].lower()
+        pool = self._reader.pool
         try:
-            driver = self._pool.driver(name)
+            driver = pool.driver(name)
         except MastabaError as error:
             faults.refuse(f"{at}.type", str(error), "install it")
         field = driver.container_field
@@ -114,18 +96,19 @@ class PyramidLoader(LoadedOnce[ResourcePath, StoredPyramid]):
             raise UnusableError
         beside = descriptor.container if descriptor.storage == name else None
         try:
-            storage = self._pool.open_beside(name, document[field] if field else "", beside)
+            storage = pool.open_beside(name, document[field] if field else "", beside)
         except (MastabaError, ValueError) as error:
             faults.refuse(at, str(error), "see the documentation of this storage")
+        make = partial(LevelReader, storage=storage, indices=self._indices)
         if field is None:
             directory = _image_directory(document["image_directory"], descriptor)
-            return SlabPlace(storage, PathLayout(directory, int(document["path_depth"])))
-        # Symbolic objects name other containers; links of files are left to the system.
-        return SlabPlace(
-            storage,
-            PrefixLayout(document["image_prefix"]),
-            lambda other: self._pool.open_beside(name, other, storage.container),
-            PrefixLayout(document["index_prefix"]) if "index_prefix" in document else None,
+            return partial(make, layout=PathLayout(directory, int(document["path_depth"])))
+        return partial(
+            make,
+            layout=PrefixLayout(document["image_prefix"]),
+            # Symbolic objects name other containers; links of files are left to the system.
+            open_container=lambda other: pool.open_beside(name, other, storage.container),
+            packs=PrefixLayout(document["index_prefix"]) if "index_prefix" in document else None,
         )
 
 

@@ -157,13 +157,9 @@ class SchemaValidator:
                 known = node.get("properties", {})
                 for key in kind.unexpected:
                     _remove(document, [*path, key])
-                    faults.warning(
-                        file,
-                        f"{json_path(path)}.{key}",
-                        "unknown key, it is ignored",
-                        did_you_mean(key, known)
-                        or node.get("x-if-unknown", "remove it, or correct its spelling"),
-                    )
+                    at, reason = json_path([*path, key]), "unknown key, it is ignored"
+                    remedy = node.get("x-if-unknown", "remove it, or correct its spelling")
+                    faults.warning(file, at, reason, did_you_mean(key, known) or remedy)
                 continue
             reason, remedy = _message(error, node)
             if keyword == "required":

@@ -7,12 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from mastaba.config.documents import (
-    parse_document,
-    read_local_text,
-    started_at,
-    unreadable,
-)
+from mastaba.config.documents import parse_document, read_local_text, started_at, unreadable
 from mastaba.config.faults import Faults
 from mastaba.config.schema import SchemaValidator
 from mastaba.errors import ConfigurationError
@@ -101,13 +96,8 @@ class ServerConfig:
 
 def missing_port(server: ServerConfig) -> Fault:
     """Return the error for a missing ``port`` if no other listening address is given."""
-    return Fault(
-        Severity.ERROR,
-        server.file,
-        "$.port",
-        "is missing",
-        'add the key "port", such as "127.0.0.1:9000"',
-    )
+    remedy = 'add the key "port", such as "127.0.0.1:9000"'
+    return Fault(Severity.ERROR, server.file, "$.port", "is missing", remedy)
 
 
 def load_server(file: str, plugins: Plugins, faults: Faults) -> ServerConfig:
@@ -127,8 +117,7 @@ def load_server(file: str, plugins: Plugins, faults: Faults) -> ServerConfig:
         faults.error(file, "$", reason, "name a readable file with -f")
     if document is None or validator.validate(document, file, faults) is None:
         raise ConfigurationError(faults.errors)
-    if "logger" in document:
-        _complete_logger(document["logger"])
+    _complete_logger(document.get("logger", {}))
     validator.complete(document)
     return _server_config(document, file)
 
@@ -142,32 +131,21 @@ def _complete_logger(section: dict[str, Any]) -> None:
 
 
 def _server_config(document: dict[str, Any], file: str) -> ServerConfig:
-    cache, maps, places = document["cache"], document["maps"], document["configurations"]
+    cache, maps = document["cache"], document["maps"]
+    # The names of settings outside sections are those of the attributes.
+    plain = {key: value for key, value in document.items() if not isinstance(value, dict)}
     return ServerConfig(
         file=file,
-        port=document.get("port"),
-        backlog=document["backlog"],
-        workers=document.get("workers"),
-        threads=document["threads"],
         logger=LoggerConfig(**document["logger"]),
         cache_size=cache["size"],
         cache_validity=60.0 * cache["validity"],
         decoded_tiles_size=1024**2 * cache["decoded_mebibytes"],
-        services=places["services"],
-        layers=places.get("layers"),
-        styles=places["styles"],
-        tile_matrix_sets=places["tile_matrix_sets"],
-        worker_requests=document["worker_requests"],
-        request_timeout=float(document["request_timeout"]),
-        worker_timeout=float(document["worker_timeout"]),
-        body_timeout=float(document["body_timeout"]),
-        drain=float(document["drain"]),
         follow=document["follow"]["period"] if "follow" in document else None,
         map_limits=MapLimits(
             memory=1024**2 * maps["memory_mebibytes"],
             concurrent=maps.get("concurrent", max(MapLimits().concurrent, document["threads"])),
             waiting=maps["waiting"],
         ),
-        debug=document["debug"],
         plugins=document.get("plugins", {}),
+        **{"port": None, "workers": None, "layers": None, **document["configurations"], **plain},
     )

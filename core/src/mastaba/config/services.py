@@ -22,15 +22,6 @@ if TYPE_CHECKING:
 _COMMON = frozenset(
     ("enabled", "endpoint_uri", "root_path", "title", "abstract", "keywords", "metadata")
 )
-_PLAIN = (
-    "provider",
-    "site",
-    "fee",
-    "access_constraint",
-    "inspire",
-    "default_style",
-    "generation_headers",
-)
 _NO_ENCODER = "image/gif"
 
 
@@ -63,11 +54,12 @@ def load_services(
     validator.complete(document)
     shared = document["global"]
     equivalences = Equivalences()
-    with faults.attempt():
-        equivalences = _equivalences(shared.get("crs_equivalences"), reader, faults.file)
+    if "crs_equivalences" in shared:
+        with faults.attempt():
+            equivalences = _equivalences(shared.pop("crs_equivalences"), reader, faults.file)
     services = _services(document, classes, faults)
     faults.require_usable()
-    cors = shared["cors"]
+    cors = shared.pop("cors")
     settings = Settings(
         enabled=document["enabled"],
         contact=Contact(**shared["contact"]),
@@ -76,7 +68,8 @@ def load_services(
         tile_reprojection=shared["tile"]["reprojection"],
         cors=tuple(cors) if isinstance(cors, list) else cors,
         equivalences=equivalences,
-        **{key: shared[key] for key in _PLAIN},
+        # The names of settings outside sections are those of the attributes.
+        **{key: value for key, value in shared.items() if not isinstance(value, dict)},
     )
     return ServicesConfig(settings, services)
 
@@ -108,17 +101,17 @@ def _services(
     document: dict[str, Any], classes: Mapping[str, type[Service]], faults: FileFaults
 ) -> dict[str, ServiceSettings]:
     found: dict[str, ServiceSettings] = {}
+    places: dict[str, str] = {}
     for name, service in classes.items():
         section = document.get(name, {})
-        if section.get("enabled", False) or service.is_fallback:
-            found[name] = _service_settings(service, section)
-    places: dict[str, str] = {}
-    for name, settings in found.items():
+        if not (section.get("enabled", False) or service.is_fallback):
+            continue
+        settings = found[name] = _service_settings(service, section)
         try:
             urlsplit(settings.endpoint_uri)
         except ValueError:  # for example, an unclosed bracket
             faults.error(f"$.{name}.endpoint_uri", "is not a valid address", "correct it")
-        if classes[name].is_fallback:
+        if service.is_fallback:
             continue
         other = places.setdefault(settings.root_path, name)
         if other != name:
@@ -179,8 +172,7 @@ def _offered_crs(
     offered: dict[str, None] = {}
     for position, code in enumerate(listed):
         if is_known_crs(code):
-            offered[code.upper()] = None
-            offered.update(dict.fromkeys(filter(is_known_crs, equivalences.declared(code))))
+            offered |= dict.fromkeys((code.upper(), *equivalences.declared(code)))
         else:
             reason = f"the CRS {code!r} is unknown, it is skipped"
             remedy = "write AUTHORITY:CODE, as in EPSG:3857"
@@ -189,9 +181,7 @@ def _offered_crs(
     return tuple(offered)
 
 
-def _equivalences(path: str | None, reader: DocumentReader, file: str) -> Equivalences:
-    if path is None:
-        return Equivalences()
+def _equivalences(path: str, reader: DocumentReader, file: str) -> Equivalences:
     named_by = f"global.crs_equivalences of {file}"
     document = reader.document(ResourcePath("file", "", path), named_by)
     faults = FileFaults(reader.faults, path)

@@ -83,11 +83,10 @@ class Source:
     def _versions_now(self, pool: StoragePool) -> dict[ResourcePath, str]:
         remote = [path for path in self._versions if path.storage != "file"]
         found = {path: _look(pool, path) for path in self._versions if path.storage == "file"}
-        if remote:
-            with ThreadPoolExecutor(min(_REQUESTS, len(remote))) as threads:
-                looks = threads.map(lambda path: _look(pool, path), remote)
-                found |= dict(zip(remote, looks, strict=True))
-        return found
+        # Starts no more threads than there are paths.
+        with ThreadPoolExecutor(_REQUESTS) as threads:
+            looks = threads.map(lambda path: _look(pool, path), remote)
+            return found | dict(zip(remote, looks, strict=True))
 
 
 def _look(pool: StoragePool, path: ResourcePath) -> str:

@@ -29,7 +29,7 @@ def make_style(identifier: str, document: dict[str, Any], faults: FileFaults) ->
         title=document["title"],
         abstract=document.get("abstract", ""),
         keywords=tuple(document.get("keywords", ())),
-        legend=_legend(document.get("legend")),
+        legend=_legend(document["legend"]) if "legend" in document else None,
         palette=palette,
         processing=processing,
     )
@@ -52,9 +52,7 @@ def _palette(document: dict[str, Any], faults: FileFaults) -> Palette | None:
     return Palette(tuple(entries[value] for value in sorted(entries)), *flags)
 
 
-def _legend(document: dict[str, Any] | None) -> Legend | None:
-    if document is None:
-        return None
+def _legend(document: dict[str, Any]) -> Legend:
     return Legend(
         media_type=document["format"],
         url=document["url"],

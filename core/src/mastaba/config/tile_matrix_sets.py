@@ -39,11 +39,6 @@ def make_tile_matrix_set(
             matrix_height=int(entry["matrixHeight"]),
         )
     faults.require_usable()
-    return TileMatrixSet.of(
-        identifier,
-        crs,
-        matrices.values(),
-        document.get("title", ""),
-        document.get("description", ""),
-        tuple(document.get("keywords", ())),
-    )
+    title, abstract = document.get("title", ""), document.get("description", "")
+    keywords = tuple(document.get("keywords", ()))
+    return TileMatrixSet.of(identifier, crs, matrices.values(), title, abstract, keywords)

@@ -111,7 +111,8 @@ class CRS:
 def is_known_crs(code: str) -> bool:
     """Return whether PROJ lists a code, without loading its definition."""
     authority, _, number = code.upper().partition(":")
-    return code.upper() == "CRS:84" or number in _codes(authority)
+    is_code = _CODE.fullmatch(code) is not None
+    return is_code and (code.upper() == "CRS:84" or number in _codes(authority))
 
 
 @lru_cache(maxsize=8)
@@ -251,15 +252,13 @@ class Equivalences:
     def __init__(self, equivalents: Mapping[str, Iterable[str]] | None = None) -> None:
         self._equal: dict[str, set[str]] = {}
         for code, others in (equivalents or {}).items():
-            for other in others:
-                self._declare(code.upper(), other.upper())
+            one = code.upper()
+            for other in map(str.upper, others):
+                self._equal.setdefault(one, set()).add(other)
+                self._equal.setdefault(other, set()).add(one)
 
     def __repr__(self) -> str:
         return f"Equivalences({sorted((one, sorted(all)) for one, all in self._equal.items())})"
-
-    def _declare(self, one: str, other: str) -> None:
-        self._equal.setdefault(one, set()).add(other)
-        self._equal.setdefault(other, set()).add(one)
 
     def equal(self, one: str, other: str) -> bool:
         """Return whether two codes denote the same coordinates in x, y order."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from mastaba.model.crs import CRS, UnknownCRSError
 from mastaba.model.layer import Layer
 from mastaba.model.settings import Settings
 
@@ -38,36 +37,23 @@ class CRSOffer:
         self._equivalences = settings.equivalences
         self._reprojection = settings.map.reprojection
         found: dict[str, None] = {}
-        if self._reprojection:
-            for code in map(str.upper, settings.map.crs):
-                found.update(dict.fromkeys((code, *self._equivalences.equivalents(code))))
+        for code in settings.map.crs:
+            found |= dict.fromkeys((code, *self._equivalences.equivalents(code)))
         self.shared = tuple(found)
         self._shared = frozenset(found)
 
     def of(self, layer: Layer) -> LayerCRS:
         """Return the CRSs of a layer."""
-        native = layer.pyramid.tile_matrix_set.crs.code.upper()
+        native = layer.pyramid.tile_matrix_set.crs.code
         # Equivalents of the native CRS need no reprojection, so they are always offered.
         further = self._equivalences.equivalents(native)
         if self._reprojection:
-            extra = (code for code in map(str.upper, layer.extra_crs) if code not in self._shared)
-            further += [code for code in extra if _meets(code, layer)]
+            further += layer.extra_crs
         own = dict.fromkeys((native, *(code for code in further if code not in self._shared)))
         return LayerCRS(tuple(own), self._shared | own.keys())
 
     def common(self, layers: Iterable[LayerCRS]) -> tuple[str, ...]:
         """Return the codes in which all given layers are offered; `shared` for no layers."""
-        layers = list(layers)
-        if not layers:
-            return self.shared
-        further = frozenset.intersection(*(frozenset(layer.own) for layer in layers))
-        return self.shared + tuple(c for c in layers[0].own if c in further - self._shared)
-
-
-def _meets(code: str, layer: Layer) -> bool:
-    """Return whether the area of use of a CRS intersects a layer."""
-    try:
-        area = CRS.from_code(code).area_of_use
-    except UnknownCRSError:
-        return False
-    return area.intersection(layer.geographic_bbox) is not None
+        own = [layer.own for layer in layers]
+        further = [code for code in own[0] if all(code in codes for codes in own)] if own else []
+        return tuple(dict.fromkeys((*self.shared, *further)))

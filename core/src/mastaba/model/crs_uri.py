@@ -5,6 +5,7 @@ Codes are ``AUTHORITY:CODE`` in upper case; ``CRS:84`` is longitude and latitude
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 CRS84: Final = "CRS:84"
@@ -13,11 +14,18 @@ CRS84: Final = "CRS:84"
 CRS84_URI: Final = "http://www.opengis.net/def/crs/OGC/1.3/CRS84"
 """Identifier of `CRS84` in documents."""
 
-_OPENGIS: Final = "www.opengis.net/def/crs/"
-_IGNF_REGISTER: Final = "registre.ign.fr/ign/IGNF/crs/IGNF/"
-_URN: Final = "urn:ogc:def:crs:"
-_SCHEMES: Final = ("http://", "https://")
+_OPENGIS: Final = "http://www.opengis.net/def/crs/"
+_IGNF_REGISTER: Final = "http://registre.ign.fr/ign/IGNF/crs/IGNF/"
 _MAX_LENGTH: Final = 200
+# Authority and code: in a URI, a URN, brackets, or on their own.
+_FORMS: Final = re.compile(
+    r"https?://www\.opengis\.net/def/crs/([^/]+)/[^/]*/([^/]+)"
+    r"|https?://registre\.ign\.fr/ign/IGNF/crs/(IGNF)/(.+)"
+    r"|urn:ogc:def:crs:([^:]+):[^:]*:([^:]+)"
+    r"|\[([^:/]+):([^/]+)\]"
+    r"|([^:/]+):([^/]+)",
+    re.IGNORECASE,
+)
 
 
 def crs_uri(code: str) -> str:
@@ -29,9 +37,9 @@ def crs_uri(code: str) -> str:
     if code == CRS84:
         return CRS84_URI
     if authority == "EPSG":
-        return f"http://{_OPENGIS}EPSG/0/{number}"
+        return f"{_OPENGIS}EPSG/0/{number}"
     if authority == "IGNF":
-        return f"http://{_IGNF_REGISTER}{number}"
+        return f"{_IGNF_REGISTER}{number}"
     return f"[{code}]"
 
 
@@ -42,31 +50,8 @@ def crs_code(text: str) -> str | None:
     and the IGNF register, and OGC URNs.
     """
     text = text.strip()
-    if len(text) > _MAX_LENGTH:
+    match = _FORMS.fullmatch(text) if len(text) <= _MAX_LENGTH else None
+    if match is None:
         return None
-    lowered = text.lower()
-    if lowered.startswith(_SCHEMES):
-        return _of_uri(text.partition("://")[2])
-    if lowered.startswith(_URN):
-        parts = text[len(_URN) :].split(":")
-        return _joined(parts[0], parts[-1]) if len(parts) == 3 else None
-    if text.startswith("[") and text.endswith("]"):
-        text = text[1:-1]
-    authority, colon, number = text.partition(":")
-    return _joined(authority, number) if colon else None
-
-
-def _of_uri(rest: str) -> str | None:
-    if rest.lower().startswith(_OPENGIS):
-        parts = rest[len(_OPENGIS) :].split("/")
-        return _joined(parts[0], parts[2]) if len(parts) == 3 else None
-    if rest.lower().startswith(_IGNF_REGISTER.lower()):
-        return _joined("IGNF", rest[len(_IGNF_REGISTER) :])
-    return None
-
-
-def _joined(authority: str, number: str) -> str | None:
-    if not (authority and number):
-        return None
-    code = f"{authority}:{number}".upper()
+    code = ":".join(filter(None, match.groups())).upper()
     return CRS84 if code == "OGC:CRS84" else code

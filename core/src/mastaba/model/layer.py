@@ -146,6 +146,5 @@ class Layer:
     @property
     def levels_id(self) -> str:
         """Published name of the native tile matrix set: ``<set>_<top level>_<bottom level>``."""
-        pyramid = self.pyramid
-        top, bottom = pyramid.coarsest.matrix.id, pyramid.finest.matrix.id
-        return f"{pyramid.tile_matrix_set.id}_{top}_{bottom}"
+        names = list(self.pyramid.levels)
+        return f"{self.pyramid.tile_matrix_set.id}_{names[0]}_{names[-1]}"

@@ -7,13 +7,13 @@ spaces. Names in them are percent-encoded, so they contain neither spaces nor sl
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from itertools import islice
+from typing import Final
 from urllib.parse import quote
 
-if TYPE_CHECKING:
-    from mastaba.model.bbox import BoundingBox
-    from mastaba.model.layer import Layer
-    from mastaba.model.pyramid import Pyramid
+from mastaba.model.bbox import BoundingBox
+from mastaba.model.layer import Layer
+from mastaba.model.pyramid import Pyramid
 
 SURROGATE_KEY: Final = "Surrogate-Key"
 """Name of the header."""
@@ -51,12 +51,8 @@ def keys_within(layer: Layer, bbox: BoundingBox, limit: int = 5000) -> list[str]
         bbox: in the CRS of the tile matrix set.
         limit: number of keys. For a larger area, the key of the whole layer is returned.
     """
-    keys = [drawn_key(layer.id)]
-    for key in _slabs_within(layer, bbox):
-        keys.append(key)
-        if len(keys) > limit:
-            return [layer_key(layer.id)]
-    return keys
+    keys = [drawn_key(layer.id), *islice(_slabs_within(layer, bbox), limit)]
+    return keys if len(keys) <= limit else [layer_key(layer.id)]
 
 
 def _slabs_within(layer: Layer, bbox: BoundingBox) -> Iterator[str]:

@@ -137,14 +137,8 @@ class TileMatrixSet:
     ) -> TileMatrixSet:
         """Create a set from matrices in any order."""
         ordered = sorted(matrices, key=lambda matrix: -matrix.cell_size)
-        return cls(
-            identifier,
-            crs,
-            MappingProxyType({matrix.id: matrix for matrix in ordered}),
-            title,
-            abstract,
-            keywords,
-        )
+        by_id = MappingProxyType({matrix.id: matrix for matrix in ordered})
+        return cls(identifier, crs, by_id, title, abstract, keywords)
 
     @property
     def is_quadtree(self) -> bool:

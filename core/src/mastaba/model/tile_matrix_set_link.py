@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from types import MappingProxyType
@@ -11,7 +11,6 @@ from typing import Final
 
 from mastaba.model.crs import CRS, WGS84
 from mastaba.model.layer import Layer
-from mastaba.model.pyramid import Level
 from mastaba.model.tile_matrix_set import TileLimits, TileMatrix, TileMatrixSet
 
 _FINEST_RATIO: Final = 0.8
@@ -73,25 +72,17 @@ def link_to(layer: Layer, tile_matrix_set: TileMatrixSet) -> TileMatrixSetLink |
         scale = _scale(layer.pyramid.tile_matrix_set.crs, crs)
     except ValueError:
         return None
-    levels = list(layer.pyramid.levels.values())
-    top = _first_match(levels, tile_matrix_set, scale)
-    bottom = _first_match(reversed(levels), tile_matrix_set, scale)
-    if top is None or bottom is None:
+    levels = layer.pyramid.levels.values()
+    matches = [_corresponding(level.matrix, tile_matrix_set, scale) for level in levels]
+    found = [match for match in matches if match is not None]
+    if not found:
         return None
     # The matrices found for the coarsest and finest level may be in reverse order.
-    top, bottom = sorted((top, bottom), key=lambda matrix: -matrix.cell_size)
-    offered = {
-        matrix.id: matrix.limits_of(bbox) for matrix in tile_matrix_set.between(top.id, bottom.id)
-    }
+    top, bottom = sorted((found[0], found[-1]), key=lambda matrix: -matrix.cell_size)
+    matrices = tile_matrix_set.between(top.id, bottom.id)
+    offered = {matrix.id: matrix.limits_of(bbox) for matrix in matrices}
     limits = {name: limits for name, limits in offered.items() if limits is not None}
     return TileMatrixSetLink(tile_matrix_set, MappingProxyType(limits)) if limits else None
-
-
-def _first_match(
-    levels: Iterable[Level], tile_matrix_set: TileMatrixSet, scale: float
-) -> TileMatrix | None:
-    matches = (_corresponding(level.matrix, tile_matrix_set, scale) for level in levels)
-    return next((match for match in matches if match is not None), None)
 
 
 def _corresponding(

@@ -116,9 +116,7 @@ class Publication:
         if change.action is not Action.DELETE_LAYER:
             source = Source()
             reader = DocumentReader(old.storages, self._plugins, faults, source)
-            loader = LayerLoader(
-                self._server, self._plugins, old, old.storages, old.indices, reader, old
-            )
+            loader = LayerLoader(self._server, self._plugins, old, old.indices, reader, old)
             # Loading may modify the document; other processes get it as sent.
             document = copy.deepcopy(change.document)
             try:

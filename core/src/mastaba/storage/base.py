@@ -5,13 +5,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple, Self
+from typing import ClassVar, Final, NamedTuple, Self
 
+from mastaba.environment import Environment
 from mastaba.errors import ObjectNotFoundError
-
-if TYPE_CHECKING:
-    from mastaba.environment import Environment
-
 
 MAX_WHOLE: Final = 128 * 1024 * 1024
 """Maximum bytes of an object read as a whole: larger than any descriptor, but fits in memory."""

@@ -8,8 +8,9 @@ import stat
 import threading
 from collections import OrderedDict
 from time import monotonic, time
-from typing import TYPE_CHECKING, ClassVar, Final, Self
+from typing import ClassVar, Final, Self
 
+from mastaba.environment import Environment
 from mastaba.errors import (
     AccessDeniedError,
     ObjectChangedError,
@@ -19,9 +20,6 @@ from mastaba.errors import (
     reason_of,
 )
 from mastaba.storage.base import MAX_WHOLE, ByteRange, ObjectRead, ObjectStat, Storage
-
-if TYPE_CHECKING:
-    from mastaba.environment import Environment
 
 _OPEN_FILES: Final = 512
 _ATTEMPTS: Final = 3
@@ -37,8 +35,18 @@ def _version(facts: os.stat_result) -> str:
     return f"{facts.st_mtime_ns:x}-{facts.st_size:x}"
 
 
-class _OpenFile:
-    """A file descriptor that is closed when its last reader has released it."""
+class OpenFile:
+    """A file descriptor that is closed when its last reader has released it.
+
+    Args:
+        path: of a regular file.
+
+    Attributes:
+        descriptor: open for reading.
+
+    Raises:
+        OSError: it cannot be opened, or is not a regular file.
+    """
 
     __slots__ = ("_modified_ns", "descriptor", "modified", "size", "trusted_until", "version")
 
@@ -85,7 +93,7 @@ class FileStorage(Storage):
     def __init__(self, container: str = "", open_files: int = _OPEN_FILES) -> None:
         super().__init__(container)
         self._open_files = open_files
-        self._files: OrderedDict[str, _OpenFile] = OrderedDict()
+        self._files: OrderedDict[str, OpenFile] = OrderedDict()
         self._lock = threading.Lock()
 
     @classmethod
@@ -101,17 +109,13 @@ class FileStorage(Storage):
             # Whole files, such as descriptors, are read only once and need not stay open.
             file = self._opened(key) if byte_range is None else self._reopen(key)
             if byte_range is None and file.size > MAX_WHOLE:
-                raise StorageError(
-                    f"the file {key} is too large to be read as a whole",
-                    storage=self.full_name,
-                    key=key,
-                )
+                reason = f"the file {key} is too large to be read as a whole"
+                raise self._error(StorageError, key, reason)
             read = self._read(file, key, byte_range)
             if read is not None:
                 return read
-        raise StorageUnavailableError(
-            f"the file {key} is modified while it is read", storage=self.full_name, key=key
-        )
+        reason = f"the file {key} is modified while it is read"
+        raise self._error(StorageUnavailableError, key, reason)
 
     def _read_version(self, key: str, byte_range: ByteRange | None, version: str) -> ObjectRead:
         # A hit does not update the order, so the common case needs no lock. The index cache
@@ -121,16 +125,12 @@ class FileStorage(Storage):
             file = self._reopen(key)
         read = self._read(file, key, byte_range) if file.version == version else None
         if read is None:
-            raise ObjectChangedError(
-                f"the file {key} was replaced", storage=self.full_name, key=key
-            )
+            raise self._error(ObjectChangedError, key, f"the file {key} was replaced")
         return read
 
-    def _read(self, file: _OpenFile, key: str, byte_range: ByteRange | None) -> ObjectRead | None:
+    def _read(self, file: OpenFile, key: str, byte_range: ByteRange | None) -> ObjectRead | None:
         """Return bytes of an open file, or None if the file has been modified."""
-        offset, length = (
-            (0, file.size) if byte_range is None else (byte_range.offset, byte_range.length)
-        )
+        offset, length = byte_range or (0, file.size)
         try:
             data = os.pread(file.descriptor, length, offset)
             # pread returns at most about 2 GiB, and otherwise less only at the end of the file.
@@ -139,10 +139,9 @@ class FileStorage(Storage):
                 if not more:
                     break
                 data += more
-            if len(data) == length and monotonic() < file.trusted_until:
-                unchanged = True  # a quarter of the system calls of a stored tile less
-            else:
-                unchanged = file.is_unchanged()
+            # Trust saves a quarter of the system calls of a stored tile.
+            is_trusted = len(data) == length and monotonic() < file.trusted_until
+            unchanged = is_trusted or file.is_unchanged()
         except OSError as error:
             raise self._translated(error, key) from error
         return ObjectRead(data, file.version, file.modified) if unchanged else None
@@ -153,16 +152,14 @@ class FileStorage(Storage):
         except (OSError, ValueError) as error:
             raise self._translated(error, key) from error
         if not stat.S_ISREG(facts.st_mode):
-            raise ObjectNotFoundError(
-                f"{key} is not a regular file", storage=self.full_name, key=key
-            )
+            raise self._error(ObjectNotFoundError, key, f"{key} is not a regular file")
         return ObjectStat(facts.st_size, _version(facts), facts.st_mtime)
 
     def close(self) -> None:
         with self._lock:
             self._files.clear()
 
-    def _reopen(self, key: str) -> _OpenFile:
+    def _reopen(self, key: str) -> OpenFile:
         """Open the current file, and keep it open instead of the previous one."""
         file = self._opened(key)
         with self._lock:
@@ -172,18 +169,17 @@ class FileStorage(Storage):
                 self._files.popitem(last=False)
         return file
 
-    def _opened(self, key: str) -> _OpenFile:
+    def _opened(self, key: str) -> OpenFile:
         try:
-            return _OpenFile(key)
+            return OpenFile(key)
         except (OSError, ValueError) as error:
             raise self._translated(error, key) from error
 
-    def _translated(
-        self, error: Exception, key: str
-    ) -> ObjectNotFoundError | AccessDeniedError | StorageUnavailableError:
+    def _translated(self, error: Exception, key: str) -> StorageError:
         if isinstance(error, FileNotFoundError | NotADirectoryError | ValueError):
-            message = f"the file {key} does not exist"
-            return ObjectNotFoundError(message, storage=self.full_name, key=key)
-        reason = reason_of(error)
+            return self._error(ObjectNotFoundError, key, f"the file {key} does not exist")
         kind = AccessDeniedError if isinstance(error, PermissionError) else StorageUnavailableError
-        return kind(f"cannot read the file {key}: {reason}", storage=self.full_name, key=key)
+        return self._error(kind, key, f"cannot read the file {key}: {reason_of(error)}")
+
+    def _error(self, kind: type[StorageError], key: str, reason: str) -> StorageError:
+        return kind(reason, storage=self.full_name, key=key)

@@ -25,6 +25,7 @@ _OVERLOADED: Final = (408, 429, 502, 503, 504)
 
 # Longer numbers are not sizes, and Python refuses to convert very long ones.
 _CONTENT_RANGE: Final = re.compile(r"bytes ([0-9]{1,19})-([0-9]{1,19})/([0-9]{1,19}|\*)")
+_DOTS: Final = re.compile(r"/\.{1,2}(?=/|$)")
 
 
 class HTTPStorage(Storage):
@@ -101,10 +102,9 @@ class HTTPStorage(Storage):
     ) -> HTTPAnswer:
         try:
             answer = self.send(method, key, headers, limit)
-        except NoResponseError as error:
-            raise self._error(StorageUnavailableError, key, str(error)) from error
-        except StorageError as error:
-            raise self._error(type(error), key, str(error)) from error
+        except (NoResponseError, StorageError) as error:
+            kind = type(error) if isinstance(error, StorageError) else StorageUnavailableError
+            raise self._error(kind, key, str(error)) from error
         status = answer.status
         if status in (200, 206, 416):
             return answer
@@ -152,14 +152,9 @@ class HTTPStorage(Storage):
         content_range = answer.headers.get("Content-Range", "")
         match = _CONTENT_RANGE.fullmatch(content_range.strip())
         if match is not None:
-            first, last, total = match.groups()
-            if total != "*":
-                end = min(end, int(total))
-            if (
-                int(first) == byte_range.offset
-                and size == int(last) + 1 - int(first)
-                and (int(last) + 1 == end or (total == "*" and int(last) + 1 < end))
-            ):
+            first, stop, total = int(match[1]), int(match[2]) + 1, match[3]
+            is_whole = stop <= end if total == "*" else stop == min(end, int(total))
+            if first == byte_range.offset and stop == first + size and is_whole:
                 return
         reason = f"the server answers {requested} with {answer.size} bytes of {content_range!r}"
         raise self._error(StorageUnavailableError, key, reason)
@@ -170,13 +165,8 @@ class HTTPStorage(Storage):
 
 def quoted_key(key: str) -> str:
     """Return a slash and the name of an object, as a URL path that no one normalises."""
-    path = "/" + quote(key, safe="/-_.~")
-    if "/." not in path:
-        return path
     # Segments of dots have a meaning in a path, but not in a name.
-    return "/".join(
-        part.replace(".", "%2E") if part in (".", "..") else part for part in path.split("/")
-    )
+    return _DOTS.sub(lambda part: part[0].replace(".", "%2E"), f"/{quote(key)}")
 
 
 def _range_header(byte_range: ByteRange) -> str:

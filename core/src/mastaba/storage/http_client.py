@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
@@ -20,11 +20,9 @@ import urllib3
 from urllib3.exceptions import HTTPError, InsecureRequestWarning, ProtocolError
 from urllib3.util import make_headers, parse_url
 
+from mastaba.environment import Environment
 from mastaba.errors import NoResponseError, reason_of
 from mastaba.storage.per_process import PerProcess
-
-if TYPE_CHECKING:
-    from mastaba.environment import Environment
 
 DEFAULT_TIMEOUT: Final = 30
 
@@ -121,17 +119,23 @@ class HTTPClient:
         Raises:
             NoResponseError: the response is missing, incomplete or too late.
         """
-        try:
-            if seconds is None:
-                return self._exchange(self._pool.get(), method, target, headers, limit)
-            timeout = seconds if self._timeout is None else min(self._timeout, seconds)
-            pool = self._open_pool(1, timeout)
-            with _deadline(pool, seconds):
-                return self._exchange(pool, method, target, headers, limit)
-        except (HTTPError, OSError) as error:
-            raise NoResponseError(
-                f"{self._scheme}://{self._host} does not answer: {failure_reason(error)}"
-            ) from error
+        with self._connections(seconds) as pool:
+            if pool.proxy is not None and self._scheme == "http":
+                target = f"http://{self._host}{target}"
+            response = pool.urlopen(
+                method,
+                target,
+                headers=headers,
+                retries=False,
+                redirect=False,
+                preload_content=False,
+                assert_same_host=False,
+            )
+            try:
+                return _answer(response, limit)
+            except BaseException:
+                response.close()
+                raise
 
     def close(self) -> None:
         """Close the connections of this process; the next request opens new ones."""
@@ -139,43 +143,20 @@ class HTTPClient:
         if pool is not None:
             pool.close()
 
-    def _exchange(
-        self,
-        pool: urllib3.HTTPConnectionPool,
-        method: str,
-        target: str,
-        headers: Mapping[str, str],
-        limit: int | None,
-    ) -> HTTPAnswer:
-        if pool.proxy is not None and self._scheme == "http":
-            target = f"http://{self._host}{target}"
-        response = pool.urlopen(
-            method,
-            target,
-            headers=headers,
-            retries=False,
-            redirect=False,
-            preload_content=False,
-            assert_same_host=False,
-        )
+    @contextmanager
+    def _connections(self, seconds: float | None) -> Iterator[urllib3.HTTPConnectionPool]:
+        """Lend the shared connections, or one of its own for an exchange with a time limit."""
         try:
-            answer = HTTPAnswer(response.status, response.headers, b"")
-            if answer.status >= 300:
-                limit = _MAX_ERROR_BODY
-            elif limit is not None and (answer.announced_size or 0) > limit:
-                response.close()
-                return answer
-            data = response.read(limit, decode_content=False)
-            if limit is not None and len(data) < limit and response.length_remaining:
-                raise ProtocolError("the response is truncated")
-        except BaseException:
-            response.close()
-            raise
-        if limit is not None and len(data) >= limit:
-            response.close()  # unread data makes the connection unusable
-        else:
-            response.release_conn()
-        return HTTPAnswer(answer.status, answer.headers, data)
+            if seconds is None:
+                yield self._pool.get()
+                return
+            timeout = seconds if self._timeout is None else min(self._timeout, seconds)
+            pool = self._open_pool(1, timeout)
+            with _deadline(pool, seconds):
+                yield pool
+        except (HTTPError, OSError) as error:
+            reason = f"{self._scheme}://{self._host} does not answer: {failure_reason(error)}"
+            raise NoResponseError(reason) from error
 
     def _open_pool(self, size: int, timeout: float | None) -> urllib3.HTTPConnectionPool:
         settings: dict[str, Any] = {
@@ -186,10 +167,27 @@ class HTTPClient:
         proxy = "" if proxy_bypass(self._host) else getproxies().get(self._scheme, "")
         manager = urllib3.PoolManager(**settings)
         if proxy:
-            credentials = parse_url(proxy).auth
-            headers = make_headers(proxy_basic_auth=credentials) if credentials else None
+            headers = make_headers(proxy_basic_auth=parse_url(proxy).auth)
             manager = urllib3.ProxyManager(proxy, proxy_headers=headers, **settings)
         return manager.connection_from_url(f"{self._scheme}://{self._host}")
+
+
+def _answer(response: urllib3.BaseHTTPResponse, limit: int | None) -> HTTPAnswer:
+    """Return a response; its connection is used again if nothing of it is left unread."""
+    answer = HTTPAnswer(response.status, response.headers, b"")
+    if answer.status >= 300:
+        limit = _MAX_ERROR_BODY
+    elif limit is not None and (answer.announced_size or 0) > limit:
+        response.close()
+        return answer
+    data = response.read(limit, decode_content=False)
+    if limit is not None and len(data) < limit and response.length_remaining:
+        raise ProtocolError("the response is truncated")
+    if limit is not None and len(data) >= limit:
+        response.close()  # unread data makes the connection unusable
+    else:
+        response.release_conn()
+    return HTTPAnswer(answer.status, answer.headers, data)
 
 
 def network_timeout(environment: Environment) -> int | None:

@@ -5,15 +5,13 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NoReturn, TypeVar
+from typing import NoReturn, TypeVar
 
 from mastaba import trace
+from mastaba.environment import Environment
 from mastaba.errors import ObjectNotFoundError, StorageError, StorageUnavailableError
 from mastaba.storage.base import ByteRange, ObjectRead, ObjectStat, Storage
 from mastaba.storage.retry import CircuitBreaker, RetryPolicy
-
-if TYPE_CHECKING:
-    from mastaba.environment import Environment
 
 logger = logging.getLogger(__name__)
 
@@ -52,10 +50,7 @@ class ManagedStorage(Storage):
         self._storage = storage
         self._policy = policy
         self._breaker = CircuitBreaker(storage.full_name, policy.failures, policy.pause)
-        self._counts = counts
-        if not self.is_remote:
-            # Nothing to repeat: a stored tile is read without these calls.
-            vars(self)["read"] = storage.read if counts is None else self._counted_read
+        self._counts = counts or DriverCounts()
 
     @property
     def full_name(self) -> str:
@@ -72,7 +67,15 @@ class ManagedStorage(Storage):
     def read(
         self, key: str, byte_range: ByteRange | None = None, version: str | None = None
     ) -> ObjectRead:
-        return self._read(key, lambda: self._storage.read(key, byte_range, version))
+        if self.is_remote or trace.local.trace is not None:
+            return self._read(key, lambda: self._storage.read(key, byte_range, version))
+        # Nothing to repeat or to time: a stored tile is read without further calls.
+        self._counts.reads += 1
+        try:
+            return self._storage.read(key, byte_range, version)
+        except StorageError as error:
+            self._counts.errors += not isinstance(error, ObjectNotFoundError)
+            raise
 
     def read_ranges(
         self, key: str, byte_ranges: Sequence[ByteRange], version: str | None = None
@@ -88,31 +91,14 @@ class ManagedStorage(Storage):
     def close(self) -> None:
         self._storage.close()
 
-    def _counted_read(
-        self, key: str, byte_range: ByteRange | None = None, version: str | None = None
-    ) -> ObjectRead:
-        counts = self._counts
-        if counts is None or trace.local.trace is not None:
-            return ManagedStorage.read(self, key, byte_range, version)
-        counts.reads += 1
-        try:
-            return self._storage.read(key, byte_range, version)
-        except StorageError as error:
-            counts.errors += not isinstance(error, ObjectNotFoundError)
-            raise
-
     def _read(self, key: str, call: Callable[[], R]) -> R:
-        counts = self._counts
-        if counts is None:
-            return self._attempt(key, call)
-        counts.reads += 1
+        self._counts.reads += 1
         notes = trace.local.trace
         begin = time.perf_counter()
         try:
             return self._attempt(key, call)
         except StorageError as error:
-            if not isinstance(error, ObjectNotFoundError):
-                counts.errors += 1
+            self._counts.errors += not isinstance(error, ObjectNotFoundError)
             raise
         finally:
             if notes is not None:

@@ -54,7 +54,5 @@ class ResourcePath:
     def stem(self) -> str:
         """Base name without ``.json``, ``.yaml`` or ``.yml``: the name of the described item."""
         name = self.key.rpartition("/")[2]
-        for suffix in (".json", ".yaml", ".yml"):
-            if name.lower().endswith(suffix):
-                return name[: -len(suffix)]
-        return name
+        stem, dot, suffix = name.rpartition(".")
+        return stem if dot and suffix.lower() in ("json", "yaml", "yml") else name

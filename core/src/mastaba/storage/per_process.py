@@ -6,8 +6,7 @@ import os
 import threading
 import weakref
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from functools import partial
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, Generic, TypeVar
 
 T = TypeVar("T")
@@ -77,10 +76,6 @@ class ThreadPool:
     def __init__(self, size: int, name: str) -> None:
         self._executor = PerProcess(lambda: ThreadPoolExecutor(size, name))
 
-    def submit(self, function: Callable[[], R]) -> Future[R]:
-        """Call a function in one of the threads."""
-        return self._executor.get().submit(function)
-
     def map(self, function: Callable[[T], R], items: Sequence[T]) -> list[R]:
         """Return the results for all items, in their order.
 
@@ -92,7 +87,8 @@ class ThreadPool:
         """
         if len(items) < 2:
             return [function(item) for item in items]
-        futures = [self.submit(partial(function, item)) for item in items[1:]]
+        executor = self._executor.get()
+        futures = [executor.submit(function, item) for item in items[1:]]
         try:
             results = [function(items[0])]
             for item, future in zip(items[1:], futures, strict=True):

@@ -41,6 +41,7 @@ class StoragePool:
         self._settings = settings or {}
         self._policy = RetryPolicy.from_environment(environment)
         self._open: dict[tuple[str, str], Storage] = {}
+        self._by_full_name: dict[str, Storage] = {}
         self.measured: dict[str, DriverCounts] | None = {} if measure else None
         self._lock = threading.Lock()
 
@@ -59,16 +60,13 @@ class StoragePool:
             return known
         # Without the lock, so that a store that does not answer does not block others.
         environment = self._environment.with_settings(self._settings.get(name, {}))
-        storage = self.driver(name).open(container, environment)
+        opened = self._managed(self.driver(name).open(container, environment))
         with self._lock:
             # A container may have several names, such as a bucket with and without cluster.
-            for known in self._open.values():
-                if known.full_name == storage.full_name:
-                    self._open[name, container] = known
-                    break
-            else:
-                return self._open.setdefault((name, container), self._managed(storage))
-        storage.close()
+            known = self._by_full_name.setdefault(opened.full_name, opened)
+            self._open[name, container] = known
+        if known is not opened:
+            opened.close()
         return known
 
     def _managed(self, storage: Storage) -> Storage:
@@ -115,12 +113,11 @@ class StoragePool:
     def counts(self) -> Counter[str]:
         """Return the number of open containers by driver name."""
         with self._lock:
-            distinct = {id(storage): name for (name, _), storage in self._open.items()}
-            return Counter(distinct.values())
+            return Counter(storage.name for storage in self._by_full_name.values())
 
     def close(self) -> None:
         """Close all open storages."""
         with self._lock:
-            storages, self._open = list(self._open.values()), {}
-        for storage in storages:
+            storages, self._open, self._by_full_name = self._by_full_name, {}, {}
+        for storage in storages.values():
             storage.close()

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from time import monotonic
+from typing import Self
 
+from mastaba.environment import Environment
 from mastaba.errors import StorageUnavailableError
-
-if TYPE_CHECKING:
-    from mastaba.environment import Environment
 
 logger = logging.getLogger(__name__)
 
@@ -51,17 +48,10 @@ class CircuitBreaker:
     After a pause, one trial read is allowed. If it gets a response, the circuit closes.
     """
 
-    def __init__(
-        self,
-        name: str,
-        failures: int,
-        pause: float,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, name: str, failures: int, pause: float) -> None:
         self._name = name
         self._limit = failures
         self._pause = pause
-        self._clock = clock
         self._lock = threading.Lock()
         self._failures = 0
         self._next_trial = 0.0
@@ -78,12 +68,10 @@ class CircuitBreaker:
         Raises:
             StorageUnavailableError: the circuit is open.
         """
-        if not self.is_open:
-            return
         with self._lock:
-            now = self._clock()
-            if self._failures < self._limit:
+            if not self.is_open:
                 return
+            now = monotonic()
             if now < self._next_trial:
                 raise StorageUnavailableError(
                     f"{key} was not read from {self._name}, because the circuit is open: "
@@ -95,8 +83,6 @@ class CircuitBreaker:
             self._next_trial = now + self._pause
 
     def answered(self) -> None:
-        if self._failures == 0:
-            return
         with self._lock:
             was_open = self.is_open
             self._failures = 0
@@ -107,13 +93,8 @@ class CircuitBreaker:
         with self._lock:
             self._failures += 1
             self._last = str(error)
-            self._next_trial = self._clock() + self._pause
+            self._next_trial = monotonic() + self._pause
             opens = self._failures == self._limit
         if opens:
-            logger.error(
-                "%s failed %d times in a row; circuit open, next attempt in %g s: %s",
-                self._name,
-                self._limit,
-                self._pause,
-                error,
-            )
+            text = "%s failed %d times in a row; circuit open, next attempt in %g s: %s"
+            logger.error(text, self._name, self._limit, self._pause, error)
