@@ -49,7 +49,7 @@ ROOMS = (
     "__main__",
 )
 MAX_PACKAGES = 12
-MOST_LINES = 14_700
+MOST_LINES = 14_000
 """Lines of code in the core, without comments, docstrings and blank lines."""
 
 _NO_CODE = {

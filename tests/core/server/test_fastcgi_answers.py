@@ -13,7 +13,7 @@ import pytest
 
 from mastaba.server.shared_pages import SHARED_FROM
 from mastaba.web.body import KeptBody
-from mastaba.web.response import DocumentResponse, Response
+from mastaba.web.response import Response
 
 
 def application_of(body: bytes) -> Any:
@@ -42,7 +42,7 @@ class Library:
 
     def stored_tile(self, path: str, query: str, headers: Any) -> Response:
         headers = [("Content-Length", str(len(self.body.data)))]
-        return DocumentResponse(200, headers, self.body)
+        return Response(200, headers, self.body.data, self.body)
 
 
 @pytest.mark.parametrize("size", [0, SHARED_FROM - 1, SHARED_FROM, 300_001, 3_000_001])

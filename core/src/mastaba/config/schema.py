@@ -9,16 +9,14 @@ from difflib import get_close_matches
 from functools import cache, reduce
 from importlib.resources import files
 from operator import getitem
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from jsonschema_rs import Draft202012Validator, ValidationError
 
 from mastaba.config import SCHEMA_NAMES
 from mastaba.config.faults import Faults
-
-if TYPE_CHECKING:
-    from mastaba.plugins.manager import Plugins
-    from mastaba.services.base import Service
+from mastaba.plugins.manager import Plugins
+from mastaba.services.base import Service
 
 Services = Mapping[str, "type[Service]"]
 """Classes of services by name."""

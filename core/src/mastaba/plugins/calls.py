@@ -5,12 +5,11 @@ from __future__ import annotations
 import inspect
 import time
 from collections.abc import Callable, Generator
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
+
+import pluggy
 
 from mastaba.errors import PluginError, PluginLoadError
-
-if TYPE_CHECKING:
-    import pluggy
 
 SLOW = 2.0
 """Seconds; the operator is warned about a plugin whose import or hook takes longer."""

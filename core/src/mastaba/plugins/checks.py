@@ -6,18 +6,16 @@ import importlib
 import inspect
 import json
 import re
+from argparse import ArgumentParser
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import mastaba
 from mastaba import LazyClass
 from mastaba.plugins.calls import BrokenPluginError, described
-
-if TYPE_CHECKING:
-    from argparse import ArgumentParser
 
 PLUGIN_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _PART: Final = r"[A-Za-z0-9!#$&^_.+-]+"

@@ -24,11 +24,11 @@ from mastaba.web.body import SpooledBody
 from mastaba.web.cors import CrossOrigin
 from mastaba.web.masking import masked
 from mastaba.web.request import Request, utf8
-from mastaba.web.response import CLIENT_GONE, DOCUMENT, STATUS_LINES, Response, plain_error
+from mastaba.web.response import CLIENT_GONE, DOCUMENT, STATUS_LINES, Headers, Response, plain_error
 
 logger = logging.getLogger("mastaba.request")
 
-StartResponse = Callable[[str, list[tuple[str, str]]], Any]
+StartResponse = Callable[[str, Headers], Any]
 
 
 class Application:
@@ -117,7 +117,7 @@ class SiteApplication:
         settings = site.catalogue.settings
         self._cors = CrossOrigin(settings.cors)
         self._is_shared = bool(self._cors)
-        self._headers: list[tuple[str, str]] = []
+        self._headers: Headers = []
         if settings.generation_headers:
             self._headers.append(("Mastaba-Generation", site.catalogue.generation))
         self._routes = Routes(site.services.values())
@@ -149,7 +149,7 @@ class SiteApplication:
         self._table = TileTable(self._site, self._routes.find, self._all_headers, around)
         return self._table
 
-    def _all_headers(self, response: Response, environ: Mapping[str, Any]) -> list[tuple[str, str]]:
+    def _all_headers(self, response: Response, environ: Mapping[str, Any]) -> Headers:
         """Return the headers of a response with those that all services have in common."""
         # A copy: a service may send the same response again.
         headers = response.headers + self._headers
@@ -222,7 +222,7 @@ class SiteApplication:
             return plain_error(500, "Internal issue", "Routing error")
 
 
-def _document_headers(caching: CachingSettings) -> list[tuple[str, str]]:
+def _document_headers(caching: CachingSettings) -> Headers:
     headers = []
     if caching.documents:
         headers.append(("Cache-Control", caching.documents))

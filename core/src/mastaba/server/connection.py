@@ -12,14 +12,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
+from wsgiref.types import WSGIApplication
 
 from mastaba.server.shared_pages import FilePart
-
-if TYPE_CHECKING:
-    from wsgiref.types import WSGIApplication
-
-    from mastaba.web.response import Response
+from mastaba.web.response import Response
 
 logger = logging.getLogger(__name__)
 

@@ -5,17 +5,16 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mastaba.errors import MastabaError
+from mastaba.server.access import WSGICallable
 from mastaba.server.logs import escaped
+from mastaba.services.base import Site
 from mastaba.slab.lookup import location, look_up
+from mastaba.slab.reader import LevelReader, StoredTile
 from mastaba.tiles.stored import TILE
-
-if TYPE_CHECKING:
-    from mastaba.server.access import WSGICallable
-    from mastaba.services.base import Site
-    from mastaba.slab.reader import LevelReader, StoredTile
+from mastaba.web.response import Headers
 
 
 def with_debug_headers(application: WSGICallable, site: Site) -> WSGICallable:
@@ -28,7 +27,7 @@ def with_debug_headers(application: WSGICallable, site: Site) -> WSGICallable:
     generation = ("X-Mastaba-Generation", f"{site.generation}.{site.revision}")
 
     def wrapped(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
-        def start(status: str, headers: list[tuple[str, str]], *exc_info: Any) -> Any:
+        def start(status: str, headers: Headers, *exc_info: Any) -> Any:
             # Not known earlier: the application is created before the fork.
             more = [*headers, generation, ("X-Mastaba-Worker", str(os.getpid()))]
             tile = environ.get(TILE)

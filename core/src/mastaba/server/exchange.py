@@ -14,7 +14,7 @@ from mastaba.errors import StorageUnavailableError
 from mastaba.server.connection import Buffers, Connection, DisconnectedError
 from mastaba.server.shared_pages import SHARED_FROM, shared
 from mastaba.web.body import KeptBody
-from mastaba.web.response import FAILURE, STATUS_LINES, DocumentResponse
+from mastaba.web.response import FAILURE, STATUS_LINES, Headers
 
 if TYPE_CHECKING:
     from _typeshed import OptExcInfo
@@ -100,7 +100,7 @@ class Exchange(ABC):
             else:
                 self._set_head(STATUS_LINES[response.status], response.headers)
                 body = response.body
-                if type(response) is DocumentResponse and len(body) >= SHARED_FROM:
+                if response.kept is not None and len(body) >= SHARED_FROM:
                     self._send_kept(response.kept)
                     return
                 result = [body] if isinstance(body, bytes) else body
@@ -141,7 +141,7 @@ class Exchange(ABC):
     def start_response(
         self,
         status: str,
-        headers: list[tuple[str, str]],
+        headers: Headers,
         exc_info: OptExcInfo | None = None,
     ) -> Callable[[bytes], None]:
         """The ``start_response`` of PEP 3333."""
@@ -196,7 +196,7 @@ class Exchange(ABC):
         if data:
             self.connection.send_now(self._framed(data))
 
-    def _set_head(self, status: str, headers: list[tuple[str, str]]) -> None:
+    def _set_head(self, status: str, headers: Headers) -> None:
         text = f"{self.before_status}{status}\r\n"
         for name, value in headers:
             text += f"{name}: {value}\r\n"

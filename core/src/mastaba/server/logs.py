@@ -12,13 +12,11 @@ import sys
 import threading
 import time
 from datetime import datetime
-from typing import IO, TYPE_CHECKING, Any, Final
+from typing import IO, Any, Final
 
+from mastaba.config.server import LoggerConfig, ServerConfig
 from mastaba.errors import ConfigurationError, reason_of
 from mastaba.model.fault import Fault, Severity
-
-if TYPE_CHECKING:
-    from mastaba.config.server import LoggerConfig, ServerConfig
 
 _SILENCE: Final = 60.0
 _STAMP: Final = "%Y-%m-%d-%H-%M-%S"

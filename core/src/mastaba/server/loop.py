@@ -24,17 +24,14 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import Any
+from wsgiref.types import WSGIApplication
 
+from mastaba.server.balance import Balance
 from mastaba.server.connection import NEVER, Connection, Limits
+from mastaba.server.control import WorkerLink
+from mastaba.server.handover import Handover
 from mastaba.server.signals import STOP_SIGNALS, woken_by
-
-if TYPE_CHECKING:
-    from wsgiref.types import WSGIApplication
-
-    from mastaba.server.balance import Balance
-    from mastaba.server.control import WorkerLink
-    from mastaba.server.handover import Handover
 
 logger = logging.getLogger(__name__)
 
@@ -159,8 +156,10 @@ class Server:
         self._linger_end = 0.0
         self._grace_end = 0.0
         self._sources: list[socket.socket | Handover] = [sock]
+        self._takers = [self._accepted]
         if handover is not None:
             self._sources.append(handover)
+            self._takers.append(handover.take)
         self._claimed: list[socket.socket] = []
         # Readable when the server stops.
         self._end = os.eventfd(0)
@@ -274,8 +273,7 @@ class Server:
         """Run a serving thread until the server has stopped."""
         poll = self._epoll.poll
         connections = self._connections
-        listener = self._listener.fileno()
-        handover = self._handover.fileno() if self._handover is not None else -1
+        sources = [source.fileno() for source in self._sources]
         bell = self._balance.fileno() if self._balance is not None else -1
         gate = self._gate.fileno() if self._gate is not None else -1
         # A thread must not hold events that another thread could serve.
@@ -289,7 +287,7 @@ class Server:
                 if awaits_stop:
                     awaits_stop = False
                     for sock in self._confirm_stop():
-                        self._serve_new(sock)
+                        self._serve(self._protocol(sock, self))
                 if self._drained():
                     return
                 timeout = _DRAIN_POLL
@@ -299,8 +297,8 @@ class Server:
                 if not events_left:
                     # Shared: if this thread steps aside, others take what is left.
                     events_left.extend(poll(timeout, batch))
-                    if not events_left and self._accepting and not self._accept():
-                        self._take_over()
+                    if not events_left and self._accepting:
+                        self._take()
                 while events_left:
                     try:
                         descriptor, events = events_left.popleft()
@@ -312,12 +310,9 @@ class Server:
                         if events & _HANGUP:
                             connection.hangup = True
                         self._serve(connection)
-                    elif descriptor == listener:
+                    elif descriptor in sources:
                         if not self._leaves_it():
-                            self._accept()
-                    elif descriptor == handover:
-                        if not self._leaves_it():
-                            self._take_over()
+                            self._take()
                     elif descriptor == bell:
                         self._answer_bell()
                     elif descriptor == gate:
@@ -393,13 +388,16 @@ class Server:
         else:
             self._epoll.modify(connection.descriptor, wanted)
 
-    def _accept(self) -> bool:
-        """Accept and serve one connection; return False if there was none."""
-        # The request has usually arrived already; a connection that is not keep-alive may be
-        # served and closed without ever being registered.
-        return self._serve_new(self._next())
+    def _take(self) -> None:
+        """Serve one new connection, or one that another process gives away, if there is any."""
+        for take in self._takers:
+            if (sock := take()) is not None:
+                # The request has usually arrived already; a connection that is not keep-alive may
+                # be served and closed without ever being registered.
+                self._serve(self._protocol(sock, self))
+                return
 
-    def _next(self) -> socket.socket | None:
+    def _accepted(self) -> socket.socket | None:
         """Return the next connection to the listening socket; None if there is none."""
         if len(self._connections) >= self._most_connections:
             self._relieve("there are too many")
@@ -413,14 +411,6 @@ class Server:
                 raise
             self._relieve(error.strerror or str(error))
             return None
-
-    def _take_over(self) -> bool:
-        return self._serve_new(None if self._handover is None else self._handover.take())
-
-    def _serve_new(self, sock: socket.socket | None) -> bool:
-        if sock is not None:
-            self._serve(self._protocol(sock, self))
-        return sock is not None
 
     def _leaves_it(self) -> bool:
         """Leave a new connection to the process with the fewest, unless that does not take it.
@@ -447,8 +437,8 @@ class Server:
     def _answer_bell(self) -> None:
         assert self._balance is not None
         self._balance.answer()
-        if not self.draining and not self._leaves_it() and not self._accept():
-            self._take_over()
+        if not self.draining and not self._leaves_it():
+            self._take()
 
     def _count(self) -> None:
         if self._balance is not None:
@@ -577,8 +567,7 @@ class Server:
 
         No other process would be woken for them.
         """
-        takers = [self._next] if self._handover is None else [self._next, self._handover.take]
-        for take in takers:
+        for take in self._takers:
             # All, before the first is given back, which wakes another process.
             self._claimed += itertools.islice(iter(take, None), _MAX_UNCLAIMED)
 

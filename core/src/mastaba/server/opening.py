@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 import os
 import time
-from typing import TYPE_CHECKING
 
+from mastaba.catalogue import Catalogue
 from mastaba.config.faults import Faults
 from mastaba.config.load import load_catalogue
 from mastaba.config.server import ServerConfig
@@ -19,9 +19,6 @@ from mastaba.services.base import Site
 from mastaba.services.scoreboard import Scoreboard
 from mastaba.storage.file import FileStorage
 from mastaba.storage.path import ResourcePath
-
-if TYPE_CHECKING:
-    from mastaba.catalogue import Catalogue
 
 logger = logging.getLogger("mastaba")
 

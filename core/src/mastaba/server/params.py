@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from typing import Any
 
-from mastaba.server.records import decode_pairs
+from mastaba.server.records import decode_pairs, size_at
 
 _unpack_long = struct.Struct("!L").unpack_from
 _MAX_PATIENCE = 64
@@ -91,7 +91,8 @@ def _plan(data: bytes, changing: frozenset[str]) -> tuple[_Segment, ...]:
     position = run_start = 0
     end = len(data)
     while position < end:
-        start, name_size, value_size = _sizes(data, position)
+        name_size, start = size_at(data, position)
+        value_size, start = size_at(data, start)
         following = start + name_size + value_size
         known = data[start : start + name_size]
         name = known.decode("latin-1")
@@ -109,16 +110,3 @@ def _add_run(plan: list[_Segment], data: bytes) -> None:
         values: dict[str, Any] = {}
         decode_pairs(data, values)
         plan.append((data, len(data), values, ""))
-
-
-def _sizes(data: bytes, position: int) -> tuple[int, int, int]:
-    """Return the position of a pair's name, and the sizes of name and value."""
-    sizes = []
-    for _ in range(2):
-        size = data[position]
-        position += 1
-        if size >= 128:
-            size = _unpack_long(data, position - 1)[0] & 0x7FFFFFFF
-            position += 3
-        sizes.append(size)
-    return position, sizes[0], sizes[1]

@@ -6,24 +6,20 @@ import copy
 import logging
 import threading
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from mastaba.catalogue import Catalogue, in_order
 from mastaba.config.documents import DocumentReader
 from mastaba.config.faults import Faults, UnusableError
 from mastaba.config.layers import LayerLoader
+from mastaba.config.server import ServerConfig
 from mastaba.config.source import Source
 from mastaba.errors import ChangeRefusedError, MastabaError
+from mastaba.plugins.manager import Plugins
+from mastaba.server.app import Application
+from mastaba.server.control import WorkerLink
 from mastaba.server.logs import log_faults
-from mastaba.services.base import Service
+from mastaba.services.base import Service, Site
 from mastaba.services.change import Action, Change
-
-if TYPE_CHECKING:
-    from mastaba.config.server import ServerConfig
-    from mastaba.plugins.manager import Plugins
-    from mastaba.server.app import Application
-    from mastaba.server.control import WorkerLink
-    from mastaba.services.base import Site
 
 logger = logging.getLogger("mastaba")
 

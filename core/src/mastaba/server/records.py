@@ -96,8 +96,8 @@ def decode_pairs(data: bytes, into: dict[str, object]) -> None:
             if name_size < 128 and value_size < 128:
                 position += 2
             else:
-                name_size, position = _long_size(data, position)
-                value_size, position = _long_size(data, position)
+                name_size, position = size_at(data, position)
+                value_size, position = size_at(data, position)
             middle = position + name_size
             name = text[position:middle]
             position = middle + value_size
@@ -108,7 +108,8 @@ def decode_pairs(data: bytes, into: dict[str, object]) -> None:
         raise MalformedError("a name-value pair is cut short")
 
 
-def _long_size(data: bytes, position: int) -> tuple[int, int]:
+def size_at(data: bytes, position: int) -> tuple[int, int]:
+    """Return the size of a name or value, and the position after it."""
     size = data[position]
     if size < 128:
         return size, position + 1

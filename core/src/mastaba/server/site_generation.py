@@ -12,8 +12,9 @@ import socket
 import threading
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from mastaba.catalogue import Catalogue
 from mastaba.config.server import ServerConfig
 from mastaba.config.source import Source
 from mastaba.errors import MastabaError
@@ -32,9 +33,6 @@ from mastaba.server.supervisor import Generation
 from mastaba.services.base import Site
 from mastaba.services.change import Change, layer_changes
 from mastaba.services.scoreboard import Obstacle
-
-if TYPE_CHECKING:
-    from mastaba.catalogue import Catalogue
 
 _TICK_PERIOD = 0.5
 # A process that draws maps returns freed memory at every n-th tick.

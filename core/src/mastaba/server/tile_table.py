@@ -15,15 +15,13 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from mastaba.errors import MastabaError, StorageUnavailableError
 from mastaba.services.addresses import TileGroup, TilePaths, TileQueries
+from mastaba.services.base import Service, Site
 from mastaba.web.request import parse_query
-
-if TYPE_CHECKING:
-    from mastaba.services.base import Service, Site
-    from mastaba.web.response import Response
+from mastaba.web.response import Headers, Response
 
 logger = logging.getLogger("mastaba.request")
 
@@ -59,7 +57,7 @@ class TileTable:
         self,
         site: Site,
         find_service: Callable[[str], tuple[Service | None, str]],
-        all_headers: Callable[[Response, Mapping[str, Any]], list[tuple[str, str]]],
+        all_headers: Callable[[Response, Mapping[str, Any]], Headers],
         around: Sequence[AroundTiles] = (),
     ) -> None:
         self._scoreboard = site.scoreboard

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
-if TYPE_CHECKING:
-    from mastaba.catalogue import Catalogue
-    from mastaba.model.bbox import BoundingBox
-    from mastaba.model.layer import Layer
+from mastaba.catalogue import Catalogue
+from mastaba.model.bbox import BoundingBox
+from mastaba.model.layer import Layer
 
 
 class Action(StrEnum):

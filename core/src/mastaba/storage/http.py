@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from urllib.parse import quote
 
 from mastaba.errors import (
@@ -16,9 +16,7 @@ from mastaba.errors import (
     StorageUnavailableError,
 )
 from mastaba.storage.base import MAX_WHOLE, ByteRange, ObjectRead, ObjectStat, Storage
-
-if TYPE_CHECKING:
-    from mastaba.storage.http_client import HTTPAnswer, HTTPClient
+from mastaba.storage.http_client import HTTPAnswer, HTTPClient
 
 _OVERLOADED: Final = (408, 429, 502, 503, 504)
 """Statuses with which a server, or a gateway in front of it, reports overload."""

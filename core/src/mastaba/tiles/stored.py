@@ -25,7 +25,7 @@ from mastaba.slab.delivery import Delivery, palette_delivery, tiff_delivery
 from mastaba.slab.reader import LevelReader, StoredTile
 from mastaba.web.conditional import etag_matches, last_modified, not_modified_since
 from mastaba.web.request import Request
-from mastaba.web.response import FAILURE, Response, accepts_coding, content_disposition
+from mastaba.web.response import FAILURE, Headers, Response, accepts_coding, content_disposition
 
 TILE: Final = "mastaba.tile"
 """Key in the WSGI environment: the stored tile, or reader, row and column of a missing one."""
@@ -164,7 +164,7 @@ class TilePublisher:
             fields.append(("Content-Encoding", self._coding))
         return Response(200, fields, body)
 
-    def _validators(self, tile: StoredTile, suffix: str) -> list[tuple[str, str]]:
+    def _validators(self, tile: StoredTile, suffix: str) -> Headers:
         fields = self._fields.copy()
         version = tile.version
         if version is not None:
@@ -236,7 +236,7 @@ def _takes(headers: Mapping[str, Any], coding: str) -> bool:
     return not headers.get("HTTP_ACCEPT_ENCODING") or accepts_coding(headers, coding)
 
 
-def _is_fresh(headers: Mapping[str, Any], tile: StoredTile, fields: list[tuple[str, str]]) -> bool:
+def _is_fresh(headers: Mapping[str, Any], tile: StoredTile, fields: Headers) -> bool:
     if_none_match = headers.get("HTTP_IF_NONE_MATCH")
     if if_none_match:
         return any(name == "ETag" and etag_matches(if_none_match, value) for name, value in fields)

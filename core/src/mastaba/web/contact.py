@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from mastaba.web.xml import add
-
-if TYPE_CHECKING:
-    from mastaba.model.settings import Settings
-    from mastaba.web.xml import Element
+from mastaba.model.settings import Settings
+from mastaba.web.xml import Element, add
 
 
 def add_contact(

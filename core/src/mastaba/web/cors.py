@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from mastaba.web.response import Headers
+
 
 class CrossOrigin:
     """The origins whose pages may read responses; false if there are none.
@@ -25,7 +27,7 @@ class CrossOrigin:
     def __bool__(self) -> bool:
         return bool(self._origins)
 
-    def headers(self, environ: Mapping[str, Any]) -> list[tuple[str, str]]:
+    def headers(self, environ: Mapping[str, Any]) -> Headers:
         """Return the headers to add to the response, whatever its status."""
         if self._for_all:
             return [("Access-Control-Allow-Origin", "*"), self._exposed]
@@ -38,7 +40,7 @@ class CrossOrigin:
             return [varies]
         return [("Access-Control-Allow-Origin", origin), self._exposed, varies]
 
-    def preflight(self, environ: Mapping[str, Any], allowed: str) -> list[tuple[str, str]]:
+    def preflight(self, environ: Mapping[str, Any], allowed: str) -> Headers:
         """Return the additional headers of the response to OPTIONS.
 
         Args:

@@ -14,7 +14,7 @@ from mastaba.model.surrogate_keys import SURROGATE_KEY, drawn_key
 from mastaba.render.layer_map import Sources
 from mastaba.web.body import spooled
 from mastaba.web.conditional import etag_matches, last_modified, not_modified_since
-from mastaba.web.response import Response
+from mastaba.web.response import Headers, Response
 
 if TYPE_CHECKING:
     from mastaba.model.layer import Layer
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from mastaba.render.map_request import MapLayer
     from mastaba.web.request import Request
 
-Headers = list[tuple[str, str]]
 
 _UNAGREED: Final = "no-cache"
 
@@ -139,7 +138,8 @@ def _is_fresh(request: Request, etag: str, modified: float | None) -> bool:
     if_none_match = request.environ.get("HTTP_IF_NONE_MATCH")
     if if_none_match:
         return etag_matches(if_none_match, etag)
-    return not_modified_since(request.environ.get("HTTP_IF_MODIFIED_SINCE"), modified)
+    since = request.environ.get("HTTP_IF_MODIFIED_SINCE")
+    return since is not None and not_modified_since(since, modified)
 
 
 def _etag(settings: bytes, *content: bytes) -> str:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from mastaba.web.request import parse_query
-
-if TYPE_CHECKING:
-    from mastaba.web.xml import Element
+from mastaba.web.xml import Element
 
 FORM: Final = "application/x-www-form-urlencoded"
 """Media type of a form."""

@@ -54,6 +54,10 @@ _GZIP_FROM: Final = 512
 _USUAL_HEADER: Final = 200
 
 
+Headers = list[tuple[str, str]]
+"""Names and values, in order."""
+
+
 class Response:
     """One HTTP response.
 
@@ -61,29 +65,19 @@ class Response:
 
     Attributes:
         status: HTTP status.
-        headers: names and values, in order.
+        headers: as in `Headers`.
         body: bytes, or a `SpooledBody` if it is large (see `spooled`).
+        kept: the body, if it belongs to a document that is sent many times.
     """
 
-    __slots__ = ("body", "headers", "status")
+    __slots__ = ("body", "headers", "kept", "status")
 
-    def __init__(self, status: int, headers: list[tuple[str, str]], body: Body = b"") -> None:
+    def __init__(
+        self, status: int, headers: Headers, body: Body = b"", kept: KeptBody | None = None
+    ) -> None:
         self.status = status
         self.headers = headers
         self.body = body
-
-
-class DocumentResponse(Response):
-    """A response whose body is kept.
-
-    Attributes:
-        kept: the body.
-    """
-
-    __slots__ = ("kept",)
-
-    def __init__(self, status: int, headers: list[tuple[str, str]], kept: KeptBody) -> None:
-        super().__init__(status, headers, kept.data)
         self.kept = kept
 
 
@@ -169,7 +163,8 @@ class Document:
         headers.append(("Content-Disposition", content_disposition(media_type, self.file_name)))
         if compress:
             headers.append(("Content-Encoding", "gzip"))
-        return DocumentResponse(200, headers, self._compressed if compress else self._plain)
+        kept = self._compressed if compress else self._plain
+        return Response(200, headers, kept.data, kept)
 
 
 def message(status: int, text: str | bytes, media_type: str) -> Response:
