@@ -194,9 +194,26 @@ def client(tiny: Path, open_client: OpenClient) -> Client:
 
 
 @pytest.fixture(scope="session")
-def open_client() -> Iterator[OpenClient]:
+def opened_applications() -> list[Application]:
+    """Return the applications that tests of this module have opened."""
+    return []
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _applications_closed(opened_applications: list[Application]) -> Iterator[None]:
+    """Close the files of all applications after each module.
+
+    Otherwise a process of tests has thousands of open files in the end, and hundreds of
+    applications that each garbage collection visits. Those of the whole session open theirs again.
+    """
+    yield
+    while opened_applications:
+        opened_applications.pop().site.catalogue.storages.close()
+
+
+@pytest.fixture(scope="session")
+def open_client(opened_applications: list[Application]) -> OpenClient:
     """Return a function that opens the installation of a server.json."""
-    applications: list[Application] = []
 
     @cache
     def plugins(_variables: frozenset[tuple[str, str]]) -> Plugins:
@@ -206,12 +223,10 @@ def open_client() -> Iterator[OpenClient]:
         # Loading the plugins takes half of the time.
         variables = [item for item in os.environ.items() if item[0].startswith(("MASTABA", "ROK4"))]
         application = create_application(str(server_json), plugins(frozenset(variables)))
-        applications.append(application)
+        opened_applications.append(application)
         return Client(application)
 
-    yield open_it
-    for application in applications:
-        application.site.catalogue.storages.close()
+    return open_it
 
 
 @pytest.fixture

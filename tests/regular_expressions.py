@@ -26,7 +26,7 @@ _FLAGS_ARGUMENT: Final = {"compile": 1, "split": 3, "sub": 4, "subn": 4} | dict.
     ("match", "fullmatch", "search", "findall", "finditer"), 2
 )
 _CHARACTERS: Final = (sre.LITERAL, sre.NOT_LITERAL, sre.ANY, sre.IN)
-_REPETITIONS: Final = 24
+_REPETITIONS: Final = 10
 _MOST_STEPS: Final = 60_000
 _GROWTH: Final = 2.7
 """Times as many steps for twice the text: 2 when linear, 4 when quadratic."""
@@ -137,15 +137,20 @@ def _value(node: ast.expr, module: str | None) -> Any:
     return eval(code, {"re": re, **known})
 
 
-def super_linear(expression: Expression) -> str | None:
-    """Return a text that, repeated, makes the matcher take too many steps; None if none does."""
+def super_linear(expression: Expression, repetitions: int = _REPETITIONS) -> str | None:
+    """Return a text that, repeated, makes the matcher take too many steps; None if none does.
+
+    Args:
+        expression: what is examined.
+        repetitions: of each text; their number is doubled for the comparison.
+    """
     tree = _parser.parse(expression.pattern, expression.flags)
     matcher = _Matcher(expression.flags | tree.state.flags)
     generator = _Generator(matcher, tree)
     for prefix, pump, suffix in generator.texts():
         few, many = (
             matcher.steps(tree, prefix + pump * count + suffix, expression.is_searched)
-            for count in (_REPETITIONS, 2 * _REPETITIONS)
+            for count in (repetitions, 2 * repetitions)
         )
         if many >= _MOST_STEPS or many > _GROWTH * few + 50:
             return f"{prefix!r} + n * {pump!r} + {suffix!r}: {few} steps, then {many}"

@@ -128,8 +128,9 @@ def module_name(path: Path, root: Path) -> str:
 
 
 @cache
-def tree_of(path: Path) -> ast.Module:
-    return ast.parse(path.read_text("utf-8"))
+def walked(path: Path) -> list[ast.AST]:
+    """Return all nodes of a module."""
+    return list(ast.walk(ast.parse(path.read_text("utf-8"))))
 
 
 def imports_of(path: Path, root: Path, *, for_types: bool) -> Iterator[Import]:
@@ -139,7 +140,7 @@ def imports_of(path: Path, root: Path, *, for_types: bool) -> Iterator[Import]:
         for_types: also yield those that only type checkers see.
     """
     importer = module_name(path, root)
-    nodes = list(ast.walk(tree_of(path)))
+    nodes = walked(path)
     skipped: set[ast.AST] = set()
     for node in nodes:
         if not for_types and isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
@@ -207,7 +208,7 @@ def test_the_core_stays_small() -> None:
 def lines_of_code(path: Path) -> int:
     """Return the number of lines that contain more than comments and docstrings."""
     text_lines: set[int] = set()
-    for node in ast.walk(tree_of(path)):
+    for node in walked(path):
         # A string on its own describes what is around or above it.
         if (
             isinstance(node, ast.Expr)
@@ -298,7 +299,7 @@ def test_core_names_no_plugin() -> None:
 
 def strings_of(path: Path) -> Iterator[str]:
     """Yield the strings of a module that are not docstrings."""
-    nodes = list(ast.walk(tree_of(path)))
+    nodes = walked(path)
     alone = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
     for node in nodes:
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in alone:

@@ -47,6 +47,12 @@ def modules() -> dict[str, ast.Module]:
     }
 
 
+@cache
+def walked(tree: ast.AST) -> list[ast.AST]:
+    """Return all nodes of a tree. The walk takes longer than what is done with them."""
+    return list(ast.walk(tree))
+
+
 def named(node: ast.expr) -> str:
     """Return the last name of ``functools.cache``, ``cache`` and the like."""
     return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
@@ -54,7 +60,7 @@ def named(node: ast.expr) -> str:
 
 def decorated(module: str, tree: ast.Module) -> Iterator[tuple[str, bool]]:
     """Return functions with a cache, and whether that has a bound."""
-    for node in ast.walk(tree):
+    for node in walked(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             for decorator in node.decorator_list:
                 call = decorator.func if isinstance(decorator, ast.Call) else decorator
@@ -94,7 +100,7 @@ def assignments(tree: ast.Module) -> Iterator[tuple[str, ast.Assign | ast.AnnAss
         if isinstance(node, ast.Assign | ast.AnnAssign):
             yield "", node
         if isinstance(node, ast.ClassDef):
-            for inner in ast.walk(node):
+            for inner in walked(node):
                 if isinstance(inner, ast.Assign | ast.AnnAssign):
                     is_own = any(
                         isinstance(target, ast.Attribute) and named(target.value) == "self"
@@ -108,14 +114,14 @@ def growing(module: str, tree: ast.Module) -> Iterator[str]:
     """Return mappings that begin empty and get entries by key somewhere else."""
     written = {
         named(target.value)
-        for node in ast.walk(tree)
+        for node in walked(tree)
         if isinstance(node, ast.Assign)
         for target in node.targets
         if isinstance(target, ast.Subscript)
     }
     written |= {
         named(argument)
-        for node in ast.walk(tree)
+        for node in walked(tree)
         if isinstance(node, ast.Call) and (named(node.func) in ("setdefault", "_remember"))
         for argument in [*node.args, getattr(node.func, "value", ast.Constant(0))]
     }
@@ -165,7 +171,7 @@ def classes() -> list[str]:
     return [
         f"{module}.{node.name}"
         for module, tree in modules().items()
-        for node in ast.walk(tree)
+        for node in walked(tree)
         if isinstance(node, ast.ClassDef) and node.name.endswith("Cache")
     ]
 

@@ -25,13 +25,14 @@ def test_expressions_of_all_sources_are_found() -> None:
     assert "plugins/wms/src/mastaba_wms/params.py" in places
 
 
-def test_every_expression_is_linear() -> None:
+@pytest.mark.parametrize("repetitions", [10, pytest.param(24, marks=pytest.mark.live)])
+def test_every_expression_is_linear(repetitions: int) -> None:
     # Several places have the same expression; the first is tested.
     different = {(one.pattern, one.flags, one.is_searched): one for one in all_expressions()[::-1]}
     problems = {
         f"{one.place}: {one.pattern!r}": text
         for one in different.values()
-        if (text := super_linear(one)) is not None
+        if (text := super_linear(one, repetitions)) is not None
     }
     assert problems == {}
 

@@ -50,7 +50,7 @@ def centres(tile: Tile) -> tuple[np.ndarray, np.ndarray]:
 def test_the_layout_of_slabs_does_not_change_a_pixel(
     tmp_path: Path, build_of: Build, options: dict[str, object]
 ) -> None:
-    pixels = noise(3, 700, 900)
+    pixels = noise(3, 450, 560)
     pixels[:, 200:260, 300:420] = 7
     source = write_raster(
         tmp_path / "a.tif", pixels, grid(900010.3, 6500007.1, 4.7), "EPSG:2154", nodata=7

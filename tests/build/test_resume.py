@@ -15,7 +15,8 @@ from pathlib import Path
 
 import pytest
 from tests.build.conftest import built, plan_in
-from tests.build.ground import MASTABA, checksums, grid, noise, write_raster
+from tests.build.fork_server import ForkServer
+from tests.build.ground import checksums, grid, noise, write_raster
 
 from mastaba_build.build import build
 from mastaba_build.engine import ExecutorEngine
@@ -24,7 +25,7 @@ from mastaba_build.plan import Plan
 from mastaba_build.reports import Reports
 
 WORKERS = 2
-OPTIONS = {"format": "jpg", "slab": [2, 2]}
+OPTIONS = {"format": "jpg", "slab": [1, 1]}
 
 
 @pytest.fixture
@@ -33,7 +34,7 @@ def ortho(tmp_path: Path) -> Path:
 
 
 def write_ortho(folder: Path) -> Path:
-    pixels = noise(3, 1500, 1800)
+    pixels = noise(3, 750, 900)
     return write_raster(folder / "ortho.tif", pixels, grid(900000, 6500000, 5), "EPSG:2154")
 
 
@@ -63,32 +64,32 @@ def test_workers_and_order_do_not_change_a_byte(
 
 @pytest.mark.parametrize("kills", [2, pytest.param(8, marks=pytest.mark.live)])
 def test_killed_builds_resume_to_the_same_bytes(
-    ortho: Path, tmp_path: Path, undisturbed: dict[str, bytes], kills: int
+    ortho: Path,
+    tmp_path: Path,
+    fork_server: ForkServer,
+    undisturbed: dict[str, bytes],
+    kills: int,
 ) -> None:
     output = tmp_path / "killed"
     words = [
-        *(*MASTABA, "build", ortho, "--name", "map", "--output", output, "--json"),
-        *("--format", "jpg", "--slab", "2x2", "--workers", str(WORKERS)),
+        *("build", str(ortho), "--name", "map", "--output", str(output), "--json"),
+        *("--format", "jpg", "--slab", "1x1", "--workers", str(WORKERS)),
     ]
     generator = random.Random(3)
     total = sum(name.endswith(".tif") for name in undisturbed)
     before: dict[Path, int] = {}
     for _ in range(kills):
-        with subprocess.Popen(
-            words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-        ) as process:
-            assert process.stdout is not None
+        with fork_server.running(*words) as process:
             # All kills find something to do. The first line is the plan.
             for _ in range(1 + generator.randint(0, total // kills // 2)):
-                process.stdout.readline()
+                process.output.readline()
             time.sleep(generator.random() / kills / 5)
-            process.send_signal(signal.SIGKILL)
-        assert process.returncode == -signal.SIGKILL
+        assert process.wait() == -signal.SIGKILL
         assert not (output / "map.json").exists()
         after = slab_files(output)
         assert made_again(before, after) <= WORKERS
         before = after
-    final = subprocess.run(words, capture_output=True, text=True, check=False)
+    final = fork_server.run(*words)
     assert final.returncode == 0, final.stderr
     assert made_again(before, slab_files(output)) <= WORKERS
     assert checksums(output) == undisturbed
@@ -163,19 +164,20 @@ def test_a_quarter_that_is_damaged_meanwhile_is_built_by_the_next_run(
 
 
 def test_a_second_builder_is_refused(
-    ortho: Path, tmp_path: Path, command: Callable[..., subprocess.CompletedProcess[str]]
+    ortho: Path,
+    tmp_path: Path,
+    fork_server: ForkServer,
+    command: Callable[..., subprocess.CompletedProcess[str]],
 ) -> None:
     output = tmp_path / "out"
-    words = ["build", str(ortho), "--output", str(output), "--json", "--slab", "2x2"]
+    words = ["build", str(ortho), "--output", str(output), "--json", "--slab", "1x1"]
     words += ["--workers", "1"]
-    with subprocess.Popen([*MASTABA, *words], stdout=subprocess.PIPE, text=True) as first:
-        assert first.stdout is not None
-        assert any('"event": "slab"' in line for line in first.stdout)
-        first.send_signal(signal.SIGSTOP)
+    with fork_server.running(*words) as first:
+        assert any('"event": "slab"' in line for line in first.output)
+        os.kill(first.pid, signal.SIGSTOP)
         second = command(*words[1:])
         assert second.returncode == 3
         assert f"process {first.pid} builds this pyramid" in second.stderr
-        os.kill(first.pid, signal.SIGKILL)
     third = command(*words[1:])
     assert third.returncode == 0
     assert not (output / "ortho.lock").exists()
@@ -185,7 +187,7 @@ def test_a_complete_build_is_not_repeated_and_another_needs_replace(
     ortho: Path, tmp_path: Path, command: Callable[..., subprocess.CompletedProcess[str]]
 ) -> None:
     words = [ortho, "--output", tmp_path / "out", "--bottom", "13", "--top", "9"]
-    words += ["--slab", "2x2", "--workers", "1"]
+    words += ["--slab", "1x1", "--workers", "1"]
     assert command(*words).returncode == 0
     before = hashlib.sha256(repr(checksums(tmp_path / "out")).encode()).digest()
     again = command(*words)

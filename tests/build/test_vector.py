@@ -262,9 +262,9 @@ def test_workers_and_archives_do_not_change_a_byte(
     tiles: Tiles, tmp_path: Path, plan_for: Callable[..., Plan]
 ) -> None:
     found = []
-    for workers, (name, write) in enumerate(WRITERS.items(), 1):
+    for workers, (name, write) in zip((1, 2, 1), WRITERS.items(), strict=True):
         source = write(tmp_path / name, tiles, metadata())
-        output = tmp_path / f"out{workers}"
+        output = tmp_path / f"out-{name}"
         plan = plan_for(source, output=str(output), workers=workers)
         built(plan)
         slabs = {path.relative_to(output): path.read_bytes() for path in output.rglob("*.tif")}

@@ -11,7 +11,7 @@ import threading
 import time
 import unicodedata
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, suppress
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
@@ -32,6 +32,22 @@ from mastaba.errors import (
 )
 from mastaba.storage.base import ByteRange, ObjectRead, ObjectStat
 from mastaba_conformance.storage import StorageTests
+
+_leaked: list[int] = []
+
+
+def leak(path: str) -> int:
+    """Return a descriptor of a file that no driver closes."""
+    _leaked.append(os.open(path, os.O_RDONLY))
+    return _leaked[-1]
+
+
+@pytest.fixture(autouse=True)
+def _closed() -> Iterator[None]:
+    """Close what a driver leaks: each later test would list it, several times."""
+    yield
+    while _leaked:
+        os.close(_leaked.pop())
 
 
 class TestRight(StorageTests):
@@ -554,21 +570,21 @@ class CutsLongKeys(ShelfStorage):
 class LeaksADescriptorPerRead(ShelfStorage):
     def read(self, key, byte_range=None, version=None):
         read = super().read(key, byte_range, version)
-        os.open(self.path(key), os.O_RDONLY)
+        leak(self.path(key))
         return read
 
 
 @reported_by("test_reads_leave_nothing_open")
 class LeaksADescriptorPerStat(ShelfStorage):
     def stat(self, key):
-        os.open(self.container, os.O_RDONLY)
+        leak(self.container)
         return super().stat(key)
 
 
 @reported_by("test_reads_leave_nothing_open")
 class LeaksADescriptorPerAbsence(Absent):
     def absent(self, key, error):
-        os.open(self.container, os.O_RDONLY)
+        leak(self.container)
         raise error
 
 
@@ -577,7 +593,7 @@ class LeaksADescriptorPerVersion(Remembering):
     def read(self, key, byte_range=None, version=None):
         read = super().read(key, byte_range, version)
         if (key, read.version) not in self.known:
-            self.known[key, read.version] = os.open(self.path(key), os.O_RDONLY)
+            self.known[key, read.version] = leak(self.path(key))
         return read
 
 
@@ -592,7 +608,7 @@ class LeaksAThreadPerRead(ShelfStorage):
 class OpenAfterClose(ShelfStorage):
     def __init__(self, container):
         super().__init__(container)
-        self.descriptor = os.open(container, os.O_RDONLY)
+        self.descriptor = leak(container)
 
 
 @reported_by("test_close_leaves_nothing_open")
@@ -600,7 +616,7 @@ class OpenAfterCloseInThreads(ShelfStorage):
     def read(self, key, byte_range=None, version=None):
         local = threading.get_ident()
         if not hasattr(self, f"_{local}"):
-            setattr(self, f"_{local}", os.open(self.container, os.O_RDONLY))
+            setattr(self, f"_{local}", leak(self.container))
         return super().read(key, byte_range, version)
 
 
@@ -1077,7 +1093,7 @@ class SharesThePositionAcrossForks(ShelfStorage):
             return super().read(key, byte_range, version)
         with self.lock:
             if self.descriptor is None:
-                self.descriptor = os.open(self.path(key), os.O_RDONLY)
+                self.descriptor = leak(self.path(key))
             os.lseek(self.descriptor, byte_range.offset + 32, os.SEEK_SET)
             time.sleep(0.0005)
             data = os.read(self.descriptor, byte_range.length)

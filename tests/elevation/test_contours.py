@@ -170,8 +170,8 @@ def test_lines_of_different_heights_do_not_cross(
         assert len(a) > 300
         left, right = np.minimum(a, b), np.maximum(a, b)
         # Pairs of segments whose boxes touch, a strip of the tile at a time.
-        for strip in range(-64, EXTENT + 64, 64):
-            near = np.flatnonzero((left[:, 0] < strip + 64) & (right[:, 0] >= strip))
+        for strip in range(-64, EXTENT + 64, 16):
+            near = np.flatnonzero((left[:, 0] < strip + 16) & (right[:, 0] >= strip))
             one, two = np.triu_indices(len(near), 1)
             one, two = near[one], near[two]
             touch = (left[one] <= right[two]).all(axis=1) & (left[two] <= right[one]).all(axis=1)

@@ -497,8 +497,9 @@ def test_slabs_replaced_during_requests(tmp_path: Path, open_client: OpenClient)
     """Every tile is of one generation of the slab, and an ETag is always of the same one."""
     replaced = Replaced(tmp_path, open_client)
     generations: dict[str, set[int]] = {}
-    with replaced.again_and_again(forgotten=2):  # some tiles stay in memory
+    with replaced.again_and_again(forgotten=2) as replace:  # some tiles stay in memory
         for _ in range(60):
+            replace()
             response = replaced.client.get("/terrain/level/mesh/5/32/23.terrain")
             assert response.status_code == 200, response.data[:200]
             tile = decode(response.data)

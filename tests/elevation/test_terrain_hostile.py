@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import os
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Event, Thread
@@ -141,29 +141,36 @@ class Replaced:
         return int(hundreds[0, 0]), response.headers["ETag"]
 
     @contextmanager
-    def again_and_again(self, forgotten: int) -> Iterator[None]:
-        """Replace the slab all the time in another thread.
+    def again_and_again(self, forgotten: int) -> Iterator[Callable[[], None]]:
+        """Replace the slab in another thread.
+
+        Give a function to call before each request, during which the slab is then replaced. On a
+        busy machine, a thread that replaces it all the time leaves no time for a request.
 
         Args:
             forgotten: each time, one of so many decoded tiles is forgotten.
         """
-        stop = Event()
+        wanted, stop = Event(), Event()
+        dice = random.Random(5)
 
         def replace() -> None:
             number = 0
             while not stop.is_set():
+                wanted.wait()
+                wanted.clear()
+                stop.wait(dice.random() / 100)
                 number = 1 - number
                 self.put(number)
                 starts = np.asarray(self.decoded._starts)
                 starts[np.flatnonzero(starts.copy())[::forgotten]] = 0
-                stop.wait(0.02)
 
         writer = Thread(target=replace)
         writer.start()
         try:
-            yield
+            yield wanted.set
         finally:
             stop.set()
+            wanted.set()
             writer.join()
 
 
@@ -190,8 +197,9 @@ def test_tiles_in_memory_are_not_mixed_with_those_of_a_new_slab(replaced: Replac
 def test_slabs_replaced_during_requests(replaced: Replaced) -> None:
     """Every answer is of one generation, and an ETag is always of the same one."""
     generations: dict[str, set[int]] = {}
-    with replaced.again_and_again(forgotten=1):
+    with replaced.again_and_again(forgotten=1) as replace:
         for number in range(60):
+            replace()
             path = f"5/{LEFT // 2}/{TOP // 2}@2x.png" if number % 2 else f"6/{LEFT}/{TOP}.png"
             height, etag = replaced.get(path)
             generations.setdefault(etag, set()).add(height)

@@ -100,8 +100,9 @@ def test_slabs_of_a_map_are_requested_in_parallel(
     assert read_tiles(reader, window) == [payload(row, col) for row, col in window]
 
 
+@pytest.mark.parametrize("count", [400, pytest.param(1200, marks=pytest.mark.live)])
 def test_no_wrong_data_is_served_from_a_failing_store(
-    server: ObjectServer, open_reader: OpenReader
+    server: ObjectServer, open_reader: OpenReader, count: int
 ) -> None:
     for slab_col in range(3):
         put_slab(server, slab_col, 0)
@@ -128,10 +129,10 @@ def test_no_wrong_data_is_served_from_a_failing_store(
         return 1
 
     with ThreadPoolExecutor(16) as threads:
-        served = sum(threads.map(request, range(1200)))
-    assert served + len(errors) == 1200
+        served = sum(threads.map(request, range(count)))
+    assert served + len(errors) == count
     # One attempt in twenty fails, so three failures in a row are rare.
-    assert served > 1190
+    assert served > 0.98 * count
     assert any(request.status == 503 for request in server.requests)
 
 
@@ -177,8 +178,9 @@ def test_a_failed_store_is_not_contacted_until_the_circuit_closes(
     assert len(server.requests) == 4
 
 
+@pytest.mark.parametrize("count", [500, pytest.param(3000, marks=pytest.mark.live)])
 def test_tiles_are_complete_and_of_one_generation_while_slabs_are_replaced(
-    server: ObjectServer, open_reader: OpenReader
+    server: ObjectServer, open_reader: OpenReader, count: int
 ) -> None:
     put_slab(server, 0, 0, 1)
     reader = open_reader()
@@ -210,8 +212,8 @@ def test_tiles_are_complete_and_of_one_generation_while_slabs_are_replaced(
     writer.start()
     try:
         with ThreadPoolExecutor(8) as threads:
-            served = sum(threads.map(request, range(1500)))
+            served = sum(threads.map(request, range(count)))
     finally:
         stop.set()
         writer.join()
-    assert served > 1400
+    assert served > 0.9 * count

@@ -32,6 +32,8 @@ SOURCES = {
     "mercator": ("EPSG:3857", 20037508.342789244, 20037508.342789244, 40075016.68557849 / 1024),
     "degrees": ("EPSG:4326", 180.0, 90.0, 360 / 1024),
 }
+STEP = 4
+"""Pixels from one to the next that is compared with a loop in Python."""
 BASE = {"linear": 1.0, "bicubic": 2.0, "lanczos_2": 2.0, "lanczos_3": 3.0}
 # Of each: source, CRS, extent and size. All of them cover from a third of the pixels of the source
 # to one for each of some hundreds.
@@ -100,7 +102,7 @@ def draw(
 def reference(world: World, name: str, kernel: str) -> tuple[np.ndarray, np.ndarray]:
     """Return what pixels should be by their own gradients, and where that is known.
 
-    These are pixels in every third row and column: each is a loop over its kernel in Python.
+    These are pixels in few rows and columns: each is a loop over its kernel in Python.
     """
     source, crs, corners, size = MAPS[name]
     code, west, north, cell = SOURCES[source]
@@ -124,7 +126,7 @@ def reference(world: World, name: str, kernel: str) -> tuple[np.ndarray, np.ndar
     ]
     result = np.zeros(size[::-1])
     known = np.zeros(size[::-1], np.bool_)
-    for i, j in product(range(0, size[1], 3), range(0, size[0], 3)):
+    for i, j in product(range(0, size[1], STEP), range(0, size[0], STEP)):
         if not np.isfinite(ratios[0][i, j] + ratios[1][i, j]) or ratios[0][i, j] > width / 8:
             continue
         weights, taken = [], []
@@ -148,7 +150,7 @@ def test_kernels_are_as_wide_as_each_place_needs(noisy: World, name: str, kernel
     image = draw(noisy, name, kernel=kernel)
     expected, known = reference(noisy, name, kernel)
     known &= valid_of(image)
-    assert known[::3, ::3].mean() > 0.5
+    assert known[::STEP, ::STEP].mean() > 0.5
     difference = (image.pixels[:, :, 0] - expected)[known]
     # An eighth of a pixel, which a position may be off, is some percent of noise. Along an axis
     # where the ratio hardly varies, kernels end at a whole number of taps.
@@ -222,7 +224,7 @@ def test_compiled_and_plain_maps_agree(
     noisy: World, monkeypatch: pytest.MonkeyPatch, name: str, kernel: str
 ) -> None:
     # Both types share the code of the kernels; only reading and rounding differ.
-    for kind in ("floats", "bytes") if kernel in ("nn", "bicubic") else ("floats",):
+    for kind in {"nn": ("bytes",), "bicubic": ("floats", "bytes")}.get(kernel, ("floats",)):
         quick = draw(noisy, name, kind, kernel)
         with monkeypatch.context() as patch:
             in_numpy.use(patch)

@@ -36,7 +36,7 @@ from mastaba.render.map_request import Background, MapImage, MapLayer, MapReques
 
 Entry = tuple[str, Style | None]
 
-SIZE = (131, 117)
+SIZE = (131, 77)
 CORNER = (205000.0, 5843000.0)
 KERNELS = ("nn", "linear", "lanczos_3")
 PLACES = {
@@ -263,7 +263,7 @@ def test_memory_is_that_of_strips_and_known_beforehand(
         made = prepared(gaps, ENTRIES[entries], crs, size=size, scale=0.1, kernel="lanczos_2")
         return encoded(made, encoder, Background())
 
-    result = a_map(1300)
+    result = a_map(900)
     tracemalloc.start()
     try:
         for piece in result.pieces():

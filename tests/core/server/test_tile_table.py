@@ -34,7 +34,7 @@ from mastaba_writer.slab_names import slab_object, slab_path
 
 from .conftest import request as fastcgi_request
 
-FEW = 6_000
+FEW = 3_000
 
 KVP = (
     "/wmts?SERVICE=WMTS&VERSION=1.0.0&REQUEST=GetTile&LAYER={layer}&STYLE={style}"

@@ -72,8 +72,18 @@ def replace_in_place(slab: Path, data: bytes) -> None:
     os.utime(slab, ns=(facts.st_atime_ns, facts.st_mtime_ns + 1))
 
 
+@pytest.fixture(params=[0.01, pytest.param(0.1, marks=pytest.mark.live)])
+def pause(request: pytest.FixtureRequest) -> float:
+    """Return the seconds for which each generation is read."""
+    return float(request.param)
+
+
 def run_against_writer(
-    slab: Path, replace: Callable[[Path, bytes], None], validity: float, open_files: int = 512
+    slab: Path,
+    replace: Callable[[Path, bytes], None],
+    pause: float,
+    validity: float,
+    open_files: int = 512,
 ) -> tuple[set[int], int]:
     """Replace the slab again and again while threads read.
 
@@ -100,7 +110,7 @@ def run_against_writer(
         try:
             for number in range(1, GENERATIONS):
                 replace(slab, make_generation(number))
-                done.wait(0.03)
+                done.wait(pause)
         finally:
             done.set()
         failed = sum(future.result() for future in readers)
@@ -111,24 +121,26 @@ def run_against_writer(
     ("validity", "open_files"), [(0.0, 512), (0.02, 1), (0.02, 512), (1000.0, 1)]
 )
 def test_slab_replaced_by_rename_gives_complete_bodies_of_one_generation_and_no_error(
-    slab: Path, validity: float, open_files: int
+    slab: Path, validity: float, open_files: int, pause: float
 ) -> None:
-    generations, failed = run_against_writer(slab, replace_by_rename, validity, open_files)
+    generations, failed = run_against_writer(slab, replace_by_rename, pause, validity, open_files)
 
     assert generations
     assert failed == 0
 
 
-def test_without_index_caching_later_generations_are_read(slab: Path) -> None:
-    generations, _ = run_against_writer(slab, replace_by_rename, validity=0.0)
+def test_without_index_caching_later_generations_are_read(slab: Path, pause: float) -> None:
+    generations, _ = run_against_writer(slab, replace_by_rename, pause, validity=0.0)
 
     assert len(generations) > 1
 
 
 @pytest.mark.parametrize("validity", [0.0, 1000.0])
-def test_slab_rewritten_in_place_never_gives_a_mixed_body(slab: Path, validity: float) -> None:
+def test_slab_rewritten_in_place_never_gives_a_mixed_body(
+    slab: Path, validity: float, pause: float
+) -> None:
     # A half-written file belongs to neither generation: a read may fail, but must not be wrong.
-    generations, _ = run_against_writer(slab, replace_in_place, validity)
+    generations, _ = run_against_writer(slab, replace_in_place, pause, validity)
 
     assert len(generations) > 1
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -19,8 +21,22 @@ from mastaba.storage.base import ByteRange
 from mastaba.storage.file import FileStorage
 
 
-def count_open_files() -> int:
-    return len(os.listdir("/proc/self/fd"))
+@pytest.fixture
+def count_open_files(tmp_path: Path) -> Callable[[], int]:
+    """Return a function that counts the open files of the test's own folder.
+
+    Descriptors of earlier tests may be closed at any moment, with the objects that hold them.
+    """
+
+    def count() -> int:
+        count = 0
+        for descriptor in os.listdir("/proc/self/fd"):
+            # That with which the folder is listed is closed by now.
+            with suppress(FileNotFoundError):
+                count += os.readlink(f"/proc/self/fd/{descriptor}").startswith(f"{tmp_path}/")
+        return count
+
+    return count
 
 
 @pytest.fixture
@@ -28,7 +44,9 @@ def storage() -> FileStorage:
     return FileStorage(open_files=4)
 
 
-def test_no_more_files_stay_open_than_allowed(storage: FileStorage, tmp_path: Path) -> None:
+def test_no_more_files_stay_open_than_allowed(
+    storage: FileStorage, tmp_path: Path, count_open_files: Callable[[], int]
+) -> None:
     before = count_open_files()
     for number in range(20):
         path = tmp_path / str(number)
@@ -41,7 +59,9 @@ def test_no_more_files_stay_open_than_allowed(storage: FileStorage, tmp_path: Pa
     storage.close()
 
 
-def test_file_read_as_a_whole_does_not_stay_open(storage: FileStorage, tmp_path: Path) -> None:
+def test_file_read_as_a_whole_does_not_stay_open(
+    storage: FileStorage, tmp_path: Path, count_open_files: Callable[[], int]
+) -> None:
     (tmp_path / "a").write_bytes(b"abc")
     before = count_open_files()
 
@@ -51,7 +71,9 @@ def test_file_read_as_a_whole_does_not_stay_open(storage: FileStorage, tmp_path:
     assert count_open_files() == before
 
 
-def test_refused_file_does_not_stay_open(storage: FileStorage, tmp_path: Path) -> None:
+def test_refused_file_does_not_stay_open(
+    storage: FileStorage, tmp_path: Path, count_open_files: Callable[[], int]
+) -> None:
     os.mkfifo(tmp_path / "pipe")
     before = count_open_files()
 

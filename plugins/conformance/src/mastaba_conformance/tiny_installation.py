@@ -126,7 +126,14 @@ def _pyramid_files() -> Mapping[str, bytes]:
                 tables=TINY_TABLES,
             )
         files = (path for path in directory.rglob("*") if path.is_file())
-        return {str(path.relative_to(directory)): path.read_bytes() for path in files}
+        return {f"pyramids/{path.relative_to(directory)}": path.read_bytes() for path in files}
+
+
+@cache
+def _folders() -> Sequence[Path]:
+    """Return the folders of all pyramids, each after those that contain it."""
+    folders = {folder for path in _pyramid_files() for folder in Path(path).parents}
+    return sorted(folders - {Path()})
 
 
 def tiny_installation(
@@ -143,10 +150,11 @@ def tiny_installation(
     GREYA_ZIP, FLOAT32_ZIP, FLOAT32_RAW and VECTOR, all with the levels `TINY_LEVELS` of the tile
     matrix set PM. The keyword arguments are those of `write_installation`.
     """
+    directory.mkdir(parents=True, exist_ok=True)
+    for folder in _folders():
+        (directory / folder).mkdir(exist_ok=True)
     for path, data in _pyramid_files().items():
-        place = directory / "pyramids" / path
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_bytes(data)
+        (directory / path).write_bytes(data)
     layers: dict[str, Mapping[str, Any]] = {}
     for name in _PYRAMIDS:
         fields: dict[str, Any] = {"styles": ["normal", "ember"]} if name == "GREY_PNG" else {}

@@ -91,7 +91,7 @@ class ReadTests(StorageKit):
         if not self.holds_large_objects:
             not_declared("objects above the bound: holds_large_objects is not set")
         name, size = f"{prefix}huge", MAX_WHOLE + 3
-        writer.put(name, b"first" + bytes(size - 9) + b"last")
+        writer.put(name, b"".join((b"first", bytes(size - 9), b"last")))
         try:
             with pytest.raises(StorageError) as caught:
                 storage.read(name)
