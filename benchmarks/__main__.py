@@ -6,7 +6,8 @@ import argparse
 import json
 import sys
 import tempfile
-from collections.abc import Sequence
+import time
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from benchmarks.many_layers import installation_with_layers
 from benchmarks.maps import MAP_CLASSES, MapInstallation, map_classes, with_map_layers
 from benchmarks.mapserver import mapserver
 from benchmarks.measure import Result, measure
+from benchmarks.processes import memory_of
 from benchmarks.report import machine, table
 from benchmarks.servers import (
     Missing,
@@ -31,6 +33,7 @@ from benchmarks.servers import (
 _GROUPS = {"tiles": CLASSES, "maps": MAP_CLASSES}
 _SERVERS = {"fastcgi": fastcgi_behind_nginx, "http": plain_http, "cache": nginx_cache}
 _FILE = "file"
+_REST = 3.0
 
 
 def main() -> int:
@@ -119,7 +122,7 @@ def _run(
             targets.append(mapserver(maps, folder / "mapserver", workers=arguments.workers))
         for name, template in map(_pair, arguments.peer):
             targets.append(peer(name, template, int(pids[name]) if name in pids else None))
-        return measure(
+        results = measure(
             targets,
             classes,
             connections=arguments.connections,
@@ -127,9 +130,22 @@ def _run(
             rounds=arguments.rounds,
             folder=folder,
         )
+        _print_memory(targets)
+        return results
     finally:
         for target in targets:
             target.stop()
+
+
+def _print_memory(targets: Iterable[Target]) -> None:
+    """Print the memory of all servers once they have returned what they have freed."""
+    time.sleep(_REST)
+    sizes = [
+        f"{target.name} {memory_of(target.pid).divided / 1e6:.0f} MB"
+        for target in targets
+        if target.pid is not None
+    ]
+    print(f"{_REST:g} s after the last request: {', '.join(sizes)}")
 
 
 def _pair(text: str) -> tuple[str, str]:
