@@ -203,8 +203,8 @@ def opened_applications() -> list[Application]:
 def _applications_closed(opened_applications: list[Application]) -> Iterator[None]:
     """Close the files of all applications after each module.
 
-    Otherwise a process of tests has thousands of open files in the end, and hundreds of
-    applications that each garbage collection visits. Those of the whole session open theirs again.
+    Otherwise a process of tests has thousands of open files in the end. Applications of the whole
+    session open theirs again.
     """
     yield
     while opened_applications:
