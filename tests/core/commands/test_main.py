@@ -160,26 +160,28 @@ def test_reload_during_the_start_follows_the_start(
     with hanging_start.pipe as pipe:
         pipe.write("go on")
     # Opens when the server reads its configuration a second time.
-    with open(tmp_path / "fifo", "w", encoding="utf-8"):
+    with open(tmp_path / "second", "w", encoding="utf-8"):
         assert hanging_start.poll() is None
 
 
 @pytest.fixture
 def hanging_start(tmp_path: Path, server_json: Path) -> Iterator[Any]:
-    """A server that reads a FIFO, the attribute ``pipe``, before its server.json."""
-    path = tmp_path / "fifo"
-    os.mkfifo(path)
+    """A server that reads a FIFO before its server.json: ``pipe``, and ``second`` in a reload."""
+    paths = [str(tmp_path / name) for name in ("first", "second")]
+    for path in paths:
+        os.mkfifo(path)
     program = (
         "import signal, sys\n"
         # A shell that runs the tests in the background leaves these ignored.
-        "for number in (signal.SIGINT, signal.SIGQUIT):\n"
+        "for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):\n"
         "    signal.signal(number, signal.SIG_DFL)\n"
         "from mastaba.commands.main import main\n"
         "from mastaba.commands import serve\n"
         "from mastaba.server import reloading\n"
         "read = serve.load_server\n"
+        f"paths = {paths!r}\n"
         "def slowly(*arguments):\n"
-        f"    open({str(path)!r}).read()\n"
+        "    open(paths.pop(0)).read()\n"
         "    return read(*arguments)\n"
         "serve.load_server = reloading.load_server = slowly\n"
         "sys.exit(main(sys.argv[1:]))"
@@ -187,7 +189,7 @@ def hanging_start(tmp_path: Path, server_json: Path) -> Iterator[Any]:
     command = [sys.executable, "-c", program, "-f", str(server_json)]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         # Returns when the server has opened the other end.
-        with open(path, "w", encoding="utf-8") as process.pipe:  # type: ignore[attr-defined]
+        with open(paths[0], "w", encoding="utf-8") as process.pipe:  # type: ignore[attr-defined]
             yield process
         process.kill()
 
