@@ -131,6 +131,21 @@ def test_an_update_with_a_changed_layer_may_concern_everything(tmp_path: Path) -
     assert updated(tmp_path, resampling={"interpolation": "nn"}).bbox is None
 
 
+def test_an_update_with_other_levels_may_concern_everything(tmp_path: Path) -> None:
+    server_json = str(tiny_installation(tmp_path))
+    before = create_application(server_json).site.catalogue
+    path = tmp_path / "pyramids" / "RGB_JPG.json"
+    document = json.loads(path.read_text("utf-8"))
+    del document["levels"][-1]
+    since = before.layers["RGB_JPG"].pyramid.generation
+    path.write_text(json.dumps({**document, "update": {"since": since, "bbox": [1, 2, 3, 4]}}))
+    ends = [document["levels"][place]["id"] for place in (0, -1)]
+    part = {"path": str(path), "top_level": ends[0], "bottom_level": ends[1]}
+    change(tmp_path, "RGB_JPG", pyramids=[part])
+    (found,) = layer_changes(before, create_application(server_json).site.catalogue)
+    assert found.bbox is None
+
+
 def test_an_update_of_one_of_several_pyramids_may_concern_everything(tmp_path: Path) -> None:
     server_json = str(tiny_installation(tmp_path))
     (level, *_, bottom) = json.loads((tmp_path / "pyramids" / "RGB_JPG.json").read_text("utf-8"))[

@@ -7,6 +7,7 @@ import random
 import shutil
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -138,6 +139,15 @@ def test_the_keys_of_an_area_are_those_of_its_tiles(open_keyed: Open) -> None:
         for _, slab, found in stored.values():
             assert (slab in meets) == bool(found & wanted)
     assert "drawn-RGB_JPG" in wanted
+
+
+def test_tiles_that_were_removed_have_keys_too(open_keyed: Open) -> None:
+    layer = open_keyed().site.catalogue.layers["RGB_JPG"]
+    finest = layer.pyramid.finest
+    limits = replace(finest.limits, max_col=finest.limits.min_col)
+    levels = {**layer.pyramid.levels, finest.matrix.id: replace(finest, limits=limits)}
+    narrowed = replace(layer, pyramid=replace(layer.pyramid, levels=levels))
+    assert keys_within(narrowed, layer.native_bbox) == keys_within(layer, layer.native_bbox)
 
 
 def test_a_large_area_is_the_whole_layer(open_keyed: Open) -> None:

@@ -57,8 +57,8 @@ def keys_within(layer: Layer, bbox: BoundingBox, limit: int = 5000) -> list[str]
 
 def _slabs_within(layer: Layer, bbox: BoundingBox) -> Iterator[str]:
     for name, level in layer.pyramid.levels.items():
+        # Also outside the limits, which an update may have narrowed.
         tiles = level.matrix.limits_of(bbox)
-        tiles = None if tiles is None else tiles.intersection(level.limits)
         if tiles is None:
             continue
         start = slab_key(layer.id, name)

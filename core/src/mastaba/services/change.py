@@ -101,7 +101,8 @@ def _changed_area(before: Layer, after: Layer) -> BoundingBox | None:
         generation=after.generation,
         headers=after.headers,
     )
-    return new.update.bbox if same_layer == after else None
+    same_levels = old.levels.keys() == new.levels.keys()
+    return new.update.bbox if same_levels and same_layer == after else None
 
 
 def _generation(layer: Layer | None) -> str | None:
