@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import errno
 import logging
-import os
 import socket
 import sys
+import tempfile
 from typing import Any
 
 import pytest
+from tests.core.server.library import Library
 
 from mastaba.server.shared_pages import SHARED_FROM
-from mastaba.web.body import KeptBody
-from mastaba.web.response import Response
 
 
 def application_of(body: bytes) -> Any:
@@ -34,17 +33,6 @@ def test_bodies_of_all_sizes(serve: Any, size: int) -> None:
         assert answer.protocol_status == 0
 
 
-class Library:
-    """An application whose documents are answered without a WSGI call."""
-
-    def __init__(self, body: bytes) -> None:
-        self.body = KeptBody(body)
-
-    def stored_tile(self, path: str, query: str, headers: Any) -> Response:
-        headers = [("Content-Length", str(len(self.body.data)))]
-        return Response(200, headers, self.body.data, self.body)
-
-
 @pytest.mark.parametrize("size", [0, SHARED_FROM - 1, SHARED_FROM, 300_001, 3_000_001])
 @pytest.mark.parametrize("family", [socket.AF_UNIX, socket.AF_INET])
 def test_kept_bodies_of_all_sizes(serve: Any, protocol: Any, family: int, size: int) -> None:
@@ -60,10 +48,10 @@ def test_kept_bodies_of_all_sizes(serve: Any, protocol: Any, family: int, size: 
 
 
 def test_a_kept_body_without_a_file_is_copied(serve: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(name: str) -> int:
-        raise OSError(errno.EMFILE, "too many open files")
+    def refuse() -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(os, "memfd_create", refuse)
+    monkeypatch.setattr(tempfile, "TemporaryFile", refuse)
     library = Library(bytes(300_001))
     client = serve(library).connect()
     assert client.ask().body == library.body.data

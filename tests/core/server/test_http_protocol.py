@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from tests.core.server.library import Library
 
 from mastaba.cancellation import CLIENT
 from mastaba.server.connection import Limits
@@ -444,6 +445,18 @@ def test_large_bodies_of_both_kinds_at_once(serve: Any) -> None:
         client.send(get(b"/list" if number % 2 else b"/iterator"))
     for client in clients:
         assert len(Answers(client.socket).next()[2]) == 20_000_000
+
+
+@pytest.mark.parametrize("family", [socket.AF_UNIX, socket.AF_INET])
+def test_kept_documents(serve: Any, family: int) -> None:
+    document = bytes(range(251)) * 4000
+    served = serve(Library(document), protocol=HTTPConnection, family=family)
+    for _ in range(2):
+        client = served.connect()
+        client.send(get(b"/") * 2 + get(b"/", b"Connection: close"))
+        answers = Answers(client.socket)
+        assert [answers.next()[2] == document for _ in range(3)] == [True] * 3
+        assert answers.is_closed()
 
 
 # Maps

@@ -6,6 +6,7 @@ import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
+from functools import partial
 from io import BytesIO
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -226,10 +227,10 @@ class Exchange(ABC):
         """
         head = self.frame(self._head, b"", last=False)
         self._head_sent = True
-        frames = self.frame(b"", body.data, last=True)
+        frames = partial(self.frame, b"", body.data, last=True)
         part = shared(body, self.id, frames) if self.connection.is_local else None
         if part is None:
-            self.connection.send_last(head + frames)
+            self.connection.send_last(head + frames())
         else:
             self.connection.send_file(head, part)
 

@@ -347,7 +347,7 @@ class HTTPExchange(Exchange):
             if last and self._left:
                 # Only a closed connection shows the client that the response is incomplete.
                 self.keep = False
-        if last and not self.keep:
+        if not self.keep:
             self.connection.closing = True
         return buffers
 
