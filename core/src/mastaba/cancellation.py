@@ -7,7 +7,6 @@ call `check` between their steps, and enter `aside` before the first one.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from time import monotonic
 from typing import Final, Protocol
@@ -28,23 +27,33 @@ class Client(Protocol):
         """Let another thread answer requests instead of the calling one, which takes long."""
 
 
+class Progress(Protocol):
+    """What others see of a request.
+
+    Attributes:
+        latest: time of the last `check`, monotonic seconds.
+    """
+
+    latest: float
+
+
 class _Local(threading.local):
-    request: tuple[Client | None, float, float, Callable[[], None]] | None = None
-    """Client, begin, limit and sign of the request; None outside a request."""
+    request: tuple[Client | None, float, float, Progress] | None = None
+    """Client, begin, limit and progress of the request; None outside a request."""
 
 
 _local = _Local()
 
 
-def begin(client: Client | None, limit: float, sign: Callable[[], None]) -> None:
+def begin(client: Client | None, limit: float, progress: Progress) -> None:
     """Begin a request in the calling thread.
 
     Args:
         client: client that waits for the response; None if unknown.
         limit: seconds that the request may take.
-        sign: called by each `check`, to show that the request makes progress.
+        progress: brought up to date by each `check`.
     """
-    _local.request = client, monotonic(), limit, sign
+    _local.request = client, monotonic(), limit, progress
 
 
 def end() -> None:
@@ -61,11 +70,11 @@ def check() -> None:
     """
     if _local.request is None:
         return
-    client, begun, limit, sign = _local.request
-    sign()
+    client, begun, limit, progress = _local.request
+    progress.latest = monotonic()
     if client is not None and client.is_gone():
         raise ClientGoneError("the client has hung up")
-    if monotonic() - begun > limit:
+    if progress.latest - begun > limit:
         raise OverloadedError(f"the answer takes longer than {limit:g} seconds")
 
 

@@ -33,6 +33,23 @@ class Trace:
         """Add the duration of a step."""
         self.steps[step] = self.steps.get(step, 0.0) + seconds
 
+    def measured(self, step: str, items: Iterator[T], apart: str = "") -> Iterator[T]:
+        """Yield items, and add the time that getting them takes.
+
+        Args:
+            apart: inner step that is recorded separately.
+        """
+        while True:
+            begun, inside = perf_counter(), self.steps.get(apart, 0.0)
+            try:
+                item = next(items)
+            except StopIteration:
+                return
+            finally:
+                inside = self.steps.get(apart, 0.0) - inside
+                self.add(step, perf_counter() - begun - inside)
+            yield item
+
     @property
     def cache(self) -> str:
         """``hit`` if all indices were cached, ``miss`` if one was not, ``-`` if none was needed."""
@@ -56,25 +73,3 @@ def begin() -> Trace:
 def end() -> None:
     """End the trace of this thread."""
     local.trace = None
-
-
-def pulled(name: str, items: Iterator[T], apart: str = "") -> Iterator[T]:
-    """Return items, and record the time that getting them takes.
-
-    Args:
-        apart: inner step that is recorded separately.
-    """
-    return items if local.trace is None else _measured(local.trace, name, items, apart)
-
-
-def _measured(notes: Trace, name: str, items: Iterator[T], apart: str) -> Iterator[T]:
-    while True:
-        begun, inside = perf_counter(), notes.steps.get(apart, 0.0)
-        try:
-            item = next(items)
-        except StopIteration:
-            return
-        finally:
-            inside = notes.steps.get(apart, 0.0) - inside
-            notes.add(name, perf_counter() - begun - inside)
-        yield item

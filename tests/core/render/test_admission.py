@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
+from types import SimpleNamespace
 
 import pytest
 
@@ -141,7 +142,7 @@ class Client:
 def test_waiting_ends_with_the_client_or_with_the_time_of_the_request(maps: Maps) -> None:
     maps.ask("a", 1)
     client = Client()
-    cancellation.begin(client, 0.3, lambda: None)
+    cancellation.begin(client, 0.3, SimpleNamespace(latest=0.0))
     try:
         with pytest.raises(OverloadedError, match="longer than"), maps.admission.map(1):
             pass

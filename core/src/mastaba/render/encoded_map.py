@@ -102,11 +102,12 @@ class EncodedMap:
             self._shape, self._dtype, self._bbox, self._crs, nodata, self._finished()
         )
         pieces = self._encoder.encode_strips(raster, self._options)
-        return trace.pulled("encode", pieces, apart="draw")
+        notes = trace.local.trace
+        return pieces if notes is None else notes.measured("encode", pieces, apart="draw")
 
     def _finished(self) -> Iterator[Pixels]:
-        row = 0
-        for image in trace.pulled("draw", self._prepared.strips()):
+        row, strips, notes = 0, self._prepared.strips(), trace.local.trace
+        for image in strips if notes is None else notes.measured("draw", strips):
             cancellation.check()
             pixels = self._finish(image, row)
             if pixels.shape[2] < self._shape[2]:

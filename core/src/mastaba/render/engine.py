@@ -117,7 +117,8 @@ class Renderer:
     def _layer_map(self, request: MapRequest, entry: MapLayer) -> LayerMap:
         native = entry.layer.pyramid.tile_matrix_set.crs
         levels = self.level_pixels(entry.layer)
-        same_crs = self._catalogue.settings.equivalences.equal(request.crs.code, native.code)
+        equal = self._catalogue.settings.equivalences.equal
+        same_crs = request.crs is native or equal(request.crs.code, native.code)
         return LayerMap(entry, levels, request, same_crs=same_crs)
 
     def level_pixels(self, layer: Layer) -> Mapping[str, LevelPixels]:

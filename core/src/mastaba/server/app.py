@@ -127,7 +127,7 @@ class SiteApplication:
     def __call__(self, environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
         scoreboard = self._scoreboard
         row = scoreboard.begin()
-        cancellation.begin(environ.get(cancellation.CLIENT), self._timeout, row.sign)
+        cancellation.begin(environ.get(cancellation.CLIENT), self._timeout, row)
         try:
             response = self._answer(environ)
             headers, body = self._all_headers(response, environ), response.body

@@ -82,10 +82,6 @@ class Row(ctypes.Structure):
     clock: float
     latest: float
 
-    def sign(self) -> None:
-        """Record that the request makes progress."""
-        self.latest = monotonic()
-
 
 class Scoreboard:
     """A table with one row for each request that a worker process may answer at a time.

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import Any, Final
 
 from mastaba.errors import (
@@ -33,7 +32,6 @@ TILE: Final = "mastaba.tile"
 _GZIP_MAGIC = b"\x1f\x8b"
 _MAX_VECTOR_TILE = 64 * 1024 * 1024
 """Bytes; limits the size that a damaged vector tile can inflate to."""
-_last_modified = lru_cache(maxsize=4096)(last_modified)
 
 
 class TilePublisher:
@@ -171,7 +169,7 @@ class TilePublisher:
             fields.append(("ETag", f'"{version}{suffix}"'))
         modified = tile.modified
         if modified is not None:
-            fields.append(("Last-Modified", _last_modified(int(modified))))
+            fields.append(("Last-Modified", last_modified(int(modified))))
         if self._keys:
             _, column, row = tile.slab
             fields.append((SURROGATE_KEY, f"{self._keys}{column}/{row}"))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from werkzeug.http import http_date, parse_date, parse_etags
 
 
@@ -26,6 +28,7 @@ def not_modified_since(if_modified_since: str | None, modified: float | None) ->
     return since is not None and int(modified) <= since.timestamp()
 
 
+@lru_cache(maxsize=4096)
 def last_modified(modified: float) -> str:
     """Return the header value for a time in Unix seconds."""
     return http_date(modified)

@@ -49,7 +49,8 @@ class GetMap:
         version = required_version(parameters)
         query = self._queries.read(version, parameters, self._queries.layers(parameters))
         encoder, background, wanted = query.encoder, query.background, query.map
-        encoder.check_options(query.options)
+        if query.options:
+            encoder.check_options(query.options)
         renderer = self._site.renderer
         if encoder.is_picture:
             layers = tuple(map(renderer.in_picture, wanted.layers))
