@@ -184,6 +184,13 @@ class Service(RunningService):
             time.sleep(0.01)
 
 
+def put(source: Path, text: str) -> None:
+    """Replace a file that the server reads at any moment; an empty one would be a change too."""
+    new = source.with_suffix(".new")
+    new.write_text(text)
+    new.replace(source)
+
+
 @pytest.fixture
 def run(spawn: Any, protocol: Any, tmp_path: Path) -> Iterator[Callable[..., Service]]:
     with ExitStack() as stack:
@@ -453,7 +460,7 @@ def test_a_change_at_the_source_causes_a_reload(run: Any, tmp_path: Path) -> Non
     service = run()
     for generation in range(2, 5):
         service.await_line("following")
-        source.write_text(str(generation))
+        put(source, str(generation))
         service.await_line(f"loaded {generation}")
         service.await_generation(generation)
     assert service.obstacles() == []
@@ -464,14 +471,14 @@ def test_a_source_that_cannot_be_loaded_makes_the_server_unready(run: Any, tmp_p
     source.write_text("1")
     service = run()
     broken.touch()
-    source.write_text("2")
+    put(source, "2")
     service.await_line("reload failed")
     # It is not loaded again before it changes.
     service.await_line("following")
     assert service.ask()[0] == 1
     assert service.obstacles() == ["the newest configuration cannot be loaded"]
     broken.unlink()
-    source.write_text("3")
+    put(source, "3")
     service.await_line("loaded 2")
     service.await_generation(2)
     while service.obstacles():
@@ -483,7 +490,7 @@ def test_a_source_whose_workers_die_makes_the_server_unready(run: Any, tmp_path:
     source.write_text("1")
     service = run()
     (tmp_path / "fatal").touch()
-    source.write_text("2")
+    put(source, "2")
     service.await_line("reload failed: the new workers exit")
     assert service.obstacles() == ["the newest configuration cannot be loaded"]
 
@@ -503,7 +510,7 @@ def test_the_process_that_follows_is_started_again(run: Any, tmp_path: Path) -> 
     os.kill(int(service.await_line("following").split()[1]), signal.SIGKILL)
     service.await_line("the process that follows the configuration failed")
     service.await_line("following")
-    source.write_text("2")
+    put(source, "2")
     service.await_line("loaded 2")
     service.await_generation(2)
 
