@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import resource
+import shlex
 import struct
 import subprocess
 from collections.abc import Callable
@@ -214,6 +215,15 @@ def test_an_unwritable_output_is_named(tmp_path: Path, command: Command) -> None
     (tmp_path / "out/a/mine.txt").write_text("keep")
     fails(command(source, "--output", tmp_path / "out"), 2, "is not an unfinished build")
     assert (tmp_path / "out/a/mine.txt").read_text() == "keep"
+
+
+def test_the_command_that_serves_can_be_copied(tmp_path: Path, plan_of: PlanOf) -> None:
+    source = write_raster(tmp_path / "a.tif", noise(3, 20, 20), grid(9e5, 65e5, 9), "EPSG:2154")
+    output = StringIO()
+    installation = tmp_path / "it's mine/server.json"
+    Reports(output, StringIO()).done(plan_of(source), installation, "127.0.0.1:1")
+    words = shlex.split(output.getvalue().splitlines()[-1])
+    assert words[words.index("-f") + 1] == str(installation)
 
 
 def test_a_rotated_grid_is_drawn_in_its_place(tmp_path: Path, plan_of: PlanOf) -> None:
