@@ -65,6 +65,11 @@ def published(directory: Path) -> list[str]:
         ({"options": {"tile_matrix_set": "2154_1m"}, "crs": "EPSG:32701"}, "outside the tile"),
         ({"source": {"bands": [9]}}, "band 9 is wanted"),
         ({"source": {"nodata": [1, 2]}}, "2 nodata values for 3 bands"),
+        ({"source": {"nodata_ranges": [[5, 1]]}}, "nodata_ranges: a first value is above"),
+        ({"source": {"bands": [0]}}, "sources/0/bands/0: 0 is less than the minimum of 1"),
+        ({"source": {"order": "x"}}, "sources/0/order: "),
+        ({"source": {"path": ""}}, "sources/0/path: "),
+        ({"source": {"tolerance": -1}}, "sources/0/tolerance: -1 is less than the minimum of 0"),
     ],
 )
 def test_what_does_not_fit_is_named_before_the_build(
@@ -85,7 +90,9 @@ def test_missing_and_foreign_files_are_named(tmp_path: Path, command: Command) -
     fails(command(tmp_path / "none.tif", "--output", output), 2, "none.tif: cannot be opened")
     fails(command(tmp_path / "text.tif", "--output", output), 2, "text.tif: cannot be opened")
     fails(command(tmp_path / "empty", "--output", output), 2, "no raster file")
-    fails(command("--output", output), 2, '"name" is a required property')
+    fails(command("--output", output), 2, 'the document: "name" is a required property')
+    fails(command("--nodata", "nan", "--output", output), 2, "'nan' is not a list of numbers")
+    fails(command("", "--output", output), 2, 'mastaba build: the options: sources/0/path: ""')
     fails(command("--config", tmp_path / "none.json"), 2, "none.json does not exist")
     (tmp_path / "bad.json").write_text('{"name": "a b", "output": "x", "sources": [], "foo": 1}')
     fails(command("--config", tmp_path / "bad.json"), 2, "sources", "foo", "name")
