@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import resource
+import shlex
 import struct
 import subprocess
 from collections.abc import Callable
@@ -64,6 +65,11 @@ def published(directory: Path) -> list[str]:
         ({"options": {"tile_matrix_set": "2154_1m"}, "crs": "EPSG:32701"}, "outside the tile"),
         ({"source": {"bands": [9]}}, "band 9 is wanted"),
         ({"source": {"nodata": [1, 2]}}, "2 nodata values for 3 bands"),
+        ({"source": {"nodata_ranges": [[5, 1]]}}, "nodata_ranges: a first value is above"),
+        ({"source": {"bands": [0]}}, "sources/0/bands/0: 0 is less than the minimum of 1"),
+        ({"source": {"order": "x"}}, "sources/0/order: "),
+        ({"source": {"path": ""}}, "sources/0/path: "),
+        ({"source": {"tolerance": -1}}, "sources/0/tolerance: -1 is less than the minimum of 0"),
     ],
 )
 def test_what_does_not_fit_is_named_before_the_build(
@@ -84,7 +90,9 @@ def test_missing_and_foreign_files_are_named(tmp_path: Path, command: Command) -
     fails(command(tmp_path / "none.tif", "--output", output), 2, "none.tif: cannot be opened")
     fails(command(tmp_path / "text.tif", "--output", output), 2, "text.tif: cannot be opened")
     fails(command(tmp_path / "empty", "--output", output), 2, "no raster file")
-    fails(command("--output", output), 2, '"name" is a required property')
+    fails(command("--output", output), 2, 'the document: "name" is a required property')
+    fails(command("--nodata", "nan", "--output", output), 2, "'nan' is not a list of numbers")
+    fails(command("", "--output", output), 2, 'mastaba build: the options: sources/0/path: ""')
     fails(command("--config", tmp_path / "none.json"), 2, "none.json does not exist")
     (tmp_path / "bad.json").write_text('{"name": "a b", "output": "x", "sources": [], "foo": 1}')
     fails(command("--config", tmp_path / "bad.json"), 2, "sources", "foo", "name")
@@ -214,6 +222,15 @@ def test_an_unwritable_output_is_named(tmp_path: Path, command: Command) -> None
     (tmp_path / "out/a/mine.txt").write_text("keep")
     fails(command(source, "--output", tmp_path / "out"), 2, "is not an unfinished build")
     assert (tmp_path / "out/a/mine.txt").read_text() == "keep"
+
+
+def test_the_command_that_serves_can_be_copied(tmp_path: Path, plan_of: PlanOf) -> None:
+    source = write_raster(tmp_path / "a.tif", noise(3, 20, 20), grid(9e5, 65e5, 9), "EPSG:2154")
+    output = StringIO()
+    installation = tmp_path / "it's mine/server.json"
+    Reports(output, StringIO()).done(plan_of(source), installation, "127.0.0.1:1")
+    words = shlex.split(output.getvalue().splitlines()[-1])
+    assert words[words.index("-f") + 1] == str(installation)
 
 
 def test_a_rotated_grid_is_drawn_in_its_place(tmp_path: Path, plan_of: PlanOf) -> None:

@@ -270,6 +270,29 @@ def test_a_source_may_cross_the_antimeridian(tmp_path: Path, build_of: Build) ->
             assert covered.any(axis=0).all()
 
 
+@pytest.mark.parametrize("west", [-180.5, 0, 178, 358])
+def test_longitudes_in_another_turn_are_in_a_set_of_the_same_crs(
+    tmp_path: Path, build_of: Build, west: float
+) -> None:
+    pixels = np.arange(1, 241, dtype=np.uint8).reshape(1, 1, 240).repeat(4, axis=1)
+    size = 1.5 if west == 0 else 0.05
+    source = write_raster(tmp_path / "a.tif", pixels, grid(west, 2 * size, size), "EPSG:4326")
+    options = {"tile_matrix_set": "4326", "interpolation": "nn", "format": "png", "channels": 2}
+    level = 3 if west == 0 else 6
+    tiles = read_tiles(build_of(source, bottom=str(level), top=str(level), **options))
+    width = 2 * 2**level * 256
+    row = np.zeros((width, 2), np.uint8)
+    for (_, tile_row, column), found in tiles.items():
+        if tile_row == 2 ** (level - 1) - 1:
+            row[256 * column : 256 * (column + 1)] = found[-1]
+    longitudes = -180 + (np.arange(width) + 0.5) * 360 / width
+    expected = (((longitudes - west) % 360) // size).astype(int)
+    covered = expected < 240
+    assert np.array_equal(row[:, 1] > 0, covered)
+    # Two pixels of the source may be equally near.
+    assert np.isclose(row[covered, 0], expected[covered] + 1, atol=1).all()
+
+
 @pytest.mark.parametrize("method", ["average", "nn", "mode", "min", "max"])
 def test_levels_of_whole_ratios_come_from_the_level_below(
     tmp_path: Path, plan_of: Callable[..., Plan], build_of: Build, method: str

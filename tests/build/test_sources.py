@@ -337,6 +337,40 @@ def test_stac_items_in_the_order_of_their_dates(tmp_path: Path, build_of: Build)
     assert (built(build_of, entry, name="single") == 10).all()
 
 
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"assets": {"a": 5}},
+        {"assets": {"a": {"href": "a.tif", "roles": 5}}},
+        {"links": [{"href": "b"}]},
+        {"links": 5},
+        {"properties": [1]},
+    ],
+)
+def test_invalid_stac_items_are_reported(
+    changes: dict[str, Any], tmp_path: Path, plan_of: PlanOf
+) -> None:
+    good = stac_item("x", "a.tif", "2024-05-01T00:00:00Z")
+    items = tmp_path / "items.json"
+    items.write_text(json.dumps({"features": [good, {**good, **changes}]}))
+    with pytest.raises(PlanError, match=r"items\.json: item 1 is not a valid STAC item"):
+        plan_of(items)
+
+
+def test_deep_json_is_not_a_source(tmp_path: Path, plan_of: PlanOf) -> None:
+    deep = tmp_path / "deep.json"
+    deep.write_text("[" * 100_000)
+    with pytest.raises(PlanError, match="nested too deeply"):
+        plan_of(deep)
+
+
+def test_a_stac_item_may_have_no_properties(tmp_path: Path, build_of: Build) -> None:
+    write_raster(tmp_path / "a.tif", noise(3, 100, 100), grid(9e5, 65e5, 9), "EPSG:2154")
+    item = {**stac_item("x", "a.tif", ""), "properties": None}
+    (tmp_path / "item.json").write_text(json.dumps(item))
+    assert read_tiles(build_of(tmp_path / "item.json"))
+
+
 def test_stac_items_without_the_wanted_asset(tmp_path: Path, plan_of: PlanOf) -> None:
     item = tmp_path / "item.json"
     item.write_text(json.dumps(stac_item("x", "a.tif", "2024-05-01T00:00:00Z", roles=[])))

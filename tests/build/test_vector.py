@@ -366,6 +366,63 @@ def test_databases_that_cannot_be_used_are_named(
         plan_for(text)
 
 
+@pytest.mark.parametrize("column", ["zoom_level", "tile_column", "tile_row"])
+@pytest.mark.parametrize("value", [1.5, None])
+def test_numbers_of_tiles_are_checked(
+    column: str, value: Any, tiles: Tiles, tmp_path: Path, plan_for: Callable[..., Plan]
+) -> None:
+    source = write_mbtiles(tmp_path / "map.mbtiles", tiles, metadata())
+    change(source, f"UPDATE map SET {column} = ? WHERE tile_id = 1", value)
+    with pytest.raises(PlanError, match=r"map\.mbtiles: has a tile whose zoom, column or row is"):
+        plan_for(source)
+
+
+@pytest.mark.parametrize("zoom", [-3, 63, 2**40])
+def test_zooms_of_tiles_are_checked(
+    zoom: int, tiles: Tiles, tmp_path: Path, plan_for: Callable[..., Plan]
+) -> None:
+    source = write_mbtiles(tmp_path / "map.mbtiles", tiles, metadata())
+    change(source, "UPDATE map SET zoom_level = ? WHERE tile_id = 1", zoom)
+    with pytest.raises(PlanError, match="zoom, column or row is invalid"):
+        plan_for(source)
+
+
+def test_deep_metadata_are_refused(
+    tiles: Tiles, tmp_path: Path, plan_for: Callable[..., Plan]
+) -> None:
+    source = write_mbtiles(tmp_path / "map.mbtiles", tiles, metadata())
+    change(source, "UPDATE metadata SET value = ? WHERE name = 'json'", "[" * 100_000)
+    with pytest.raises(PlanError, match="the JSON in its metadata is invalid"):
+        plan_for(source)
+
+
+@pytest.mark.parametrize("data", [None, 5, "text"])
+def test_a_tile_that_is_not_a_blob_is_named(
+    data: Any, tiles: Tiles, tmp_path: Path, command: Command
+) -> None:
+    source = write_mbtiles(tmp_path / "map.mbtiles", tiles, metadata())
+    change(source, "UPDATE images SET tile_data = ? WHERE tile_id = 1", data)
+    done = command(source, "--output", tmp_path / "out")
+    assert "(zoom/column/row) is damaged: it is not a BLOB" in done.stderr
+    assert done.returncode in (1, 2)
+    assert "Traceback" not in done.stderr
+
+
+def test_an_error_is_reported_alone(tiles: Tiles, tmp_path: Path, command: Command) -> None:
+    damaged = {**tiles, min(tiles): b"<html>"}
+    source = write_mbtiles(tmp_path / "map.mbtiles", damaged, {"format": "pbf"})
+    done = command(source, "--output", tmp_path / "out")
+    (line,) = done.stderr.splitlines()
+    assert line.endswith("is damaged: its first byte is 3C instead of 1A")
+
+
+def change(source: Path, statement: str, *values: Any) -> None:
+    """Change a database."""
+    with sqlite3.connect(source) as database:
+        database.execute(statement, values)
+    database.close()
+
+
 def test_a_truncated_database_and_damaged_tiles_are_named(
     tiles: Tiles, tmp_path: Path, plan_for: Callable[..., Plan]
 ) -> None:

@@ -5,6 +5,7 @@ tests/live/test_examples.py installs what it writes, and runs its tests.
 
 from __future__ import annotations
 
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -142,6 +143,15 @@ def test_directory_that_is_not_empty_is_not_changed(
     assert new("service", "my_own", "--directory", tmp_path / "mine.txt/x") == 2
     assert "cannot write" in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
+
+
+def test_the_commands_to_run_next_can_be_copied(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    directory = tmp_path / "it's mine"
+    assert new("service", "my_own", "--directory", directory) == 0
+    line = capsys.readouterr().out.splitlines()[1]
+    assert shlex.split(line) == ["cd", str(directory)]
 
 
 def test_empty_directory_is_filled(tmp_path: Path) -> None:

@@ -252,6 +252,11 @@ def test_a_layer_is_purged_by_hand(cache: Cache, secret_file: str, tmp_path: Pat
     [
         (["RGB_JPG"], "$.plugins.edge.caches is missing"),
         (["none", "--bbox", "0", "0", "1", "1"], "there is no layer 'none'"),
+        (["RGB_JPG", "--bbox", "3", "0", "1", "1"], "XMIN <= XMAX"),
+        (["RGB_JPG", "--bbox", "0", "3", "1", "1"], "YMIN <= YMAX"),
+        (["RGB_JPG", "--bbox", "nan", "0", "1", "1"], "--bbox requires numbers"),
+        (["RGB_JPG", "--bbox", "0", "0", "inf", "1"], "--bbox requires numbers"),
+        (["RGB_JPG", "--bbox", "0", "0", "1e308", "1"], "--bbox requires numbers"),
         (["RGB_JPG", "-f", "none.json"], "none.json"),
     ],
 )

@@ -200,6 +200,21 @@ def test_closed_pipe_is_not_an_error(tmp_path: Path) -> None:
     assert (done.stdout, done.stderr) == ("{\n", "")
 
 
+@pytest.mark.parametrize("arguments", [["schema", "services"], ["plugins"], ["check"]])
+def test_output_that_cannot_be_written_is_reported(arguments: list[str]) -> None:
+    command = [sys.executable, "-m", "mastaba", *arguments]
+    with open("/dev/full", "w", encoding="ascii") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, done.stderr) == (1, "mastaba: No space left on device\n")
+
+
+@pytest.mark.parametrize(("closed", "status"), [(">&-", 0), (">&- 2>&-", 0), ("-x 2>&-", 2)])
+def test_streams_may_be_closed(closed: str, status: int) -> None:
+    command = f"{sys.executable} -m mastaba schema services {closed}"
+    done = subprocess.run(["/bin/sh", "-c", command], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (status, "")
+
+
 def test_output_is_possible_in_any_encoding(tmp_path: Path) -> None:
     old = tmp_path / "old.json"
     old.write_text('{"provider": "Établissement × 2", "contact": {}}', "utf-8")

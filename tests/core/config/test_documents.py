@@ -65,6 +65,33 @@ def test_unreadable_file_is_reported_as_one_error(
     assert len(found[0].reason) < 300
 
 
+@pytest.mark.parametrize("digits", [400, 5000])
+def test_an_integer_of_many_digits_is_reported_at_its_place(digits: int) -> None:
+    faults = Faults()
+    assert parse_document(f'{{"a": [1, -{"9" * digits}]}}', "a.json", faults) is None
+    (fault,) = faults.all
+    assert (fault.path, fault.reason) == ("$.a[1]", "is too large, or not a number")
+
+
+def test_an_integer_of_many_digits_in_yaml_is_reported_without_advice_for_programs() -> None:
+    faults = Faults()
+    assert parse_document(f"a: {'9' * 5000}", "a.yaml", faults) is None
+    (fault,) = faults.all
+    assert "5000 digits" in fault.reason
+    assert "sys." not in fault.reason
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [("2020-09-09", "date"), ("2020-09-09 10:00:00", "datetime"), ("!!binary aGk=", "bytes")],
+)
+def test_a_value_that_only_yaml_has_is_reported(text: str, kind: str) -> None:
+    faults = Faults()
+    assert parse_document(f"port: {text}", "server.yaml", faults) is None
+    (fault,) = faults.all
+    assert (fault.path, fault.reason) == ("$.port", f"is a {kind}, which JSON does not have")
+
+
 @pytest.mark.parametrize("file", FILES)
 def test_directory_in_place_of_a_file_is_reported(
     file: str, installation: Any, run_check: Any, tmp_path: Path

@@ -11,6 +11,7 @@ REMOVED = object()
 SERVER, SERVICES, LAYER = "server.json", "services.json", "layers/L.json"
 PYRAMID, STYLE = "pyramids/P.json", "styles/ember.json"
 TMS, EQUIVALENCES = "tilematrixsets/PM.json", "equivalences.json"
+SINCE = "0123456789ab"
 LEVEL = "$.levels[0]"
 GIF = "image/gif"
 ENTRY = {"value": 1, "red": 0, "green": 0, "blue": 0, "alpha": 0}
@@ -230,6 +231,11 @@ ERRORS: list[tuple[str, str, Any, str, str]] = [
     (PYRAMID, f"{LEVEL}.storage.path_depth", 9, f"{LEVEL}.storage.path_depth", "large"),
     (PYRAMID, f"{LEVEL}.storage.path_depth", -1, f"{LEVEL}.storage.path_depth", "small"),
     (PYRAMID, f"{LEVEL}.tables", {}, f"{LEVEL}.tables", "list"),
+    (PYRAMID, "$.update", {"since": SINCE, "bbox": [3, 0, 1, 1]}, "$.update.bbox", "above"),
+    (PYRAMID, "$.update", {"since": SINCE, "bbox": [0, 3, 1, 1]}, "$.update.bbox", "above"),
+    (PYRAMID, "$.update", {"since": SINCE, "bbox": [0, 0, 1e308, 1]}, "$.update.bbox[2]", "large"),
+    (PYRAMID, "$.update", {"since": SINCE, "bbox": [0, 0, 1]}, "$.update.bbox", "4"),
+    (PYRAMID, "$.update", {"since": "x", "bbox": [0, 0, 1, 1]}, "$.update.since", "x"),
     (PYRAMID, f"{LEVEL}.tables", [{"name": "t"}], f"{LEVEL}.tables[0].geometry", "missing"),
     # tilematrixset.md section 2
     (TMS, "$", [], "$", "object"),

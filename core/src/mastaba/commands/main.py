@@ -15,12 +15,11 @@ from mastaba.commands import plugins
 from mastaba.commands.output import USAGE, print_json
 from mastaba.config import SCHEMA_NAMES
 from mastaba.environment import Environment
-from mastaba.errors import PluginError
+from mastaba.errors import PluginError, reason_of
 from mastaba.plugins.manager import Plugins
 
 _DEFAULT_FILE = "../config/server.json"
 _INTERRUPTED = 130
-_WITH_VALUE = ("--block", "--plugins", "--http", "-f")
 
 
 class _Parser(argparse.ArgumentParser):
@@ -33,6 +32,9 @@ class _Parser(argparse.ArgumentParser):
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit status."""
+    # Python has no stream for a descriptor that was closed before the start.
+    sys.stdout = sys.stdout or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - stays open
+    sys.stderr = sys.stderr or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - as above
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             # Names in files may contain characters that the terminal cannot show.
@@ -45,10 +47,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         sys.stderr.write("\nmastaba: interrupted\n")
         return _INTERRUPTED
-    except BrokenPipeError:
-        # The reader, such as ``head``, has exited. Python flushes once more at exit.
-        with open(os.devnull, "w", encoding="utf-8") as nothing:
-            os.dup2(nothing.fileno(), sys.stdout.fileno())
+    except OSError as error:
+        # The disk is full, or the reader, such as ``head``, has exited. Python flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if not isinstance(error, BrokenPipeError):
+            _report([reason_of(error)])
         return 1
     finally:
         gc.enable()
@@ -85,16 +88,14 @@ def _run(argv: Sequence[str] | None) -> int:
     else:
         gc.enable()
     try:
-        status: int = run(parsed)
+        return int(run(parsed))
     except PluginError as error:
         _report([str(error)])
         return 1
-    return status
 
 
 def _report(problems: Iterable[str]) -> None:
-    for problem in problems:
-        sys.stderr.write(f"mastaba: {problem}\n")
+    sys.stderr.writelines(f"mastaba: {problem}\n" for problem in problems)
 
 
 def _print_schema(arguments: argparse.Namespace) -> int:
@@ -148,7 +149,7 @@ def _before_command(arguments: list[str]) -> list[str]:
     """Return the options before the command, where those are that decide which commands exist."""
     end = 0
     while end < len(arguments) and arguments[end].startswith("-"):
-        end += 2 if arguments[end] in _WITH_VALUE else 1
+        end += 2 if arguments[end] in ("--block", "--plugins", "--http", "-f") else 1
     return arguments[:end]
 
 

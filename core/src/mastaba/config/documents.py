@@ -134,8 +134,7 @@ class DocumentReader:
     def _start(self, path: ResourcePath) -> bytes:
         """Return the start of a document that is perhaps too large to be read as a whole."""
         with suppress(MastabaError):
-            storage = self.pool.open(path.storage, path.container)
-            return storage.read(path.key, ByteRange(0, 4)).data
+            return self.pool.open(path.storage, path.container).read(path.key, ByteRange(0, 4)).data
         return b""
 
     def document(self, path: ResourcePath, named_by: str) -> Any:
@@ -161,9 +160,7 @@ def _refuse_tiff(start: bytes, faults: FileFaults, named: str) -> None:
     """Refuse an image instead of a document."""
     if start.startswith(_TIFF_MAGICS):
         reason = f"is a TIFF image (a GeoTIFF or a slab), not a JSON document; {named}"
-        remedy = (
-            "name the descriptor of the pyramid; a GeoTIFF must be converted to a pyramid first"
-        )
+        remedy = "name the descriptor of the pyramid; convert a GeoTIFF to a pyramid first"
         faults.refuse("$", reason, remedy)
 
 
@@ -177,7 +174,7 @@ def parse_document(text: str, file: str, faults: Faults) -> Any:
         if file.lower().endswith((".yaml", ".yml")):
             parsed = _parsed_yaml(text)
         else:
-            parsed = json.loads(text) if text.strip() else None
+            parsed = json.loads(text, parse_int=_integer) if text.strip() else None
         if parsed is not None:
             return _cleaned(parsed, "$", 0, {})
         reason = "is empty"
@@ -190,9 +187,14 @@ def parse_document(text: str, file: str, faults: Faults) -> Any:
         reason = _TOO_DEEP
     except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError) as error:
         # YAML scalar constructors raise various errors, as for ``!!bool perhaps``.
-        reason = f"cannot be read: {error}"
+        reason = f"cannot be read: {str(error).partition(';')[0]}"
     faults.error(file, path, reason, remedy)
     return None
+
+
+def _integer(digits: str) -> int:
+    """Return an integer, or another one that is too large; Python refuses very many digits."""
+    return int(digits[:400])
 
 
 def _parsed_yaml(text: str) -> Any:
@@ -232,27 +234,26 @@ def _cleaned(value: Any, path: str, depth: int, done: dict[int, Any]) -> Any:
         raise _InvalidValueError(path, "contains an unpaired surrogate")
     if isinstance(value, int | float) and not -_LARGEST <= value <= _LARGEST:
         raise _InvalidValueError(path, "is too large, or not a number")
-    if not isinstance(value, dict | list):
+    if isinstance(value, str | int | float | None):
         return value
+    if not isinstance(value, dict | list):
+        raise _InvalidValueError(path, f"is a {type(value).__name__}, which JSON does not have")
     if depth == _MAX_DEPTH:
         raise _InvalidValueError("$", _TOO_DEEP)
     if id(value) in done:
-        found = done[id(value)]
-        if found is None:
+        if done[id(value)] is None:
             raise _InvalidValueError(path, "contains itself")
-        return found
+        return done[id(value)]
     done[id(value)] = None
-    cleaned: Any
     if isinstance(value, dict):
-        cleaned = {
+        done[id(value)] = {
             str(key): _cleaned(item, f"{path}.{key}", depth + 1, done)
             for key, item in value.items()
             if item is not None
         }
     else:
-        cleaned = [
+        done[id(value)] = [
             _cleaned(item, f"{path}[{position}]", depth + 1, done)
             for position, item in enumerate(value)
         ]
-    done[id(value)] = cleaned
-    return cleaned
+    return done[id(value)]

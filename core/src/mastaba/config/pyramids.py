@@ -48,9 +48,8 @@ class PyramidLoader(LoadedOnce[ResourcePath, StoredPyramid]):
         document = self._reader.validated(document, "pyramid", file)
         faults = FileFaults(self._reader.faults, file)
         tile_format = TILE_FORMATS[document["format"]]
-        tile_matrix_set = self._tile_matrix_sets.get(
-            document["tile_matrix_set"], f"tile_matrix_set of {file}"
-        )
+        named_by = f"tile_matrix_set of {file}"
+        tile_matrix_set = self._tile_matrix_sets.get(document["tile_matrix_set"], named_by)
         raster = None
         if not tile_format.is_vector:
             raster = _raster(document["raster_specifications"], tile_format, faults)
@@ -65,8 +64,11 @@ class PyramidLoader(LoadedOnce[ResourcePath, StoredPyramid]):
                 levels[identifier] = _level(entry, tile_matrix_set, at, faults)
             with faults.attempt():
                 readers[identifier] = self._slabs(entry["storage"], key, f"{at}.storage", faults)
+        update = document.get("update", {})
+        area = BoundingBox(*update["bbox"]) if update else None
+        if area and (area.xmin > area.xmax or area.ymin > area.ymax):
+            faults.error("$.update.bbox", "a minimum is above its maximum", "correct the box")
         faults.require_usable()
-        update = document.get("update")
         pyramid = Pyramid(
             key.stem,
             tile_matrix_set,
@@ -74,7 +76,7 @@ class PyramidLoader(LoadedOnce[ResourcePath, StoredPyramid]):
             raster,
             coarse_to_fine(levels),
             generation,
-            update and Update(update["since"], BoundingBox(*update["bbox"])),
+            Update(update["since"], area) if area else None,
         )
         return pyramid, readers
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import sys
 from argparse import SUPPRESS
 from pathlib import Path
@@ -272,7 +273,7 @@ def _run(arguments: argparse.Namespace, reports: Any) -> int:
         configuration = read_configuration(arguments.config, overrides, drivers)
     else:
         document = _defaults(overrides, arguments) | overrides
-        configuration = configuration_of(document, "mastaba build", drivers)
+        configuration = configuration_of(document, "the options", drivers)
     if arguments.verify:
         count = verify(configuration.output, configuration.name, full=arguments.verify == "full")
         reports.verified(configuration.name, count)
@@ -381,6 +382,8 @@ def _serve(server_json: Path, arguments: argparse.Namespace, reports: Any) -> in
 def _numbers(text: str) -> list[float]:
     try:
         values = [float(part) for part in text.split(",")]
+        if not all(map(math.isfinite, values)):
+            raise ValueError
     except ValueError:
         raise argparse.ArgumentTypeError(f"{text!r} is not a list of numbers") from None
     return [int(value) if value.is_integer() else value for value in values]

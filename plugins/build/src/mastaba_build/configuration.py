@@ -166,6 +166,8 @@ def _source(entry: dict[str, Any]) -> SourceOptions:
         values["scale"] = scale = (scale,)
     if any(low >= high for low, high in scale):
         raise PlanError(f"{values['path']}: scale: the first value must be less than the second")
+    if any(low > high for low, high in values.get("nodata_ranges", ())):
+        raise PlanError(f"{values['path']}: nodata_ranges: a first value is above the second")
     return SourceOptions(**values)
 
 

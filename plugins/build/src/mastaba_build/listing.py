@@ -77,6 +77,8 @@ def read_json(path: str) -> dict[str, Any] | None:
     try:
         with open(path, encoding="utf-8") as stream:
             document = json.load(stream)
+    except RecursionError:
+        raise PlanError(f"{path}: cannot be read: it is nested too deeply") from None
     except (OSError, ValueError) as error:
         raise PlanError(f"{path}: cannot be read: {error}") from None
     return document if isinstance(document, dict) else None
@@ -112,20 +114,28 @@ def _is_stac(document: dict[str, Any]) -> bool:
 
 def _assets(document: dict[str, Any], options: SourceOptions) -> Iterator[Listed]:
     """Yield one asset of each item of a STAC item or item collection (STAC 1.0)."""
-    for item in document.get("features", [document]):
-        name = f"{options.path}: item {item.get('id', '')}"
-        assets = item.get("assets")
-        if not isinstance(assets, dict):
-            raise PlanError(f"{name}: has no assets")
-        keys = [options.asset] if options.asset else _data_assets(assets)
-        if len(keys) != 1 or keys[0] not in assets:
-            choice = ", ".join(assets) or "none"
-            raise PlanError(f"{name}: state one asset with --asset; it has {choice}")
-        href = str(assets[keys[0]].get("href", ""))
-        base = next((link["href"] for link in item.get("links", []) if link["rel"] == "self"), "")
-        properties = item.get("properties", {})
-        date = properties.get("datetime") or properties.get("start_datetime") or ""
-        yield Listed(_resolved(href, base, options.path), str(date))
+    for position, item in enumerate(document.get("features", [document])):
+        try:
+            listed = _asset(item, options)
+        except (AttributeError, KeyError, TypeError):
+            raise PlanError(f"{options.path}: item {position} is not a valid STAC item") from None
+        yield listed
+
+
+def _asset(item: dict[str, Any], options: SourceOptions) -> Listed:
+    name = f"{options.path}: item {item.get('id', '')}"
+    assets = item.get("assets")
+    if not isinstance(assets, dict):
+        raise PlanError(f"{name}: has no assets")
+    keys = [options.asset] if options.asset else _data_assets(assets)
+    if len(keys) != 1 or keys[0] not in assets:
+        choice = ", ".join(assets) or "none"
+        raise PlanError(f"{name}: state one asset with --asset; it has {choice}")
+    href = str(assets[keys[0]].get("href", ""))
+    base = next((link["href"] for link in item.get("links", []) if link["rel"] == "self"), "")
+    properties = item.get("properties") or {}
+    date = properties.get("datetime") or properties.get("start_datetime") or ""
+    return Listed(_resolved(href, base, options.path), str(date))
 
 
 def _data_assets(assets: dict[str, Any]) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from pathlib import Path
+from shlex import quote
 from typing import Any, TextIO
 
 from mastaba_build.coordinator import Outcome
@@ -167,7 +168,7 @@ class Reports:
             return
         self._line(f"Published {path}")
         if server:
-            self._line(f"Serve it:  mastaba -f {server_json} --http {address}")
+            self._line(f"Serve it:  mastaba -f {quote(str(server_json))} --http {address}")
 
     def serving(self, address: str) -> None:
         """Say where the layer is served."""

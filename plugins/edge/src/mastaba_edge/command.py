@@ -12,6 +12,9 @@ from mastaba.errors import MastabaError
 if TYPE_CHECKING:
     import argparse
 
+_LARGEST = 1e100
+"""Coordinate, which also fits into the arithmetic of tiles."""
+
 _AGENT = """\
 Removes responses from the cache of nginx when `mastaba` or `mastaba purge` asks for it. Start it
 as the user of nginx. Add its address to plugins.edge.caches of server.json.
@@ -52,21 +55,28 @@ def _purge(arguments: argparse.Namespace) -> int:
     settings = site.plugin_settings.get("edge", {})
     if not settings.get("caches"):
         return _fail(f"{arguments.file}: $.plugins.edge.caches is missing")
+    area = arguments.bbox and BoundingBox(*arguments.bbox)
+    if area and not (_is_possible(*arguments.bbox[::2]) and _is_possible(*arguments.bbox[1::2])):
+        return _fail("--bbox requires numbers with XMIN <= XMAX and YMIN <= YMAX")
     keys = [DOCUMENTS_KEY]
     for name in arguments.layers:
         layer = site.catalogue.layers.get(name)
-        if arguments.bbox is None:
+        if area is None:
             # Also a layer that is no longer published.
             keys.append(layer_key(name))
         elif layer is None:
             return _fail(f"there is no layer {name!r}")
         else:
-            keys += keys_within(layer, BoundingBox(*arguments.bbox))
+            keys += keys_within(layer, area)
     try:
         purge(settings, keys)
     except PurgeError as error:
         return _fail(str(error))
     return 0
+
+
+def _is_possible(least: float, greatest: float) -> bool:
+    return -_LARGEST <= least <= greatest <= _LARGEST
 
 
 def _run_agent(arguments: argparse.Namespace) -> int:

@@ -94,7 +94,7 @@ def with_layers(metadata: dict[str, Any], path: Path) -> Metadata:
     if text is not None:
         try:
             document = json.loads(text)
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, RecursionError) as error:
             raise PlanError(f"{path}: the JSON in its metadata is invalid: {error}") from None
         if isinstance(document, dict):
             metadata |= document

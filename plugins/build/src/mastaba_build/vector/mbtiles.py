@@ -15,6 +15,8 @@ from mastaba_build.vector.archives import Block, Metadata, Tile, with_layers
 # The row from the top.
 _ROW = "((1 << zoom_level) - 1 - tile_row)"
 _TILE = f"zoom_level, {_ROW}, tile_column, tile_data"
+_ZOOMS = 63
+"""Zooms whose rows SQLite can count."""
 _VECTOR_FORMATS = frozenset({"pbf", "mvt"})
 
 
@@ -58,6 +60,9 @@ class MBTiles:
             f"max({_ROW}), min(tile_column), max(tile_column), count(*) FROM tiles GROUP BY 1, 2, 3"
         )
         for zoom, column, row, top, bottom, left, right, tiles in self._rows(query):
+            numbers = zoom, column, row, top, bottom, left, right
+            if not all(isinstance(number, int) for number in numbers) or not 0 <= zoom < _ZOOMS:
+                raise PlanError(f"{self._path}: has a tile whose zoom, column or row is invalid")
             yield Block(zoom, column, row, (top, bottom), (left, right), tiles)
 
     def tiles(self, block: Block) -> Iterator[Tile]:
@@ -67,23 +72,31 @@ class MBTiles:
             "AND tile_column BETWEEN ? AND ? AND tile_row BETWEEN ? AND ?"
         )
         top, bottom = block.rows
-        return map(
-            Tile._make, self._rows(query, block.zoom, *block.columns, last - bottom, last - top)
-        )
+        values = block.zoom, *block.columns, last - bottom, last - top
+        return map(self._tile, self._rows(query, *values))
 
     def all_tiles(self) -> Iterator[Tile]:
         query = (
             f"SELECT {_TILE} FROM tiles "  # noqa: S608
             "ORDER BY zoom_level, tile_column, tile_row"
         )
-        return map(Tile._make, self._rows(query))
+        return map(self._tile, self._rows(query))
 
     def close(self) -> None:
         self._database.close()
 
+    def _tile(self, row: tuple[Any, ...]) -> Tile:
+        zoom, y, x, data = row
+        if not isinstance(data, bytes):
+            place = f"{zoom}/{x}/{y} (zoom/column/row)"
+            raise SourceError(f"{self._path}: tile {place} is damaged: it is not a BLOB")
+        return Tile(zoom, y, x, data)
+
     def _rows(self, query: str, *values: int) -> Iterator[tuple[Any, ...]]:
         try:
-            yield from self._database.execute(query, values)
+            # ``yield from`` would close the cursor of a database that may be closed already.
+            for row in self._database.execute(query, values):  # noqa: UP028
+                yield row
         except sqlite3.Error as error:
             raise SourceError(f"{self._path}: cannot be read: {error}") from None
 

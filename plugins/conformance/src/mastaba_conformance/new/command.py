@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -30,7 +31,7 @@ def run(arguments: Namespace) -> int:
         reason = getattr(error, "strerror", None) or error
         return _refuse(f"cannot write {directory}: {reason}")
     print(f"Wrote {names.distribution} into {directory}. Next:")
-    print(f"  cd {directory}")
+    print(f"  cd {shlex.quote(str(directory))}")
     print("  pip install -e . && pytest --mastaba-report")
     return 0
 
