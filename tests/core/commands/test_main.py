@@ -208,6 +208,18 @@ def test_output_that_cannot_be_written_is_reported(arguments: list[str]) -> None
     assert (done.returncode, done.stderr) == (1, "mastaba: No space left on device\n")
 
 
+def test_an_unexpected_error_of_a_file_names_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_arguments: Any) -> None:
+        (tmp_path / "absent").read_bytes()
+
+    monkeypatch.setattr("mastaba.commands.main._print_schema", fail)
+    status = run("schema", "services")
+    expected = f"mastaba: {tmp_path}/absent: No such file or directory\n"
+    assert (status.returncode, status.stderr) == (1, expected)
+
+
 @pytest.mark.parametrize(("closed", "status"), [(">&-", 0), (">&- 2>&-", 0), ("-x 2>&-", 2)])
 def test_streams_may_be_closed(closed: str, status: int) -> None:
     command = f"{sys.executable} -m mastaba schema services {closed}"

@@ -51,7 +51,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         # The disk is full, or the reader, such as ``head``, has exited. Python flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if not isinstance(error, BrokenPipeError):
-            _report([reason_of(error)])
+            _report([": ".join(filter(None, (error.filename, reason_of(error))))])
         return 1
     finally:
         gc.enable()
