@@ -54,6 +54,7 @@ def published(directory: Path) -> list[str]:
         ({"crs": None}, "has no CRS; state it with --crs"),
         ({"transform": Affine(5, 0, 9e5, 0, 0, 6e6)}, "pixels have no area"),
         ({"options": {"tile_matrix_set": "NOPE"}}, "unknown tile matrix set 'NOPE'"),
+        ({"options": {"tile_matrix_sets": "/none"}}, "/none, for tile matrix sets, is not a"),
         ({"options": {"bottom": "99"}}, "level '99' is not in the tile matrix set PM"),
         ({"options": {"format": "gif"}}, "unknown format 'gif'"),
         ({"options": {"format": "jpg", "channels": 4}}, "cannot store 4 channels"),

@@ -42,6 +42,8 @@ def load_set(name: str, directory: Path | None) -> tuple[TileMatrixSet, dict[str
 
 
 def _document(name: str, directory: Path | None) -> Any:
+    if directory is not None and not directory.is_dir():
+        raise PlanError(f"{directory}, for tile matrix sets, is not a directory")
     if directory is not None and (directory / f"{name}.json").is_file():
         try:
             return json.loads((directory / f"{name}.json").read_text("utf-8"))
