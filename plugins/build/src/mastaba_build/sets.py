@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ def load_set(name: str, directory: Path | None) -> tuple[TileMatrixSet, dict[str
         PlanError: the set is unknown or invalid.
     """
     document = _document(name, directory)
-    errors = list(Draft202012Validator(schema("tile_matrix_set", Plugins())).iter_errors(document))
+    errors = list(_validator().iter_errors(document))
     if errors:
         raise PlanError(f"tile matrix set {name}: {errors[0].message}")
     faults = Faults()
@@ -39,6 +40,11 @@ def load_set(name: str, directory: Path | None) -> tuple[TileMatrixSet, dict[str
         raise PlanError(
             "\n".join(f"tile matrix set {name}: {fault.reason}" for fault in faults.errors)
         ) from None
+
+
+@cache
+def _validator() -> Draft202012Validator:
+    return Draft202012Validator(schema("tile_matrix_set", Plugins()))
 
 
 def _document(name: str, directory: Path | None) -> Any:
