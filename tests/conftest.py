@@ -39,6 +39,9 @@ HANGS = 720.0
 MOST_SKIPPED_IN_CI = 12
 """More skipped tests fail a run in CI: something is not installed there."""
 
+COLLECTED_AFTER = (50_000, 20, 50)
+"""Thresholds of the garbage collector. With those of Python, it takes a twentieth of the time."""
+
 DOCUMENTED_PORTS = (8000, 8080, 8123, 9000, 9999)
 """Ports of the documentation and of default settings. No test may need one of them free."""
 
@@ -98,6 +101,7 @@ def pytest_collection() -> Iterator[None]:
         return (yield)
     finally:
         gc.freeze()
+        gc.set_threshold(*COLLECTED_AFTER)
         gc.enable()
 
 
