@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import faulthandler
 import gc
+import importlib.metadata
 import os
 import socket
 import sys
@@ -18,6 +19,7 @@ import pytest
 from tests.tiny import changed_slabs, folders, tiny_installation
 from werkzeug.test import Client
 
+from mastaba.plugins import discovery
 from mastaba.plugins.manager import Plugins
 from mastaba.server.app import Application
 from mastaba.wsgi import create_application
@@ -199,6 +201,21 @@ def shared_data() -> Path:
 def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the server.json of an installation with one layer per kind of pyramid."""
     return tiny_installation(tmp_path_factory.mktemp("tiny"))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _plugins_found_once() -> Iterator[None]:
+    """Remember the installed plugins, except while a test has changed where they are searched."""
+    search, path = importlib.metadata.entry_points, list(sys.path)
+    find, found = discovery.installed, list(discovery.installed())
+
+    def installed() -> Iterator[discovery.Source]:
+        same = importlib.metadata.entry_points is search and sys.path == path
+        return iter(found) if same else find()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("mastaba.plugins.manager.installed", installed)
+        yield
 
 
 @pytest.fixture(scope="session", autouse=True)
