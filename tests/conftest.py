@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import faulthandler
 import gc
+import importlib.metadata
 import os
 import socket
 import sys
@@ -15,13 +16,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.tiny import changed_slabs, folders, tiny_installation
 from werkzeug.test import Client
 
+from mastaba.plugins import discovery
 from mastaba.plugins.manager import Plugins
 from mastaba.server.app import Application
 from mastaba.wsgi import create_application
 from mastaba_conformance.serving import serving_installation
-from mastaba_conformance.tiny_installation import tiny_installation
 
 REPOSITORY = Path(__file__).parents[1]
 
@@ -38,6 +40,11 @@ HANGS = 720.0
 
 MOST_SKIPPED_IN_CI = 12
 """More skipped tests fail a run in CI: something is not installed there."""
+
+COLLECTED_AFTER = (50_000, 20, 50)
+"""Thresholds of the garbage collector. With those of Python, it takes a twentieth of the time."""
+
+USUALLY_COLLECTED_AFTER = gc.get_threshold()
 
 DOCUMENTED_PORTS = (8000, 8080, 8123, 9000, 9999)
 """Ports of the documentation and of default settings. No test may need one of them free."""
@@ -98,6 +105,7 @@ def pytest_collection() -> Iterator[None]:
         return (yield)
     finally:
         gc.freeze()
+        gc.set_threshold(*COLLECTED_AFTER)
         gc.enable()
 
 
@@ -166,6 +174,14 @@ def _skipped(reporter: pytest.TerminalReporter) -> int:
     return sum("not declared:" not in str(report.longrepr) for report in reports)
 
 
+@pytest.fixture
+def usual_collections() -> Iterator[None]:
+    """Collect garbage as often as a server does, for a test that measures its memory."""
+    gc.set_threshold(*USUALLY_COLLECTED_AFTER)
+    yield
+    gc.set_threshold(*COLLECTED_AFTER)
+
+
 @pytest.fixture(scope="session")
 def repository() -> Path:
     """Return the root of the repository."""
@@ -185,6 +201,33 @@ def shared_data() -> Path:
 def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the server.json of an installation with one layer per kind of pyramid."""
     return tiny_installation(tmp_path_factory.mktemp("tiny"))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _plugins_found_once() -> Iterator[None]:
+    """Remember the installed plugins, except while a test has changed where they are searched."""
+    search, path = importlib.metadata.entry_points, list(sys.path)
+    find, found = discovery.installed, list(discovery.installed())
+
+    def installed() -> Iterator[discovery.Source]:
+        same = importlib.metadata.entry_points is search and sys.path == path
+        return iter(found) if same else find()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("mastaba.plugins.manager.installed", installed)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _folder_of_slabs(tmp_path_factory: pytest.TempPathFactory) -> None:
+    folders.append(tmp_path_factory.mktemp("tiny-slabs"))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _slabs_not_changed() -> Iterator[None]:
+    """Fail after a module that changed the slabs that tests share."""
+    yield
+    assert changed_slabs() == []
 
 
 @pytest.fixture(scope="session")

@@ -19,6 +19,8 @@ from re import _constants as sre  # type: ignore[attr-defined]
 from re import _parser  # type: ignore[attr-defined]
 from typing import Any, Final
 
+from tests.sources import parsed, walked
+
 _METHODS: Final = frozenset(
     ("match", "fullmatch", "search", "sub", "subn", "split", "findall", "finditer")
 )
@@ -77,8 +79,8 @@ def _of_module(file: Path, place: str, module: str | None) -> Iterator[Expressio
     source = file.read_text("utf-8")
     if "import re\n" not in source and '"pattern"' not in source:
         return
-    tree = ast.parse(source)
-    nodes = list(ast.walk(tree))
+    tree = parsed(file)
+    nodes = walked(tree)
     methods: dict[str, set[str]] = {}
     for node in nodes:
         if (

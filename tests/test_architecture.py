@@ -15,6 +15,7 @@ from itertools import chain
 from pathlib import Path
 
 import pytest
+from tests.sources import parsed, walked
 
 REPOSITORY = Path(__file__).parents[1]
 CORE = REPOSITORY / "core/src"
@@ -128,9 +129,10 @@ def module_name(path: Path, root: Path) -> str:
 
 
 @cache
-def walked(path: Path) -> list[ast.AST]:
-    """Return all nodes of a module."""
-    return list(ast.walk(ast.parse(path.read_text("utf-8"))))
+def importing(path: Path) -> list[ast.AST]:
+    """Return the imports of a module, and the conditions that some of them may have."""
+    kinds = ast.Import | ast.ImportFrom | ast.If
+    return [node for node in walked(parsed(path)) if isinstance(node, kinds)]
 
 
 def imports_of(path: Path, root: Path, *, for_types: bool) -> Iterator[Import]:
@@ -140,7 +142,7 @@ def imports_of(path: Path, root: Path, *, for_types: bool) -> Iterator[Import]:
         for_types: also yield those that only type checkers see.
     """
     importer = module_name(path, root)
-    nodes = walked(path)
+    nodes = importing(path)
     skipped: set[ast.AST] = set()
     for node in nodes:
         if not for_types and isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
@@ -208,7 +210,7 @@ def test_the_core_stays_small() -> None:
 def lines_of_code(path: Path) -> int:
     """Return the number of lines that contain more than comments and docstrings."""
     text_lines: set[int] = set()
-    for node in walked(path):
+    for node in walked(parsed(path)):
         # A string on its own describes what is around or above it.
         if (
             isinstance(node, ast.Expr)
@@ -299,7 +301,7 @@ def test_core_names_no_plugin() -> None:
 
 def strings_of(path: Path) -> Iterator[str]:
     """Yield the strings of a module that are not docstrings."""
-    nodes = walked(path)
+    nodes = walked(parsed(path))
     alone = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
     for node in nodes:
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in alone:

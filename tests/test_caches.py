@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from tests.sources import parsed, walked
 
 REPOSITORY = Path(__file__).parents[1]
 SOURCES = [REPOSITORY / "core/src", *sorted((REPOSITORY / "plugins").glob("*/src"))]
@@ -40,17 +41,11 @@ def is_served(module: str) -> bool:
 def modules() -> dict[str, ast.Module]:
     """Return the sources by the names of the modules."""
     return {
-        name.removesuffix(".__init__"): ast.parse(path.read_text("utf-8"))
+        name.removesuffix(".__init__"): parsed(path)
         for source in SOURCES
         for path in sorted(source.rglob("*.py"))
         if is_served(name := ".".join(path.relative_to(source).with_suffix("").parts))
     }
-
-
-@cache
-def walked(tree: ast.AST) -> list[ast.AST]:
-    """Return all nodes of a tree. The walk takes longer than what is done with them."""
-    return list(ast.walk(tree))
 
 
 def named(node: ast.expr) -> str:

@@ -14,9 +14,8 @@ from typing import Any
 
 import pytest
 from tests.forked import Mastaba
+from tests.tiny import tiny_installation
 from werkzeug.test import Client
-
-from mastaba_conformance.tiny_installation import tiny_installation
 
 SECRET = "swordfish"
 HEADERS = {"X-Mastaba-Secret": SECRET}

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.tiny import tiny_installation
 
 from mastaba.commands.main import main
-from mastaba_conformance.tiny_installation import tiny_installation
 
 
 def _faults(file: Path, capsys: pytest.CaptureFixture[str]) -> list[Any]:

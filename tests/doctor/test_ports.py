@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 from tests.doctor.conftest import open_application
+from tests.tiny import tiny_installation
 
 from mastaba.model.fault import Severity
 from mastaba.server.app import Application
 from mastaba.server.fastcgi import FastCGIConnection
 from mastaba.server.listener import open_listener
 from mastaba.server.loop import Server
-from mastaba_conformance.tiny_installation import tiny_installation
 from mastaba_doctor.ports import PortFinding, PortState, look_at_port
 
 

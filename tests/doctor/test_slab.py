@@ -12,6 +12,7 @@ from typing import ClassVar, Self
 import numpy as np
 import pytest
 from PIL import Image
+from tests.tiny import tiny_installation
 
 from mastaba import hookimpl
 from mastaba.commands.main import main
@@ -21,7 +22,7 @@ from mastaba.model.format import TILE_FORMATS
 from mastaba.plugins.manager import Plugins
 from mastaba.storage.base import ByteRange, ObjectRead, ObjectStat, Storage
 from mastaba.storage.file import FileStorage
-from mastaba_conformance.tiny_installation import tiny_installation, tiny_vector_tile
+from mastaba_conformance.tiny_installation import tiny_vector_tile
 from mastaba_doctor.commands import slab as slab_command
 from mastaba_doctor.slab_report import inspect_slab
 from mastaba_writer.slab_writer import build_slab, encode_tile

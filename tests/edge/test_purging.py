@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 from tests.forked import run
+from tests.tiny import tiny_installation
 
 from mastaba.api.catalogue import BoundingBox
 from mastaba.api.services import LayerChange
 from mastaba.api.tools import create_application
-from mastaba_conformance.tiny_installation import tiny_installation
 from mastaba_edge.agent import Agent
 from mastaba_edge.nginx import forget
 from mastaba_edge.purging import PurgeError, purge, purge_changes, read_secret

@@ -103,6 +103,7 @@ def warm(client: Client) -> Client:
     return client
 
 
+@pytest.mark.usefixtures("usual_collections")
 def test_hostile_bodies_are_answered_in_bounded_memory(warm: Client) -> None:
     requests = bodies()
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -320,11 +321,13 @@ def check_hostile(client: Client, count: int, seed: int) -> None:
     assert (after - before) * 1024 < 256 * MIB
 
 
+@pytest.mark.usefixtures("usual_collections")
 def test_hostile_requests_to_every_route(warm: Client) -> None:
     check_hostile(warm, 100, seed=1)
 
 
 @pytest.mark.live
+@pytest.mark.usefixtures("usual_collections")
 def test_many_hostile_requests(warm: Client, request: pytest.FixtureRequest) -> None:
     # One of them costs as much as many requests for tiles.
     check_hostile(warm, request.config.getoption("random_requests") // 20, seed=2)

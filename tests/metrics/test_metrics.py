@@ -16,12 +16,12 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from tests.forked import Mastaba
+from tests.tiny import tiny_installation
 from werkzeug.test import Client
 
 from mastaba.plugins.manager import Plugins
 from mastaba.services.scoreboard import Scoreboard
 from mastaba.storage.file import FileStorage
-from mastaba_conformance.tiny_installation import tiny_installation
 from mastaba_metrics.middleware import counting
 from mastaba_metrics.operations import OPERATIONS, PAIR, operation
 from mastaba_metrics.table import BOUNDS, table_of

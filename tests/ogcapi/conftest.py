@@ -14,9 +14,10 @@ import numpy.typing as npt
 import pytest
 from openapi_schema_validator import OAS30Validator
 from PIL import Image
+from tests.tiny import tiny_installation
 from werkzeug.test import Client, TestResponse
 
-from mastaba_conformance.tiny_installation import tiny_installation, tiny_integer_tile
+from mastaba_conformance.tiny_installation import tiny_integer_tile
 from mastaba_writer.installation import layer_document, write_installation
 from mastaba_writer.pyramids import LevelPlan, write_pyramid
 from mastaba_writer.tile_matrix_sets import geographic, synthetic, web_mercator

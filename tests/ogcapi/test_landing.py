@@ -8,9 +8,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from tests.tiny import tiny_installation
 from werkzeug.test import Client
-
-from mastaba_conformance.tiny_installation import tiny_installation
 
 ROOT = "http://maps.example/ogcapi"
 REL = "http://www.opengis.net/def/rel/ogc/1.0"

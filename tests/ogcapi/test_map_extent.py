@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 import pyproj
 import pytest
+from tests.tiny import tiny_installation
 from werkzeug.test import Client, TestResponse
 
 from mastaba.model.bbox import WORLD
 from mastaba.model.crs import CRS, WGS84
-from mastaba_conformance.tiny_installation import tiny_installation, tiny_integer_tile
+from mastaba_conformance.tiny_installation import tiny_integer_tile
 from mastaba_ogcapi.maparea import subset_area
 from mastaba_ogcapi.params import Interval
 

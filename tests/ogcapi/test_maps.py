@@ -10,9 +10,8 @@ from urllib.parse import quote
 import numpy as np
 import pytest
 from PIL import Image
+from tests.tiny import tiny_installation
 from werkzeug.test import Client
-
-from mastaba_conformance.tiny_installation import tiny_installation
 
 EPSG = "http://www.opengis.net/def/crs/EPSG/0"
 CRS84 = "http://www.opengis.net/def/crs/OGC/1.3/CRS84"

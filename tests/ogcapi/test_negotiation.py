@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.tiny import tiny_installation
 from werkzeug.test import Client
 
 from mastaba.errors import StorageUnavailableError
 from mastaba.web.request import Request
-from mastaba_conformance.tiny_installation import tiny_installation
 from mastaba_ogcapi.errors import error_response
 
 BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,*/*;q=0.8"

@@ -8,9 +8,10 @@ from urllib.parse import urljoin, urlsplit
 
 import pytest
 from lxml import html
+from tests.tiny import tiny_installation
 from werkzeug.test import Client
 
-from mastaba_conformance.tiny_installation import tiny_installation, tiny_integer_tile
+from mastaba_conformance.tiny_installation import tiny_integer_tile
 from mastaba_writer.installation import layer_document, write_installation
 from mastaba_writer.pyramids import LevelPlan, write_pyramid
 from mastaba_writer.tile_matrix_sets import web_mercator

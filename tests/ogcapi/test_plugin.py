@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.tiny import tiny_installation
 from werkzeug.test import Client
 
 from mastaba.config.schema import schema
 from mastaba.errors import ConfigurationError
 from mastaba.plugins.manager import Plugins
-from mastaba_conformance.tiny_installation import tiny_installation
 
 
 def test_the_service_is_registered_with_its_settings() -> None:

@@ -7,9 +7,8 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
+from tests.tiny import tiny_installation
 from werkzeug.test import Client
-
-from mastaba_conformance.tiny_installation import tiny_installation
 
 PUBLIC_URL = "http://maps.example"
 

@@ -15,9 +15,10 @@ import numpy as np
 import pytest
 from lxml import etree
 from PIL import Image
+from tests.tiny import tiny_installation
 from werkzeug.test import Client
 
-from mastaba_conformance.tiny_installation import tiny_installation, tiny_integer_tile
+from mastaba_conformance.tiny_installation import tiny_integer_tile
 from mastaba_writer.installation import layer_document, write_installation
 from mastaba_writer.pyramids import LevelPlan, write_pyramid
 from mastaba_writer.tile_matrix_sets import synthetic

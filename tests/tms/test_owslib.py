@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 from owslib.tms import TileMapService
 from PIL import Image
+from tests.tiny import tiny_installation
 
-from mastaba_conformance.tiny_installation import tiny_installation, tiny_integer_tile
+from mastaba_conformance.tiny_installation import tiny_integer_tile
 
 Serving = Callable[[Callable[[str], Path]], AbstractContextManager[str]]
 

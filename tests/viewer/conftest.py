@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.tiny import tiny_installation
 from tests.viewer import ground
 from tests.viewer.browser import Page
 from werkzeug.serving import make_server
 from werkzeug.test import Client
 
 from mastaba.wsgi import create_application
-from mastaba_conformance.tiny_installation import tiny_installation
 
 OpenClient = Callable[[Path], Client]
 Serving = Callable[[Callable[[str], Path]], AbstractContextManager[str]]

@@ -9,12 +9,13 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
+from tests.tiny import tiny_installation
 from tests.viewer import ground
 from werkzeug.test import Client
 
 from mastaba.model.pyramid import Level
 from mastaba.model.tile_matrix_set import TileMatrix
-from mastaba_conformance.tiny_installation import tiny_installation, tiny_integer_tile
+from mastaba_conformance.tiny_installation import tiny_integer_tile
 from mastaba_viewer.grids import block_size
 from mastaba_writer.installation import layer_document, write_installation
 from mastaba_writer.pyramids import LevelPlan, write_pyramid

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.tiny import tiny_installation
 from tests.viewer import ground
 from werkzeug.test import Client
 
 import mastaba_viewer
-from mastaba_conformance.tiny_installation import tiny_installation
 from mastaba_viewer.assets import assets
 from mastaba_viewer.texts import texts
 from mastaba_writer.installation import layer_document, write_installation

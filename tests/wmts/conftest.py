@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 from lxml import etree
+from tests.tiny import tiny_installation
 from werkzeug.test import Client, TestResponse
 
-from mastaba_conformance.tiny_installation import tiny_installation
 from mastaba_writer.installation import layer_document, write_installation
 from mastaba_writer.pyramids import LevelPlan, write_pyramid
 from mastaba_writer.tile_matrix_sets import geographic, web_mercator

@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.tiny import tiny_installation
 from werkzeug.test import Client, TestResponse
-
-from mastaba_conformance.tiny_installation import tiny_installation
 
 Fault = Callable[[TestResponse], tuple[int, str, list[str | None]]]
 Find = Callable[..., list[Any]]

@@ -11,8 +11,7 @@ import pytest
 from owslib.util import ServiceException
 from owslib.wmts import WebMapTileService
 from PIL import Image
-
-from mastaba_conformance.tiny_installation import tiny_installation
+from tests.tiny import tiny_installation
 
 Serving = Callable[[Callable[[str], Path]], AbstractContextManager[str]]
 

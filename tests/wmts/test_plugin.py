@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.tiny import tiny_installation
 from tests.wmts import ground
 from werkzeug.test import Client
 
@@ -12,7 +13,6 @@ from mastaba.commands.main import main
 from mastaba.errors import ConfigurationError
 from mastaba.plugins.manager import Plugins
 from mastaba.wsgi import create_application
-from mastaba_conformance.tiny_installation import tiny_installation
 
 
 def test_plugin_is_installed_and_provides_the_service() -> None:

@@ -14,12 +14,12 @@ from typing import Any
 
 import pytest
 from tests.forked import run
+from tests.tiny import tiny_installation
 
 import mastaba
 from mastaba.commands.main import main
 from mastaba.config.schema import SCHEMA_NAMES
 from mastaba.plugins.manager import Plugins
-from mastaba_conformance.tiny_installation import tiny_installation
 
 
 def edit(path: Path, change: Callable[[Any], None]) -> None:

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 from tests.forked import Mastaba
+from tests.tiny import tiny_installation
 
-from mastaba_conformance.tiny_installation import tiny_installation
 from mastaba_doctor.answer import Answer
 from mastaba_doctor.fastcgi import connect, get
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.tiny import tiny_installation
 from werkzeug.test import Client
 
 from mastaba import hookimpl
@@ -17,7 +18,6 @@ from mastaba.errors import PluginConflictError, PluginError, PluginLoadError
 from mastaba.plugins import hookspecs
 from mastaba.plugins.manager import Plugins
 from mastaba.wsgi import create_application
-from mastaba_conformance.tiny_installation import tiny_installation
 
 GOOD = """
 from mastaba import hookimpl

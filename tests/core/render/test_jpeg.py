@@ -12,13 +12,13 @@ import numpy.typing as npt
 import pytest
 import simplejpeg
 from PIL import Image
+from tests.tiny import tiny_installation
 
 from mastaba.render import native
 from mastaba.render.mosaic import LevelPixels
 from mastaba.render.native import Window
 from mastaba.render.tile_cache import TileCache
 from mastaba.wsgi import create_application
-from mastaba_conformance.tiny_installation import tiny_installation
 
 Bytes = npt.NDArray[np.uint8]
 WHOLE = slice(0, 256), slice(0, 256)

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.tiny import tiny_installation
 from werkzeug.test import Client
 
 from mastaba.server.logs import JSONFormatter, LineFormatter
 from mastaba.web.masking import masked
-from mastaba_conformance.tiny_installation import tiny_installation
 
 OpenApplication = Callable[..., Any]
 TILE = "/tiles/RGB_JPG/normal/4/5/9"

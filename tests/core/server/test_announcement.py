@@ -15,12 +15,12 @@ from typing import Any
 
 import pytest
 from tests.forked import Mastaba
+from tests.tiny import tiny_installation
 
 from mastaba.model.bbox import BoundingBox
 from mastaba.server.announcement import announce
 from mastaba.services.change import LayerChange, layer_changes
 from mastaba.wsgi import create_application
-from mastaba_conformance.tiny_installation import tiny_installation
 
 PLUGIN = """
 import json, os, time

@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.tiny import tiny_installation
 from werkzeug.test import Client
 
 from mastaba.api.catalogue import BoundingBox, TileLimits, keys_within
 from mastaba.config.schema import schema
 from mastaba.plugins.manager import Plugins
 from mastaba.wsgi import create_application
-from mastaba_conformance.tiny_installation import tiny_installation
 
 TILE = "/tms/1.0.0/RGB_JPG/4/9/6.jpg"
 MAP = (

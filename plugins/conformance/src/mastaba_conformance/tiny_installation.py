@@ -139,6 +139,7 @@ def _folders() -> Sequence[Path]:
 def tiny_installation(
     directory: Path,
     *,
+    slabs_of: Path | None = None,
     services: Sequence[str] = SERVICES,
     public_url: str = "http://localhost",
     services_overrides: Mapping[str, Any] | None = None,
@@ -148,13 +149,22 @@ def tiny_installation(
 
     The layers are RGB_JPG, RGB_PNG, RGBA_PNG, RGB_RAW, GREY_PNG (styles normal and ember),
     GREYA_ZIP, FLOAT32_ZIP, FLOAT32_RAW and VECTOR, all with the levels `TINY_LEVELS` of the tile
-    matrix set PM. The keyword arguments are those of `write_installation`.
+    matrix set PM.
+
+    Args:
+        directory: directory of the files; created if absent.
+        slabs_of: directory of another tiny installation, whose slabs this one shares by symbolic
+            links, so no test may change them; None to write slabs, which takes most of the time.
+        services, public_url, services_overrides, server_overrides: as in `write_installation`.
     """
     directory.mkdir(parents=True, exist_ok=True)
-    for folder in _folders():
-        (directory / folder).mkdir(exist_ok=True)
-    for path, data in _pyramid_files().items():
-        (directory / path).write_bytes(data)
+    if slabs_of is None:
+        for folder in _folders():
+            (directory / folder).mkdir(exist_ok=True)
+        for path, data in _pyramid_files().items():
+            (directory / path).write_bytes(data)
+    else:
+        _share_slabs(directory / "pyramids", slabs_of.resolve() / "pyramids")
     layers: dict[str, Mapping[str, Any]] = {}
     for name in _PYRAMIDS:
         fields: dict[str, Any] = {"styles": ["normal", "ember"]} if name == "GREY_PNG" else {}
@@ -167,6 +177,16 @@ def tiny_installation(
         services_overrides=services_overrides or {},
         server_overrides=server_overrides or {},
     )
+
+
+def _share_slabs(pyramids: Path, others: Path) -> None:
+    """Write the descriptors of all pyramids, and link their slabs."""
+    pyramids.mkdir(exist_ok=True)
+    for name in _PYRAMIDS:
+        descriptor = f"{name}.json"
+        (pyramids / descriptor).write_bytes((others / descriptor).read_bytes())
+        if not (pyramids / name).exists():
+            (pyramids / name).symlink_to(others / name)
 
 
 def _pixel_indices(row: int, col: int) -> tuple[Pixels, Pixels]:
