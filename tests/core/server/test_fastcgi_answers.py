@@ -10,7 +10,7 @@ import tempfile
 from typing import Any
 
 import pytest
-from tests.core.server.library import Library
+from tests.core.server.kept_document import KeptDocument
 
 from mastaba.server.shared_pages import SHARED_FROM
 
@@ -36,15 +36,15 @@ def test_bodies_of_all_sizes(serve: Any, size: int) -> None:
 @pytest.mark.parametrize("size", [0, SHARED_FROM - 1, SHARED_FROM, 300_001, 3_000_001])
 @pytest.mark.parametrize("family", [socket.AF_UNIX, socket.AF_INET])
 def test_kept_bodies_of_all_sizes(serve: Any, protocol: Any, family: int, size: int) -> None:
-    library = Library((bytes(range(251)) * (size // 251 + 1))[:size])
-    client = serve(library, family=family).connect()
+    document = KeptDocument((bytes(range(251)) * (size // 251 + 1))[:size])
+    client = serve(document, family=family).connect()
     for request_id in (1, 1, 2, 1):
         client.send(protocol.request(request_id=request_id))
         answer = client.answer(request_id)
-        assert answer.body == library.body.data
+        assert answer.body == document.body.data
         assert answer.protocol_status == 0
     is_shared = family == socket.AF_UNIX and size >= SHARED_FROM
-    assert (library.body.framed is not None) == is_shared
+    assert (document.body.framed is not None) == is_shared
 
 
 def test_a_kept_body_without_a_file_is_copied(serve: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -52,21 +52,21 @@ def test_a_kept_body_without_a_file_is_copied(serve: Any, monkeypatch: pytest.Mo
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(tempfile, "TemporaryFile", refuse)
-    library = Library(bytes(300_001))
-    client = serve(library).connect()
-    assert client.ask().body == library.body.data
-    assert library.body.framed is None
+    document = KeptDocument(bytes(300_001))
+    client = serve(document).connect()
+    assert client.ask().body == document.body.data
+    assert document.body.framed is None
 
 
 def test_clients_get_one_kept_body_at_their_own_pace(serve: Any, protocol: Any) -> None:
-    library = Library(bytes(range(250)) * 20_000)
-    served = serve(library)
+    document = KeptDocument(bytes(range(250)) * 20_000)
+    served = serve(document)
     clients = [served.connect() for _ in range(4)]
     for client in clients:
         client.send(protocol.request())
     hasty, *patient = clients
     hasty.close()
-    assert all(client.answer().body == library.body.data for client in patient)
+    assert all(client.answer().body == document.body.data for client in patient)
 
 
 def test_records_are_padded(serve: Any, protocol: Any) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.core.server.library import Library
+from tests.core.server.kept_document import KeptDocument
 
 from mastaba.cancellation import CLIENT
 from mastaba.server.connection import Limits
@@ -450,7 +450,7 @@ def test_large_bodies_of_both_kinds_at_once(serve: Any) -> None:
 @pytest.mark.parametrize("family", [socket.AF_UNIX, socket.AF_INET])
 def test_kept_documents(serve: Any, family: int) -> None:
     document = bytes(range(251)) * 4000
-    served = serve(Library(document), protocol=HTTPConnection, family=family)
+    served = serve(KeptDocument(document), protocol=HTTPConnection, family=family)
     for _ in range(2):
         client = served.connect()
         client.send(get(b"/") * 2 + get(b"/", b"Connection: close"))

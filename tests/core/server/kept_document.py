@@ -8,8 +8,8 @@ from mastaba.web.body import KeptBody
 from mastaba.web.response import Response
 
 
-class Library:
-    """An application whose documents are answered without a WSGI call."""
+class KeptDocument:
+    """An application whose document is sent without a WSGI call."""
 
     def __init__(self, body: bytes) -> None:
         self.body = KeptBody(body)
