@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.forked import USUALLY_COLLECTED_AFTER
 from tests.tiny import changed_slabs, folders, tiny_installation
 from werkzeug.test import Client
 
@@ -43,8 +44,6 @@ MOST_SKIPPED_IN_CI = 12
 
 COLLECTED_AFTER = (50_000, 20, 50)
 """Thresholds of the garbage collector. With those of Python, it takes a twentieth of the time."""
-
-USUALLY_COLLECTED_AFTER = gc.get_threshold()
 
 DOCUMENTED_PORTS = (8000, 8080, 8123, 9000, 9999)
 """Ports of the documentation and of default settings. No test may need one of them free."""

@@ -15,8 +15,8 @@ from typing import Any, NoReturn
 
 from mastaba.commands.main import main
 
-_THRESHOLDS = gc.get_threshold()
-"""Those of Python: modules are imported before tests/conftest.py sets others for tests."""
+USUALLY_COLLECTED_AFTER = gc.get_threshold()
+"""Thresholds of Python: modules are imported before tests/conftest.py sets others for tests."""
 
 
 class Mastaba(subprocess.Popen[str]):
@@ -77,7 +77,7 @@ def become_new(variables: Mapping[str, str]) -> None:
     """Give up what a forked process has from the one that forked it."""
     # Collections would copy the memory that both processes share.
     gc.freeze()
-    gc.set_threshold(*_THRESHOLDS)
+    gc.set_threshold(*USUALLY_COLLECTED_AFTER)
     sys.stdin, sys.stdout, sys.stderr = open(0), open(1, "w"), open(2, "w")  # noqa: SIM115
     sys.unraisablehook, threading.excepthook = sys.__unraisablehook__, threading.__excepthook__
     logging.root.handlers.clear()

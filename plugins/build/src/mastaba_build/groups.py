@@ -134,16 +134,14 @@ def transformer(source: str | pyproj.CRS, target: str | pyproj.CRS) -> pyproj.Tr
 
 def is_same_crs(group: Group, crs: CRS) -> bool:
     """Return whether no transformation is needed, not even a full turn of longitudes."""
-    return _is_same(group.crs, crs) and not _is_turned(group)
+    return _is_same(group.crs, crs) and not (crs.is_geographic and _is_turned(group))
 
 
 def _is_turned(group: Group) -> bool:
-    """Return whether a group reaches beyond ±180 degrees, as sources from 0 to 360 do."""
+    """Return whether a geographic group reaches beyond ±180 degrees, as those from 0 to 360 do."""
     a, b, c, d, _, _ = group.transform
-    if b or d or not pyproj.CRS.from_wkt(group.crs).is_geographic:
-        return False
     # Centres of border pixels are often on the meridian.
-    return max(abs(c), abs(c + a * group.width)) > 180 + abs(a)
+    return not (b or d) and max(abs(c), abs(c + a * group.width)) > 180 + abs(a)
 
 
 @lru_cache(maxsize=256)
@@ -196,11 +194,11 @@ def _box(group: Group, tile_matrix_set: TileMatrixSet, points: int) -> BoundingB
     column, row = (grid.ravel() for grid in np.meshgrid(columns, rows))
     a, b, c, d, e, f = group.transform
     x, y = a * column + b * row + c, d * column + e * row + f
-    same, crs = is_same_crs(group, tile_matrix_set.crs), proj_crs(tile_matrix_set.crs)
+    same = is_same_crs(group, tile_matrix_set.crs)
     if not same:
-        change = transformer(pyproj.CRS.from_wkt(group.crs), crs)
+        change = transformer(pyproj.CRS.from_wkt(group.crs), proj_crs(tile_matrix_set.crs))
         x, y = (np.asarray(axis) for axis in change.transform(x, y))
-        if crs.is_geographic:
+        if tile_matrix_set.crs.is_geographic:
             x = np.where(np.abs(x) > 180, (x + 180) % 360 - 180, x)
     finite = np.isfinite(x + y)
     finest = list(tile_matrix_set.matrices.values())[-1]
