@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from mastaba.server import loop
+from mastaba.server import acceptor
 from mastaba.server.balance import Balance
 from mastaba.server.fastcgi import FastCGIConnection
 from mastaba.server.handover import Handover
@@ -22,7 +22,7 @@ from mastaba.server.loop import Server
 @pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Servers wait for each other as long as it takes, however busy the machine is."""
-    monkeypatch.setattr(loop, "_PATIENCE", 30.0)
+    monkeypatch.setattr(acceptor, "_PATIENCE", 30.0)
 
 
 @contextmanager

@@ -18,6 +18,7 @@ from tests.core.server.running import RunningService
 
 from mastaba.errors import ChangeRefusedError
 from mastaba.server.control import WorkerLink
+from mastaba.server.handover import Gate
 
 # Answers with its process and all values that were put. A value "refused" is refused by the
 # supervisor, "fragile" cannot be followed by the workers of which the file "fragile" names the
@@ -29,9 +30,10 @@ from mastaba.errors import ChangeRefusedError
 from mastaba.server import control
 from mastaba.server.fastcgi import FastCGIConnection
 from mastaba.server.loop import Server
+from mastaba.server.generation import Generation
 from mastaba.server.handover import Handover
 from mastaba.server.listener import open_listener
-from mastaba.server.supervisor import Generation, Supervisor
+from mastaba.server.supervisor import Supervisor
 from mastaba.services.scoreboard import Scoreboard
 
 home = Path(sys.argv[1])
@@ -249,7 +251,7 @@ def test_the_stop_does_not_wait_for_changes(run: Any, protocol: Any) -> None:
 
 def test_a_change_is_refused_when_the_supervisor_goes() -> None:
     ours, theirs = socket.socketpair()
-    link = WorkerLink(0, theirs)
+    link = WorkerLink(0, theirs, Gate())
     link.follow(lambda change: None)
     refusals: list[str] = []
 

@@ -17,11 +17,12 @@ SERVER = """
 import ctypes, logging, os, sys, threading, time
 from pathlib import Path
 from mastaba.services.scoreboard import Scoreboard
+from mastaba.server.generation import Generation
 from mastaba.server.fastcgi import FastCGIConnection
 from mastaba.server.loop import Server
 from mastaba.server.handover import Handover
 from mastaba.server.listener import open_listener
-from mastaba.server.supervisor import Generation, Supervisor
+from mastaba.server.supervisor import Supervisor
 
 home = Path(sys.argv[1])
 board = Scoreboard(4, 2)

@@ -13,11 +13,12 @@ import pytest
 SERVER = """
 import os, sys, time
 from pathlib import Path
+from mastaba.server.generation import Generation
 from mastaba.server.handover import Handover
 from mastaba.server.http import HTTPConnection
 from mastaba.server.listener import open_listener
 from mastaba.server.loop import Server
-from mastaba.server.supervisor import Generation, Supervisor
+from mastaba.server.supervisor import Supervisor
 from mastaba.services.scoreboard import Scoreboard
 
 home = Path(sys.argv[1])

@@ -20,10 +20,11 @@ import os, sys, time
 from pathlib import Path
 from mastaba.server.fastcgi import FastCGIConnection
 from mastaba.server.loop import Server
+from mastaba.server.generation import Generation
 from mastaba.server.handover import Handover
 from mastaba.server.listener import open_listener
 from mastaba.server.notify import Notifier
-from mastaba.server.supervisor import Generation, Supervisor
+from mastaba.server.supervisor import Supervisor
 from mastaba.services.scoreboard import Scoreboard
 
 home = Path(sys.argv[1])

@@ -27,12 +27,13 @@ from pathlib import Path
 for number in (signal.SIGINT, signal.SIGQUIT):
     signal.signal(number, signal.SIG_DFL)
 
+from mastaba.server.generation import Generation
 from mastaba.server.fastcgi import FastCGIConnection
 from mastaba.server.loop import Server
 from mastaba.server.handover import Handover
 from mastaba.server.listener import open_listener
 from mastaba.server import supervisor
-from mastaba.server.supervisor import Generation, Supervisor
+from mastaba.server.supervisor import Supervisor
 from mastaba.services.scoreboard import Scoreboard
 
 home = Path(sys.argv[1])

@@ -2,10 +2,4 @@
 
 from mastaba.render.encoding.base import Encoder, Raster, Strip, StripEncoder, StripRaster
 
-__all__ = [
-    "Encoder",
-    "Raster",
-    "Strip",
-    "StripEncoder",
-    "StripRaster",
-]
+__all__ = ["Encoder", "Raster", "Strip", "StripEncoder", "StripRaster"]

@@ -7,9 +7,4 @@ from mastaba.services.inspire import (
     schema_locations,
 )
 
-__all__ = [
-    "add_extended_capabilities",
-    "is_wanted",
-    "namespaces",
-    "schema_locations",
-]
+__all__ = ["add_extended_capabilities", "is_wanted", "namespaces", "schema_locations"]

@@ -5,6 +5,4 @@ A serving process imports none of their subclasses.
 
 from mastaba.storage.writable import WritableStorage
 
-__all__ = [
-    "WritableStorage",
-]
+__all__ = ["WritableStorage"]

@@ -19,20 +19,16 @@ from mastaba.errors import ConfigurationError, ListenError, PluginError
 from mastaba.plugins.manager import Plugins
 from mastaba.server.balance import Balance
 from mastaba.server.connection import Connection
+from mastaba.server.generation import Generation
 from mastaba.server.handover import Handover
-from mastaba.server.listener import (
-    Listener,
-    activated_listener,
-    inherited_listener,
-    open_listener,
-)
+from mastaba.server.listener import Listener, activated_listener, inherited_listener, open_listener
 from mastaba.server.logs import configure_logging, escaped
 from mastaba.server.notify import Notifier
 from mastaba.server.opening import log_all, log_findings, open_site, watching
 from mastaba.server.reloading import reloaded
 from mastaba.server.signals import STOP_SIGNALS, StopOrdered, handled_by
 from mastaba.server.site_generation import Endpoint, SiteGeneration
-from mastaba.server.supervisor import Generation, Supervisor
+from mastaba.server.supervisor import Supervisor
 from mastaba.services.scoreboard import Obstacle, Scoreboard
 
 logger = logging.getLogger("mastaba")

@@ -17,22 +17,8 @@ import pluggy
 from mastaba import LazyClass, __version__
 from mastaba.environment import Environment
 from mastaba.errors import PluginConflictError, PluginError, PluginLoadError
-from mastaba.plugins import builtin, calls, hookspecs
+from mastaba.plugins import builtin, calls, checks, hookspecs
 from mastaba.plugins.calls import BrokenPluginError, blame, culprit, described
-from mastaba.plugins.checks import (
-    ENCODERS,
-    INDEX_STORES,
-    PLUGIN_NAME,
-    SERVICES,
-    STORAGES,
-    Kind,
-    attributes_of,
-    check_command,
-    invalid_schema,
-    items_of,
-    load_class,
-    unique_values,
-)
 from mastaba.plugins.discovery import Source, given, in_directory, installed, unmet_requirement
 from mastaba.plugins.registry import Registry
 
@@ -169,7 +155,7 @@ class Plugins:
 
         def check(plugin: str) -> None:
             for name in [name for name in subparsers.choices if name not in known]:
-                check_command(name, subparsers.choices[name], known)
+                checks.check_command(name, subparsers.choices[name], known)
                 self._commands[plugin].append(name)
                 known.add(name)
             # Shows now what argparse would find wrong only when help is printed.
@@ -291,7 +277,7 @@ class Plugins:
     def _register(self, source: Source) -> None:
         """Import, check and register one plugin."""
         name = source.name
-        if PLUGIN_NAME.fullmatch(name) is None:
+        if checks.PLUGIN_NAME.fullmatch(name) is None:
             raise BrokenPluginError("has an invalid name; use letters, digits and . _ -")
         if reason := unmet_requirement(source.requires):
             raise BrokenPluginError(f"does not fit: {reason}; install a version that fits")
@@ -310,7 +296,7 @@ class Plugins:
         if other := self._manager.get_name(plugin):
             reason = f"is also the plugin {other!r}; remove one of the two entry points"
             raise BrokenPluginError(reason)
-        if reason := invalid_schema(getattr(plugin, "settings_schema", {})):
+        if reason := checks.invalid_schema(getattr(plugin, "settings_schema", {})):
             raise BrokenPluginError(f"defines settings_schema, which {reason}")
         self._register_hooks(name, plugin)
 
@@ -344,7 +330,7 @@ class Plugins:
             self._check_commands(plugin)
         if hook in ("register_commands", "generation_changed"):
             return None
-        items = items_of(hook, result)
+        items = checks.items_of(hook, result)
         self._offered += [(item, plugin) for item in items]
         return result if hook == "wsgi_middleware" else items
 
@@ -361,7 +347,7 @@ class Plugins:
                 raise BrokenPluginError(
                     f"returns {results!r} from its wrapper of {hook}, not a list"
                 )
-            items = itertools.chain.from_iterable(items_of(hook, one) for one in results)
+            items = itertools.chain.from_iterable(checks.items_of(hook, one) for one in results)
             return [(self._owner(item, outer), item) for item in items]
         except (Exception, SystemExit) as error:
             plugin = culprit(error) or outer
@@ -380,24 +366,24 @@ class Plugins:
         """Fill the registries; leave out the plugins that prevent it."""
         while True:
             try:
-                self.services: Registry[type[Service]] = self._registry(SERVICES)
-                self.storages: Registry[type[Storage]] = self._registry(STORAGES)
-                self.index_stores: Registry[type[IndexStore]] = self._registry(INDEX_STORES)
-                self.encoders: Registry[type[Encoder]] = self._registry(ENCODERS)
+                self.services: Registry[type[Service]] = self._registry(checks.SERVICES)
+                self.storages: Registry[type[Storage]] = self._registry(checks.STORAGES)
+                self.index_stores: Registry[type[IndexStore]] = self._registry(checks.INDEX_STORES)
+                self.encoders: Registry[type[Encoder]] = self._registry(checks.ENCODERS)
             except PluginError as error:
                 self._leave_out(error)
             else:
                 return
 
-    def _registry(self, kind: Kind) -> Registry[Any]:
+    def _registry(self, kind: checks.Kind) -> Registry[Any]:
         taken: dict[tuple[str, str], str] = {}
         items = []
         for plugin, item in self._call(kind.hook):
             try:
-                attributes = attributes_of(kind, item)
+                attributes = checks.attributes_of(kind, item)
             except BrokenPluginError as error:
                 raise self._error(plugin, error) from error
-            for label, value, may_repeat in unique_values(kind, attributes):
+            for label, value, may_repeat in checks.unique_values(kind, attributes):
                 other = taken.get((label, value.casefold()))
                 if other is not None and not (may_repeat and other == plugin):
                     reason = (
@@ -411,9 +397,9 @@ class Plugins:
             items.append((attributes[kind.identifying[0]], item, plugin))
         return Registry(kind.word, items, functools.partial(self._load, kind))
 
-    def _load(self, kind: Kind, item: LazyClass, plugin: str) -> Any:
+    def _load(self, kind: checks.Kind, item: LazyClass, plugin: str) -> Any:
         try:
-            return load_class(kind, item)
+            return checks.load_class(kind, item)
         except BrokenPluginError as error:
             raise self._error(plugin, error) from error.__cause__
 

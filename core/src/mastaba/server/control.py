@@ -44,7 +44,7 @@ class WorkerLink:
         gate: the worker serves once it is open.
     """
 
-    def __init__(self, index: int, sock: socket.socket, gate: Gate | None = None) -> None:
+    def __init__(self, index: int, sock: socket.socket, gate: Gate) -> None:
         self.index = index
         self.gate = gate
         self._sock = sock

@@ -12,28 +12,7 @@ import struct
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from flup.server.fcgi_base import (
-    FCGI_ABORT_REQUEST,
-    FCGI_BEGIN_REQUEST,
-    FCGI_CANT_MPX_CONN,
-    FCGI_DATA,
-    FCGI_GET_VALUES,
-    FCGI_GET_VALUES_RESULT,
-    FCGI_KEEP_CONN,
-    FCGI_MAX_CONNS,
-    FCGI_MAX_REQS,
-    FCGI_MPXS_CONNS,
-    FCGI_NULL_REQUEST_ID,
-    FCGI_PARAMS,
-    FCGI_REQUEST_COMPLETE,
-    FCGI_RESPONDER,
-    FCGI_STDIN,
-    FCGI_UNKNOWN_ROLE,
-    FCGI_UNKNOWN_TYPE,
-    FCGI_VERSION_1,
-    FCGI_BeginRequestBody,
-    FCGI_UnknownTypeBody,
-)
+from flup.server import fcgi_base as fcgi
 
 from mastaba.server.connection import Buffers, Connection, MalformedError, Owner
 from mastaba.server.exchange import Exchange
@@ -52,16 +31,16 @@ from mastaba.server.records import (
 
 # Front servers use it to limit their connections, which is not needed: an idle one costs little.
 _MANY = b"1024"
-_CAPABILITY = {FCGI_MAX_CONNS: _MANY, FCGI_MAX_REQS: _MANY, FCGI_MPXS_CONNS: b"0"}
+_CAPABILITY = {fcgi.FCGI_MAX_CONNS: _MANY, fcgi.FCGI_MAX_REQS: _MANY, fcgi.FCGI_MPXS_CONNS: b"0"}
 
 # The begin of a request and the header of its parameters. Version and type are one number.
 _HEAD = struct.Struct("!HHHBx HB5x HHHBx")
 _USUAL = (
-    FCGI_VERSION_1 << 8 | FCGI_BEGIN_REQUEST,
+    fcgi.FCGI_VERSION_1 << 8 | fcgi.FCGI_BEGIN_REQUEST,
     HEADER_SIZE,
     0,
-    FCGI_RESPONDER,
-    FCGI_VERSION_1 << 8 | FCGI_PARAMS,
+    fcgi.FCGI_RESPONDER,
+    fcgi.FCGI_VERSION_1 << 8 | fcgi.FCGI_PARAMS,
 )
 
 _params = ParamsDecoder()
@@ -104,7 +83,7 @@ class FastCGIConnection(Connection):
         if len(data) < HEADER_SIZE:
             return not data
         _, kind, aborted, _, _ = unpack_header(data)
-        return bool(kind == FCGI_ABORT_REQUEST and aborted == self._answering)
+        return bool(kind == fcgi.FCGI_ABORT_REQUEST and aborted == self._answering)
 
     def receive(self, data: bytes) -> None:
         if not self._input and self._request is None:
@@ -120,7 +99,7 @@ class FastCGIConnection(Connection):
         end = len(data)
         while end - position >= HEADER_SIZE:
             version, kind, request_id, length, padding = unpack_header(data, position)
-            if version != FCGI_VERSION_1:
+            if version != fcgi.FCGI_VERSION_1:
                 raise MalformedError(f"FastCGI version {version}")
             start = position + HEADER_SIZE
             stop = start + length
@@ -128,9 +107,9 @@ class FastCGIConnection(Connection):
                 break
             position = stop + padding
             request = self._request
-            if request is not None and request_id == request.id and kind == FCGI_PARAMS:
+            if request is not None and request_id == request.id and kind == fcgi.FCGI_PARAMS:
                 self._take_params(request, data[start:stop])
-            elif request is not None and request_id == request.id and kind == FCGI_STDIN:
+            elif request is not None and request_id == request.id and kind == fcgi.FCGI_STDIN:
                 if length:
                     request.take_body(data[start:stop])
                     continue
@@ -163,14 +142,14 @@ class FastCGIConnection(Connection):
         stop = start + length
         if (
             (begin, size, gap, role, params) != _USUAL
-            or request_id == FCGI_NULL_REQUEST_ID
+            or request_id == fcgi.FCGI_NULL_REQUEST_ID
             or request_id != same_id
             or not 0 < length <= self.owner.limits.params
             or data[stop + padding :] != end_of_request(request_id)
         ):
             return None
         request = FastCGIExchange(self, request_id)
-        self.closing = not flags & FCGI_KEEP_CONN
+        self.closing = not flags & fcgi.FCGI_KEEP_CONN
         request.complete = True
         _params.decode(data[start:stop], request.params)
         return request
@@ -190,41 +169,41 @@ class FastCGIConnection(Connection):
         _params.decode(b"".join(request.pairs), request.params)
 
     def _take_other(self, kind: int, request_id: int, content: bytes) -> None:
-        if kind == FCGI_BEGIN_REQUEST:
+        if kind == fcgi.FCGI_BEGIN_REQUEST:
             self._begin(request_id, content)
-        elif kind == FCGI_ABORT_REQUEST:
+        elif kind == fcgi.FCGI_ABORT_REQUEST:
             # A response in progress is complete before the next record is examined.
             if self._request is not None and self._request.id == request_id:
                 self._request = None
-                self.send_now([end_record(request_id, FCGI_REQUEST_COMPLETE)])
+                self.send_now([end_record(request_id, fcgi.FCGI_REQUEST_COMPLETE)])
                 if self.closing:
                     self.linger()
-        elif kind == FCGI_GET_VALUES and request_id == FCGI_NULL_REQUEST_ID:
+        elif kind == fcgi.FCGI_GET_VALUES and request_id == fcgi.FCGI_NULL_REQUEST_ID:
             names: dict[str, object] = {}
             decode_pairs(content, names)
             known = [name for name in names if name in _CAPABILITY]
             pairs = encode_pairs((name.encode(), _CAPABILITY[name]) for name in known)
-            self.send_now([record(FCGI_GET_VALUES_RESULT, FCGI_NULL_REQUEST_ID, pairs)])
-        elif kind not in (FCGI_PARAMS, FCGI_STDIN, FCGI_DATA):
-            unknown = struct.pack(FCGI_UnknownTypeBody, kind)
-            self.send_now([record(FCGI_UNKNOWN_TYPE, FCGI_NULL_REQUEST_ID, unknown)])
+            self.send_now([record(fcgi.FCGI_GET_VALUES_RESULT, fcgi.FCGI_NULL_REQUEST_ID, pairs)])
+        elif kind not in (fcgi.FCGI_PARAMS, fcgi.FCGI_STDIN, fcgi.FCGI_DATA):
+            unknown = struct.pack(fcgi.FCGI_UnknownTypeBody, kind)
+            self.send_now([record(fcgi.FCGI_UNKNOWN_TYPE, fcgi.FCGI_NULL_REQUEST_ID, unknown)])
         # Other records belong to a request that was refused or aborted.
 
     def _begin(self, request_id: int, content: bytes) -> None:
-        if request_id == FCGI_NULL_REQUEST_ID or len(content) != HEADER_SIZE:
+        if request_id == fcgi.FCGI_NULL_REQUEST_ID or len(content) != HEADER_SIZE:
             raise MalformedError("a malformed begin of a request")
-        role, flags = struct.unpack(FCGI_BeginRequestBody, content)
+        role, flags = struct.unpack(fcgi.FCGI_BeginRequestBody, content)
         if self._request is not None:
             if self._request.id == request_id:
                 raise MalformedError("a request identifier is used twice")
-            self.send_now([end_record(request_id, FCGI_CANT_MPX_CONN)])
-        elif role != FCGI_RESPONDER:
-            self.send_now([end_record(request_id, FCGI_UNKNOWN_ROLE)])
-            if not flags & FCGI_KEEP_CONN:
+            self.send_now([end_record(request_id, fcgi.FCGI_CANT_MPX_CONN)])
+        elif role != fcgi.FCGI_RESPONDER:
+            self.send_now([end_record(request_id, fcgi.FCGI_UNKNOWN_ROLE)])
+            if not flags & fcgi.FCGI_KEEP_CONN:
                 self.linger()
         else:
             self._request = FastCGIExchange(self, request_id)
-            self.closing = not flags & FCGI_KEEP_CONN
+            self.closing = not flags & fcgi.FCGI_KEEP_CONN
 
 
 class FastCGIExchange(Exchange):

@@ -18,13 +18,7 @@ from urllib.parse import quote_from_bytes, unquote_to_bytes
 
 import httptools
 
-from mastaba.server.connection import (
-    NEVER,
-    Buffers,
-    Connection,
-    DisconnectedError,
-    Owner,
-)
+from mastaba.server.connection import NEVER, Buffers, Connection, DisconnectedError, Owner
 from mastaba.server.exchange import Exchange
 
 _MAX_TARGET = 65_535

@@ -8,12 +8,8 @@ that steps aside because it takes long does not count towards the threads.
 
 from __future__ import annotations
 
-import errno
-import itertools
 import logging
-import math
 import os
-import resource
 import select
 import signal
 import socket
@@ -27,21 +23,19 @@ from time import perf_counter
 from typing import Any
 from wsgiref.types import WSGIApplication
 
+from mastaba.server.acceptor import Acceptor
 from mastaba.server.balance import Balance
 from mastaba.server.connection import NEVER, Connection, Limits
 from mastaba.server.control import WorkerLink
-from mastaba.server.handover import Handover
+from mastaba.server.handover import Gate, Handover
 from mastaba.server.signals import STOP_SIGNALS, woken_by
 
 logger = logging.getLogger(__name__)
 
-# Exclusive: the kernel wakes one waiting process per new connection, not all of them.
-_LISTEN = select.EPOLLIN | select.EPOLLEXCLUSIVE
 _READ = select.EPOLLIN | select.EPOLLRDHUP | select.EPOLLET
 _WRITE = select.EPOLLOUT | select.EPOLLET
 _HANGUP = select.EPOLLRDHUP | select.EPOLLHUP | select.EPOLLERR
 _RETIRE_SIGNAL = signal.SIGUSR1
-_EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 # Events that a thread takes at a time if it is the only one.
 _BATCH = 16
 # Seconds. A request that takes longer keeps others waiting.
@@ -53,16 +47,8 @@ _DRAIN_POLL = 0.02
 # Seconds after which a thread that was not woken looks for new connections: the kernel may have
 # announced one only to a process that hangs.
 _GLANCE = 1.0
-# Seconds in which a process with fewer connections must take a new one.
-_PATIENCE = 0.01
 _NAP = 0.0005
-# Seconds without the end of a connection after which those that begin are expected to stay.
-_SETTLED = 0.02
 _SWEEP_PERIOD = 0.5
-_MAX_UNCLAIMED = 64
-_MAX_CONNECTIONS = 10_000
-# Descriptors for uses other than connections, such as the files of slabs.
-_RESERVED = 256
 
 
 class Server:
@@ -76,7 +62,6 @@ class Server:
         protocol: `FastCGIConnection` or `HTTPConnection`.
         threads: number of requests served at a time, not counting those that stepped aside
             (`aside`): another thread replaces theirs.
-        multiprocess: value of ``wsgi.multiprocess``.
         link: told when the server is ready, and when it has retired so far that it begins no
             request, but only finishes those that have arrived, at least in part. Connections are
             accepted once its gate is open.
@@ -97,7 +82,6 @@ class Server:
         protocol: type[Connection],
         *,
         threads: int = 1,
-        multiprocess: bool = True,
         link: WorkerLink | None = None,
         handover: Handover | None = None,
         balance: Balance | None = None,
@@ -118,7 +102,7 @@ class Server:
             "wsgi.errors": sys.stderr,
             "wsgi.input_terminated": True,
             "wsgi.multithread": threads > 1,
-            "wsgi.multiprocess": multiprocess,
+            "wsgi.multiprocess": True,
             "wsgi.run_once": False,
         }
         self.draining = False
@@ -128,13 +112,7 @@ class Server:
         self._listener = sock
         self._threads = threads
         self._link = link
-        self._gate = None if link is None else link.gate
         self._handover = handover
-        self._balance = balance
-        # When this process first left the present connection to an emptier one.
-        self._left_at: float | None = None
-        self._closed_at = -math.inf
-        self._accepting = False
         self._answered = 0
         self._resting = 0
         # Threads that serve (neither aside nor parked), and threads that are not needed now.
@@ -146,7 +124,6 @@ class Server:
         self._linger = linger
         self._grace = grace
         self._connections: dict[int, Connection] = {}
-        self._most_connections = _most_connections()
         # Connections with a deadline.
         self._watched: set[Connection] = set()
         self._next_sweep = 0.0
@@ -155,16 +132,14 @@ class Server:
         self._abandoned = False
         self._linger_end = 0.0
         self._grace_end = 0.0
-        self._sources: list[socket.socket | Handover] = [sock]
-        self._takers = [self._accepted]
-        if handover is not None:
-            self._sources.append(handover)
-            self._takers.append(handover.take)
         self._claimed: list[socket.socket] = []
         # Readable when the server stops.
         self._end = os.eventfd(0)
         self._epoll = select.epoll()
         self._epoll.register(self._end, select.EPOLLIN)
+        self._acceptor = Acceptor(
+            sock, self._epoll, self._connections, self._relieve, handover, balance
+        )
 
     @property
     def closing(self) -> bool:
@@ -195,18 +170,23 @@ class Server:
         Requests that still run after ``grace`` seconds are abandoned.
         """
         self._listener.setblocking(False)
-        if self._gate is None:
-            self._begin()
-        else:
-            self._epoll.register(self._gate, select.EPOLLIN)
         for _ in range(1, self._threads):
             self._start_thread()
         if self._link is not None:
             self._link.ready()
+            self._await(self._link.gate)
+        self._acceptor.begin()
         self._work()
         for thread in self._workers:
             thread.join(max(0.0, self._grace_end - time.monotonic()))
         self._abandoned = any(thread.is_alive() for thread in self._workers)
+
+    def _await(self, gate: Gate) -> None:
+        """Wait until the gate is open, or the server stops."""
+        poll = select.poll()
+        poll.register(gate, select.POLLIN)
+        poll.register(self._end, select.POLLIN)
+        poll.poll()
 
     def stop(self) -> None:
         """Request a stop, from any thread: no process will serve these connections any more."""
@@ -265,17 +245,14 @@ class Server:
         """Forget a connection that is about to close its socket."""
         if self._connections.get(connection.descriptor) is connection:
             del self._connections[connection.descriptor]
-            self._closed_at = time.monotonic()
-            self._count()
+            self._acceptor.closed()
         self._watched.discard(connection)
 
     def _work(self, awaits_stop: bool = True) -> None:
         """Run a serving thread until the server has stopped."""
         poll = self._epoll.poll
         connections = self._connections
-        sources = [source.fileno() for source in self._sources]
-        bell = self._balance.fileno() if self._balance is not None else -1
-        gate = self._gate.fileno() if self._gate is not None else -1
+        acceptor = self._acceptor
         # A thread must not hold events that another thread could serve.
         batch = _BATCH if self._threads == 1 else 1
         events_left = self._events
@@ -287,7 +264,7 @@ class Server:
                 if awaits_stop:
                     awaits_stop = False
                     for sock in self._confirm_stop():
-                        self._serve(self._protocol(sock, self))
+                        self._welcome(sock)
                 if self._drained():
                     return
                 timeout = _DRAIN_POLL
@@ -297,8 +274,8 @@ class Server:
                 if not events_left:
                     # Shared: if this thread steps aside, others take what is left.
                     events_left.extend(poll(timeout, batch))
-                    if not events_left and self._accepting:
-                        self._take()
+                    if not events_left and acceptor.accepting:
+                        self._welcome(acceptor.take())
                 while events_left:
                     try:
                         descriptor, events = events_left.popleft()
@@ -310,13 +287,8 @@ class Server:
                         if events & _HANGUP:
                             connection.hangup = True
                         self._serve(connection)
-                    elif descriptor in sources:
-                        if not self._leaves_it():
-                            self._take()
-                    elif descriptor == bell:
-                        self._answer_bell()
-                    elif descriptor == gate:
-                        self._begin()
+                    elif descriptor in acceptor.sources:
+                        self._welcome(acceptor.arrived(descriptor))
                     elif descriptor == self._end:
                         # Until all threads have noticed. They must not compete for it.
                         time.sleep(_DRAIN_POLL / 4)
@@ -382,67 +354,19 @@ class Server:
         connection.registered = wanted
         if first:
             self._connections[connection.descriptor] = connection
-            self._count()
             self._epoll.register(connection.descriptor, wanted)
-            self._give_way()
+            self._acceptor.opened()
         else:
             self._epoll.modify(connection.descriptor, wanted)
 
-    def _take(self) -> None:
-        """Serve one new connection, or one that another process gives away, if there is any."""
-        for take in self._takers:
-            if (sock := take()) is not None:
-                # The request has usually arrived already; a connection that is not keep-alive may
-                # be served and closed without ever being registered.
-                self._serve(self._protocol(sock, self))
-                return
+    def _welcome(self, sock: socket.socket | None) -> None:
+        """Serve a new connection.
 
-    def _accepted(self) -> socket.socket | None:
-        """Return the next connection to the listening socket; None if there is none."""
-        if len(self._connections) >= self._most_connections:
-            self._relieve("there are too many")
-            return None
-        try:
-            return self._listener.accept()[0]
-        except (BlockingIOError, ConnectionAbortedError):
-            return None
-        except OSError as error:
-            if error.errno not in _EXHAUSTED:
-                raise
-            self._relieve(error.strerror or str(error))
-            return None
-
-    def _leaves_it(self) -> bool:
-        """Leave a new connection to the process with the fewest, unless that does not take it.
-
-        Only connections that stay are worth waiting for.
+        Its request has usually arrived already; a connection that is not keep-alive may be served
+        and closed without ever being registered.
         """
-        now = time.monotonic()
-        if (
-            self._balance is None
-            or now - self._closed_at < _SETTLED
-            or not self._balance.wake_emptier()
-        ):
-            self._left_at = None
-            return False
-        if self._left_at is None:
-            self._left_at = now
-        elif now - self._left_at > _PATIENCE:
-            self._left_at = None
-            return False
-        # The connection is announced again until it is taken.
-        time.sleep(_NAP)
-        return True
-
-    def _answer_bell(self) -> None:
-        assert self._balance is not None
-        self._balance.answer()
-        if not self.draining and not self._leaves_it():
-            self._take()
-
-    def _count(self) -> None:
-        if self._balance is not None:
-            self._balance.count(len(self._connections))
+        if sock is not None:
+            self._serve(self._protocol(sock, self))
 
     def _release(self, connection: Connection) -> None:
         """Close an idle keep-alive connection, or give it to a successor."""
@@ -455,19 +379,6 @@ class Server:
                 # Closing our descriptor would not unregister a connection that stays open.
                 self._epoll.unregister(connection.descriptor)
         connection.close()
-
-    def _give_way(self) -> None:
-        """Move to the end of the queue of processes that wait for connections.
-
-        The kernel always wakes the first in the queue. Without this, one process would get all
-        keep-alive connections that a front server opens one by one, or a retiring worker gives
-        away.
-        """
-        with self._lock:
-            if self._accepting:
-                for source in self._sources:
-                    self._epoll.unregister(source)
-                    self._epoll.register(source, _LISTEN)
 
     def _relieve(self, reason: str) -> None:
         """Close an idle keep-alive connection, so that another one can be accepted."""
@@ -506,21 +417,7 @@ class Server:
                 finally:
                     connection.owned.release()
 
-    # Begin and stop
-
-    def _begin(self) -> None:
-        """Accept connections, unless another thread has begun to, or the server stops."""
-        with self._lock:
-            if self._accepting or self.draining:
-                return
-            self._accepting = True
-            self._count()
-            if self._gate is not None:
-                self._epoll.unregister(self._gate)
-            for source in self._sources:
-                self._epoll.register(source, _LISTEN)
-            if self._balance is not None and (bell := self._balance.fileno()) >= 0:
-                self._epoll.register(bell, select.EPOLLIN)
+    # Stop
 
     def _obey(self, signals: int) -> None:
         """Stop or retire when a signal number arrives on a pipe, until its end."""
@@ -536,16 +433,7 @@ class Server:
             # If all processes stop, a server that retires can give its connections to none.
             if self.draining and (retiring or not self.retiring):
                 return
-            if self._accepting:
-                self._accepting = False
-                for source in self._sources:
-                    self._epoll.unregister(source)
-                if self._balance is not None:
-                    if (bell := self._balance.fileno()) >= 0:
-                        self._epoll.unregister(bell)
-                    self._balance.leave()
-            if not self.draining:
-                self._claim()
+            self._claimed += self._acceptor.end()
             now = time.monotonic()
             self.retiring = retiring
             self._linger_end = now if retiring else now + self._linger
@@ -562,15 +450,6 @@ class Server:
                 time.sleep(_NAP)
             self._link.left()
 
-    def _claim(self) -> None:
-        """Take the connections that the kernel has announced only to this process.
-
-        No other process would be woken for them.
-        """
-        for take in self._takers:
-            # All, before the first is given back, which wakes another process.
-            self._claimed += itertools.islice(iter(take, None), _MAX_UNCLAIMED)
-
     def _confirm_stop(self) -> list[socket.socket]:
         """Note that a thread has noticed the stop; return the connections that it must serve."""
         with self._lock:
@@ -585,15 +464,3 @@ class Server:
         if now >= self._linger_end:
             self._close_idle()
         return not self._connections or now >= self._grace_end
-
-
-def _most_connections() -> int:
-    """Raise the descriptor limit if possible; return how many connections this process may have."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = _MAX_CONNECTIONS + _RESERVED
-    if soft == resource.RLIM_INFINITY:
-        return _MAX_CONNECTIONS
-    if soft < wanted:
-        soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-    return max(1, min(_MAX_CONNECTIONS, soft - min(_RESERVED, soft // 2)))

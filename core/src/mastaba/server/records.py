@@ -6,16 +6,7 @@ import struct
 from collections.abc import Iterable
 from functools import lru_cache
 
-from flup.server.fcgi_base import (
-    FCGI_END_REQUEST,
-    FCGI_PARAMS,
-    FCGI_STDIN,
-    FCGI_STDOUT,
-    FCGI_VERSION_1,
-    FCGI_EndRequestBody,
-    FCGI_Header,
-    encode_pair,
-)
+from flup.server import fcgi_base as fcgi
 
 from mastaba.server.connection import MalformedError
 
@@ -25,7 +16,7 @@ MAX_CONTENT = 0xFFFF
 # The largest content that needs no padding to the recommended multiple of 8 bytes.
 _CHUNK = 0xFFF8
 
-_header = struct.Struct(FCGI_Header)
+_header = struct.Struct(fcgi.FCGI_Header)
 unpack_header = _header.unpack_from
 """Returns version, type, request id, content length and padding length of a record."""
 
@@ -33,7 +24,7 @@ unpack_header = _header.unpack_from
 def record(kind: int, request_id: int, content: bytes) -> bytes:
     """Return one complete record. The content must not exceed 65535 bytes."""
     padding = -len(content) & 7
-    header = _header.pack(FCGI_VERSION_1, kind, request_id, len(content), padding)
+    header = _header.pack(fcgi.FCGI_VERSION_1, kind, request_id, len(content), padding)
     return b"".join((header, content, bytes(padding)))
 
 
@@ -42,41 +33,42 @@ def stdout_buffers(request_id: int, head: bytes, body: bytes) -> list[bytes | me
     size = len(head) + len(body)
     if size <= MAX_CONTENT:
         padding = -size & 7
-        header = _header.pack(FCGI_VERSION_1, FCGI_STDOUT, request_id, size, padding)
+        header = _header.pack(fcgi.FCGI_VERSION_1, fcgi.FCGI_STDOUT, request_id, size, padding)
         return [b"".join((header, head, body, bytes(padding)))]
     buffers: list[bytes | memoryview] = []
     if head:
-        buffers.append(record(FCGI_STDOUT, request_id, head))
+        buffers.append(record(fcgi.FCGI_STDOUT, request_id, head))
     view = memoryview(body)
-    full = _header.pack(FCGI_VERSION_1, FCGI_STDOUT, request_id, _CHUNK, 0)
+    full = _header.pack(fcgi.FCGI_VERSION_1, fcgi.FCGI_STDOUT, request_id, _CHUNK, 0)
     whole = len(view) - len(view) % _CHUNK
     for start in range(0, whole, _CHUNK):
         buffers += (full, view[start : start + _CHUNK])
     if whole < len(view):
-        buffers.append(record(FCGI_STDOUT, request_id, bytes(view[whole:])))
+        buffers.append(record(fcgi.FCGI_STDOUT, request_id, bytes(view[whole:])))
     return buffers
 
 
 def end_record(request_id: int, status: int) -> bytes:
     """Return the record that ends a request with a protocol status."""
-    return record(FCGI_END_REQUEST, request_id, struct.pack(FCGI_EndRequestBody, 0, status))
+    content = struct.pack(fcgi.FCGI_EndRequestBody, 0, status)
+    return record(fcgi.FCGI_END_REQUEST, request_id, content)
 
 
 @lru_cache(maxsize=256)
 def end_of_answer(request_id: int) -> bytes:
     """Return the records that end the output stream and a completed request."""
-    return record(FCGI_STDOUT, request_id, b"") + end_record(request_id, 0)
+    return record(fcgi.FCGI_STDOUT, request_id, b"") + end_record(request_id, 0)
 
 
 @lru_cache(maxsize=256)
 def end_of_request(request_id: int) -> bytes:
     """Return the records that end the parameters and the body of a request."""
-    return record(FCGI_PARAMS, request_id, b"") + record(FCGI_STDIN, request_id, b"")
+    return record(fcgi.FCGI_PARAMS, request_id, b"") + record(fcgi.FCGI_STDIN, request_id, b"")
 
 
 def encode_pairs(pairs: Iterable[tuple[bytes, bytes]]) -> bytes:
     """Encode name-value pairs for PARAMS and GET_VALUES records."""
-    return b"".join(encode_pair(name, value) for name, value in pairs)
+    return b"".join(fcgi.encode_pair(name, value) for name, value in pairs)
 
 
 def decode_pairs(data: bytes, into: dict[str, object]) -> None:

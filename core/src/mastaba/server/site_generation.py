@@ -26,10 +26,10 @@ from mastaba.server.balance import Balance
 from mastaba.server.connection import Connection, Limits
 from mastaba.server.control import Change as ChangeMessage
 from mastaba.server.control import WorkerLink
+from mastaba.server.generation import Generation
 from mastaba.server.handover import Handover
 from mastaba.server.loop import Server
 from mastaba.server.publication import Publication
-from mastaba.server.supervisor import Generation
 from mastaba.services.base import Site
 from mastaba.services.change import Change, layer_changes
 from mastaba.services.scoreboard import Obstacle

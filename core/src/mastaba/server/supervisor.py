@@ -9,15 +9,15 @@ import os
 import select
 import signal
 import socket
-import sys
-import threading
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from mastaba.errors import ChangeRefusedError, MastabaError
+from mastaba.errors import MastabaError
 from mastaba.server.control import Change, Coordinator, Worker, WorkerLink
+from mastaba.server.following import Follower
+from mastaba.server.forks import Forks
+from mastaba.server.generation import Generation
 from mastaba.server.handover import Gate
 from mastaba.server.notify import Notifier
 from mastaba.server.signals import STOP_SIGNALS, StopOrdered
@@ -39,53 +39,6 @@ _WATCH_PERIOD = 1.0
 _RETIRED_TIMEOUT = 5.0
 # Seconds added to the time that a worker gives its running requests.
 _RETIRED_GRACE = 5.0
-
-
-class Generation(ABC):
-    """One configuration, as seen by the processes that serve it.
-
-    Attributes:
-        drain: seconds for which requests are answered after a stop signal, while not ready.
-        follows: whether `await_change` causes reloads.
-    """
-
-    drain = 0.0
-    follows = False
-
-    @abstractmethod
-    def serve(self, link: WorkerLink | None) -> None:
-        """Serve requests until SIGTERM or SIGUSR1 arrives, finish those running, and return.
-
-        Called in each worker process. SIGUSR1 means that other workers continue to serve, so
-        keep-alive connections may be given to them; ``link.left`` must then be called as soon as
-        no more requests are begun. Must call ``link.ready`` when requests can be accepted, and
-        accept them once ``link.gate`` is open.
-
-        Args:
-            link: link to the supervisor; None in a process without one.
-        """
-
-    def carry_out(self, change: Change) -> None:
-        """Make a change in the supervisor, before the workers make it.
-
-        Raises:
-            ChangeRefusedError: the change is refused.
-        """
-        raise ChangeRefusedError("unavailable", "changes are not possible")
-
-    def follow(self, change: Change) -> None:  # noqa: B027 - without changes, nothing to do
-        """Make a change that another generation has made while both are served."""
-
-    def announcement(self) -> Callable[[], None] | None:
-        """Return what reports the changes since the last call, or None. It may take long."""
-        return None
-
-    def await_change(self) -> None:
-        """Return when the source of the configuration differs from what the last load has read.
-
-        Called in a process of its own if `follows`, so it may wait for storages.
-        """
-        raise NotImplementedError
 
 
 @dataclass(slots=True)
@@ -169,14 +122,11 @@ class Supervisor:
         self._not_before = 0.0
         self._is_reload_due = is_reload_due
         self._interruptible = False
-        # Only the parent holds the writing end, so the workers notice when the parent is gone,
-        # however it died.
-        self._lifeline = os.pipe()
+        self._forks = Forks(stop_timeout)
         # A signal writes its number to this pipe, whichever thread receives it and whatever the
         # main thread is doing.
         self._wakeup = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-        self._follower = 0
-        self._follow_from = 0.0
+        self._follower = Follower(self._child)
 
     def run(self) -> None:
         """Run until a graceful stop.
@@ -195,14 +145,15 @@ class Supervisor:
         try:
             with contextlib.suppress(StopOrdered):
                 self._loop()
-            self._unfollow()
+            self._follower.stop()
             self._drain()
             self._stop()
         finally:
             signal.set_wakeup_fd(wakeup)
             for number, handler in handlers.items():
                 signal.signal(number, handler)
-            for descriptor in (*self._lifeline, *self._wakeup):
+            self._forks.close()
+            for descriptor in self._wakeup:
                 os.close(descriptor)
 
     def _handle(self, number: int, _frame: object) -> None:
@@ -329,45 +280,15 @@ class Supervisor:
 
     def _child(self, name: str, run: Callable[[], None]) -> int:
         """Run a function in a child process; return its process id. Raises OSError."""
-        with contextlib.suppress(OSError, ValueError):
-            sys.stdout.flush()
-            sys.stderr.flush()
-        # A signal that reached the child too early would write to the parent's pipe.
-        mask = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
-        try:
-            pid = os.fork()
-            if pid == 0:
-                self._be_child(name, run)
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-        return pid
 
-    def _be_child(self, name: str, run: Callable[[], None]) -> None:
-        """Run a child process. Does not return."""
-        status = 1
-        try:
-            signal.set_wakeup_fd(-1)
-            for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
-                signal.signal(number, signal.SIG_IGN)
-            for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGCHLD):
-                signal.signal(number, signal.SIG_DFL)
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
-            reading, writing = self._lifeline
-            for descriptor in (writing, *self._wakeup):
+        def run_alone() -> None:
+            for descriptor in self._wakeup:
                 os.close(descriptor)
             for other in self._children.values():
                 other.close()
-            threading.Thread(
-                target=_watch_parent, args=(reading, self._stop_timeout), daemon=True
-            ).start()
             run()
-            status = 0
-        except BaseException:
-            logger.exception("%s failed", name)
-        finally:
-            logging.shutdown()
-            # Skip the parent's clean-up, and do not wait for threads that hang.
-            os._exit(status)
+
+        return self._forks.fork(name, run_alone)
 
     def _reap(self) -> None:
         self._announcers = {pid for pid in self._announcers if os.waitpid(pid, os.WNOHANG)[0] == 0}
@@ -429,7 +350,7 @@ class Supervisor:
     def _carry_out(self, change: Change) -> None:
         """Make a change in this process, in all generations served."""
         # It then also watches what the change has read.
-        self._unfollow()
+        self._follower.stop()
         with self._interrupted_by_stop():
             if self._trial is None:
                 self._generation.carry_out(change)
@@ -445,37 +366,16 @@ class Supervisor:
 
     def _follow(self) -> None:
         """Watch the source of the configuration; note that a reload is due once it changed."""
-        if self._follower:
-            ended, status = os.waitpid(self._follower, os.WNOHANG)
-            if not ended:
-                return
-            self._follower = 0
-            if status == 0:
-                self._coordinator.reload_wanted = True
-            else:
-                logger.error("the process that follows the configuration failed")
-                self._follow_from = time.monotonic() + _WATCH_PERIOD
-        if (
-            self._generation.follows
-            and self._trial is None
-            and not self._coordinator.reload_wanted
-            and time.monotonic() >= self._follow_from
-        ):
-            try:
-                self._follower = self._child("following", self._generation.await_change)
-            except OSError as error:
-                logger.error("cannot follow the configuration: %s", error.strerror)
-
-    def _unfollow(self) -> None:
-        if self._follower:
-            os.kill(self._follower, signal.SIGKILL)
-            os.waitpid(self._follower, 0)
-            self._follower = 0
+        if self._follower.has_seen_change():
+            self._coordinator.reload_wanted = True
+        generation, trial = self._generation, self._trial
+        if generation.follows and trial is None and not self._coordinator.reload_wanted:
+            self._follower.start(generation.await_change)
 
     def _renew(self) -> None:
         """Reload, and start the trial of the next generation if that succeeds."""
         self._notifier.reloading()
-        self._unfollow()
+        self._follower.stop()
         try:
             with self._interrupted_by_stop():
                 generation = self._reload(self._generation)
@@ -571,11 +471,3 @@ class Supervisor:
         for pid in self._announcers:
             os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
-
-
-def _watch_parent(lifeline: int, stop_timeout: float) -> None:
-    """Wait in a worker until its parent exits, then stop the worker as the parent would have."""
-    os.read(lifeline, 1)
-    os.kill(os.getpid(), signal.SIGTERM)
-    time.sleep(stop_timeout)
-    os._exit(1)

@@ -7,12 +7,7 @@ from contextlib import suppress
 from itertools import count
 from typing import Final
 
-from mastaba.errors import (
-    MastabaError,
-    ObjectChangedError,
-    ObjectNotFoundError,
-    SlabFormatError,
-)
+from mastaba.errors import MastabaError, ObjectChangedError, ObjectNotFoundError, SlabFormatError
 from mastaba.model.pyramid import Level
 from mastaba.slab.index import SlabIndex, full_name, index_length
 from mastaba.slab.index_cache import IndexCache
