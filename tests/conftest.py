@@ -5,6 +5,7 @@ from __future__ import annotations
 import faulthandler
 import gc
 import importlib.metadata
+import json
 import os
 import socket
 import sys
@@ -20,6 +21,7 @@ from tests.forked import USUALLY_COLLECTED_AFTER
 from tests.tiny import changed_slabs, folders, tiny_installation
 from werkzeug.test import Client
 
+from mastaba.config.schema import SchemaValidator, Services, schema
 from mastaba.plugins import discovery
 from mastaba.plugins.manager import Plugins
 from mastaba.server.app import Application
@@ -72,6 +74,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="number of random requests in live tests of the tile table and of elevation"
         " (%(default)s)",
     )
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    # The classes of the conformance kit are public: their tests have no marks of this workspace.
+    names = getattr(getattr(item, "cls", None), "thorough", ())
+    if getattr(item, "originalname", None) in names:
+        item.add_marker(pytest.mark.thorough)
 
 
 @pytest.hookimpl(trylast=True)
@@ -214,6 +223,25 @@ def _plugins_found_once() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("mastaba.plugins.manager.installed", installed)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _schemas_compiled_once() -> Iterator[None]:
+    """Compile equal schemas once: each installation that a test opens needs several of them."""
+    compile_schema = SchemaValidator._compile
+    known: dict[str, tuple[Any, Any]] = {}
+
+    def compiled(validator: SchemaValidator, services: Services | None) -> None:
+        text = json.dumps(schema(validator._name, validator._plugins, services))
+        if text not in known:
+            compile_schema(validator, services)
+            known[text] = validator._schema, validator._validator
+        validator._schema, validator._validator = known[text]
+        validator._is_complete = services is None
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(SchemaValidator, "_compile", compiled)
         yield
 
 

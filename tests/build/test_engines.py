@@ -156,6 +156,7 @@ class _Counting(LocalEngine):
         return super().submit(function, *arguments)
 
 
+@pytest.mark.thorough
 def test_a_killed_process_costs_its_slab_only(plan: Plan, in_one_process: dict[str, bytes]) -> None:
     reports = Reports(StringIO(), StringIO())
     killed: list[int] = []

@@ -46,6 +46,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     return checksums(folder / "out")
 
 
+@pytest.mark.thorough
 def test_workers_and_order_do_not_change_a_byte(
     ortho: Path, tmp_path: Path, plan_of: Callable[..., Plan], undisturbed: dict[str, bytes]
 ) -> None:

@@ -64,6 +64,7 @@ def ini(tmp_path: Path) -> None:
     (tmp_path / "none.ini").write_text("[pytest]\n")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("module", "least"),
     [(wrong_storages, 150), (wrong_services, 55), (wrong_encoders, 40)],

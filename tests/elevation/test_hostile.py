@@ -103,6 +103,7 @@ def warm(client: Client) -> Client:
     return client
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("usual_collections")
 def test_hostile_bodies_are_answered_in_bounded_memory(warm: Client) -> None:
     requests = bodies()
