@@ -231,7 +231,8 @@ def test_a_killed_worker_is_replaced(run: Any) -> None:
     before = service.children()
     for pid in before:
         os.kill(pid, signal.SIGKILL)
-    for _ in before:
+    # Each exit is logged, and each new worker says that it is there.
+    for _ in range(2 * len(before)):
         service.await_line("worker ")
     assert service.ask()[1] not in before
     assert len(service.children()) == 2
