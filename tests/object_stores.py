@@ -33,6 +33,8 @@ class OneServer(StorageKit):
     examples = 8
     repeats = 5
     thorough = (
+        "test_object_above_the_bound_is_not_read_whole",
+        "test_reads_leave_nothing_open",
         "test_any_sequence_of_operations",
         "test_fork_while_other_threads_read",
         "test_parent_and_child_read_at_the_same_time",

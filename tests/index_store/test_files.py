@@ -267,7 +267,7 @@ def hammer(directory: str, seed: int) -> None:
 
 @pytest.mark.parametrize(
     "count",
-    [8, pytest.param(20, marks=pytest.mark.thorough), pytest.param(200, marks=pytest.mark.live)],
+    [pytest.param(20, marks=pytest.mark.thorough), pytest.param(200, marks=pytest.mark.live)],
 )
 def test_processes_that_are_killed_at_any_moment_leave_no_wrong_index(
     directory: Path, count: int
