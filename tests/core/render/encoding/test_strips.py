@@ -133,7 +133,14 @@ def test_gdal_reads_a_jpeg_of_many_blocks(make_raster: MakeRaster, gdal_read: Gd
     assert np.array_equal(pixels, jpeg_pixels(data))
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if case != "webp"])
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(case, marks=pytest.mark.thorough) if case in ("asc", "lzw") else case
+        for case in CASES
+        if case != "webp"
+    ],
+)
 def test_memory_is_that_of_a_few_rows(case: str) -> None:
     encoder, options, channels, dtype = CASES[case]
     shape = (6000, 2000, channels)
