@@ -38,6 +38,7 @@ class OneServer(StorageKit):
         "test_any_sequence_of_operations",
         "test_fork_while_other_threads_read",
         "test_parent_and_child_read_at_the_same_time",
+        "test_many_threads",
         "test_stat_and_exists_in_many_threads",
         "test_versions_are_never_mixed_while_an_object_is_replaced",
         "test_ranges_are_never_mixed_while_an_object_is_replaced",
