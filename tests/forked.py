@@ -1,4 +1,4 @@
-"""Commands and programs in forked processes: the start of an interpreter costs most."""
+"""The command line in forked processes: without the start of an interpreter, which costs most."""
 
 from __future__ import annotations
 
@@ -19,51 +19,29 @@ USUALLY_COLLECTED_AFTER = gc.get_threshold()
 """Thresholds of Python: modules are imported before tests/conftest.py sets others for tests."""
 
 
-class Forked(subprocess.Popen[str]):
-    """A running function.
+class Mastaba(subprocess.Popen[str]):
+    """A running ``mastaba`` command.
 
     Its standard streams, working directory and environment are its own, as in a new process. Only
     modules and their caches come from the process of the tests.
 
     Args:
-        function: returns the status of the process.
+        arguments: of the command.
         variables: environment variables to add. Those for servers are not inherited.
         options: of `subprocess.Popen`.
     """
 
     def __init__(
-        self, function: Callable[[], int], *, variables: Mapping[str, str], **options: Any
+        self, *arguments: str, variables: Mapping[str, str] | None = None, **options: Any
     ) -> None:
         def prepare() -> None:
             # Also the pipe with which Popen waits for the start of the program.
             os.closerange(3, os.sysconf("SC_OPEN_MAX"))
-            become_new(variables)
+            become_new(variables or {})
 
         # Called in the child; the program is never started.
-        run = partial(exit_with, function, prepare)
-        super().__init__(["forked"], preexec_fn=run, text=True, **options)
-
-
-class Mastaba(Forked):
-    """A running ``mastaba`` command, with these arguments."""
-
-    def __init__(
-        self, *arguments: str, variables: Mapping[str, str] | None = None, **options: Any
-    ) -> None:
-        super().__init__(partial(main, arguments), variables=variables or {}, **options)
-
-
-class Program(Forked):
-    """A running Python program with this source and these arguments."""
-
-    def __init__(self, source: str, *arguments: str, **options: Any) -> None:
-        def execute() -> int:
-            sys.argv = ["program", *arguments]
-            sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
-            exec(compile(source, "program", "exec"), {"__name__": "__main__"})
-            return 0
-
-        super().__init__(execute, variables={}, **options)
+        run_main = partial(exit_with, partial(main, arguments), prepare)
+        super().__init__(["mastaba", *arguments], preexec_fn=run_main, text=True, **options)
 
 
 def run(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.forked import Program
 
 from mastaba.server.connection import Connection
 from mastaba.server.fastcgi import FastCGIConnection
@@ -228,11 +227,11 @@ class Process:
     """A Python program that prints lines when something happened."""
 
     def __init__(self, program: str, *arguments: str, stdin: Any = subprocess.DEVNULL) -> None:
-        self._process = Program(
-            textwrap.dedent(program),
-            *arguments,
+        self._process = subprocess.Popen(
+            [sys.executable, "-u", "-c", textwrap.dedent(program), *arguments],
             stdin=stdin,
             stdout=subprocess.PIPE,
+            text=True,
             start_new_session=True,
         )
         self.pid = self._process.pid
