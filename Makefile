@@ -15,7 +15,7 @@ PLUGINS := $(patsubst %/pyproject.toml,%,$(wildcard plugins/*/pyproject.toml))
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help install tools install-live demo test live mutate bench bench-storage bench-index bench-memory bench-start bench-build bench-nodes soak docs gallery check schemas surface clean
+.PHONY: help install tools install-live demo test thorough live mutate bench bench-storage bench-index bench-memory bench-start bench-build bench-nodes soak docs gallery check schemas surface clean
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 
@@ -31,10 +31,13 @@ demo: $(RUNTIME) ## generate a world and serve it (DEMO_HTTP=127.0.0.1:8080)
 
 # Some machines do not store compiled modules. The tests start many interpreters, and each of them
 # would compile all sources. In an installation, pip has compiled them.
-test live bench-start: export PYTHONDONTWRITEBYTECODE :=
+test thorough live bench-start: export PYTHONDONTWRITEBYTECODE :=
 
 test: $(TOOLS) ## run the quick tests on all processors; they need no other server
-	$(BIN)/python -m pytest -m "not live" -n auto --dist worksteal $(ARGS)
+	$(BIN)/python -m pytest -m "not live and not thorough" -n auto --dist worksteal $(ARGS)
+
+thorough: $(TOOLS) ## run tests that repeat, race, kill or try many inputs, on all processors
+	$(BIN)/python -m pytest -m "thorough and not live" -n auto --dist worksteal $(ARGS)
 
 # Tests whose packages are missing are skipped; with CI set they fail.
 live: $(TOOLS) ## run the tests against nginx, Apache, GDAL and others (Debian)

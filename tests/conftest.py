@@ -5,6 +5,7 @@ from __future__ import annotations
 import faulthandler
 import gc
 import importlib.metadata
+import json
 import os
 import socket
 import sys
@@ -20,6 +21,7 @@ from tests.forked import USUALLY_COLLECTED_AFTER
 from tests.tiny import changed_slabs, folders, tiny_installation
 from werkzeug.test import Client
 
+from mastaba.config.schema import SchemaValidator, Services, schema
 from mastaba.plugins import discovery
 from mastaba.plugins.manager import Plugins
 from mastaba.server.app import Application
@@ -35,6 +37,9 @@ CHROMIUM = Path("/usr/bin/chromium")
 
 LIVE_TIMEOUT = 600
 """Seconds for a live test with its fixtures; pyproject.toml has the limit of the others."""
+
+PROCESSOR_TIME = "tests.processor_time"
+"""A plugin that needs the reports of the teardown of tests."""
 
 HANGS = 720.0
 """Seconds after which a process of tests that does not react to its time limit is ended."""
@@ -74,6 +79,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+def pytest_itemcollected(item: pytest.Item) -> None:
+    # The classes of the conformance kit are public: their tests have no marks of this workspace.
+    names = getattr(getattr(item, "cls", None), "thorough", ())
+    if getattr(item, "originalname", None) in names:
+        item.add_marker(pytest.mark.thorough)
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
@@ -89,6 +101,7 @@ def pytest_configure() -> None:
 
 def pytest_sessionstart(session: pytest.Session) -> None:
     if _is_worker(session.config):
+        _report_less(session.config)
         return
     for port in DOCUMENTED_PORTS:
         # A port that another program uses is not free either.
@@ -159,6 +172,23 @@ def _is_worker(config: pytest.Config) -> bool:
     return hasattr(config, "workerinput")
 
 
+def _report_less(config: pytest.Config) -> None:
+    """Send only what the main process shows: each message costs as much as a short test."""
+    option = config.option
+    if option.durations or option.xmlpath or config.pluginmanager.has_plugin(PROCESSOR_TIME):
+        return
+    (worker,) = (one for one in config.pluginmanager.get_plugins() if hasattr(one, "sendevent"))
+    send = worker.sendevent
+
+    def send_needed(name: str, **message: Any) -> None:
+        report = message.get("data", {}) if name == "testreport" else {}
+        is_passed = report.get("outcome") == "passed" and report["when"] != "call"
+        if name != "logstart" and not is_passed:
+            send(name, **message)
+
+    worker.sendevent = send_needed
+
+
 def _too_many_skipped(config: pytest.Config) -> bool:
     most = config.getoption("most_skipped")
     reporter = config.pluginmanager.get_plugin("terminalreporter")
@@ -214,6 +244,25 @@ def _plugins_found_once() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("mastaba.plugins.manager.installed", installed)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _schemas_compiled_once() -> Iterator[None]:
+    """Compile equal schemas once: each installation that a test opens needs several of them."""
+    compile_schema = SchemaValidator._compile
+    known: dict[str, tuple[Any, Any]] = {}
+
+    def compiled(validator: SchemaValidator, services: Services | None) -> None:
+        text = json.dumps(schema(validator._name, validator._plugins, services))
+        if text not in known:
+            compile_schema(validator, services)
+            known[text] = validator._schema, validator._validator
+        validator._schema, validator._validator = known[text]
+        validator._is_complete = services is None
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(SchemaValidator, "_compile", compiled)
         yield
 
 

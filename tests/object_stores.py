@@ -32,6 +32,17 @@ class OneServer(StorageKit):
     # The live tests try 60 sequences and 25 repetitions with each real server.
     examples = 8
     repeats = 5
+    thorough = (
+        "test_object_above_the_bound_is_not_read_whole",
+        "test_reads_leave_nothing_open",
+        "test_any_sequence_of_operations",
+        "test_fork_while_other_threads_read",
+        "test_parent_and_child_read_at_the_same_time",
+        "test_many_threads",
+        "test_stat_and_exists_in_many_threads",
+        "test_versions_are_never_mixed_while_an_object_is_replaced",
+        "test_ranges_are_never_mixed_while_an_object_is_replaced",
+    )
 
     @pytest.fixture(scope="class")
     @classmethod

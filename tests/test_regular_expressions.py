@@ -25,10 +25,23 @@ def test_expressions_of_all_sources_are_found() -> None:
     assert "plugins/wms/src/mastaba_wms/params.py" in places
 
 
-@pytest.mark.parametrize("repetitions", [10, pytest.param(24, marks=pytest.mark.live)])
-def test_every_expression_is_linear(repetitions: int) -> None:
+@pytest.mark.parametrize(
+    ("places", "repetitions"),
+    [
+        ("core/src/mastaba/web/", 10),
+        pytest.param("", 10, marks=pytest.mark.thorough),
+        pytest.param("", 24, marks=pytest.mark.live),
+    ],
+    ids=["web", "all", "all long"],
+)
+def test_every_expression_is_linear(places: str, repetitions: int) -> None:
     # Several places have the same expression; the first is tested.
-    different = {(one.pattern, one.flags, one.is_searched): one for one in all_expressions()[::-1]}
+    different = {
+        (one.pattern, one.flags, one.is_searched): one
+        for one in all_expressions()[::-1]
+        if one.place.startswith(places)
+    }
+    assert different
     problems = {
         f"{one.place}: {one.pattern!r}": text
         for one in different.values()

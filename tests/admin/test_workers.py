@@ -46,7 +46,9 @@ def load(server: Any, ask: Ask) -> Iterator[list[int]]:
             thread.join()
 
 
-@pytest.mark.parametrize("count", [8, pytest.param(60, marks=pytest.mark.live)])
+@pytest.mark.parametrize(
+    "count", [pytest.param(8, marks=pytest.mark.thorough), pytest.param(60, marks=pytest.mark.live)]
+)
 def test_layers_through_four_workers_while_requests_run(
     start: Any, ask: Ask, descriptor: dict[str, Any], count: int
 ) -> None:
@@ -85,6 +87,7 @@ def test_layers_through_four_workers_while_requests_run(
     server.wait_until(lambda: server.children() == set(workers))
 
 
+@pytest.mark.thorough
 def test_concurrent_changes_through_all_workers(
     start: Any, ask: Ask, descriptor: dict[str, Any]
 ) -> None:
@@ -147,6 +150,7 @@ def test_a_reload_goes_back_to_the_files_and_to_what_is_kept(
         assert "/new" in answer.text
 
 
+@pytest.mark.thorough
 def test_changes_go_on_while_workers_die_and_reloads_run(
     start: Any, ask: Ask, descriptor: dict[str, Any], tmp_path: Path
 ) -> None:

@@ -65,9 +65,15 @@ def fork_server() -> Iterator[ForkServer]:
 
 @pytest.fixture
 def command(fork_server: ForkServer) -> Callable[..., subprocess.CompletedProcess[str]]:
-    """Return a function that runs ``mastaba build``; with options of `run`, in a new process."""
+    """Return a function that runs ``mastaba build``; with options of `run`, in a new process.
+
+    There is one worker by default.
+    """
 
     def run(*words: str | Path, **options: Any) -> subprocess.CompletedProcess[str]:
+        if "--workers" not in words:
+            # Each worker of several starts an interpreter, which costs more than a small build.
+            words += ("--workers", "1")
         if not options:
             return fork_server.run("build", *words)
         return subprocess.run(

@@ -26,7 +26,9 @@ from tests.forked import become_new, exit_with
 
 import mastaba_build
 from mastaba.commands.main import main
+from mastaba.plugins import manager
 from mastaba.plugins.manager import Plugins
+from mastaba_build import sets
 from mastaba_build.reports import Reports
 
 REPOSITORY = Path(__file__).parents[2]
@@ -154,6 +156,9 @@ class Forked:
 
 def serve() -> None:
     """Execute the requests that standard input contains, and write the responses."""
+    # Each process would search all installed distributions.
+    found = list(manager.installed())
+    manager.installed = lambda: iter(found)
     Plugins()
     modules = [module.name for module in walk_packages(mastaba_build.__path__, "mastaba_build.")]
     programs = [f"distributed.cli.dask_{role}" for role in ("scheduler", "worker")]
@@ -161,6 +166,7 @@ def serve() -> None:
     for name in [*modules, *programs, *sys.argv[1:]]:
         if has_dask or "dask" not in name:
             import_module(name)
+    sets._validator()
     gc.freeze()
     for line in sys.stdin:
         kind, *request = json.loads(line)

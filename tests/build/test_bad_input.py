@@ -201,6 +201,7 @@ def test_a_source_that_changes_during_the_build_is_named(tmp_path: Path, plan_of
     assert published(tmp_path / "out") == []
 
 
+@pytest.mark.thorough
 def test_a_full_disk_stops_the_build_and_it_resumes(tmp_path: Path, command: Command) -> None:
     source = write_raster(tmp_path / "a.tif", noise(3, 600, 600), LAMBERT, "EPSG:2154")
     words = [source, "--output", tmp_path / "out", "--format", "raw", "--slab", "2x2"]

@@ -62,6 +62,7 @@ def cluster(tmp_path: Path, fork_server: ForkServer) -> Iterator[Cluster]:
         yield started
 
 
+@pytest.mark.thorough
 def test_a_killed_dask_worker_costs_nothing_but_time(
     ortho: Path,
     tmp_path: Path,
@@ -82,6 +83,7 @@ def test_a_killed_dask_worker_costs_nothing_but_time(
     assert not (tmp_path / "out/.map.work").exists()
 
 
+@pytest.mark.thorough
 def test_without_its_scheduler_a_build_stops_and_resumes_here(
     ortho: Path,
     tmp_path: Path,
@@ -156,6 +158,7 @@ class _Counting(LocalEngine):
         return super().submit(function, *arguments)
 
 
+@pytest.mark.thorough
 def test_a_killed_process_costs_its_slab_only(plan: Plan, in_one_process: dict[str, bytes]) -> None:
     reports = Reports(StringIO(), StringIO())
     killed: list[int] = []

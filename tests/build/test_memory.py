@@ -31,6 +31,7 @@ sys.exit(status)
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", ["float", "alpha"])
 def test_the_worst_slabs_fit(tmp_path: Path, kind: str) -> None:
     # Noise cannot be compressed. The input is larger than a slab, and rotated against it.

@@ -40,10 +40,15 @@ def centres(tile: Tile) -> tuple[np.ndarray, np.ndarray]:
 @pytest.mark.parametrize(
     "options",
     [
-        {"format": "png", "channels": 3},
-        {"format": "zip", "channels": 4},
         {"format": "zip", "channels": 1, "interpolation": "lanczos_3"},
-        {"format": "png", "channels": 2, "interpolation": "nn"},
+        *(
+            pytest.param(options, marks=pytest.mark.thorough)
+            for options in (
+                {"format": "png", "channels": 3},
+                {"format": "zip", "channels": 4},
+                {"format": "png", "channels": 2, "interpolation": "nn"},
+            )
+        ),
     ],
     ids=lambda options: f"{options['format']}-{options['channels']}",
 )

@@ -97,7 +97,10 @@ def url(tmp_path: Path, plan_version: Callable[[int], Plan]) -> Iterator[str]:
     assert "Traceback" not in log
 
 
-@pytest.mark.parametrize("versions", [4, pytest.param(20, marks=pytest.mark.live)])
+@pytest.mark.parametrize(
+    "versions",
+    [pytest.param(4, marks=pytest.mark.thorough), pytest.param(20, marks=pytest.mark.live)],
+)
 def test_no_answer_mixes_versions(
     url: str, tmp_path: Path, plan_version: Callable[[int], Plan], versions: int
 ) -> None:

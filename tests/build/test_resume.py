@@ -46,6 +46,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     return checksums(folder / "out")
 
 
+@pytest.mark.thorough
 def test_workers_and_order_do_not_change_a_byte(
     ortho: Path, tmp_path: Path, plan_of: Callable[..., Plan], undisturbed: dict[str, bytes]
 ) -> None:
@@ -62,7 +63,9 @@ def test_workers_and_order_do_not_change_a_byte(
     assert found[0] == found[1] == found[2]
 
 
-@pytest.mark.parametrize("kills", [2, pytest.param(8, marks=pytest.mark.live)])
+@pytest.mark.parametrize(
+    "kills", [pytest.param(2, marks=pytest.mark.thorough), pytest.param(8, marks=pytest.mark.live)]
+)
 def test_killed_builds_resume_to_the_same_bytes(
     ortho: Path,
     tmp_path: Path,

@@ -17,6 +17,7 @@ import pyproj
 import pytest
 from PIL import Image
 from tests.build.conftest import Build
+from tests.build.fork_server import ForkServer
 from tests.build.ground import MASTABA, grid, noise, write_raster
 from tests.build.test_pixels import aligned, cell
 from werkzeug.test import Client
@@ -164,18 +165,16 @@ def test_a_broken_file_of_the_installation_is_reported_and_kept(
 
 
 def test_the_end_of_a_build_names_the_command_that_serves_it(
-    tmp_path: Path, command: Callable[..., subprocess.CompletedProcess[str]]
+    tmp_path: Path, fork_server: ForkServer
 ) -> None:
     source = write_raster(tmp_path / "a.tif", noise(1, 300, 300), grid(5, 45, 1e-3), "EPSG:4326")
-    words = [source, "--output", tmp_path / "out", "--workers", "1", "--format", "png"]
-    built = command(*words, "--http", "127.0.0.1:9999")
+    words = ["build", source, "--output", tmp_path / "out", "--workers", "1", "--format", "png"]
+    built = fork_server.run(*words, "--http", "127.0.0.1:9999")
     assert built.returncode == 0, built.stderr
     # The address is that in the URLs of the installation.
     found = re.search(r"mastaba -f (\S+server\.json) --http 127\.0\.0\.1:9999", built.stdout)
     assert found
-    checked = subprocess.run(
-        [*MASTABA, "check", "-f", found[1]], capture_output=True, text=True, check=False
-    )
+    checked = fork_server.run("check", "-f", found[1])
     assert checked.returncode == 0, checked.stdout + checked.stderr
     assert "0 errors, 0 warnings, 1 layers usable" in checked.stdout
 

@@ -410,7 +410,7 @@ def test_lists_and_indices_of_tiles(tmp_path: Path, build_of: Build) -> None:
     assert (built(build_of, {"path": tiles}, name="gti") == 10).all()
 
 
-@pytest.mark.parametrize("format", ["png", "jpg", "lzw"])
+@pytest.mark.parametrize("format", ["png", "jpg", pytest.param("lzw", marks=pytest.mark.thorough)])
 def test_a_pyramid_is_a_source(tmp_path: Path, build_of: Build, format: str) -> None:
     pixels = noise(3, 600, 700)
     source = write_raster(tmp_path / "a.tif", pixels, HERE, "EPSG:3857")

@@ -112,8 +112,14 @@ def files(folder: Path) -> dict[str, bytes]:
 
 @pytest.mark.parametrize(
     "options",
-    [{}, {"format": "jpg", "channels": 3, "nodata": [0, 0, 0], "keep_work": True}],
-    ids=["lossless", "kept work"],
+    [
+        pytest.param({}, id="lossless"),
+        pytest.param(
+            {"format": "jpg", "channels": 3, "nodata": [0, 0, 0], "keep_work": True},
+            id="kept work",
+            marks=pytest.mark.thorough,
+        ),
+    ],
 )
 def test_one_of_many_sources_rebuilds_its_slab_and_those_above(
     sheets: Path, tmp_path: Path, plan_of: PlanOf, build_of: Build, options: dict[str, Any]

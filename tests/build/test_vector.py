@@ -258,6 +258,7 @@ def test_what_metadata_lack_is_read_from_the_tiles(
     }
 
 
+@pytest.mark.thorough
 def test_workers_and_archives_do_not_change_a_byte(
     tiles: Tiles, tmp_path: Path, plan_for: Callable[..., Plan]
 ) -> None:

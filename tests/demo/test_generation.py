@@ -162,6 +162,7 @@ def files(directory: Path) -> dict[str, bytes]:
     }
 
 
+@pytest.mark.thorough
 def test_several_processes_write_the_same_files(
     pyramids: Path, settings: Settings, tmp_path: Path
 ) -> None:

@@ -28,6 +28,7 @@ class TestNative(ServiceTests):
 
 
 class TestEdr(ServiceTests):
+    thorough = ("test_many_threads",)
     service_class = ElevationService
     paths = (
         "/edr",
@@ -44,6 +45,7 @@ class TestEdr(ServiceTests):
 
 
 class TestFacades(ServiceTests):
+    thorough = ("test_many_threads",)
     service_class = ElevationService
     settings: ClassVar = {
         "facades": {
@@ -72,6 +74,7 @@ class TestFacades(ServiceTests):
 
 
 class TestTerrain(ServiceTests):
+    thorough = ("test_many_threads",)
     service_class = TerrainService
     paths = (
         "",

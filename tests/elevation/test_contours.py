@@ -157,6 +157,7 @@ def test_points_are_at_their_height(tiles: dict[tuple[int, int, int], list[Line]
     assert checked > 10_000
 
 
+@pytest.mark.thorough
 def test_lines_of_different_heights_do_not_cross(
     tiles: dict[tuple[int, int, int], list[Line]],
 ) -> None:

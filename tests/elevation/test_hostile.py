@@ -103,6 +103,7 @@ def warm(client: Client) -> Client:
     return client
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("usual_collections")
 def test_hostile_bodies_are_answered_in_bounded_memory(warm: Client) -> None:
     requests = bodies()
@@ -322,8 +323,9 @@ def check_hostile(client: Client, count: int, seed: int) -> None:
 
 
 @pytest.mark.usefixtures("usual_collections")
-def test_hostile_requests_to_every_route(warm: Client) -> None:
-    check_hostile(warm, 100, seed=1)
+@pytest.mark.parametrize("count", [10, pytest.param(100, marks=pytest.mark.thorough)])
+def test_hostile_requests_to_every_route(warm: Client, count: int) -> None:
+    check_hostile(warm, count, seed=1)
 
 
 @pytest.mark.live

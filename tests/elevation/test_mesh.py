@@ -493,6 +493,7 @@ def test_the_world_is_sampled(client: Client) -> None:
     assert np.abs(surface(tile, SIZE) - wanted).max() <= error(last)
 
 
+@pytest.mark.thorough
 def test_slabs_replaced_during_requests(tmp_path: Path, open_client: OpenClient) -> None:
     """Every tile is of one generation of the slab, and an ETag is always of the same one."""
     replaced = Replaced(tmp_path, open_client)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.elevation.conftest import Open, read
+from tests.forked import run
 
 from mastaba.errors import ConfigurationError
 
@@ -68,8 +67,7 @@ def test_accuracy_may_be_a_text(open_with: Open) -> None:
 
 def test_check_reports_the_reason(write: Callable[..., Path]) -> None:
     server_json = write({"datasets": [{"id": "s", "layers": ["colour"]}], "facades": {"x": True}})
-    command = [sys.executable, "-m", "mastaba", "check", "-f", str(server_json), "--format", "json"]
-    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    ended = run("check", "-f", str(server_json), "--format", "json")
     faults = json.loads(ended.stdout)["faults"]
     assert ended.returncode == 1
     assert any("heights are FLOAT32" in fault["reason"] for fault in faults)

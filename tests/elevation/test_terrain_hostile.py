@@ -194,6 +194,7 @@ def test_tiles_in_memory_are_not_mixed_with_those_of_a_new_slab(replaced: Replac
     assert (height, before != after) == (3, True)
 
 
+@pytest.mark.thorough
 def test_slabs_replaced_during_requests(replaced: Replaced) -> None:
     """Every answer is of one generation, and an ETag is always of the same one."""
     generations: dict[str, set[int]] = {}

@@ -218,7 +218,10 @@ def test_a_full_store_removes_the_files_that_were_not_used_longest(directory: Pa
     assert level.get(10 * SIDE, 0) is None
 
 
-@pytest.mark.parametrize("seconds", [0.4, pytest.param(10, marks=pytest.mark.live)])
+@pytest.mark.parametrize(
+    "seconds",
+    [0.1, pytest.param(0.4, marks=pytest.mark.thorough), pytest.param(10, marks=pytest.mark.live)],
+)
 def test_threads_write_and_read_the_same_slabs(level: PackFiles, seconds: float) -> None:
     problems: list[str] = []
     complete = 0
@@ -265,7 +268,10 @@ def hammer(directory: str, seed: int) -> None:
             os._exit(9)
 
 
-@pytest.mark.parametrize("count", [20, pytest.param(200, marks=pytest.mark.live)])
+@pytest.mark.parametrize(
+    "count",
+    [pytest.param(20, marks=pytest.mark.thorough), pytest.param(200, marks=pytest.mark.live)],
+)
 def test_processes_that_are_killed_at_any_moment_leave_no_wrong_index(
     directory: Path, count: int
 ) -> None:

@@ -100,7 +100,10 @@ def test_slabs_of_a_map_are_requested_in_parallel(
     assert read_tiles(reader, window) == [payload(row, col) for row, col in window]
 
 
-@pytest.mark.parametrize("count", [400, pytest.param(1200, marks=pytest.mark.live)])
+@pytest.mark.parametrize(
+    "count",
+    [40, pytest.param(400, marks=pytest.mark.thorough), pytest.param(1200, marks=pytest.mark.live)],
+)
 def test_no_wrong_data_is_served_from_a_failing_store(
     server: ObjectServer, open_reader: OpenReader, count: int
 ) -> None:
@@ -178,7 +181,10 @@ def test_a_failed_store_is_not_contacted_until_the_circuit_closes(
     assert len(server.requests) == 4
 
 
-@pytest.mark.parametrize("count", [500, pytest.param(3000, marks=pytest.mark.live)])
+@pytest.mark.parametrize(
+    "count",
+    [50, pytest.param(500, marks=pytest.mark.thorough), pytest.param(3000, marks=pytest.mark.live)],
+)
 def test_tiles_are_complete_and_of_one_generation_while_slabs_are_replaced(
     server: ObjectServer, open_reader: OpenReader, count: int
 ) -> None:

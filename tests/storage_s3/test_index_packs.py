@@ -282,7 +282,9 @@ def stored_now(server: ObjectServer, row: int, col: int) -> bytes | None:
     return stored.data[offset : offset + size] or None
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(
+    "seed", [0, *(pytest.param(seed, marks=pytest.mark.thorough) for seed in (1, 2))]
+)
 def test_tiles_are_the_same_with_and_without_store_and_packs(
     server: ObjectServer, open_reader: OpenReader, tmp_path: Path, seed: int
 ) -> None:

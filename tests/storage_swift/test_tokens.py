@@ -41,6 +41,7 @@ def test_expired_token_is_replaced_once_and_the_request_is_repeated(
     assert [request.status for request in server.requests] in ([401, 200, 200], [401, 201, 200])
 
 
+@pytest.mark.thorough
 def test_many_threads_with_an_expired_token_authenticate_once(
     server: ObjectServer, open_container: OpenContainer
 ) -> None:

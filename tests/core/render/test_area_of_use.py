@@ -136,7 +136,9 @@ def test_polar_map_has_a_hole_around_the_pole(globe: World) -> None:
     assert np.quantile(np.abs(image.pixels - expected)[image.valid], 0.99) < 10
 
 
-@pytest.mark.parametrize("crs", ["EPSG:3413", "EPSG:3031"])
+@pytest.mark.parametrize(
+    "crs", ["EPSG:3413", pytest.param("EPSG:3031", marks=pytest.mark.thorough)]
+)
 def test_around_a_pole_only_uneven_parts_take_many_points(
     globe: World, monkeypatch: pytest.MonkeyPatch, crs: str
 ) -> None:

@@ -112,7 +112,14 @@ def test_bytes_after_the_last_pixel_are_found_if_it_is_needed() -> None:
     assert decoded(payload, (slice(255, 256), slice(0, 1))) is None
 
 
-@pytest.mark.parametrize("count", [1000, pytest.param(3000, marks=pytest.mark.live)])
+@pytest.mark.parametrize(
+    "count",
+    [
+        100,
+        pytest.param(1000, marks=pytest.mark.thorough),
+        pytest.param(3000, marks=pytest.mark.live),
+    ],
+)
 def test_damage_is_found_or_decoded_as_the_library_does(count: int) -> None:
     payload = encoded(picture(1, roughness=4.0))
     generator = random.Random(1)

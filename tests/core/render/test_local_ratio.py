@@ -47,6 +47,8 @@ MAPS = {
     "degrees on mercator": ("mercator", "EPSG:4326", (-60, 40, 60, 84), (110, 40)),
     "mercator on degrees": ("degrees", "EPSG:3857", (-8e6, 1e6, 8e6, 19.5e6), (60, 70)),
 }
+SLOWEST = "south pole, mercator"
+"""The map at the north pole differs only in its size."""
 
 
 @pytest.fixture(scope="module")
@@ -219,7 +221,13 @@ def test_strips_and_single_pixels_are_those_of_the_whole_map(
 
 
 @pytest.mark.parametrize("kernel", ["nn", "bicubic", "lanczos_3"])
-@pytest.mark.parametrize("name", MAPS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(SLOWEST, marks=pytest.mark.thorough),
+        *(name for name in MAPS if name != SLOWEST),
+    ],
+)
 def test_compiled_and_plain_maps_agree(
     noisy: World, monkeypatch: pytest.MonkeyPatch, name: str, kernel: str
 ) -> None:

@@ -23,6 +23,7 @@ MEBIBYTE = 1024 * 1024
 CRSS = ("EPSG:2154", "EPSG:4326", "EPSG:3035", "EPSG:32631", "EPSG:3857")
 
 
+@pytest.mark.thorough
 def test_maps_of_few_pixels_leave_little_behind(mesh: World) -> None:
     """Each of them once kept the weights of a thousand fractions of each of its source pixels."""
     layers = [replace(mesh.layer("wave"), resampling=kernel) for kernel in KERNELS]
@@ -58,7 +59,9 @@ def test_stencils_have_a_bound_in_bytes() -> None:
     assert most * size < 9 * MEBIBYTE
 
 
-@pytest.mark.parametrize("taps", [LARGEST_STENCIL + 1, 180])
+@pytest.mark.parametrize(
+    "taps", [LARGEST_STENCIL + 1, pytest.param(180, marks=pytest.mark.thorough)]
+)
 def test_many_taps_weigh_as_they_would_in_a_stencil(taps: int) -> None:
     """At the fractions of a position that a stencil is made for, in the same way."""
     pixels = np.random.default_rng(1).uniform(-500, 500, (400, 420, 2)).astype(np.float32)

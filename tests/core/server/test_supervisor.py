@@ -552,7 +552,7 @@ def test_a_drain_ends_with_a_graceful_stop(run: Any, tmp_path: Path) -> None:
     assert service.process.wait() == 0
 
 
-@pytest.mark.parametrize("keep", [True, False])
+@pytest.mark.parametrize("keep", [True, pytest.param(False, marks=pytest.mark.thorough)])
 def test_no_request_is_lost_by_reloads(run: Any, keep: bool) -> None:
     service = run()
     done = threading.Event()
@@ -589,6 +589,7 @@ def test_no_request_is_lost_by_reloads(run: Any, keep: bool) -> None:
     assert set(generations) == set(range(1, 8))
 
 
+@pytest.mark.thorough
 def test_no_answer_is_older_than_one_before(run: Any) -> None:
     """A request that is sent after an answer of a generation is not answered by an older one."""
     service = run()

@@ -6,6 +6,8 @@ import pytest
 from mastaba.environment import Environment
 from mastaba.storage.file import FileStorage
 from mastaba_conformance.storage import ObjectWriter, StorageTests
+from mastaba_conformance.storage.kit import StorageKit
+from mastaba_conformance.storage.sequences import SequenceTests
 
 
 class Files:
@@ -20,7 +22,7 @@ class Files:
         os.unlink(key)
 
 
-class TestFileStorage(StorageTests):
+class Fixtures(StorageKit):
     keys_are_paths = True
     forks_while_reading = True
 
@@ -35,3 +37,11 @@ class TestFileStorage(StorageTests):
     @pytest.fixture
     def prefix(self, tmp_path: Path) -> str:
         return f"{tmp_path}/"
+
+
+class TestFileStorage(Fixtures, StorageTests):
+    thorough = ("test_any_sequence_of_operations", "test_fork_while_other_threads_read")
+
+
+class TestFewSequences(Fixtures, SequenceTests):
+    examples = 8

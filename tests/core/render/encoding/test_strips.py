@@ -96,7 +96,13 @@ def jpeg_pixels(data: bytes) -> NDArray[Any]:
 
 @pytest.mark.parametrize(
     ("rows", "columns", "channels"),
-    [(1500, 701, 3), (1500, 1601, 1), (40, 65500, 3), (33, 65500, 1), (4001, 512, 3)],
+    [
+        (1500, 701, 3),
+        (1500, 1601, 1),
+        pytest.param(40, 65500, 3, marks=pytest.mark.thorough),
+        (33, 65500, 1),
+        pytest.param(4001, 512, 3, marks=pytest.mark.thorough),
+    ],
 )
 def test_jpeg_of_many_blocks_is_that_of_one(
     make_raster: MakeRaster,
@@ -127,7 +133,14 @@ def test_gdal_reads_a_jpeg_of_many_blocks(make_raster: MakeRaster, gdal_read: Gd
     assert np.array_equal(pixels, jpeg_pixels(data))
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if case != "webp"])
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(case, marks=pytest.mark.thorough) if case in ("asc", "lzw") else case
+        for case in CASES
+        if case != "webp"
+    ],
+)
 def test_memory_is_that_of_a_few_rows(case: str) -> None:
     encoder, options, channels, dtype = CASES[case]
     shape = (6000, 2000, channels)
