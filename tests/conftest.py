@@ -38,9 +38,6 @@ CHROMIUM = Path("/usr/bin/chromium")
 LIVE_TIMEOUT = 600
 """Seconds for a live test with its fixtures; pyproject.toml has the limit of the others."""
 
-PROCESSOR_TIME = "tests.processor_time"
-"""A plugin that needs the reports of the teardown of tests."""
-
 HANGS = 720.0
 """Seconds after which a process of tests that does not react to its time limit is ended."""
 
@@ -101,7 +98,6 @@ def pytest_configure() -> None:
 
 def pytest_sessionstart(session: pytest.Session) -> None:
     if _is_worker(session.config):
-        _report_less(session.config)
         return
     for port in DOCUMENTED_PORTS:
         # A port that another program uses is not free either.
@@ -170,23 +166,6 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 def _is_worker(config: pytest.Config) -> bool:
     """Tell whether this is a process of pytest-xdist, whose reports go to another one."""
     return hasattr(config, "workerinput")
-
-
-def _report_less(config: pytest.Config) -> None:
-    """Send only what the main process shows: each message costs as much as a short test."""
-    option = config.option
-    if option.durations or option.xmlpath or config.pluginmanager.has_plugin(PROCESSOR_TIME):
-        return
-    (worker,) = (one for one in config.pluginmanager.get_plugins() if hasattr(one, "sendevent"))
-    send = worker.sendevent
-
-    def send_needed(name: str, **message: Any) -> None:
-        report = message.get("data", {}) if name == "testreport" else {}
-        is_passed = report.get("outcome") == "passed" and report["when"] != "call"
-        if name != "logstart" and not is_passed:
-            send(name, **message)
-
-    worker.sendevent = send_needed
 
 
 def _too_many_skipped(config: pytest.Config) -> bool:
