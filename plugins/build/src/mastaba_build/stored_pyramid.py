@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import posixpath
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
@@ -136,16 +138,19 @@ def read_pyramid(place: Place, output: Destination, path: str, plugins: Plugins)
     with ThreadPoolExecutor(_REQUESTS) as threads:
         slabs = dict(one for one in threads.map(stored, lines) if one is not None)
     specification = document["raster_specifications"]
-    try:
-        nodata = tuple(float(value) for value in specification["nodata"].split(","))
-    except ValueError:
-        raise PlanError(f"{path}: nodata is not a list of numbers") from None
+    channels = specification["channels"]
+    nodata: tuple[float, ...] = ()
+    with suppress(ValueError):
+        nodata = tuple(map(float, specification["nodata"].split(",")[:channels]))
+    if len(nodata) != channels or not all(map(math.isfinite, nodata)):
+        # The server refuses these too.
+        raise PlanError(f"{path}: nodata is not a list of {channels} numbers")
     return StoredPyramid(
         path,
         key,
         hashlib.sha256(text + b"\0" + listed).hexdigest(),
         document["tile_matrix_set"],
-        PixelType(document["format"], specification["channels"], nodata),
+        PixelType(document["format"], channels, nodata),
         size,
         "mask_format" in document,
         path_depth,
