@@ -486,7 +486,7 @@ def test_other_bad_input_is_refused(pair: tuple[Path, Path], tmp_path: Path) -> 
         ([first, first], "is the same pyramid as"),
         ([first, tmp_path / "out/../out/a.json"], "is the same pyramid as"),
         ([first, tmp_path / "none.json"], r"none\.json: does not exist"),
-        ([first, tmp_path / "out/broken.json"], "is not JSON"),
+        ([first, tmp_path / "out/broken.json"], "is not valid JSON"),
         ([first, tmp_path / "out/listed.json"], "line 3 cannot be used"),
         ([first, vector], "vector tiles, whose features cannot be merged"),
         ([tmp_path / "out/empty.json"], "name no slab"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import math
 import os
 import posixpath
@@ -20,6 +19,7 @@ from mastaba.api.documents import schema
 from mastaba.api.tools import Plugins
 from mastaba_build.destination import Destination
 from mastaba_build.errors import PlanError
+from mastaba_build.listing import parse_json
 from mastaba_build.names import MASK_FORMAT
 from mastaba_build.pixels import PixelType
 from mastaba_build.pyramid_versions import read_record
@@ -199,10 +199,7 @@ def _key_of(output: Destination, path: str) -> str:
 
 
 def _descriptor(path: str, text: bytes, plugins: Plugins) -> dict[str, Any]:
-    try:
-        document = json.loads(text)
-    except ValueError as error:
-        raise PlanError(f"{path}: is not JSON: {error}") from None
+    document = parse_json(text, path)
     for problem in Draft202012Validator(schema("pyramid", plugins)).iter_errors(document):
         where = "/".join(map(str, problem.instance_path))
         raise PlanError(f"{path}: {where or 'the descriptor'}: {problem.message}")
