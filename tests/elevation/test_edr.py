@@ -16,6 +16,7 @@ import edr_pydantic.collections as edr_collections
 import numpy as np
 import pytest
 import rasterio
+from lxml import html
 from openapi_spec_validator import validate
 from pyproj import Geod
 from tests.elevation.conftest import Open, post, read
@@ -176,6 +177,28 @@ def test_page_for_people(client: Client) -> None:
     assert response.content_type.startswith("text/html")
     assert "/collections/alps/position" in response.text
     assert "default-src 'none'" in response.headers["Content-Security-Policy"]
+
+
+def test_every_form_of_the_page_finds_something(client: Client) -> None:
+    page = html.fromstring(client.get(f"{EDR}/api?f=html").text)
+    paths = client.get(f"{EDR}/api").get_json()["paths"]
+    forms = {form.action.removeprefix(PUBLIC) or "/": form for form in page.forms}
+    assert forms.keys() == paths.keys()
+    for path, form in forms.items():
+        assert (form.method, len(form.xpath(".//button"))) == ("GET", 1)
+        names = [item["name"] for item in paths[path]["get"]["parameters"]]
+        assert [name for name, _ in form.form_values()] == names
+        # A browser sends the empty fields, too.
+        answer = client.get(f"{EDR}{path}".rstrip("/"), query_string=form.form_values())
+        assert answer.status_code == 200, (path, form.form_values(), answer.text)
+
+
+def test_forms_offer_the_words_of_the_definition(client: Client) -> None:
+    page = html.fromstring(client.get(f"{EDR}/api?f=html").text)
+    (form,) = (form for form in page.forms if form.action.endswith("/alps/radius"))
+    assert form.inputs["within-units"].value == "m"
+    assert "" not in form.inputs["within-units"].value_options
+    assert form.inputs["f"].value_options[:2] == ["", "CoverageJSON"]
 
 
 # ---------------------------------------------------------------- queries
