@@ -6,6 +6,7 @@ import csv
 import io
 import math
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Any
 from urllib.parse import quote
@@ -24,6 +25,7 @@ from tests.elevation.world import ALPS, MERC, WORLD, plain_sample
 from werkzeug.test import Client, TestResponse
 
 from mastaba.api.catalogue import CRS, WGS84, transform_points
+from mastaba_elevation.edr.names import OUTPUT
 
 EDR = "/elevation/edr"
 PUBLIC = "http://maps.example/elevation/edr"
@@ -487,6 +489,29 @@ def test_statistics(client: Client) -> None:
 
 
 # ---------------------------------------------------------------- formats
+
+
+def test_no_answer_contains_the_time_of_the_request(client: Client) -> None:
+    # Otherwise its ETag would never match.
+    hours = [datetime.now(UTC).strftime("%Y-%m-%dT%H").encode()]
+    answers = []
+    for path, item in client.get(f"{EDR}/api").get_json()["paths"].items():
+        if path.rpartition("/")[2] not in OUTPUT:
+            continue
+        parameters = {entry["name"]: entry for entry in item["get"]["parameters"]}
+        examples = {
+            name: entry["example"] for name, entry in parameters.items() if "example" in entry
+        }
+        if "bbox" in examples:
+            examples["bbox"] = ",".join(map(str, examples["bbox"]))
+        for form in parameters["f"]["schema"]["enum"]:
+            for stats in ["true", "false"] if "stats" in parameters else [""]:
+                query = {**examples, "f": form, "stats": stats}
+                answers.append((path, query, client.get(f"{EDR}{path}", query_string=query).data))
+    hours.append(datetime.now(UTC).strftime("%Y-%m-%dT%H").encode())
+    assert len(answers) > 20
+    for path, query, data in answers:
+        assert not any(hour in data for hour in hours), (path, query)
 
 
 def test_geojson(client: Client) -> None:
