@@ -8,6 +8,7 @@ import math
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -25,7 +26,11 @@ from tests.elevation.world import ALPS, MERC, WORLD, plain_sample
 from werkzeug.test import Client, TestResponse
 
 from mastaba.api.catalogue import CRS, WGS84, transform_points
+from mastaba.wsgi import create_application
 from mastaba_elevation.edr.names import OUTPUT
+from mastaba_writer.installation import layer_document, write_installation
+from mastaba_writer.pyramids import LevelPlan, write_pyramid
+from mastaba_writer.tile_matrix_sets import web_mercator
 
 EDR = "/elevation/edr"
 PUBLIC = "http://maps.example/elevation/edr"
@@ -193,6 +198,31 @@ def test_every_form_of_the_page_finds_something(client: Client) -> None:
         # A browser sends the empty fields, too.
         answer = client.get(f"{EDR}{path}".rstrip("/"), query_string=form.form_values())
         assert answer.status_code == 200, (path, form.form_values(), answer.text)
+
+
+def test_examples_are_in_the_middle_of_the_finest_level(tmp_path: Path) -> None:
+    levels = (LevelPlan("2", 0, 3, 0, 3), LevelPlan("4", 2, 3, 4, 5))
+    write_pyramid(
+        tmp_path / "pyramids",
+        "HEIGHT",
+        tile_matrix_set=web_mercator(),
+        format="TIFF_ZIP_FLOAT32",
+        channels=1,
+        levels=levels,
+        tile=lambda level, row, col: np.full((256, 256), int(level), np.float32),
+    )
+    file = write_installation(
+        tmp_path,
+        layers={"HEIGHT": layer_document(tmp_path / "pyramids/HEIGHT.json")},
+        services=["elevation"],
+        public_url="http://maps.example",
+    )
+    client = Client(create_application(str(file)))
+    paths = client.get(f"{EDR}/api").get_json()["paths"]
+    entries = paths["/collections/HEIGHT/position"]["get"]["parameters"]
+    (coords,) = (entry["example"] for entry in entries if entry["name"] == "coords")
+    content = coverage(ask(client, "HEIGHT", "position", coords=coords))
+    assert content["ranges"]["elevation"]["values"] == [4]
 
 
 def test_forms_offer_the_words_of_the_definition(client: Client) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from jinja2 import Environment, PackageLoader, Template
 
 from mastaba import __version__
+from mastaba.api.catalogue import WGS84
 from mastaba_elevation.edr.names import (
     AREA,
     CORRIDOR,
@@ -209,9 +210,11 @@ def _body(media_type: str) -> Part:
 
 
 def _place(dataset: Dataset) -> tuple[list[float], int]:
-    """Return a box of about 20 cells in the middle of the finest layer, and its width in metres."""
+    """Return a box of about 20 cells in the middle of the finest level, and its width in metres."""
     layer = dataset.layers[0]
-    whole, half = layer.layer.geographic_bbox, 5.0 * layer.margin
+    finest, half = layer.layer.pyramid.finest, 5.0 * layer.margin
+    # Coarser levels may cover more, but with holes.
+    whole = layer.crs.transform_bbox(finest.matrix.bbox_of(finest.limits), WGS84)
     x, y = (whole.xmin + whole.xmax) / 2.0, (whole.ymin + whole.ymax) / 2.0
     box = [round(value, 7) for value in (x - half, y - half, x + half, y + half)]
     return box, max(1, round(half * 2.0 * 111_000.0))
