@@ -124,6 +124,20 @@ def test_command_of_the_manual_runs(examples: dict[str, str]) -> None:
     assert (ended.returncode, ended.stdout) == (0, "12/2074/1409\n")
 
 
+@pytest.mark.parametrize("folder", sorted(path.parent.name for path in EXAMPLES.glob("*/tests")))
+def test_tests_of_an_example_start_inside_the_repository(folder: str) -> None:
+    # Authors do not have the plugins of pytest that the settings of the repository need.
+    words = ("-p", "no:timeout", "-p", "no:xdist", "--collect-only", "--ignore-glob=*")
+    ended = subprocess.run(
+        [sys.executable, "-m", "pytest", *words],
+        cwd=EXAMPLES / folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == pytest.ExitCode.NO_TESTS_COLLECTED, ended.stdout + ended.stderr
+
+
 def test_examples_import_nothing_but_the_public_interface() -> None:
     for path in EXAMPLES.rglob("*.py"):
         for module in re.findall(

@@ -437,6 +437,29 @@ def test_pyramids_that_differ_are_refused(what: str, tmp_path: Path, build_of: B
     assert not (tmp_path / "new").exists()
 
 
+@pytest.mark.parametrize("nodata", ["nan,0,0", "0,inf,0", "0,0", "none"])
+def test_nodata_that_the_server_refuses_is_refused(
+    pair: tuple[Path, Path], tmp_path: Path, nodata: str
+) -> None:
+    for path in pair:
+        document = json.loads(path.read_text())
+        document["raster_specifications"]["nodata"] = nodata
+        path.write_text(json.dumps(document))
+    with pytest.raises(PlanError, match=r"a\.json: nodata is not a list of 3 numbers"):
+        joined(tmp_path / "new", *pair)
+    assert not (tmp_path / "new").exists()
+
+
+def test_values_of_nodata_beyond_the_channels_are_ignored(
+    pair: tuple[Path, Path], tmp_path: Path
+) -> None:
+    document = json.loads(pair[1].read_text())
+    document["raster_specifications"]["nodata"] = "0,0,0,7"
+    pair[1].write_text(json.dumps(document))
+    whole = json.loads(joined(tmp_path / "new", *pair).read_text())
+    assert whole["raster_specifications"]["nodata"] == "0,0,0"
+
+
 def test_other_bad_input_is_refused(pair: tuple[Path, Path], tmp_path: Path) -> None:
     first, second = pair
     vector = tmp_path / "out/vector.json"
@@ -463,7 +486,7 @@ def test_other_bad_input_is_refused(pair: tuple[Path, Path], tmp_path: Path) -> 
         ([first, first], "is the same pyramid as"),
         ([first, tmp_path / "out/../out/a.json"], "is the same pyramid as"),
         ([first, tmp_path / "none.json"], r"none\.json: does not exist"),
-        ([first, tmp_path / "out/broken.json"], "is not JSON"),
+        ([first, tmp_path / "out/broken.json"], "is not valid JSON"),
         ([first, tmp_path / "out/listed.json"], "line 3 cannot be used"),
         ([first, vector], "vector tiles, whose features cannot be merged"),
         ([tmp_path / "out/empty.json"], "name no slab"),

@@ -6,7 +6,9 @@ import csv
 import io
 import math
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -16,6 +18,7 @@ import edr_pydantic.collections as edr_collections
 import numpy as np
 import pytest
 import rasterio
+from lxml import html
 from openapi_spec_validator import validate
 from pyproj import Geod
 from tests.elevation.conftest import Open, post, read
@@ -23,6 +26,11 @@ from tests.elevation.world import ALPS, MERC, WORLD, plain_sample
 from werkzeug.test import Client, TestResponse
 
 from mastaba.api.catalogue import CRS, WGS84, transform_points
+from mastaba.wsgi import create_application
+from mastaba_elevation.edr.names import OUTPUT
+from mastaba_writer.installation import layer_document, write_installation
+from mastaba_writer.pyramids import LevelPlan, write_pyramid
+from mastaba_writer.tile_matrix_sets import web_mercator
 
 EDR = "/elevation/edr"
 PUBLIC = "http://maps.example/elevation/edr"
@@ -176,6 +184,53 @@ def test_page_for_people(client: Client) -> None:
     assert response.content_type.startswith("text/html")
     assert "/collections/alps/position" in response.text
     assert "default-src 'none'" in response.headers["Content-Security-Policy"]
+
+
+def test_every_form_of_the_page_finds_something(client: Client) -> None:
+    page = html.fromstring(client.get(f"{EDR}/api?f=html").text)
+    paths = client.get(f"{EDR}/api").get_json()["paths"]
+    forms = {form.action.removeprefix(PUBLIC) or "/": form for form in page.forms}
+    assert forms.keys() == paths.keys()
+    for path, form in forms.items():
+        assert (form.method, len(form.xpath(".//button"))) == ("GET", 1)
+        names = [item["name"] for item in paths[path]["get"]["parameters"]]
+        assert [name for name, _ in form.form_values()] == names
+        # A browser sends the empty fields, too.
+        answer = client.get(f"{EDR}{path}".rstrip("/"), query_string=form.form_values())
+        assert answer.status_code == 200, (path, form.form_values(), answer.text)
+
+
+def test_examples_are_in_the_middle_of_the_finest_level(tmp_path: Path) -> None:
+    levels = (LevelPlan("2", 0, 3, 0, 3), LevelPlan("4", 2, 3, 4, 5))
+    write_pyramid(
+        tmp_path / "pyramids",
+        "HEIGHT",
+        tile_matrix_set=web_mercator(),
+        format="TIFF_ZIP_FLOAT32",
+        channels=1,
+        levels=levels,
+        tile=lambda level, row, col: np.full((256, 256), int(level), np.float32),
+    )
+    file = write_installation(
+        tmp_path,
+        layers={"HEIGHT": layer_document(tmp_path / "pyramids/HEIGHT.json")},
+        services=["elevation"],
+        public_url="http://maps.example",
+    )
+    client = Client(create_application(str(file)))
+    paths = client.get(f"{EDR}/api").get_json()["paths"]
+    entries = paths["/collections/HEIGHT/position"]["get"]["parameters"]
+    (coords,) = (entry["example"] for entry in entries if entry["name"] == "coords")
+    content = coverage(ask(client, "HEIGHT", "position", coords=coords))
+    assert content["ranges"]["elevation"]["values"] == [4]
+
+
+def test_forms_offer_the_words_of_the_definition(client: Client) -> None:
+    page = html.fromstring(client.get(f"{EDR}/api?f=html").text)
+    (form,) = (form for form in page.forms if form.action.endswith("/alps/radius"))
+    assert form.inputs["within-units"].value == "m"
+    assert "" not in form.inputs["within-units"].value_options
+    assert form.inputs["f"].value_options[:2] == ["", "CoverageJSON"]
 
 
 # ---------------------------------------------------------------- queries
@@ -464,6 +519,29 @@ def test_statistics(client: Client) -> None:
 
 
 # ---------------------------------------------------------------- formats
+
+
+def test_no_answer_contains_the_time_of_the_request(client: Client) -> None:
+    # Otherwise its ETag would never match.
+    hours = [datetime.now(UTC).strftime("%Y-%m-%dT%H").encode()]
+    answers = []
+    for path, item in client.get(f"{EDR}/api").get_json()["paths"].items():
+        if path.rpartition("/")[2] not in OUTPUT:
+            continue
+        parameters = {entry["name"]: entry for entry in item["get"]["parameters"]}
+        examples = {
+            name: entry["example"] for name, entry in parameters.items() if "example" in entry
+        }
+        if "bbox" in examples:
+            examples["bbox"] = ",".join(map(str, examples["bbox"]))
+        for form in parameters["f"]["schema"]["enum"]:
+            for stats in ["true", "false"] if "stats" in parameters else [""]:
+                query = {**examples, "f": form, "stats": stats}
+                answers.append((path, query, client.get(f"{EDR}{path}", query_string=query).data))
+    hours.append(datetime.now(UTC).strftime("%Y-%m-%dT%H").encode())
+    assert len(answers) > 20
+    for path, query, data in answers:
+        assert not any(hour in data for hour in hours), (path, query)
 
 
 def test_geojson(client: Client) -> None:

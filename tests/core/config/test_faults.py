@@ -283,6 +283,8 @@ WARNINGS: list[tuple[str, str, Any, str, str]] = [
     (SERVER, "$.configurations.fonts", "x", "$.configurations.fonts", "unknown"),
     (SERVICES, "$.common", {}, "$.common", "unknown"),
     (SERVICES, "$.global.contact.phone", "1", "$.global.contact.phone", "unknown"),
+    (SERVICES, "$.global.enabled", True, "$.global.enabled", "unknown"),
+    (SERVICES, "$.global.enabled", False, "$.global.enabled", "unknown"),
     (SERVICES, "$.sample.deep", 1, "$.sample.deep", "unknown"),
     (SERVICES, "$.tms", {"enabled": True}, "$.tms", "not installed"),
     (SERVICES, "$.wms", {"enabled": True, "root_path": "/sample"}, "$.wms.root_path", "sample"),

@@ -6,6 +6,7 @@ from mastaba.config.generation6 import Note, to_generation7
 from mastaba.config.load import load_catalogue
 from mastaba.config.schema import did_you_mean, schema
 from mastaba.config.server import LoggerConfig, ServerConfig, load_server, missing_port
+from mastaba.config.source import Source
 from mastaba.config.styles import make_style
 from mastaba.config.tile_matrix_sets import make_tile_matrix_set
 from mastaba.model.fault import Fault, Severity
@@ -18,6 +19,7 @@ __all__ = [
     "Note",
     "ServerConfig",
     "Severity",
+    "Source",
     "UnusableError",
     "did_you_mean",
     "load_catalogue",

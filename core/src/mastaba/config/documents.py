@@ -111,14 +111,13 @@ class DocumentReader:
                 else "correct the path, or make it readable for the server"
             )
             faults.refuse("$", f"{error}; {named}", remedy)
-        data = read.data
         self.source.read(path, read)
-        if not data and not may_be_empty:
+        if not read.data and not may_be_empty:
             reason = f"is empty; {named}{started_at(str(path))}"
             faults.refuse("$", reason, "write the file again")
-        _refuse_tiff(data, faults, named)
+        _refuse_tiff(read.data, faults, named)
         try:
-            return _decoded(data)
+            return _decoded(read.data)
         except ValueError as error:
             faults.refuse("$", str(error), "write it as UTF-8 text")
 

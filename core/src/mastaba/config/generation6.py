@@ -91,9 +91,7 @@ def to_generation7(document: Mapping[str, Any]) -> tuple[dict[str, Any], list[No
     Returns:
         The services.json of generation 7, and notes on what was not moved unchanged.
     """
-    conversion = _Conversion(document)
-    conversion.run()
-    return conversion.new, conversion.notes
+    return _Conversion(document).run()
 
 
 class _Conversion:
@@ -107,7 +105,8 @@ class _Conversion:
         self.new: dict[str, Any] = {"enabled": True, "global": {"map": {}}}
         self.notes: list[Note] = []
 
-    def run(self) -> None:
+    def run(self) -> tuple[dict[str, Any], list[Note]]:
+        """Return the new document and the notes."""
         self._rename("$", self._old, "crs_equivalency", "crs_equivalences")
         is_older = self._rename("$", self._old, "ogctiles", "tiles")
         for name, section in self._old.items():
@@ -123,6 +122,7 @@ class _Conversion:
         if isinstance(self._old.get("tiles"), dict):
             self._complete_ogcapi("$.ogctiles" if is_older else "$.tiles")
         self._leave_out()
+        return self.new, self.notes
 
     def _move(self, section: dict[str, Any], place: Iterable[str], keys: Iterable[str]) -> None:
         """Move members of a section; absent ones stay absent."""

@@ -86,8 +86,9 @@ def _converted(document: dict[str, Any], faults: FileFaults) -> dict[str, Any]:
 
 def _drop_foreign_sections(document: Any, plugins: Plugins, faults: FileFaults) -> None:
     """Remove the sections of services that are not installed; warn if one is enabled."""
+    known = {"global", *plugins.services}
     for name, section in list(document.items()) if isinstance(document, dict) else ():
-        if name in plugins.services or not isinstance(section, dict) or "enabled" not in section:
+        if name in known or not isinstance(section, dict) or "enabled" not in section:
             continue
         del document[name]
         if section["enabled"] is True:
@@ -109,9 +110,7 @@ def _services(
             urlsplit(settings.endpoint_uri)
         except ValueError:  # for example, an unclosed bracket
             faults.error(f"$.{name}.endpoint_uri", "is not a valid address", "correct it")
-        if service.is_fallback:
-            continue
-        other = places.setdefault(settings.root_path, name)
+        other = name if service.is_fallback else places.setdefault(settings.root_path, name)
         if other != name:
             reason = f"is also the root path of {other}; only one of them answers there"
             faults.warning(f"$.{name}.root_path", reason, "give each service its own root path")

@@ -20,27 +20,30 @@ _DENIED: Final = "denied"
 
 
 class Source:
-    """The documents that one load has read or missed, and the version of each."""
+    """The documents that one load has read or missed.
+
+    Attributes:
+        versions: of each document; empty if there is none, None if it could not be read.
+    """
 
     def __init__(self) -> None:
-        # None: there is a document, but it could not be read.
-        self._versions: dict[ResourcePath, str | None] = {}
+        self.versions: dict[ResourcePath, str | None] = {}
 
     def read(self, path: ResourcePath, found: ObjectRead) -> None:
         """Record that a document was read."""
-        self._versions[path] = _version(found, len(found.data))
+        self.versions[path] = _version(found, len(found.data))
 
     def failed(self, path: ResourcePath, error: MastabaError) -> None:
         """Record that a document could not be read."""
-        self._versions[path] = _ABSENT if isinstance(error, ObjectNotFoundError) else None
+        self.versions[path] = _ABSENT if isinstance(error, ObjectNotFoundError) else None
 
     def missed(self, path: ResourcePath) -> None:
         """Record that there was no such document."""
-        self._versions.setdefault(path, _ABSENT)
+        self.versions.setdefault(path, _ABSENT)
 
     def add(self, other: Source) -> None:
         """Watch also what another load has read."""
-        self._versions |= other._versions
+        self.versions |= other.versions
 
     def has_changed(self, pool: StoragePool) -> bool:
         """Return whether documents differ from those that were read.
@@ -74,15 +77,15 @@ class Source:
             else:
                 report(None)
                 # From now on, also a document that could not be read is compared.
-                self._versions = dict(found)
+                self.versions = dict(found)
 
     def _changes(self, found: dict[ResourcePath, str]) -> bool:
-        known = self._versions
+        known = self.versions
         return any(known[path] not in (None, version) for path, version in found.items())
 
     def _versions_now(self, pool: StoragePool) -> dict[ResourcePath, str]:
-        remote = [path for path in self._versions if path.storage != "file"]
-        found = {path: _look(pool, path) for path in self._versions if path.storage == "file"}
+        remote = [path for path in self.versions if path.storage != "file"]
+        found = {path: _look(pool, path) for path in self.versions if path.storage == "file"}
         # Starts no more threads than there are paths.
         with ThreadPoolExecutor(_REQUESTS) as threads:
             looks = threads.map(lambda path: _look(pool, path), remote)

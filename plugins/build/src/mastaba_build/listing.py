@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 from urllib.parse import urljoin
 
+from mastaba.api.documents import Faults, parse_document
 from mastaba_build.configuration import SourceOptions
 from mastaba_build.errors import PlanError
 
@@ -75,13 +76,34 @@ def read_json(path: str) -> dict[str, Any] | None:
     if not path.lower().endswith((".json", ".geojson")) or not os.path.isfile(path):
         return None
     try:
-        with open(path, encoding="utf-8") as stream:
-            document = json.load(stream)
-    except RecursionError:
-        raise PlanError(f"{path}: cannot be read: it is nested too deeply") from None
-    except (OSError, ValueError) as error:
+        with open(path, "rb") as stream:
+            content = stream.read()
+    except OSError as error:
         raise PlanError(f"{path}: cannot be read: {error}") from None
+    document = parse_json(content, path)
     return document if isinstance(document, dict) else None
+
+
+def parse_json(content: bytes, path: str) -> Any:
+    """Return the JSON value in the content of a file.
+
+    Raises:
+        PlanError: it is invalid; the message names the place.
+    """
+    try:
+        text = content.decode("utf-8-sig")
+    except ValueError as error:
+        raise PlanError(f"{path}: cannot be read: {error}") from None
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        # The reader of configurations finds the place, also of a number with too many digits.
+        faults = Faults()
+        document = parse_document(text, path, faults)
+        if faults.errors:
+            found = faults.errors[0]
+            raise PlanError(f"{path}: {found.path}: {found.reason}") from None
+        return document
 
 
 def _files(options: SourceOptions) -> Iterator[Listed]:

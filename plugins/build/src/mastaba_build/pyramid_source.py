@@ -6,7 +6,6 @@ The pyramid is in files or in an object store.
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
@@ -35,7 +34,7 @@ from mastaba.api.tools import Plugins
 from mastaba.errors import MastabaError, ObjectNotFoundError
 from mastaba_build.errors import PlanError, SourceError
 from mastaba_build.identity import identity_of_files
-from mastaba_build.listing import read_json
+from mastaba_build.listing import parse_json, read_json
 from mastaba_build.pixels import Samples
 from mastaba_build.sets import load_set
 
@@ -121,7 +120,7 @@ def read_descriptor(path: str) -> dict[str, Any] | None:
             return None
         pool = _pool(plugins)
         try:
-            document = json.loads(pool.read_full(ResourcePath.parse(path)))
+            document = parse_json(pool.read_full(ResourcePath.parse(path)), path)
         except (MastabaError, ValueError) as error:
             raise PlanError(f"{path}: cannot be read: {error}") from None
         finally:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import json
+import math
 import os
 import posixpath
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
@@ -18,6 +19,7 @@ from mastaba.api.documents import schema
 from mastaba.api.tools import Plugins
 from mastaba_build.destination import Destination
 from mastaba_build.errors import PlanError
+from mastaba_build.listing import parse_json
 from mastaba_build.names import MASK_FORMAT
 from mastaba_build.pixels import PixelType
 from mastaba_build.pyramid_versions import read_record
@@ -136,16 +138,19 @@ def read_pyramid(place: Place, output: Destination, path: str, plugins: Plugins)
     with ThreadPoolExecutor(_REQUESTS) as threads:
         slabs = dict(one for one in threads.map(stored, lines) if one is not None)
     specification = document["raster_specifications"]
-    try:
-        nodata = tuple(float(value) for value in specification["nodata"].split(","))
-    except ValueError:
-        raise PlanError(f"{path}: nodata is not a list of numbers") from None
+    channels = specification["channels"]
+    nodata: tuple[float, ...] = ()
+    with suppress(ValueError):
+        nodata = tuple(map(float, specification["nodata"].split(",")[:channels]))
+    if len(nodata) != channels or not all(map(math.isfinite, nodata)):
+        # The server refuses these too.
+        raise PlanError(f"{path}: nodata is not a list of {channels} numbers")
     return StoredPyramid(
         path,
         key,
         hashlib.sha256(text + b"\0" + listed).hexdigest(),
         document["tile_matrix_set"],
-        PixelType(document["format"], specification["channels"], nodata),
+        PixelType(document["format"], channels, nodata),
         size,
         "mask_format" in document,
         path_depth,
@@ -194,10 +199,7 @@ def _key_of(output: Destination, path: str) -> str:
 
 
 def _descriptor(path: str, text: bytes, plugins: Plugins) -> dict[str, Any]:
-    try:
-        document = json.loads(text)
-    except ValueError as error:
-        raise PlanError(f"{path}: is not JSON: {error}") from None
+    document = parse_json(text, path)
     for problem in Draft202012Validator(schema("pyramid", plugins)).iter_errors(document):
         where = "/".join(map(str, problem.instance_path))
         raise PlanError(f"{path}: {where or 'the descriptor'}: {problem.message}")

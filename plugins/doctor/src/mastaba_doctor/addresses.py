@@ -19,10 +19,14 @@ def port_faults(server: ServerConfig) -> list[Fault]:
     """Return what is wrong with the form of ``port`` in server.json."""
     port = server.port or ""
     if ":" in port:
-        number = port.rpartition(":")[2]
-        if number.isascii() and number.isdigit() and len(number) <= 5 and int(number) <= 0xFFFF:
+        host, _, number = port.rpartition(":")
+        is_number = number.isascii() and number.isdigit() and len(number) <= 5
+        if not (is_number and int(number) <= 0xFFFF):
+            reason = f"{port!r} does not end with a port from 0 to 65535"
+        elif ":" in host and not (host.startswith("[") and host.endswith("]")):
+            reason = f"{port!r} has an IPv6 address without square brackets"
+        else:
             return []
-        reason = f"{port!r} does not end with a port from 0 to 65535"
     elif port.isascii() and port.isdigit():
         reason = f"{port!r} names a Unix socket, not a port"
     elif len(os.fsencode(port)) > _MAX_SOCKET_PATH:

@@ -16,16 +16,18 @@ from mastaba.api.documents import (
     Faults,
     ServerConfig,
     Severity,
+    Source,
     load_catalogue,
     load_server,
     missing_port,
 )
 from mastaba.api.services import Scoreboard, Site
-from mastaba.api.storages import Environment
+from mastaba.api.storages import Environment, ResourcePath, StoragePool
 from mastaba.api.tools import Application, Plugins, escaped
 from mastaba.errors import ConfigurationError, MastabaError
 from mastaba_doctor.addresses import address_faults, port_faults
 from mastaba_doctor.commands import DEFAULT_SAMPLES
+from mastaba_doctor.duplicates import duplicate_keys
 
 if TYPE_CHECKING:
     from mastaba_doctor.examination import Examined
@@ -42,12 +44,15 @@ def run(arguments: argparse.Namespace) -> int:
     if samples is not None and (samples < 1 or not is_deep):
         sys.stderr.write("mastaba: --samples takes a positive number and needs --deep\n")
         return USAGE
-    faults = Faults()
+    faults, source = Faults(), Source()
     server = catalogue = None
     with suppress(ConfigurationError):
         server = load_server(arguments.file, plugins, faults)
         faults.extend([missing_port(server)] if server.port is None else port_faults(server))
-        catalogue = load_catalogue(server, plugins, Environment(), faults)
+        catalogue = load_catalogue(server, plugins, Environment(), faults, source=source)
+    documents = [ResourcePath("file", "", arguments.file), *source.versions]
+    pool = catalogue.storages if catalogue else StoragePool(plugins.storages, Environment())
+    faults.extend(duplicate_keys(documents, pool))
     layers, missing, examined = 0, frozenset[str](), None
     grey: list[str] = []
     served: list[str] = []

@@ -289,5 +289,5 @@ class Edr(Facade):
 
 
 def _check_json(request: Request) -> None:
-    if request.query.get("f", "json").lower() not in ("json", JSON):
+    if request.query.get("f", "").lower() not in ("", "json", JSON):
         raise InvalidParameterError("f is not json", "f")

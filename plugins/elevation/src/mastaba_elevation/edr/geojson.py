@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -74,7 +73,6 @@ def _collection(found: Found, listed: list[dict[str, Any]]) -> dict[str, Any]:
         "features": listed,
         "parameters": [_with_labels(names[name]) for name in found.names],
         "numberReturned": len(listed),
-        "timeStamp": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
     }
 
 

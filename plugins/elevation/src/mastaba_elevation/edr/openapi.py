@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from jinja2 import Environment, PackageLoader, Template
 
 from mastaba import __version__
+from mastaba.api.catalogue import WGS84
 from mastaba_elevation.edr.names import (
     AREA,
     CORRIDOR,
@@ -27,6 +28,7 @@ from mastaba_elevation.edr.names import (
 from mastaba_elevation.taps import METHODS
 
 if TYPE_CHECKING:
+    from mastaba_elevation.datasets import Dataset
     from mastaba_elevation.facade import Context
 
 Part = dict[str, Any]
@@ -38,6 +40,14 @@ _WORDS: Final = {
     CUBE: "Heights in a box",
     CORRIDOR: "Heights around lines (LINESTRING, MULTILINESTRING)",
     TRAJECTORY: "Heights along lines (LINESTRING, MULTILINESTRING, with Z or M)",
+}
+# Of a box: west, south, east, north.
+_COORDS: Final = {
+    POSITION: "POINT({0} {1})",
+    RADIUS: "POINT({0} {1})",
+    AREA: "POLYGON(({0} {1},{2} {1},{2} {3},{0} {3},{0} {1}))",
+    CORRIDOR: "LINESTRING({0} {1},{2} {3})",
+    TRAJECTORY: "LINESTRING({0} {1},{2} {3})",
 }
 _NUMBER: Final[Part] = {"type": "number"}
 _COUNT: Final[Part] = {"type": "integer", "minimum": 0}
@@ -92,7 +102,7 @@ def definition(context: Context, uri: str) -> Part:
 
 
 def api_page(context: Context, uri: str, content: Part) -> str:
-    """Return the page that lists the operations."""
+    """Return the page: each operation as a form, filled with values that find heights."""
     operations = [
         (path, operation["summary"], operation.get("parameters", ()))
         for path, item in content["paths"].items()
@@ -115,25 +125,30 @@ def _template() -> Template:
 
 def _query(context: Context, identifier: str, query: str) -> Part:
     dataset = context.datasets[identifier]
+    box, width = _place(dataset)
+    metres: Part = {"schema": _NUMBER, "required": True, "example": width}
+    unit: Part = {"schema": _words(list(UNITS)), "required": True, "example": "m"}
     own: list[Part] = []
     if query == CUBE:
-        own.append(_parameter("bbox", "Box in the CRS of the request", _BOX, required=True))
+        words = "Box in the CRS of the request"
+        own.append(_parameter("bbox", words, _BOX, required=True, example=box))
         own += [
             _parameter(name, "Number of positions, 0 for the stored resolution", _COUNT)
             for name in ("resolution-x", "resolution-y")
         ]
     else:
         text = {"type": "string"}
-        own.append(_parameter("coords", "Well-known text", text, required=True))
+        example = _COORDS[query].format(*box)
+        own.append(_parameter("coords", "Well-known text", text, required=True, example=example))
     if query == RADIUS:
         own += [
-            _parameter("within", "Radius", _NUMBER, required=True),
-            _parameter("within-units", "Unit", _words(list(UNITS)), required=True),
+            _parameter("within", "Radius", **metres),
+            _parameter("within-units", "Unit", **unit),
         ]
     if query == CORRIDOR:
         own += [
-            _parameter("corridor-width", "Width of the whole corridor", _NUMBER, required=True),
-            _parameter("width-units", "Unit", _words(list(UNITS)), required=True),
+            _parameter("corridor-width", "Width of the whole corridor", **metres),
+            _parameter("width-units", "Unit", **unit),
             _parameter("corridor-height", "Ignored: heights are values", {"type": "string"}),
             _parameter("height-units", "Ignored", {"type": "string"}),
         ]
@@ -194,7 +209,20 @@ def _body(media_type: str) -> Part:
     return {"type": "string", "format": "binary"}
 
 
-def _parameter(name: str, description: str, schema: Part, *, required: bool = False) -> Part:
+def _place(dataset: Dataset) -> tuple[list[float], int]:
+    """Return a box of about 20 cells in the middle of the finest level, and its width in metres."""
+    layer = dataset.layers[0]
+    finest, half = layer.layer.pyramid.finest, 5.0 * layer.margin
+    # Coarser levels may cover more, but with holes.
+    whole = layer.crs.transform_bbox(finest.matrix.bbox_of(finest.limits), WGS84)
+    x, y = (whole.xmin + whole.xmax) / 2.0, (whole.ymin + whole.ymax) / 2.0
+    box = [round(value, 7) for value in (x - half, y - half, x + half, y + half)]
+    return box, max(1, round(half * 2.0 * 111_000.0))
+
+
+def _parameter(
+    name: str, description: str, schema: Part, *, required: bool = False, example: Any = None
+) -> Part:
     return {
         "name": name,
         "in": "query",
@@ -203,6 +231,7 @@ def _parameter(name: str, description: str, schema: Part, *, required: bool = Fa
         "schema": schema,
         "style": "form",
         "explode": False,
+        **({} if example is None else {"example": example}),
     }
 
 
