@@ -96,6 +96,11 @@ def test_a_stale_unix_socket_is_replaced(tmp_path: Path) -> None:
         client.connect(path)
 
 
+def test_a_port_with_very_many_digits_is_refused_like_any_other() -> None:
+    with pytest.raises(ListenError, match="the port is not a number up to 65535"):
+        open_listener("127.0.0.1:" + "9" * 5000)
+
+
 @pytest.mark.parametrize("queue_is_full", [False, True])
 def test_a_live_unix_socket_is_refused(tmp_path: Path, queue_is_full: bool) -> None:
     path = str(tmp_path / "socket")

@@ -128,7 +128,8 @@ def activated_listener(environment: MutableMapping[str, str] = os.environ) -> Li
 def _inet_address(port: str) -> tuple[socket.AddressFamily, Any]:
     """Return family and address of ``host:port``."""
     host, _, number = port.rpartition(":")
-    if not (number.isascii() and number.isdigit() and int(number) <= 0xFFFF):
+    is_number = number.isascii() and number.isdigit() and len(number) <= 5
+    if not (is_number and int(number) <= 0xFFFF):
         raise ValueError("the port is not a number up to 65535")
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]
