@@ -58,7 +58,6 @@ def listener(tmp_path: Path, opened: ExitStack) -> socket.socket:
     sock = opened.enter_context(socket.socket(socket.AF_UNIX))
     sock.bind(str(tmp_path / "socket"))
     sock.listen()
-    sock.setblocking(False)
     return sock
 
 

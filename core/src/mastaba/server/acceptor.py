@@ -33,7 +33,7 @@ class Acceptor:
     """Decides which new connections a process takes.
 
     Args:
-        listener: the listening socket, which must not block.
+        listener: the listening socket; accepting no longer blocks.
         epoll: announces new connections; see `sources`.
         connections: those that the process has.
         relieve: called with the reason if a connection cannot be accepted.
@@ -54,6 +54,8 @@ class Acceptor:
         balance: Balance | None,
     ) -> None:
         self.accepting = False
+        # Another process may be faster.
+        listener.setblocking(False)
         self._listener = listener
         self._epoll = epoll
         self._connections = connections

@@ -34,7 +34,7 @@ class Follower:
         """
         if not self._pid and time.monotonic() >= self._not_before:
             try:
-                self._pid = self._fork("the process that follows the configuration", wait)
+                self._pid = self._fork("following", wait)
             except OSError as error:
                 logger.error("cannot follow the configuration: %s", error.strerror)
 

@@ -14,7 +14,10 @@ from collections.abc import Callable
 logger = logging.getLogger(__name__)
 
 _IGNORED = (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP)
+# SIGUSR1 is for the workers; one that reaches the parent must not kill it.
 _USUAL = (signal.SIGTERM, signal.SIGUSR1, signal.SIGCHLD)
+HANDLED = (*_IGNORED, *_USUAL)
+"""Signals for which the parent has handlers; they must not run in a child."""
 
 
 class Forks:
@@ -45,7 +48,7 @@ class Forks:
             sys.stdout.flush()
             sys.stderr.flush()
         # A signal that reached the child too early would write to the parent's pipe.
-        mask = signal.pthread_sigmask(signal.SIG_BLOCK, (*_IGNORED, *_USUAL))
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, HANDLED)
         try:
             pid = os.fork()
             if pid == 0:
@@ -68,7 +71,7 @@ class Forks:
                 signal.signal(number, signal.SIG_IGN)
             for number in _USUAL:
                 signal.signal(number, signal.SIG_DFL)
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, (*_IGNORED, *_USUAL))
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, HANDLED)
             os.close(self._lifeline[1])
             threading.Thread(target=self._watch_parent, daemon=True).start()
             run()

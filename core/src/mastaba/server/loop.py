@@ -109,7 +109,6 @@ class Server:
         self.retiring = False
         self.reading: set[Connection] = set()
         self._protocol = protocol
-        self._listener = sock
         self._threads = threads
         self._link = link
         self._handover = handover
@@ -169,7 +168,6 @@ class Server:
 
         Requests that still run after ``grace`` seconds are abandoned.
         """
-        self._listener.setblocking(False)
         for _ in range(1, self._threads):
             self._start_thread()
         if self._link is not None:

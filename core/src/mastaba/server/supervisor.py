@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from mastaba.errors import MastabaError
 from mastaba.server.control import Change, Coordinator, Worker, WorkerLink
 from mastaba.server.following import Follower
-from mastaba.server.forks import Forks
+from mastaba.server.forks import HANDLED, Forks
 from mastaba.server.generation import Generation
 from mastaba.server.handover import Gate
 from mastaba.server.notify import Notifier
@@ -25,8 +25,6 @@ from mastaba.services.scoreboard import Obstacle, Scoreboard
 
 logger = logging.getLogger(__name__)
 
-# SIGUSR1 is for the workers; one that reaches the parent must not kill it.
-_SIGNALS = (*STOP_SIGNALS, signal.SIGHUP, signal.SIGCHLD, signal.SIGUSR1)
 # Seconds. A worker that lived this long was healthy: its successor starts at once.
 _HEALTHY_AGE = 5.0
 _FIRST_DELAY = 0.1
@@ -139,7 +137,7 @@ class Supervisor:
             self._generation.serve(None)
             return
         wakeup = signal.set_wakeup_fd(self._wakeup[1], warn_on_full_buffer=False)
-        handlers = {number: signal.signal(number, self._handle) for number in _SIGNALS}
+        handlers = {number: signal.signal(number, self._handle) for number in HANDLED}
         self._coordinator.reload_wanted = self._is_reload_due()
         self._gate.open()
         try:
