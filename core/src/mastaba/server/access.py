@@ -6,9 +6,10 @@ import json
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from time import perf_counter
-from typing import Any, Final
+from typing import Any
 
 from mastaba import trace
+from mastaba.server.logs import destination
 from mastaba.web.body import SpooledBody
 from mastaba.web.masking import masked
 from mastaba.web.request import utf8
@@ -16,9 +17,6 @@ from mastaba.web.response import Response
 
 logger = logging.getLogger("mastaba.access")
 
-_TEXT: Final = (
-    "%(client)s %(method)s %(path)s%(query)s %(status)d %(bytes)s %(seconds).6f %(cache)s%(steps)s"
-)
 WSGICallable = Callable[[dict[str, Any], Any], Iterable[bytes]]
 FindTile = Callable[[str, str, Mapping[str, Any]], Response | None]
 
@@ -35,7 +33,7 @@ class AccessLines:
     """
 
     def __init__(self, style: str, *, steps: bool) -> None:
-        self._write = _write_json if style == "json" else _write_text
+        self._is_json = style == "json"
         self._steps = steps
 
     def around(self, application: WSGICallable) -> WSGICallable:
@@ -49,7 +47,7 @@ class AccessLines:
                 status = line
                 return start_response(line, *rest)
 
-            notes = trace.begin()
+            notes = trace.begin(is_timed=self._steps)
             result: Iterable[bytes] | None = None
             try:
                 result = application(environ, start)
@@ -66,7 +64,7 @@ class AccessLines:
         """Wrap what `Application.stored_tile` calls; requests without a tile are not logged."""
 
         def wrapped(path: str, query: str, headers: Mapping[str, Any]) -> Response | None:
-            notes = trace.begin()
+            notes = trace.begin(is_timed=self._steps)
             try:
                 response = find(path, query, headers)
             finally:
@@ -86,38 +84,45 @@ class AccessLines:
         status: int,
         size: int | None,
     ) -> None:
-        fields: dict[str, Any] = {
-            "client": sent.get("REMOTE_ADDR") or "-",
-            # A transport may leave it out of the headers of a GET request.
-            "method": sent.get("REQUEST_METHOD", "GET"),
-            "path": utf8(path) or "/",
-            "query": masked(query),
-            "status": status,
-            "bytes": size,
-            "seconds": round(perf_counter() - notes.begun, 6),
-            "cache": notes.cache,
-        }
-        if self._steps:
-            fields["steps"] = {name: round(taken, 6) for name, taken in notes.steps.items()}
-        self._write(fields)
+        seconds = perf_counter() - notes.begun
+        cache = "miss" if notes.misses else "hit" if notes.hits else "-"
+        client = sent.get("REMOTE_ADDR") or "-"
+        # A transport may leave it out of the headers of a GET request.
+        method = sent.get("REQUEST_METHOD", "GET")
+        path = (path if path.isascii() else utf8(path)) or "/"
+        if query:
+            query = masked(query)
+        text, fields = "", None
+        if self._is_json:
+            fields = {
+                "client": client,
+                "method": method,
+                "path": path,
+                "query": query,
+                "status": status,
+                "bytes": size,
+                "seconds": round(seconds, 6),
+                "cache": cache,
+            }
+            if self._steps:
+                fields["steps"] = {name: round(taken, 6) for name, taken in notes.steps.items()}
+        else:
+            target = f"{path}?{query}" if query else path
+            shown = "-" if size is None else size
+            text = f"{client} {method} {target} {status} {shown} {seconds:.6f} {cache}"
+            if self._steps:
+                text += "".join(f" {name}={taken:.6f}" for name, taken in notes.steps.items())
+        log = destination()
+        if log is not None and log.batches is not None:
+            log.batches.add(log.info_line(text, fields))
+        elif fields is None:
+            logger.info("%s", text)
+        else:
+            # A JSON formatter uses the fields, any other formatter the text.
+            logger.info("%s", json.dumps(fields, ensure_ascii=False), extra={"fields": fields})
 
 
 def _size(result: Iterable[bytes] | None) -> int | None:
     if isinstance(result, SpooledBody):
         return len(result)
     return sum(map(len, result)) if isinstance(result, list) else None
-
-
-def _write_json(fields: dict[str, Any]) -> None:
-    # A JSON formatter uses the fields, any other formatter the text.
-    logger.info("%s", json.dumps(fields, ensure_ascii=False), extra={"fields": fields})
-
-
-def _write_text(fields: dict[str, Any]) -> None:
-    query, size, steps = fields["query"], fields["bytes"], fields.get("steps", {})
-    shown = {
-        "query": f"?{query}" if query else "",
-        "bytes": "-" if size is None else size,
-        "steps": "".join(f" {name}={taken:.6f}" for name, taken in steps.items()),
-    }
-    logger.info(_TEXT, fields | shown)

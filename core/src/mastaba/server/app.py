@@ -13,6 +13,7 @@ from mastaba.errors import (
     RequestError,
     SlabFormatError,
     StorageError,
+    public_message,
 )
 from mastaba.model.settings import CachingSettings
 from mastaba.model.surrogate_keys import DOCUMENTS_KEY, SURROGATE_KEY
@@ -20,13 +21,17 @@ from mastaba.server.access import AccessLines, FindTile, WSGICallable
 from mastaba.server.debug import with_debug_headers
 from mastaba.server.tile_table import AroundTiles, TileTable
 from mastaba.services.base import Service, Site
+from mastaba.services.root import for_people
 from mastaba.web.body import SpooledBody
 from mastaba.web.cors import CrossOrigin
 from mastaba.web.masking import masked
 from mastaba.web.request import Request, utf8
-from mastaba.web.response import CLIENT_GONE, DOCUMENT, STATUS_LINES, Headers, Response, plain_error
+from mastaba.web.response import DOCUMENT, Headers, Response, plain_error
+from mastaba_server.messages import CLIENT, CLIENT_GONE, STATUS_LINES
 
 logger = logging.getLogger("mastaba.request")
+
+_NO_SERVICE = ("", "")
 
 StartResponse = Callable[[str, Headers], Any]
 
@@ -117,6 +122,7 @@ class SiteApplication:
         settings = site.catalogue.settings
         self._cors = CrossOrigin(settings.cors)
         self._is_shared = bool(self._cors)
+        self._private = {one.name for one in site.services.values() if not one.allows_cors}
         self._headers: Headers = []
         if settings.generation_headers:
             self._headers.append(("Mastaba-Generation", site.catalogue.generation))
@@ -127,7 +133,7 @@ class SiteApplication:
     def __call__(self, environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
         scoreboard = self._scoreboard
         row = scoreboard.begin()
-        cancellation.begin(environ.get(cancellation.CLIENT), self._timeout, row)
+        cancellation.begin(environ.get(CLIENT), self._timeout, row)
         try:
             response = self._answer(environ)
             headers, body = self._all_headers(response, environ), response.body
@@ -153,7 +159,9 @@ class SiteApplication:
         """Return the headers of a response with those that all services have in common."""
         # A copy: a service may send the same response again.
         headers = response.headers + self._headers
-        if self._is_shared:
+        if self._is_shared and (
+            not self._private or environ.get("mastaba.service", _NO_SERVICE)[0] not in self._private
+        ):
             headers += self._cors.headers(environ)
         if response.status not in (204, 304):
             headers.append(("Content-Length", str(len(response.body))))
@@ -169,7 +177,10 @@ class SiteApplication:
         query: str = environ.get("QUERY_STRING", "")
         service, below = self._routes.find(path)
         if service is None:
-            return plain_error(404, "Not Found", "Unknown request path")
+            reason = "Unknown request path"
+            request = Request("GET" if method == "HEAD" else method, path, query, environ)
+            report = plain_error(404, "Not Found", reason)
+            return for_people(report, reason, request, self._site, None)
         # For middleware: who answers, and the path below its root path.
         environ["mastaba.service"] = service.name, below
         request = Request("GET" if method == "HEAD" else method, below, query, environ)
@@ -204,7 +215,10 @@ class SiteApplication:
             response = plain_error(405, "Method Not Allowed", "The method is not allowed here")
             response.headers.append(("Allow", allowed))
             return response
-        return Response(204, [("Allow", allowed), *self._cors.preflight(request.environ, allowed)])
+        fields: Headers = [("Allow", allowed)]
+        if service.allows_cors:
+            fields += self._cors.preflight(request.environ, allowed)
+        return Response(204, fields)
 
     def _report(self, error: Exception, request: Request, service: Service) -> Response:
         if isinstance(error, ClientGoneError):
@@ -214,7 +228,8 @@ class SiteApplication:
         elif not isinstance(error, RequestError | OverloadedError):
             logger.error("%s failed", _described(request, service), exc_info=error)
         try:
-            return _with_status_of(error, service.error_response(error, request))
+            report = _with_status_of(error, service.error_response(error, request))
+            return for_people(report, public_message(error), request, self._site, service)
         except Exception as second:
             logger.error(
                 "%s: the error cannot be reported", _described(request, service), exc_info=second

@@ -7,9 +7,8 @@ import os
 from collections.abc import Iterable
 from typing import Any
 
-from mastaba.errors import MastabaError
+from mastaba.errors import MastabaError, escaped
 from mastaba.server.access import WSGICallable
-from mastaba.server.logs import escaped
 from mastaba.services.base import Site
 from mastaba.slab.lookup import location, look_up
 from mastaba.slab.reader import LevelReader, StoredTile

@@ -11,14 +11,24 @@ import os
 import sys
 import threading
 import time
+from collections.abc import Callable
 from datetime import datetime
+from threading import get_ident
 from typing import IO, Any, Final
 
 from mastaba.config.server import LoggerConfig, ServerConfig
-from mastaba.errors import ConfigurationError, reason_of
+from mastaba.errors import ConfigurationError, escaped, reason_of
 from mastaba.model.fault import Fault, Severity
+from mastaba.server.log_batches import Batches, wait_for, write_lines
+
+logger = logging.getLogger("mastaba")
+
+Fields = dict[str, Any]
+"""Members of a line of JSON."""
 
 _SILENCE: Final = 60.0
+# Seconds that the exit of a process waits for a destination that is blocked.
+_FLUSH_TIME: Final = 2.0
 _STAMP: Final = "%Y-%m-%d-%H-%M-%S"
 _STAMPS: Final = "-".join(("[0-9]" * 4, *["[0-9]" * 2] * 5))
 """Matches the names that `_STAMP` gives."""
@@ -33,6 +43,13 @@ class LineFormatter(logging.Formatter):
             text += "\n" + self.formatException(record.exc_info)
         return "\t".join((*map(str, _columns(record).values()), escaped(text)))
 
+    @staticmethod
+    def info(text: str, fields: Fields | None) -> str:
+        """Return the line of a message, or of fields, as `format` would."""
+        if fields is not None:
+            text = json.dumps(fields, ensure_ascii=False)
+        return f"{stamp(time.time())}\t{_process}\t{get_ident()}\tinfo\t{escaped(text)}"
+
 
 class JSONFormatter(logging.Formatter):
     """One JSON object per line; the fields of an access line are its members."""
@@ -45,35 +62,118 @@ class JSONFormatter(logging.Formatter):
         # ASCII also escapes surrogates, and characters that some readers take for line ends.
         return json.dumps(entry)
 
-
-def escaped(text: str) -> str:
-    """Return a text on one line, with control characters escaped."""
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    @staticmethod
+    def info(text: str, fields: Fields | None) -> str:
+        """Return the line of a message, or of fields, as `format` would."""
+        columns = {
+            "time": stamp(time.time()),
+            "process": _process,
+            "thread": get_ident(),
+            "severity": "info",
+        }
+        return json.dumps(columns | ({"message": text} if fields is None else fields))
 
 
 def _columns(record: logging.LogRecord) -> dict[str, Any]:
-    moment = datetime.fromtimestamp(record.created).astimezone()
     return {
-        "time": moment.isoformat(timespec="microseconds"),
+        "time": stamp(record.created),
         "process": record.process,
         "thread": record.thread,
         "severity": "fatal" if record.levelno == logging.CRITICAL else record.levelname.lower(),
     }
 
 
+def stamp(moment: float) -> str:
+    """Return a time in Unix seconds as local time with microseconds and UTC offset."""
+    global _second
+    second, begin, offset = _second
+    if int(moment) != second:
+        second = int(moment)
+        text = datetime.fromtimestamp(second).astimezone().isoformat()
+        begin, offset = text[:19], text[19:]
+        _second = second, begin, offset
+    return f"{begin}.{int((moment - second) * 1e6):06d}{offset}"
+
+
+# A system call for each line would take longer than the rest of it.
+_process = os.getpid()
+
+
+def _in_child() -> None:
+    global _process
+    _process = os.getpid()
+
+
+os.register_at_fork(after_in_child=_in_child)
+
+# The second of the last line: its number in Unix time, its text, and the UTC offset.
+_second = (-1, "", "")
+
+
 class _Handler(logging.StreamHandler[IO[str]]):
-    """Handler that reports, at most once a minute, that the log cannot be written."""
+    """Handler that reports, at most once a minute, that the log cannot be written.
+
+    A process that serves begins `batches`. Others write each record at once, unless the
+    destination would keep them waiting.
+    """
 
     _silent_until = 0.0
+    _lost = 0
+    batches: Batches | None = None
+    info_line: Callable[[str, Fields | None], str]
+    """Returns the line of a message of severity info, by the calling thread."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if self.batches is not None:
+            try:
+                self.batches.add(self.format(record))
+            except Exception:  # noqa: BLE001 - as the library
+                self.handleError(record)
+            self.batches.hurry()
+            return
+        descriptor = self._descriptor()
+        if descriptor is not None and not wait_for(descriptor, 0):
+            self._lost += 1
+            return
+        super().emit(record)
+        if lost := self._lost:
+            self._lost = 0
+            self._report_lost(lost)
+
+    def begin_batches(self) -> None:
+        """Leave writing to another thread in this process."""
+        if self.batches is None and self._descriptor() is not None:
+            self.batches = Batches(self.write, self._report_lost, self._report_failure)
+
+    def flush(self) -> None:
+        if self.batches is not None:
+            self.batches.flush(_FLUSH_TIME)
+        else:
+            super().flush()
+
+    def write(self, lines: list[str]) -> None:
+        """Write lines, and wait until the destination takes them. Raises OSError."""
+        write_lines(self.stream.fileno(), lines)
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - of the library
-        if record.created < self._silent_until:
+        self._report_failure(sys.exc_info()[1], record.created)
+
+    def _report_failure(self, error: BaseException | None, now: float = 0.0) -> None:
+        now = now or time.time()
+        if now < self._silent_until:
             return
-        self._silent_until = record.created + _SILENCE
+        self._silent_until = now + _SILENCE
         with contextlib.suppress(OSError, ValueError, AttributeError):
-            sys.stderr.write(f"mastaba: cannot write the log: {sys.exc_info()[1]}\n")
+            sys.stderr.write(f"mastaba: cannot write the log: {error}\n")
+
+    def _report_lost(self, lines: int) -> None:
+        logger.warning("%d lines of the log are lost: its destination did not take them", lines)
+
+    def _descriptor(self) -> int | None:
+        try:
+            return self.stream.fileno()
+        except (OSError, ValueError, AttributeError):
+            return None
 
 
 class FileHandler(_Handler):
@@ -102,11 +202,19 @@ class FileHandler(_Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
-            self._follow(record.created)
+            if self.batches is None:
+                self._follow(record.created)
         except OSError:
             # The old file is better than none.
             self.handleError(record)
         super().emit(record)
+
+    def write(self, lines: list[str]) -> None:
+        try:
+            self._follow(time.time())
+        except OSError as error:
+            self._report_failure(error)
+        super().write(lines)
 
     def close(self) -> None:
         super().close()
@@ -144,6 +252,9 @@ class FileHandler(_Handler):
         return io.TextIOWrapper(file, "utf-8", "backslashreplace", write_through=True)
 
 
+_destination: _Handler | None = None
+
+
 def configure_logging(server: ServerConfig) -> None:
     """Send the log to the destination in server.json, instead of the previous one."""
     try:
@@ -157,18 +268,35 @@ def configure_logging(server: ServerConfig) -> None:
             "name a file that the server may write, or log to standard_error",
         )
         raise ConfigurationError([fault]) from error
-    handler.setFormatter(JSONFormatter() if server.logger.format == "json" else LineFormatter())
+    formatter = JSONFormatter() if server.logger.format == "json" else LineFormatter()
+    handler.setFormatter(formatter)
+    handler.info_line = formatter.info
     root = logging.getLogger()
     for old in list(root.handlers):
         if isinstance(old, _Handler):
             root.removeHandler(old)
             old.close()
     root.addHandler(handler)
+    global _destination
+    _destination = handler
     root.setLevel(logging.WARNING)
-    logging.getLogger("mastaba").setLevel(server.logger.level.upper())
+    for name in ("mastaba", "mastaba_server"):
+        logging.getLogger(name).setLevel(server.logger.level.upper())
     # Access lines have their own setting, independent of the level.
     logging.getLogger("mastaba.access").setLevel(logging.INFO)
     threading.excepthook = _log_thread_exception
+
+
+def begin_batches() -> None:
+    """Leave the log to a thread of its own, in a process that serves. Its requests never wait."""
+    handler = destination()
+    if handler is not None:
+        handler.begin_batches()
+
+
+def destination() -> _Handler | None:
+    """Return where `configure_logging` sends the log; None if another program manages it."""
+    return _destination
 
 
 def log_faults(faults: tuple[Fault, ...]) -> None:
@@ -180,7 +308,7 @@ def log_faults(faults: tuple[Fault, ...]) -> None:
         logger.log(level, "%s: %s: %s%s", fault.file, fault.path, fault.reason, remedy)
 
 
-def _handler(config: LoggerConfig) -> logging.Handler:
+def _handler(config: LoggerConfig) -> _Handler:
     match config.output:
         case "standard_error":
             return _Handler(sys.stderr)

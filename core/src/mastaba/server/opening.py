@@ -16,9 +16,9 @@ from mastaba.errors import ConfigurationError, MastabaError
 from mastaba.plugins.manager import Plugins
 from mastaba.server.logs import log_faults
 from mastaba.services.base import Site
-from mastaba.services.scoreboard import Scoreboard
 from mastaba.storage.file import FileStorage
 from mastaba.storage.path import ResourcePath
+from mastaba_server.processes.scoreboard import Scoreboard
 
 logger = logging.getLogger("mastaba")
 

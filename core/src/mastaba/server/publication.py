@@ -16,10 +16,11 @@ from mastaba.config.source import Source
 from mastaba.errors import ChangeRefusedError, MastabaError
 from mastaba.plugins.manager import Plugins
 from mastaba.server.app import Application
-from mastaba.server.control import WorkerLink
 from mastaba.server.logs import log_faults
 from mastaba.services.base import Service, Site
 from mastaba.services.change import Action, Change
+from mastaba_server import errors
+from mastaba_server.processes.control import WorkerLink
 
 logger = logging.getLogger("mastaba")
 
@@ -64,7 +65,10 @@ class Publication:
         elif self._link is None:
             self.carry_out(change)
         else:
-            self._link.submit(change.to_json())
+            try:
+                self._link.submit(change.to_json())
+            except errors.ChangeRefusedError as refusal:
+                raise ChangeRefusedError(refusal.reason, str(refusal)) from None
 
     def carry_out(self, change: Change) -> None:
         """Apply a change in this process, before all others, and save it if required."""
@@ -79,6 +83,9 @@ class Publication:
 
     def _make(self, change: Change, *, keep: bool) -> None:
         site, faults = self._application.site, Faults()
+        if change.action is Action.FORGET_INDICES:
+            site.catalogue.indices.clear()
+            return
         try:
             changed = site.changed(self._catalogue(change, site, faults))
             if keep:
@@ -116,7 +123,9 @@ class Publication:
             # Loading may modify the document; other processes get it as sent.
             document = copy.deepcopy(change.document)
             try:
-                layers[change.layer] = loader.load(change.layer, document, f"layer {change.layer}")
+                layers[change.layer] = loader.load(
+                    change.layer, document, f"layer {change.layer[:60]}"
+                )
             except UnusableError:
                 reasons = (f"{fault.file}: {fault.path}: {fault.reason}" for fault in faults.errors)
                 raise ChangeRefusedError("faulty", "; ".join(reasons)) from None

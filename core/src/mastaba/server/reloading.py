@@ -38,8 +38,10 @@ def reloaded(
         MastabaError: an error concerns all services; the log has the details.
     """
     old = served.site
-    # What the start has loaded may become garbage.
+    # What the start, or the reload before this one, has loaded may be garbage. This process
+    # allocates too little for a collection: files and memory of all configurations would stay.
     gc.unfreeze()
+    gc.collect()
     for _ in range(_READ_ATTEMPTS):
         faults, source = Faults(), watching(file)
         served.publication.source = source

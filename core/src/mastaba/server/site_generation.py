@@ -8,7 +8,6 @@ import itertools
 import logging
 import os
 import random
-import socket
 import threading
 import time
 from collections.abc import Callable
@@ -22,17 +21,19 @@ from mastaba.plugins.manager import Plugins
 from mastaba.server.allocator import keep_freed_memory, return_freed_memory
 from mastaba.server.announcement import announce
 from mastaba.server.app import Application
-from mastaba.server.balance import Balance
-from mastaba.server.connection import Connection, Limits
-from mastaba.server.control import Change as ChangeMessage
-from mastaba.server.control import WorkerLink
-from mastaba.server.generation import Generation
-from mastaba.server.handover import Handover
-from mastaba.server.loop import Server
+from mastaba.server.logs import begin_batches
 from mastaba.server.publication import Publication
 from mastaba.services.base import Site
 from mastaba.services.change import Change, layer_changes
-from mastaba.services.scoreboard import Obstacle
+from mastaba_server.processes.balance import Balance
+from mastaba_server.processes.control import Change as ChangeMessage
+from mastaba_server.processes.control import WorkerLink
+from mastaba_server.processes.generation import Generation
+from mastaba_server.processes.handover import Handover
+from mastaba_server.processes.scoreboard import Obstacle
+from mastaba_server.transport.connection import Connection, Limits
+from mastaba_server.transport.listener import Listener
+from mastaba_server.transport.loop import Server
 
 _TICK_PERIOD = 0.5
 # A process that draws maps returns freed memory at every n-th tick.
@@ -44,7 +45,7 @@ logger = logging.getLogger("mastaba")
 class Endpoint(NamedTuple):
     """Where and how requests arrive. Created before the workers of all generations."""
 
-    sock: socket.socket
+    listener: Listener
     protocol: type[Connection]
     handover: Handover
     balance: Balance
@@ -101,6 +102,7 @@ class SiteGeneration(Generation):
         # A collection writes to all objects that it examines: each worker would soon have its own
         # copy of the configuration and the libraries, and requests would wait.
         gc.freeze()
+        begin_batches()
         self.site.scoreboard.bind_worker(0 if link is None else link.index)
         self.site.start_services()
         threading.Thread(target=self._tick, args=(link,), name="tick", daemon=True).start()
@@ -109,13 +111,14 @@ class SiteGeneration(Generation):
             self.endpoint.balance.join(link.index)
         server = Server(
             self._application,
-            self.endpoint.sock,
+            self.endpoint.listener.socket,
             self.endpoint.protocol,
             threads=self._server.threads,
             link=link,
             handover=self.endpoint.handover,
             balance=self.endpoint.balance,
             limits=Limits(body_time=self._server.body_timeout),
+            is_refusing=lambda: self.endpoint.listener.is_refusing,
         )
         try:
             server.run()
@@ -144,6 +147,9 @@ class SiteGeneration(Generation):
 
     def follow(self, change: ChangeMessage) -> None:
         self.publication.follow(Change.from_json(change))
+
+    def refuse(self) -> None:
+        self.endpoint.listener.refuse()
 
     def announcement(self) -> Callable[[], None] | None:
         site, before = self.site, self._announced

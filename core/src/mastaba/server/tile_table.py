@@ -72,7 +72,7 @@ class TileTable:
         self._is_wrapped = bool(around)
         for service in site.services.values():
             root = service.settings.root_path
-            for form in service.tile_addresses():
+            for form in _forms(service):
                 if find_service(root)[0] is not service:
                     continue  # another service has the same root path
                 wraps = [partial(wrap, service.name) for wrap in around]
@@ -116,8 +116,8 @@ class TileTable:
             response = group.tiles.find(headers, row, column)
         except StorageUnavailableError:
             raise
-        except MastabaError:
-            pass  # the general path reports it
+        except Exception:  # noqa: BLE001, S110 - the general path meets it too, and reports it
+            pass
         finally:
             self._scoreboard.end(state, answered=response is not None)
         if response is not None:
@@ -228,6 +228,20 @@ class _Wrapped:
     """A `TileFinder` with wrappers around it."""
 
     find: FindStored
+
+
+def _forms(service: Service) -> list[TilePaths | TileQueries]:
+    try:
+        forms = list(service.tile_addresses())
+        if not all(isinstance(form, TilePaths | TileQueries) for form in forms):
+            raise TypeError(f"{forms!r} are not TilePaths and TileQueries")
+        return forms
+    except Exception:
+        logger.exception(
+            "the service %r fails in tile_addresses; all its tiles take the general path",
+            service.name,
+        )
+        return []
 
 
 def _group(

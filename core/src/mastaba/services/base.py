@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from mastaba.render.encoding.base import Encoder
     from mastaba.render.engine import Renderer
     from mastaba.services.addresses import TilePaths, TileQueries
-    from mastaba.services.scoreboard import Scoreboard
     from mastaba.storage.base import Storage
     from mastaba.web.request import Request
     from mastaba.web.response import Response
+    from mastaba_server.processes.scoreboard import Scoreboard
 
 logger = logging.getLogger("mastaba")
 
@@ -79,6 +79,8 @@ class Service(ABC):
             values are in `Layer.own`. Services may share a key if its schemas are equal.
         operations: names that it gives to `Request.name_operation`, for metrics; lower-case words.
         allowed_methods: supported methods; the core handles HEAD and OPTIONS.
+        allows_cors: whether pages of other origins may read its responses if the configuration
+            says so for all services.
         settings: as given.
         site: as given.
     """
@@ -97,6 +99,7 @@ class Service(ABC):
     layer_schema: ClassVar[Mapping[str, Any]] = {}
     operations: ClassVar[tuple[str, ...]] = ()
     allowed_methods: ClassVar[tuple[str, ...]] = ("GET",)
+    allows_cors: ClassVar[bool] = True
 
     def __init__(self, settings: ServiceSettings, site: Site) -> None:
         self.settings = settings

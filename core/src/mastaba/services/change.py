@@ -21,6 +21,8 @@ class Action(StrEnum):
         ENABLE_SERVICES: turns all services on.
         DISABLE_SERVICES: turns all services off, except those that are always on.
         RELOAD: reads the whole configuration again. Only begun when it is submitted.
+        FORGET_INDICES: reads the indices of slabs again when they are needed, because slabs were
+            replaced.
     """
 
     CREATE_LAYER = "create-layer"
@@ -29,6 +31,7 @@ class Action(StrEnum):
     ENABLE_SERVICES = "enable-services"
     DISABLE_SERVICES = "disable-services"
     RELOAD = "reload"
+    FORGET_INDICES = "forget-indices"
 
 
 @dataclass(frozen=True, slots=True)

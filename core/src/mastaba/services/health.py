@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
-from typing import Any, ClassVar
+from collections.abc import Iterable
+from typing import Any, ClassVar, Final
 
 import mastaba
 from mastaba.errors import RequestError, UnknownPathError, public_message
 from mastaba.services.base import Service
 from mastaba.web.request import Request
 from mastaba.web.response import Response, message
+from mastaba_server.processes.scoreboard import Obstacle
+
+_MOST_NAMES: Final = 10
 
 
 class HealthService(Service):
@@ -37,11 +41,12 @@ class HealthService(Service):
                 # Any response shows that the process is alive.
                 report = {"status": "OK"}
             case "/ready":
-                reasons = self._obstacles()
+                reasons, flaws = self._obstacles(), self._flaws()
                 status = 503 if reasons else 200
+                able = "DEGRADED" if flaws else "OK"
                 report = {
-                    "status": "UNAVAILABLE" if reasons else "OK",
-                    "reasons": reasons,
+                    "status": "UNAVAILABLE" if reasons else able,
+                    "reasons": reasons + flaws,
                     "generation": self.site.catalogue.generation,
                 }
             case _:
@@ -56,7 +61,8 @@ class HealthService(Service):
     def _obstacles(self) -> list[str]:
         """Return why map requests cannot be answered."""
         catalogue = self.site.catalogue
-        reasons: list[str] = [*self.site.scoreboard.obstacles]
+        found = self.site.scoreboard.obstacles
+        reasons: list[str] = [one for one in found if one is not Obstacle.KEPT]
         if not catalogue.settings.enabled:
             reasons.append("the services are turned off")
         if catalogue.missing_layers and not catalogue.layers:
@@ -70,6 +76,18 @@ class HealthService(Service):
         # Only the kind of storage: container names must not be disclosed.
         reasons += [f"a storage does not answer: {name}" for name in sorted(suspended)]
         return reasons
+
+    def _flaws(self) -> list[str]:
+        """Return what is not as configured, although map requests are answered."""
+        catalogue = self.site.catalogue
+        flaws: list[str] = [one for one in self.site.scoreboard.obstacles if one is Obstacle.KEPT]
+        if catalogue.outdated_layers:
+            names = _listed(catalogue.outdated_layers)
+            flaws.append(f"layers kept as they were, because of errors in their files: {names}")
+        if catalogue.missing_layers and catalogue.layers:
+            names = _listed(catalogue.missing_layers)
+            flaws.append(f"layers left out, because of errors in their files: {names}")
+        return flaws
 
     def _status(self) -> dict[str, Any]:
         enabled = self.site.catalogue.settings.enabled
@@ -108,3 +126,9 @@ class HealthService(Service):
     def _depends(self) -> dict[str, Any]:
         counts = self.site.catalogue.storages.counts()
         return {"storage": {name: counts[name] for name in self.site.plugins.storages}}
+
+
+def _listed(layers: Iterable[str]) -> str:
+    names = sorted(layers)
+    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+    return ", ".join(names[:_MOST_NAMES]) + more

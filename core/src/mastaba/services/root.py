@@ -9,7 +9,7 @@ from importlib.resources import files
 from typing import ClassVar, Final
 
 from mastaba.errors import InvalidParameterError, RequestError, public_message
-from mastaba.services.base import RootEntry, Service
+from mastaba.services.base import RootEntry, Service, Site
 from mastaba.services.root_page import POLICY, root_page
 from mastaba.web.request import Request
 from mastaba.web.response import Document, Response, plain_error, preferred_media_type
@@ -18,6 +18,8 @@ _XML: Final = "application/xml"
 _JSON: Final = "application/json"
 _HTML: Final = "text/html"
 _FORMS: Final = {"xml": _XML, "json": _JSON, "html": _HTML}
+# The default header of Java programs: no person reads the answer.
+_JAVA_DEFAULT: Final = "text/html, image/gif, image/jpeg"
 _ICON: Final = "/favicon.ico"
 
 
@@ -71,14 +73,8 @@ class RootService(Service):
 
     @cached_property
     def _page(self) -> Document:
-        listed = [
-            (entry.rank if entry else 0, service.name, service)
-            for service in self.site.services.values()
-            if (entry := service.root_entry()) or service.page_uri()
-        ]
-        services = [service for _, _, service in sorted(listed, key=lambda item: item[:2])]
         title = self.site.catalogue.settings.provider or self.title
-        return Document(root_page(title, services), f"{_HTML}; charset=utf-8")
+        return Document(root_page(title, _listed(self.site)), f"{_HTML}; charset=utf-8")
 
     @cached_property
     def _icon(self) -> Document:
@@ -92,6 +88,47 @@ class RootService(Service):
             if (entry := service.root_entry()) is not None
         ]
         return sorted(lines, key=lambda line: (line[1].rank, line[1].element))
+
+
+def _listed(site: Site) -> list[Service]:
+    """Return the services that have a document or pages, in order."""
+    listed = [
+        (entry.rank if entry else 0, service.name, service)
+        for service in site.services.values()
+        if (entry := service.root_entry()) or service.page_uri()
+    ]
+    return [service for _, _, service in sorted(listed, key=lambda item: item[:2])]
+
+
+def for_people(
+    report: Response, error: str, request: Request, site: Site, service: Service | None
+) -> Response:
+    """Return a page with links instead of an error report, if a person sees it.
+
+    This is so if a browser opens an address without a query: an unknown path, an unknown layer, or
+    a service without a request. All other clients get the report.
+
+    Args:
+        report: of the protocol; one that is a page stays.
+        error: what it says.
+        service: the service that the request is for; None if there is none.
+    """
+    if report.status not in (400, 404) or request.query_string or request.method != "GET":
+        return report
+    header = request.environ.get("HTTP_ACCEPT", "")
+    is_page = dict(report.headers).get("Content-Type", "").startswith(_HTML)
+    if is_page or header.startswith(_JAVA_DEFAULT) or _preferred(request) != _HTML:
+        return report
+    is_bare = service is not None and not request.path
+    services = [one for one in _listed(site) if not is_bare or one is service or one.page_uri()]
+    # That of the request first.
+    services.sort(key=lambda one: one is not service)
+    title, status = ("Not found", 404) if report.status == 404 else ("Invalid address", 400)
+    if service is not None and is_bare:
+        title, status, error = service.settings.title, 200, ""
+    headers = [("Content-Type", f"{_HTML}; charset=utf-8"), ("Cache-Control", "no-store")]
+    page = root_page(title, services, error, is_list=False).encode()
+    return Response(status, [*headers, ("Vary", "Accept"), *POLICY], page)
 
 
 def services_xml(lines: Iterable[tuple[str, RootEntry]]) -> bytes:
@@ -116,4 +153,8 @@ def _form(request: Request) -> str:
         if wanted not in _FORMS:
             raise InvalidParameterError("f must be html, json or xml", "f")
         return _FORMS[wanted]
+    return _preferred(request)
+
+
+def _preferred(request: Request) -> str:
     return preferred_media_type(request, (_XML, "text/xml", _JSON, _HTML)) or _XML

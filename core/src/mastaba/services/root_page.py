@@ -34,16 +34,27 @@ POLICY: Final = (
 """Headers of the page: no scripts, no styles but its own."""
 
 
-def root_page(title: str, services: Iterable[Service]) -> str:
-    """Return the page."""
+def root_page(
+    title: str, services: Iterable[Service], error: str = "", *, is_list: bool = True
+) -> str:
+    """Return the page.
+
+    Args:
+        error: why it is shown; may be empty.
+        is_list: whether it is the list at ``/``, which has other forms.
+    """
+    reason = f"<p>{escaped(error)}</p>\n" if error else ""
+    forms = (
+        '<footer><p>This list as <a href="?f=xml">XML</a> or <a href="?f=json">JSON</a></p>'
+        "</footer>\n"
+    )
     sections = "".join(map(_section, services)) or "<p>No service is enabled.</p>\n"
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{escaped(title)}</title>\n<style>{_STYLE}</style>\n</head>\n"
-        f"<body>\n<main>\n<h1>{escaped(title)}</h1>\n{sections}</main>\n"
-        '<footer><p>This list as <a href="?f=xml">XML</a> or <a href="?f=json">JSON</a></p>'
-        "</footer>\n</body>\n</html>\n"
+        f"<body>\n<main>\n<h1>{escaped(title)}</h1>\n{reason}{sections}</main>\n"
+        f"{forms if is_list else ''}</body>\n</html>\n"
     )
 
 

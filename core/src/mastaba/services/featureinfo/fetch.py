@@ -10,8 +10,9 @@ from urllib.parse import SplitResult, unquote, urljoin, urlsplit
 from urllib3.util import make_headers
 
 from mastaba.environment import Environment
-from mastaba.errors import NoResponseError
+from mastaba.errors import NoResponseError, StorageUnavailableError
 from mastaba.storage.http_client import HTTPAnswer, HTTPClient
+from mastaba.storage.waiting_room import WaitingRoom
 
 MAX_BODY: Final = 4 * 1024 * 1024
 """Bytes, after decompression."""
@@ -22,6 +23,7 @@ _SILENCE: Final = 10
 """Seconds without a byte after which the other server counts as gone, by default."""
 _WHOLE: Final = 3
 """The whole exchange takes at most this many times as long."""
+_AT_A_TIME: Final = 32
 _PORTS: Final = {"http": 80, "https": 443}
 
 
@@ -40,6 +42,7 @@ class Fetcher:
         self._silence = silence if silence > 0 else _SILENCE
         self._verify = not environment.flag("SSL_NO_VERIFY")
         self._user_agent = user_agent
+        self._room = WaitingRoom("other servers", _AT_A_TIME)
 
     def get(self, url: str) -> HTTPAnswer:
         """Return the response from a URL, whatever its status; its body is decompressed.
@@ -68,14 +71,20 @@ class Fetcher:
             raise ValueError("the URL contains spaces or control characters")
         if seconds <= 0:
             raise ValueError("no response in time")
-        client = HTTPClient(url, self._silence, verify=self._verify)
+        client = HTTPClient(url, self._silence, verify=self._verify, seconds=seconds)
         parts = urlsplit(url)
         target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
         headers = {"User-Agent": self._user_agent, "Accept-Encoding": "identity"}
         if parts.username is not None:
             credentials = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
             headers |= make_headers(basic_auth=credentials)
-        return client.request("GET", target, headers, MAX_BODY + 1, seconds)
+        try:
+            with self._room.read(url):
+                return client.request("GET", target, headers, MAX_BODY + 1)
+        except StorageUnavailableError as error:
+            raise NoResponseError("too many requests wait for other servers") from error
+        finally:
+            client.close()
 
 
 def _body(answer: HTTPAnswer) -> bytes:

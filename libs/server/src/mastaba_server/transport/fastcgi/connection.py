@@ -14,10 +14,10 @@ from typing import Any, ClassVar
 
 from flup.server import fcgi_base as fcgi
 
-from mastaba.server.connection import Buffers, Connection, MalformedError, Owner
-from mastaba.server.exchange import Exchange
-from mastaba.server.params import ParamsDecoder
-from mastaba.server.records import (
+from mastaba_server.transport.connection import Buffers, Connection, MalformedError, Owner
+from mastaba_server.transport.exchange import Exchange
+from mastaba_server.transport.fastcgi.params import ParamsDecoder
+from mastaba_server.transport.fastcgi.records import (
     HEADER_SIZE,
     decode_pairs,
     encode_pairs,
@@ -233,10 +233,7 @@ class FastCGIExchange(Exchange):
         return path, get("QUERY_STRING", ""), self.params
 
     def environ(self) -> dict[str, Any]:
-        common = self.connection.owner.environ
-        environ = {**common, **self.params}
-        # A parameter must not overwrite a key that WSGI reserves.
-        environ.update((key, common[key]) for key in common if key.startswith("wsgi."))
+        environ = {**self.connection.owner.environ, **self.params}
         declared = environ.get("CONTENT_LENGTH")
         if self.body and declared and declared.isdecimal():
             # Truncated, since Python refuses to convert thousands of digits.

@@ -6,16 +6,11 @@ import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
-from functools import partial
 from io import BytesIO
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from mastaba.cancellation import CLIENT
-from mastaba.errors import StorageUnavailableError
-from mastaba.server.connection import Buffers, Connection, DisconnectedError
-from mastaba.server.shared_pages import SHARED_FROM, shared
-from mastaba.web.body import KeptBody
-from mastaba.web.response import FAILURE, STATUS_LINES, Headers
+from mastaba_server.messages import CLIENT, FAILURE, STATUS_LINES, Headers
+from mastaba_server.transport.connection import Buffers, Connection, DisconnectedError
 
 if TYPE_CHECKING:
     from _typeshed import OptExcInfo
@@ -27,7 +22,7 @@ class Exchange(ABC):
     """A request, received completely before the application sees it, and its response.
 
     So a client that sends its body slowly costs memory, limited by `Limits.body`, but no thread.
-    It is also the `cancellation.Client` of the request.
+    It is also the `mastaba_server.messages.Client` of the request.
     """
 
     def __init__(self, connection: Connection) -> None:
@@ -75,7 +70,7 @@ class Exchange(ABC):
         self.body_size += len(content)
 
     def run(self) -> None:
-        """Send a stored tile, or the response of the application, whose errors do not propagate.
+        """Send a quick answer, or the response of the application, whose errors do not propagate.
 
         Method, path and headers are known before; the environ is built only here.
 
@@ -88,7 +83,7 @@ class Exchange(ABC):
             if find is not None and (address := self.address()) is not None:
                 try:
                     response = find(*address)
-                except StorageUnavailableError as error:
+                except Exception as error:  # noqa: BLE001 - reported by the application
                     failure = error
             result: Iterable[bytes]
             if response is None:
@@ -101,9 +96,6 @@ class Exchange(ABC):
             else:
                 self._set_head(STATUS_LINES[response.status], response.headers)
                 body = response.body
-                if response.kept is not None and len(body) >= SHARED_FROM:
-                    self._send_kept(response.kept)
-                    return
                 result = [body] if isinstance(body, bytes) else body
         except DisconnectedError:
             raise
@@ -132,11 +124,11 @@ class Exchange(ABC):
         self._finish(body)
 
     def is_gone(self) -> bool:
-        """Return whether the client no longer waits; see `cancellation.Client`."""
+        """Return whether the client no longer waits; see `mastaba_server.messages.Client`."""
         return self.connection.is_gone()
 
     def aside(self) -> AbstractContextManager[None]:
-        """Let another thread replace the calling one; see `cancellation.Client`."""
+        """Let another thread replace the calling one; see `mastaba_server.messages.Client`."""
         return self.connection.owner.aside(self.connection)
 
     def start_response(
@@ -219,20 +211,6 @@ class Exchange(ABC):
         head = b"" if self._head_sent else self._head
         self._head_sent = True
         self.connection.send_last(self.frame(head, data, last=True))
-
-    def _send_kept(self, body: KeptBody) -> None:
-        """Send the whole response, its body from a file if possible.
-
-        Over TCP, the kernel takes longer to send many pages than to copy them.
-        """
-        head = self.frame(self._head, b"", last=False)
-        self._head_sent = True
-        frames = partial(self.frame, b"", body.data, last=True)
-        part = shared(body, self.id, frames) if self.connection.is_local else None
-        if part is None:
-            self.connection.send_last(head + frames())
-        else:
-            self.connection.send_file(head, part)
 
     def _fail(self) -> None:
         logger.exception("the application failed")

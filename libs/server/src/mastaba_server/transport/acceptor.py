@@ -11,9 +11,10 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Sized
+from contextlib import suppress
 
-from mastaba.server.balance import Balance
-from mastaba.server.handover import Handover
+from mastaba_server.processes.balance import Balance
+from mastaba_server.processes.handover import Handover
 
 # Exclusive: the kernel wakes one waiting process per new connection, not all of them.
 _LISTEN = select.EPOLLIN | select.EPOLLEXCLUSIVE
@@ -110,6 +111,11 @@ class Acceptor:
             claimed += itertools.islice(iter(take, None), _MAX_UNCLAIMED)
         return claimed
 
+    def shut(self) -> None:
+        """Refuse connections in all processes, and reset those that wait."""
+        with suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+
     def arrived(self, source: int) -> socket.socket | None:
         """Handle an event; return the connection that it announces, if this process takes it."""
         if self._balance is not None and source == self._bell:
@@ -155,6 +161,8 @@ class Acceptor:
         except (BlockingIOError, ConnectionAbortedError):
             return None
         except OSError as error:
+            if error.errno == errno.EINVAL:
+                return None  # another process has closed the socket to connections
             if error.errno not in _EXHAUSTED:
                 raise
             self._relieve(error.strerror or str(error))

@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 from wsgiref.types import WSGIApplication
 
-from mastaba.server.shared_pages import FilePart
-from mastaba.web.response import Response
+from mastaba_server.messages import Answer
 
 logger = logging.getLogger(__name__)
 
@@ -31,7 +30,7 @@ _MAX_BUFFERS = 512
 _LINGER = 5.0
 
 Buffers = list[bytes | memoryview]
-Pieces = Sequence[bytes | memoryview | FilePart]
+Pieces = Sequence[bytes | memoryview]
 """What is sent, in order. At most the last one is part of a file."""
 
 NEVER = math.inf
@@ -73,8 +72,11 @@ class Owner(Protocol):
     environ: dict[str, Any]
     """WSGI keys with the same value in all requests."""
     limits: Limits
-    stored_tile: Callable[[str, str, Mapping[str, Any]], Response | None] | None
-    """Answers a GET request for a stored tile without a WSGI call; see `TileTable.answer`."""
+    stored_tile: Callable[[str, str, Mapping[str, Any]], Answer | None] | None
+    """Answers a GET request from path, query and headers without a WSGI call; None for the others.
+
+    What it raises is in the environ of the call that follows, as `FAILURE`.
+    """
     retiring: bool
     """Whether other processes serve the next request of each connection."""
     reading: set[Connection]
@@ -240,19 +242,6 @@ class Connection(ABC):
         else:
             self._complete()
 
-    def send_file(self, head: Buffers, part: FilePart) -> None:
-        """Send the end of a response from a file, and keep what the socket does not accept.
-
-        Raises:
-            DisconnectedError: the connection broke.
-        """
-        if self.socket.gettimeout() != 0:
-            # sendfile has no flag for one call.
-            self.socket.setblocking(False)
-        self._send([*head, part])
-        output, self.output = self.output, []
-        self.send_last(output)
-
     def send_part(self, buffers: Buffers, response: Resumable) -> None:
         """Send part of a response, and keep what the socket does not accept.
 
@@ -276,7 +265,7 @@ class Connection(ABC):
         if not self.output:
             return
         poll = select.poll()
-        poll.register(self.descriptor, select.POLLOUT)
+        poll.register(self.socket, select.POLLOUT)
         while self.output:
             if not poll.poll(self.owner.limits.send_time * 1000):
                 raise DisconnectedError("the client does not receive its response")
@@ -287,15 +276,21 @@ class Connection(ABC):
         """Return whether the client of the request that is being answered has hung up."""
         return self.hangup
 
+    def hear_hangup(self) -> None:
+        """Note that the client has hung up, if the kernel confirms it.
+
+        Another thread may have closed the connection for which the event was raised, and this
+        one has its descriptor. All other events are harmless then: reading finds nothing.
+        """
+        poll = select.poll()
+        poll.register(self.descriptor, select.POLLRDHUP)
+        if poll.poll(0):
+            self.hangup = True
+
     def _send(self, buffers: Pieces) -> bool:
         """Send what the socket accepts, keep the rest; return whether it accepted anything."""
-        last = buffers[-1] if buffers else b""
-        memory: Any = buffers[:-1] if isinstance(last, FilePart) else buffers
         try:
-            if isinstance(last, FilePart) and not memory:
-                sent = last.send(self.descriptor)
-            else:
-                sent = self.socket.sendmsg(memory[:_MAX_BUFFERS], (), _DONTWAIT)
+            sent = self.socket.sendmsg(buffers[:_MAX_BUFFERS], (), _DONTWAIT)
         except BlockingIOError:
             sent = 0
         except OSError as error:
@@ -303,8 +298,7 @@ class Connection(ABC):
         accepted = sent > 0
         for index, buffer in enumerate(buffers):
             if sent < len(buffer):
-                rest = buffer if isinstance(buffer, FilePart) else memoryview(buffer)
-                self.output = [rest[sent:], *buffers[index + 1 :]]
+                self.output = [memoryview(buffer)[sent:], *buffers[index + 1 :]]
                 self._widen()
                 break
             sent -= len(buffer)

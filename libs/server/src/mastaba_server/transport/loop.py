@@ -3,7 +3,8 @@
 All threads wait on one epoll. Connections are registered edge-triggered, so a request on a
 keep-alive connection takes three system calls: wait, receive, send. The thread that gets the
 event reads, runs the application and responds; an idle connection occupies no thread. A request
-that steps aside because it takes long does not count towards the threads.
+that steps aside because it takes long, or waits for a storage on another machine, does not count
+towards the threads.
 """
 
 from __future__ import annotations
@@ -17,18 +18,19 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from time import perf_counter
 from typing import Any
 from wsgiref.types import WSGIApplication
 
-from mastaba.server.acceptor import Acceptor
-from mastaba.server.balance import Balance
-from mastaba.server.connection import NEVER, Connection, Limits
-from mastaba.server.control import WorkerLink
-from mastaba.server.handover import Gate, Handover
-from mastaba.server.signals import STOP_SIGNALS, woken_by
+from mastaba_server import waiting
+from mastaba_server.processes.balance import Balance
+from mastaba_server.processes.control import WorkerLink
+from mastaba_server.processes.handover import Gate, Handover
+from mastaba_server.processes.signals import STOP_SIGNALS, woken_by
+from mastaba_server.transport.acceptor import Acceptor
+from mastaba_server.transport.connection import NEVER, Connection, Limits
 
 logger = logging.getLogger(__name__)
 
@@ -73,6 +75,8 @@ class Server:
             keep-alive connections, so the client need not repeat them.
         grace: seconds after which a graceful stop abandons the requests still running.
         limits: those of each connection.
+        is_refusing: whether connections can no longer begin, because all processes stop. A
+            graceful stop then also serves those that wait to be accepted.
     """
 
     def __init__(
@@ -88,6 +92,7 @@ class Server:
         linger: float = 0.5,
         grace: float = 30.0,
         limits: Limits | None = None,
+        is_refusing: Callable[[], bool] = bool,
     ) -> None:
         self.application = application
         # Wrappers of the application must see every request, and do not have this method.
@@ -109,6 +114,7 @@ class Server:
         self.retiring = False
         self.reading: set[Connection] = set()
         self._protocol = protocol
+        self._is_local = sock.family == socket.AF_UNIX
         self._threads = threads
         self._link = link
         self._handover = handover
@@ -122,14 +128,19 @@ class Server:
         self._workers: list[threading.Thread] = []
         self._linger = linger
         self._grace = grace
+        self._is_refusing = is_refusing
         self._connections: dict[int, Connection] = {}
         # Connections with a deadline.
         self._watched: set[Connection] = set()
         self._next_sweep = 0.0
         self._lock = threading.Lock()
+        self._here = threading.local()
         self._still_serving = 1
         self._abandoned = False
         self._linger_end = 0.0
+        # When the last connections have arrived, and when they must have sent their first request.
+        self._accept_end = 0.0
+        self._fresh_end = 0.0
         self._grace_end = 0.0
         self._claimed: list[socket.socket] = []
         # Readable when the server stops.
@@ -206,6 +217,16 @@ class Server:
         if not connection.registered:
             # To notice when the client hangs up.
             self._register(connection, _READ)
+        with self._replaced():
+            yield
+
+    @contextmanager
+    def _replaced(self) -> Iterator[None]:
+        """Let another thread serve instead of the calling one, unless one already does."""
+        if getattr(self._here, "replaced", False):
+            yield
+            return
+        self._here.replaced = True
         with self._lock:
             self._active -= 1
             if self._active < self._threads:
@@ -218,6 +239,7 @@ class Server:
         try:
             yield
         finally:
+            self._here.replaced = False
             with self._lock:
                 self._active += 1
 
@@ -248,6 +270,7 @@ class Server:
 
     def _work(self, awaits_stop: bool = True) -> None:
         """Run a serving thread until the server has stopped."""
+        waiting.serve(self._replaced)
         poll = self._epoll.poll
         connections = self._connections
         acceptor = self._acceptor
@@ -283,7 +306,7 @@ class Server:
                     connection = connections.get(descriptor)
                     if connection is not None:
                         if events & _HANGUP:
-                            connection.hangup = True
+                            connection.hear_hangup()
                         self._serve(connection)
                     elif descriptor in acceptor.sources:
                         self._welcome(acceptor.arrived(descriptor))
@@ -384,16 +407,28 @@ class Server:
             logger.warning("cannot accept a connection: %s", reason)
             time.sleep(0.01)
 
-    def _close_idle(self, limit: int | None = None) -> int:
+    def _close_idle(self, limit: int | None = None, *, fresh: bool = True) -> int:
+        """Close idle connections, or give them to a successor; return how many.
+
+        Args:
+            limit: close no more than these.
+            fresh: also those on which no request has arrived yet.
+        """
         closed = 0
         for connection in list(self._connections.values()):
             if closed == limit:
                 break
-            if connection.idle and connection.owned.acquire(blocking=False):
+            is_due = connection.idle and (fresh or connection.answered)
+            if is_due and connection.owned.acquire(blocking=False):
                 try:
+                    if not self.retiring:
+                        # A request that has just arrived would be lost.
+                        connection.run()
                     if connection.idle:
                         self._release(connection)
                         closed += 1
+                    else:
+                        self._settle(connection, self.draining)
                 finally:
                     connection.owned.release()
         return closed
@@ -434,7 +469,11 @@ class Server:
             self._claimed += self._acceptor.end()
             now = time.monotonic()
             self.retiring = retiring
-            self._linger_end = now if retiring else now + self._linger
+            self._linger_end = self._fresh_end = now if retiring else now + self._linger
+            if not retiring and self._is_refusing():
+                # Handshakes of TCP may be in progress.
+                self._accept_end = now if self._is_local else self._linger_end
+                self._fresh_end = self._linger_end + self._linger
             self._grace_end = now + self._grace
             self.draining = True
             self._active += self._parked
@@ -459,6 +498,15 @@ class Server:
 
     def _drained(self) -> bool:
         now = time.monotonic()
+        if self._accept_end and not self.retiring:
+            try:
+                while (sock := self._acceptor.take()) is not None:
+                    self._welcome(sock)
+            except OSError:
+                logger.exception("the server failed")
+            if now < self._accept_end:
+                return False
+            self._acceptor.shut()
         if now >= self._linger_end:
-            self._close_idle()
+            self._close_idle(fresh=now >= self._fresh_end)
         return not self._connections or now >= self._grace_end

@@ -20,8 +20,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from queue import SimpleQueue
 from typing import Any, Final, Literal
 
-from mastaba.errors import ChangeRefusedError
-from mastaba.server.handover import Gate
+from mastaba_server.errors import ChangeRefusedError
+from mastaba_server.processes.handover import Gate
 
 logger = logging.getLogger(__name__)
 

@@ -30,17 +30,19 @@ class WorkerStatus(StrEnum):
 
 
 class Obstacle(StrEnum):
-    """Why the whole server is not ready; the value is the reason for people.
+    """Why the whole server is not ready, or not as configured; the value is for people.
 
     Attributes:
         DRAINING: it will stop soon.
         OUTDATED: the newest configuration is not in use.
         UNREADABLE: whether there is a newer configuration is unknown.
+        KEPT: a reload by an operator has failed; the server is ready nevertheless.
     """
 
     DRAINING = "the server is about to stop"
     OUTDATED = "the newest configuration cannot be loaded"
     UNREADABLE = "the configuration cannot be read"
+    KEPT = "the last reload has failed: the configuration before it stays in use"
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +116,7 @@ class Scoreboard:
 
     @property
     def obstacles(self) -> list[Obstacle]:
-        """Why the whole server is not ready, in the order of `Obstacle`."""
+        """Why the whole server is not as it should be, in the order of `Obstacle`."""
         return [one for one, is_there in zip(Obstacle, self._obstacles, strict=True) if is_there]
 
     def report(self, obstacle: Obstacle, is_there: bool = True) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 
-from mastaba.errors import ChangeRefusedError
-from mastaba.server.control import Change, WorkerLink
+from mastaba_server.errors import ChangeRefusedError
+from mastaba_server.processes.control import Change, WorkerLink
 
 
 class Generation(ABC):
@@ -43,6 +43,9 @@ class Generation(ABC):
 
     def follow(self, change: Change) -> None:  # noqa: B027 - without changes, nothing to do
         """Make a change that another generation has made while both are served."""
+
+    def refuse(self) -> None:  # noqa: B027 - connections may also wait for the next process
+        """Let no new connection begin: all processes will stop, and answer those that wait."""
 
     def announcement(self) -> Callable[[], None] | None:
         """Return what reports the changes since the last call, or None. It may take long."""

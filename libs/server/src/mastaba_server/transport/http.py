@@ -18,8 +18,8 @@ from urllib.parse import quote_from_bytes, unquote_to_bytes
 
 import httptools
 
-from mastaba.server.connection import NEVER, Buffers, Connection, DisconnectedError, Owner
-from mastaba.server.exchange import Exchange
+from mastaba_server.transport.connection import NEVER, Buffers, Connection, DisconnectedError, Owner
+from mastaba_server.transport.exchange import Exchange
 
 _MAX_TARGET = 65_535
 _MAX_HEAD = 400 << 10
@@ -66,6 +66,11 @@ class HTTPConnection(Connection):
     @property
     def idle(self) -> bool:
         return not (self._arriving or self._ready or self.output or self.ending)
+
+    @property
+    def is_read(self) -> bool:
+        """Whether no request has arrived after the one that is answered."""
+        return not (self._arriving or self._ready)
 
     def receive(self, data: bytes) -> None:
         if data and not self._is_last and not self._repeats(data):
@@ -117,11 +122,19 @@ class HTTPConnection(Connection):
         return True
 
     def _remember(self, data: bytes) -> None:
-        """Note the fields of a request that has arrived alone and has no body."""
+        """Note the fields of a request that has arrived alone and has no body.
+
+        The data must be what `_repeats` expects: empty lines may precede a request, and the
+        parser may read a line end where there is none here.
+        """
         (exchange,) = self._ready
         params = exchange.params
+        end = data.find(b"\r\n")
+        line = _SIMPLE_LINE.fullmatch(data, 0, end)
+        if line is None or line[2] != exchange.target:
+            return
         if exchange.keep and exchange.version == "1.1" and params.keys().isdisjoint(_NOT_SIMPLE):
-            self._simple_rest = data[data.find(b"\r\n") :]
+            self._simple_rest = data[end:]
             self._simple_params = params
 
     def _parse(self, data: bytes) -> None:
@@ -130,12 +143,13 @@ class HTTPConnection(Connection):
             # Some clients do not encode the characters of a path or query.
             line, end, rest = data.partition(b"\r\n")
             data = quote_from_bytes(line, _ASCII).encode() + end + rest
+        after_upgrade: bytes | None = None
         try:
             self._parser.feed_data(data)
             if arriving is None is self._arriving and len(self._ready) == 1:
                 self._remember(data)
         except httptools.HttpParserUpgrade as upgrade:
-            self._decline_upgrade(data[upgrade.args[0] :])
+            after_upgrade = data[upgrade.args[0] :]
         except httptools.HttpParserCallbackError as error:
             if not isinstance(error.__context__, _RefusedError):
                 raise
@@ -144,6 +158,9 @@ class HTTPConnection(Connection):
             self._refuse("501 Not Implemented")
         except httptools.HttpParserError:
             self._refuse("400 Bad Request")
+        if after_upgrade is not None:
+            # Not while an exception is handled: it would hide the reason of a refusal.
+            self._decline_upgrade(after_upgrade)
         arriving = self._arriving
         if arriving is None:
             self.deadline = NEVER
@@ -183,9 +200,13 @@ class HTTPConnection(Connection):
         if framing != "Content-Length: 0":
             self._ready.pop()
             self._is_last = False
-            self._parser.feed_data(f"POST / HTTP/1.1\r\nHost:\r\n{framing}\r\n\r\n".encode())
+            try:
+                self._parser.feed_data(f"POST / HTTP/1.1\r\nHost:\r\n{framing}\r\n\r\n".encode())
+            except httptools.HttpParserError:
+                self._refuse("400 Bad Request")
+                return
             self._arriving = exchange
-        if rest:
+        if rest and not self._is_last:
             self._parse(rest)
 
     def _refuse(self, status: str) -> None:
@@ -240,9 +261,20 @@ class HTTPConnection(Connection):
         params = exchange.params
         if "HTTP_HOST" not in params and version == "1.1":
             raise _RefusedError("400 Bad Request")
+        encoding = params.get("HTTP_TRANSFER_ENCODING", "chunked")
+        if encoding.lower() != "chunked" or (
+            version == "1.0" and "HTTP_TRANSFER_ENCODING" in params
+        ):
+            # Front servers may take another end of the body for the right one.
+            raise _RefusedError("400 Bad Request")
         exchange.method = self._parser.get_method().decode()
         if exchange.method == "CONNECT":
             raise _RefusedError("501 Not Implemented")
+        if exchange.target[:1] not in b"/*":
+            try:
+                httptools.parse_url(exchange.target)
+            except httptools.HttpParserInvalidURLError:
+                raise _RefusedError("400 Bad Request") from None
         exchange.keep = self._parser.should_keep_alive()
         self._in_body = True
         if params.get("HTTP_EXPECT", "").lower() == "100-continue" and version == "1.1":
@@ -284,6 +316,7 @@ class HTTPExchange(Exchange):
     """
 
     before_status: ClassVar = "HTTP/1.1 "
+    connection: HTTPConnection
 
     def __init__(self, connection: HTTPConnection) -> None:
         super().__init__(connection)
@@ -364,7 +397,7 @@ class HTTPExchange(Exchange):
             own += "Transfer-Encoding: chunked\r\n"
         elif self._has_body:
             self.keep = False
-        if self.connection.owner.closing:
+        if self.connection.owner.closing and self.connection.is_read:
             self.keep = False
         if not self.keep:
             own += "Connection: close\r\n"

@@ -13,15 +13,15 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from mastaba.errors import MastabaError
-from mastaba.server.control import Change, Coordinator, Worker, WorkerLink
-from mastaba.server.following import Follower
-from mastaba.server.forks import HANDLED, Forks
-from mastaba.server.generation import Generation
-from mastaba.server.handover import Gate
-from mastaba.server.notify import Notifier
-from mastaba.server.signals import STOP_SIGNALS, StopOrdered
-from mastaba.services.scoreboard import Obstacle, Scoreboard
+from mastaba_server.errors import ServerError
+from mastaba_server.processes.control import Change, Coordinator, Worker, WorkerLink
+from mastaba_server.processes.following import Follower
+from mastaba_server.processes.forks import HANDLED, Forks
+from mastaba_server.processes.generation import Generation
+from mastaba_server.processes.handover import Gate
+from mastaba_server.processes.notify import Notifier
+from mastaba_server.processes.scoreboard import Obstacle, Scoreboard
+from mastaba_server.processes.signals import STOP_SIGNALS, StopOrdered
 
 logger = logging.getLogger(__name__)
 
@@ -37,6 +37,9 @@ _WATCH_PERIOD = 1.0
 _RETIRED_TIMEOUT = 5.0
 # Seconds added to the time that a worker gives its running requests.
 _RETIRED_GRACE = 5.0
+# Seconds until a killed process must be gone. Not even SIGKILL ends one that closes a file on a
+# file system that hangs.
+_KILL_TIMEOUT = 5.0
 
 
 @dataclass(slots=True)
@@ -378,13 +381,18 @@ class Supervisor:
             with self._interrupted_by_stop():
                 generation = self._reload(self._generation)
         except Exception as error:
-            reason = str(error) if isinstance(error, MastabaError) else repr(error)
+            reason = str(error) if isinstance(error, ServerError) else repr(error)
             logger.error("reload failed, the present configuration stays in use: %s", reason)
             logger.debug("reload failed", exc_info=True)
-            self._watch.report(Obstacle.OUTDATED, self._generation.follows)
+            self._report_kept()
             self._notifier.ready()
             return
         self._trial = _Trial(generation, Gate(), time.monotonic() + self._start_timeout)
+
+    def _report_kept(self) -> None:
+        """Report that the present configuration stays in use, because a reload has failed."""
+        follows = self._generation.follows
+        self._watch.report(Obstacle.OUTDATED if follows else Obstacle.KEPT)
 
     @property
     def _is_settled(self) -> bool:
@@ -406,7 +414,7 @@ class Supervisor:
             self._trial = None
             trial.gate.close()
             self._retire_all(trial.generation)
-            self._watch.report(Obstacle.OUTDATED, self._generation.follows)
+            self._report_kept()
             logger.error(
                 "reload failed: the new workers %s; the present configuration stays in use",
                 "exit" if trial.exits > _TOLERATED_EXITS else "are not ready in time",
@@ -424,6 +432,7 @@ class Supervisor:
             return
         self._gate.open()
         self._watch.report(Obstacle.OUTDATED, False)
+        self._watch.report(Obstacle.KEPT, False)
         self._watch.report(Obstacle.UNREADABLE, False)
         logger.info("reload complete, the new configuration is in use")
         self._notifier.ready()
@@ -455,17 +464,22 @@ class Supervisor:
         # Service managers may send SIGTERM right after the SIGQUIT of a graceful stop, so a second
         # signal changes nothing.
         deadline = time.monotonic() + self._stop_timeout
+        self._generation.refuse()
         for child in self._children.values():
             child.signal(signal.SIGTERM)
             child.retired_at = time.monotonic()
         while self._children and (rest := deadline - time.monotonic()) > 0:
             self._wait(rest)
             self._reap()
-        for pid, child in list(self._children.items()):
+        for pid, child in self._children.items():
             logger.warning("process %d is killed before its requests are finished", pid)
             child.signal(signal.SIGKILL)
-            os.waitpid(pid, 0)
-            self._forget(pid)
+        deadline = time.monotonic() + _KILL_TIMEOUT
+        while self._children and (rest := deadline - time.monotonic()) > 0:
+            self._wait(rest)
+            self._reap()
+        for pid in self._children:
+            logger.error("process %d does not exit: the system waits for a file or a device", pid)
         for pid in self._announcers:
             os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from typing import Any
 
-from mastaba.server.records import decode_pairs, size_at
+from mastaba_server.transport.fastcgi.records import decode_pairs, size_at
 
 _unpack_long = struct.Struct("!L").unpack_from
 _MAX_PATIENCE = 64

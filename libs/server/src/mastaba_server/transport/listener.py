@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import array
 import contextlib
+import mmap
 import os
 import socket
 import stat
+import struct
 from collections.abc import MutableMapping
 from typing import Any, Self
 
-from mastaba.errors import ListenError, reason_of
+from mastaba_server.errors import ListenError
 
 _STDIN = 0
 _FIRST_ACTIVATED = 3
 # Seconds.
 _VANISHED = 60
+# Linux: <asm/socket.h>. The socket module does not have it.
+_SO_ATTACH_FILTER = 26
+# Drops the packets that begin a TCP connection (<linux/filter.h>): load the byte of the flags; if
+# it contains SYN, accept 0 bytes of the packet, otherwise all.
+_NO_SYN = ((0x30, 0, 0, 13), (0x45, 0, 1, 0x02), (0x06, 0, 0, 0), (0x06, 0, 0, 0xFFFFFFFF))
 
 
 class Listener:
@@ -22,14 +30,46 @@ class Listener:
 
     All worker processes share ``socket``. In the process that opened it, ``close`` also removes
     the file of a Unix socket, but only if it is still the file that this process created.
+
+    Args:
+        is_own: the socket was opened here, so that no other program accepts on it.
     """
 
-    def __init__(self, sock: socket.socket, address: str, path: str | None = None) -> None:
+    def __init__(
+        self, sock: socket.socket, address: str, path: str | None = None, *, is_own: bool = False
+    ) -> None:
         self.socket = sock
+        self._is_own = is_own
+        # Shared by the processes forked later.
+        self._refusing = mmap.mmap(-1, 1)
         self.address = address
         self._path = path
         self._inode = _inode(path) if path is not None else None
         self._owner = os.getpid()
+
+    @property
+    def is_refusing(self) -> bool:
+        """Whether `refuse` was called in one of the processes."""
+        return self._refusing[0] > 0
+
+    def refuse(self) -> None:
+        """Let no new connection begin; those that have begun can still be accepted.
+
+        Closing the socket would reset them. A socket of another program stays as it is: that
+        program keeps the connections for the next process.
+        """
+        if not self._is_own:
+            return
+        try:
+            if self.socket.family == socket.AF_UNIX:
+                self.socket.shutdown(socket.SHUT_RD)
+            else:
+                code = array.array("B", b"".join(struct.pack("=HBBL", *one) for one in _NO_SYN))
+                program = struct.pack("HL", len(_NO_SYN), code.buffer_info()[0])
+                self.socket.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, program)
+        except OSError:
+            return  # new connections are accepted until the processes exit
+        self._refusing[0] = 1
 
     def close(self) -> None:
         """Close the socket. May be called more than once."""
@@ -77,8 +117,8 @@ def open_listener(port: str, backlog: int = 0, unix_mode: int = 0o666) -> Listen
             _prepare(sock)
             opened.pop_all()
     except (OSError, ValueError) as error:
-        raise ListenError(f"cannot listen on {port!r}: {reason_of(error)}") from error
-    return Listener(sock, port, os.path.abspath(port) if is_unix else None)
+        raise ListenError(f"cannot listen on {port!r}: {_reason(error)}") from error
+    return Listener(sock, port, os.path.abspath(port) if is_unix else None, is_own=True)
 
 
 def inherited_listener() -> Listener | None:
@@ -115,7 +155,7 @@ def activated_listener(environment: MutableMapping[str, str] = os.environ) -> Li
         sock = socket.socket(fileno=_FIRST_ACTIVATED)
     except OSError as error:
         raise ListenError(
-            f"the service manager did not hand over a socket: {reason_of(error)}"
+            f"the service manager did not hand over a socket: {_reason(error)}"
         ) from error
     if not sock.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
         sock.detach()
@@ -185,3 +225,8 @@ def _inode(path: str) -> tuple[int, int] | None:
     except OSError:
         return None
     return status.st_dev, status.st_ino
+
+
+def _reason(error: Exception) -> str:
+    """Return the reason without the error number that Python adds."""
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)

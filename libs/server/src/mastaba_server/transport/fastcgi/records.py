@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from flup.server import fcgi_base as fcgi
 
-from mastaba.server.connection import MalformedError
+from mastaba_server.transport.connection import MalformedError
 
 HEADER_SIZE = 8
 """Bytes of the header of a record."""
@@ -74,6 +74,9 @@ def encode_pairs(pairs: Iterable[tuple[bytes, bytes]]) -> bytes:
 def decode_pairs(data: bytes, into: dict[str, object]) -> None:
     """Add name-value pairs to a dictionary, as native strings (PEP 3333).
 
+    Names with a dot are left out: in a WSGI environment, these are the keys of servers,
+    frameworks and applications.
+
     Raises:
         MalformedError: a length points beyond the end of the data.
     """
@@ -93,7 +96,8 @@ def decode_pairs(data: bytes, into: dict[str, object]) -> None:
             middle = position + name_size
             name = text[position:middle]
             position = middle + value_size
-            into[name] = text[middle:position]
+            if "." not in name:
+                into[name] = text[middle:position]
     except (IndexError, struct.error):
         raise MalformedError("a name-value pair is cut short") from None
     if position != end:

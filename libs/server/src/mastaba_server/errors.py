@@ -1,0 +1,25 @@
+"""Errors whose messages are for operators."""
+
+from __future__ import annotations
+
+
+class ServerError(Exception):
+    """Base class of all errors that are raised deliberately; the message needs no traceback."""
+
+
+class ListenError(ServerError):
+    """The listening address is invalid or in use."""
+
+
+class ChangeRefusedError(ServerError):
+    """An administrative change was refused and not applied in any process.
+
+    Args:
+        reason: ``exists`` or ``unknown`` (what to create, change or delete), ``faulty`` (the
+            submitted data cannot be used), ``failed`` or ``unavailable`` (a server error).
+        message: what is wrong, for the operator.
+    """
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason

@@ -1,0 +1,1 @@
+"""The supervisor, its workers, and what they share."""

@@ -1,0 +1,1 @@
+"""Connections of one process: the event loop, FastCGI and HTTP."""

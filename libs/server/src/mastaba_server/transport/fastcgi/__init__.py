@@ -1,0 +1,1 @@
+"""The FastCGI protocol: records, parameters, and requests on a connection."""
