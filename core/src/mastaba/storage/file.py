@@ -7,6 +7,7 @@ import os
 import stat
 import threading
 from collections import OrderedDict
+from contextlib import suppress
 from time import monotonic, time
 from typing import ClassVar, Final, Self
 
@@ -75,7 +76,8 @@ class OpenFile:
     def __del__(self) -> None:
         descriptor = getattr(self, "descriptor", -1)
         if descriptor >= 0:
-            os.close(descriptor)
+            with suppress(OSError):  # from the server of the file; it is closed here nevertheless
+                os.close(descriptor)
 
 
 class FileStorage(Storage):

@@ -23,6 +23,8 @@ _OVERLOADED: Final = (408, 429, 502, 503, 504)
 
 # Longer numbers are not sizes, and Python refuses to convert very long ones.
 _CONTENT_RANGE: Final = re.compile(r"bytes ([0-9]{1,19})-([0-9]{1,19})/([0-9]{1,19}|\*)")
+_WEAK: Final = "W/"
+_SIZE: Final = re.compile(r"[0-9]{1,19}")
 _DOTS: Final = re.compile(r"/\.{1,2}(?=/|$)")
 
 
@@ -40,6 +42,7 @@ class HTTPStorage(Storage):
     def __init__(self, container: str, client: HTTPClient) -> None:
         super().__init__(container)
         self.client = client
+        self._has_weak_etags = False
 
     def send(
         self, method: str, key: str, headers: dict[str, str], limit: int | None = None
@@ -64,7 +67,9 @@ class HTTPStorage(Storage):
     def read(
         self, key: str, byte_range: ByteRange | None = None, version: str | None = None
     ) -> ObjectRead:
-        headers = {} if version is None else {"If-Match": f'"{version}"'}
+        # A weak ETag never matches (RFC 9110); it is compared with that of the response only.
+        is_matched = version is not None and not self._has_weak_etags
+        headers = {"If-Match": f'"{version}"'} if is_matched else {}
         if byte_range is not None and byte_range.length <= 0:
             # HTTP has no empty range.
             answer = self._ask("HEAD", key, headers)
@@ -89,7 +94,11 @@ class HTTPStorage(Storage):
         answer = self._ask("HEAD", key, {})
         size = answer.announced_size
         if size is None:
-            raise self._error(StorageUnavailableError, key, "the response has no Content-Length")
+            # As Apache answers for an empty file, and for one that it compresses.
+            answer = self._ask("GET", key, {"Range": "bytes=0-0"}, 1)
+            size = _total(answer)
+        if size is None:
+            raise self._error(StorageUnavailableError, key, "the response does not tell the size")
         return ObjectStat(size, self._version(answer, key, None), _modified(answer))
 
     def close(self) -> None:
@@ -123,8 +132,12 @@ class HTTPStorage(Storage):
 
     def _version(self, answer: HTTPAnswer, key: str, required: str | None) -> str | None:
         etag = answer.headers.get("ETag", "").strip()
-        # A weak ETag does not guarantee equal bytes.
-        version = None if not etag or etag.startswith("W/") else etag.strip('"')
+        if etag.startswith(_WEAK):
+            # So do file servers for files that have just been changed; a strong one with the same
+            # text follows. As no content coding is accepted, a text has one body, unless a file is
+            # replaced twice before the clock of its file system moves on.
+            self._has_weak_etags = True
+        version = etag.removeprefix(_WEAK).strip('"') or None
         # Some servers ignore If-Match.
         if required is not None and version != required:
             raise self._error(ObjectChangedError, key, "the object was replaced")
@@ -169,6 +182,15 @@ def quoted_key(key: str) -> str:
 
 def _range_header(byte_range: ByteRange) -> str:
     return f"bytes={byte_range.offset}-{byte_range.offset + byte_range.length - 1}"
+
+
+def _total(answer: HTTPAnswer) -> int | None:
+    """Return the size of an object from the response to a request for its first byte."""
+    if answer.status == 200:
+        # Also if the server ignores ranges. A body of unknown length is read for one byte only.
+        return answer.announced_size if answer.announced_size or answer.body else 0
+    total = answer.headers.get("Content-Range", "").rpartition("/")[2].strip()
+    return int(total) if _SIZE.fullmatch(total) else None
 
 
 def _modified(answer: HTTPAnswer) -> float | None:

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-import socket
 import ssl
-import threading
-import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
@@ -22,7 +18,9 @@ from urllib3.util import make_headers, parse_url
 
 from mastaba.environment import Environment
 from mastaba.errors import NoResponseError, reason_of
+from mastaba.storage.exchanges import Exchange, with_deadlines
 from mastaba.storage.per_process import PerProcess
+from mastaba.storage.retry import read_timeout
 
 DEFAULT_TIMEOUT: Final = 30
 
@@ -68,6 +66,7 @@ class HTTPClient:
         url: URL of the server.
         timeout: seconds to connect, and between two pieces of a response; None for no limit.
         verify: whether to verify the server's certificate.
+        seconds: limit for a whole exchange; None for no limit.
 
     Attributes:
         path: path of the URL, without a slash at its end.
@@ -76,7 +75,14 @@ class HTTPClient:
         NoResponseError: the URL is not an HTTP or HTTPS URL.
     """
 
-    def __init__(self, url: str, timeout: float | None, *, verify: bool = True) -> None:
+    def __init__(
+        self,
+        url: str,
+        timeout: float | None,
+        *,
+        verify: bool = True,
+        seconds: float | None = None,
+    ) -> None:
         try:
             parts = urlsplit(url)
             port = f":{parts.port}" if parts.port is not None else ""
@@ -90,15 +96,16 @@ class HTTPClient:
         self.path = parts.path.rstrip("/")
         self._timeout = timeout
         self._verify = verify
-        self._pool = PerProcess(lambda: self._open_pool(_CONNECTIONS, timeout))
+        self._seconds = seconds
+        self._pool = PerProcess(self._open_pool)
         if not verify:
             urllib3.disable_warnings(InsecureRequestWarning)
 
     @classmethod
     def from_environment(cls, url: str, environment: Environment) -> HTTPClient:
-        """Create a client from the variables NETWORK_TIMEOUT and SSL_NO_VERIFY."""
-        verify = not environment.flag("SSL_NO_VERIFY")
-        return cls(url, network_timeout(environment), verify=verify)
+        """Create a client from NETWORK_TIMEOUT, OBJECT_READ_TIMEOUT and SSL_NO_VERIFY."""
+        verify, seconds = not environment.flag("SSL_NO_VERIFY"), read_timeout(environment)
+        return cls(url, network_timeout(environment), verify=verify, seconds=seconds)
 
     def request(
         self,
@@ -107,35 +114,43 @@ class HTTPClient:
         headers: Mapping[str, str],
         limit: int | None = None,
         seconds: float | None = None,
+        body: bytes | None = None,
     ) -> HTTPAnswer:
         """Send one request and return the response.
 
         Args:
             target: path and query.
             limit: maximum bytes of the body to read; a body that announces more is not read.
-            seconds: limit for the whole exchange, which then has its own connection; None for
-                no limit.
+            seconds: limit for the whole exchange; None for that of the client.
+            body: of the request; None for a request without one.
 
         Raises:
             NoResponseError: the response is missing, incomplete or too late.
         """
-        with self._connections(seconds) as pool:
-            if pool.proxy is not None and self._scheme == "http":
-                target = f"http://{self._host}{target}"
-            response = pool.urlopen(
-                method,
-                target,
-                headers=headers,
-                retries=False,
-                redirect=False,
-                preload_content=False,
-                assert_same_host=False,
-            )
-            try:
-                return _answer(response, limit)
-            except BaseException:
-                response.close()
-                raise
+        try:
+            with Exchange(self._seconds if seconds is None else seconds) as exchange:
+                pool = self._pool.get()
+                if pool.proxy is not None and self._scheme == "http":
+                    target = f"http://{self._host}{target}"
+                response = pool.urlopen(
+                    method,
+                    target,
+                    body,
+                    headers,
+                    retries=False,
+                    redirect=False,
+                    timeout=exchange.timeout(self._timeout),
+                    preload_content=False,
+                    assert_same_host=False,
+                )
+                try:
+                    return _answer(response, limit)
+                except BaseException:
+                    response.close()
+                    raise
+        except (HTTPError, OSError) as error:
+            reason = f"{self._scheme}://{self._host} does not answer: {failure_reason(error)}"
+            raise NoResponseError(reason) from error
 
     def close(self) -> None:
         """Close the connections of this process; the next request opens new ones."""
@@ -143,25 +158,9 @@ class HTTPClient:
         if pool is not None:
             pool.close()
 
-    @contextmanager
-    def _connections(self, seconds: float | None) -> Iterator[urllib3.HTTPConnectionPool]:
-        """Lend the shared connections, or one of its own for an exchange with a time limit."""
-        try:
-            if seconds is None:
-                yield self._pool.get()
-                return
-            timeout = seconds if self._timeout is None else min(self._timeout, seconds)
-            pool = self._open_pool(1, timeout)
-            with _deadline(pool, seconds):
-                yield pool
-        except (HTTPError, OSError) as error:
-            reason = f"{self._scheme}://{self._host} does not answer: {failure_reason(error)}"
-            raise NoResponseError(reason) from error
-
-    def _open_pool(self, size: int, timeout: float | None) -> urllib3.HTTPConnectionPool:
+    def _open_pool(self) -> urllib3.HTTPConnectionPool:
         settings: dict[str, Any] = {
-            "maxsize": size,
-            "timeout": urllib3.Timeout(connect=timeout, read=timeout),
+            "maxsize": _CONNECTIONS,
             "ssl_context": _tls_context(self._verify) if self._scheme == "https" else None,
         }
         proxy = "" if proxy_bypass(self._host) else getproxies().get(self._scheme, "")
@@ -169,7 +168,9 @@ class HTTPClient:
         if proxy:
             headers = make_headers(proxy_basic_auth=parse_url(proxy).auth)
             manager = urllib3.ProxyManager(proxy, proxy_headers=headers, **settings)
-        return manager.connection_from_url(f"{self._scheme}://{self._host}")
+        pool = manager.connection_from_url(f"{self._scheme}://{self._host}")
+        pool.ConnectionCls = with_deadlines(pool.ConnectionCls)
+        return pool
 
 
 def _answer(response: urllib3.BaseHTTPResponse, limit: int | None) -> HTTPAnswer:
@@ -215,6 +216,8 @@ def failure_reason(error: Exception) -> str:
     cause: Exception | None = error
     while cause is not None:
         error = cause
+        if isinstance(error, TimeoutError):
+            break  # what was cut then has failed in other ways
         # The libraries keep the original error in different places.
         places = (error.__cause__, getattr(error, "reason", None), *error.args, error.__context__)
         cause = next((place for place in places if isinstance(place, Exception)), None)
@@ -236,36 +239,3 @@ def _tls_context(verify: bool) -> ssl.SSLContext:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
     return context
-
-
-@contextmanager
-def _deadline(pool: urllib3.HTTPConnectionPool, seconds: float) -> Iterator[None]:
-    """Shut down the connection of a pool after some time.
-
-    The timeout of a socket restarts with each byte, so it does not stop a slow trickle.
-    """
-    make = pool.ConnectionCls
-    opened: list[Any] = []
-
-    def connection(**settings: Any) -> Any:
-        opened.append(make(**settings))
-        return opened[-1]
-
-    def cut() -> None:
-        for each in opened:
-            with suppress(OSError, AttributeError):
-                each.sock.shutdown(socket.SHUT_RDWR)
-
-    pool.ConnectionCls = connection  # type: ignore[assignment]
-    end = time.monotonic() + seconds
-    timer = threading.Timer(seconds, cut)
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
-        pool.close()
-    # A truncated response looks complete if it ends with the connection.
-    if time.monotonic() >= end:
-        raise TimeoutError

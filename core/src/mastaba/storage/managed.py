@@ -1,4 +1,4 @@
-"""A storage that repeats failed reads, counts reads and records their duration."""
+"""A storage that limits and repeats reads, counts them and records their duration."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ import time
 from collections.abc import Callable, Sequence
 from typing import NoReturn, TypeVar
 
-from mastaba import trace
+from mastaba import cancellation, trace
 from mastaba.environment import Environment
 from mastaba.errors import ObjectNotFoundError, StorageError, StorageUnavailableError
 from mastaba.storage.base import ByteRange, ObjectRead, ObjectStat, Storage
 from mastaba.storage.retry import CircuitBreaker, RetryPolicy
+from mastaba.storage.waiting_room import WaitingRoom
 
 logger = logging.getLogger(__name__)
 
@@ -32,9 +33,12 @@ class DriverCounts:
 
 
 class ManagedStorage(Storage):
-    """Wrapper of an open storage. Only reads from remote storages are repeated.
+    """Wrapper of an open storage. Only reads from remote storages are limited and repeated.
 
     An absent object or denied access is a response, not a failure.
+
+    Attributes:
+        room: of the reads that run; others may enter it who wait for such a read.
     """
 
     def __init__(
@@ -50,6 +54,7 @@ class ManagedStorage(Storage):
         self._storage = storage
         self._policy = policy
         self._breaker = CircuitBreaker(storage.full_name, policy.failures, policy.pause)
+        self.room = WaitingRoom(storage.full_name, policy.places)
         self._counts = counts or DriverCounts()
 
     @property
@@ -67,7 +72,8 @@ class ManagedStorage(Storage):
     def read(
         self, key: str, byte_range: ByteRange | None = None, version: str | None = None
     ) -> ObjectRead:
-        if self.is_remote or trace.local.trace is not None:
+        notes = trace.local.trace
+        if self.is_remote or (notes is not None and notes.is_timed):
             return self._read(key, lambda: self._storage.read(key, byte_range, version))
         # Nothing to repeat or to time: a stored tile is read without further calls.
         self._counts.reads += 1
@@ -107,9 +113,15 @@ class ManagedStorage(Storage):
     def _attempt(self, key: str, call: Callable[[], R]) -> R:
         if not self.is_remote:
             return call()
+        self._breaker.check(key)
+        with self.room.read(key):
+            return self._repeated(key, call)
+
+    def _repeated(self, key: str, call: Callable[[], R]) -> R:
         attempts = self._policy.attempts
         for attempt in range(1, attempts + 1):
-            self._breaker.check(key)
+            if attempt > 1:
+                self._breaker.check(key)
             try:
                 result = call()
             except StorageUnavailableError as error:
@@ -122,6 +134,7 @@ class ManagedStorage(Storage):
                     raise
                 logger.warning("attempt %d of %d failed: %s", attempt, attempts, error)
                 time.sleep(self._policy.wait)
+                cancellation.check()
             except StorageError:
                 self._breaker.answered()
                 raise

@@ -9,6 +9,8 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, Generic, TypeVar
 
+from mastaba_server.waiting import waiting
+
 T = TypeVar("T")
 R = TypeVar("R")
 
@@ -92,7 +94,11 @@ class ThreadPool:
         try:
             results = [function(items[0])]
             for item, future in zip(items[1:], futures, strict=True):
-                results.append(function(item) if future.cancel() else future.result())
+                if future.cancel():
+                    results.append(function(item))
+                else:
+                    with waiting():
+                        results.append(future.result())
             return results
         finally:
             for future in futures:

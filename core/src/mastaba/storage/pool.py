@@ -5,14 +5,19 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import nullcontext
 from typing import Any
 
 from mastaba.environment import Environment
 from mastaba.errors import ObjectNotFoundError, UnknownPluginError
 from mastaba.storage.base import Storage
+from mastaba.storage.distant_files import DistantFiles
+from mastaba.storage.file import FileStorage
 from mastaba.storage.managed import DriverCounts, ManagedStorage
+from mastaba.storage.mounts import distant_mount
 from mastaba.storage.path import ResourcePath
-from mastaba.storage.retry import RetryPolicy
+from mastaba.storage.retry import RetryPolicy, read_timeout
+from mastaba.storage.waiting_room import WaitingRoom
 
 
 class StoragePool:
@@ -40,8 +45,12 @@ class StoragePool:
         self._environment = environment
         self._settings = settings or {}
         self._policy = RetryPolicy.from_environment(environment)
+        self._room = WaitingRoom("storages that are opened", self._policy.places)
         self._open: dict[tuple[str, str], Storage] = {}
         self._by_full_name: dict[str, Storage] = {}
+        # By mount point.
+        self._distant: dict[str, Storage] = {}
+        self._read_timeout = read_timeout(environment)
         self.measured: dict[str, DriverCounts] | None = {} if measure else None
         self._lock = threading.Lock()
 
@@ -60,7 +69,9 @@ class StoragePool:
             return known
         # Without the lock, so that a store that does not answer does not block others.
         environment = self._environment.with_settings(self._settings.get(name, {}))
-        opened = self._managed(self.driver(name).open(container, environment))
+        driver = self.driver(name)
+        with self._room.read(container) if driver.is_remote else nullcontext():
+            opened = self._managed(driver.open(container, environment))
         with self._lock:
             # A container may have several names, such as a bucket with and without cluster.
             known = self._by_full_name.setdefault(opened.full_name, opened)
@@ -81,6 +92,29 @@ class StoragePool:
         Arguments and errors are those of `Storage.resolve_container` and `open`.
         """
         return self.open(name, self.driver(name).resolve_container(container, beside))
+
+    def open_path(self, path: ResourcePath) -> Storage:
+        """Return the open storage of an object. Errors are those of `open`.
+
+        Files whose file system may stop answering have a storage for each mount point.
+        """
+        return self.at(path.key, self.open(path.storage, path.container))
+
+    def at(self, path: str, storage: Storage) -> Storage:
+        """Return the storage for a file or directory; another storage than of files is unchanged.
+
+        Args:
+            storage: open storage.
+        """
+        mount = distant_mount(path) if storage.name == FileStorage.name else None
+        if mount is None:
+            return storage
+        with self._lock:
+            known = self._distant.get(mount)
+            if known is None:
+                files = DistantFiles(mount, self._read_timeout)
+                known = self._distant[mount] = self._managed(files)
+            return known
 
     def driver(self, name: str) -> type[Storage]:
         """Return a driver class.
@@ -105,7 +139,7 @@ class StoragePool:
             ObjectNotFoundError: the object is absent or empty.
             UnknownPluginError, StorageError: as for `open` and `Storage.read`.
         """
-        data = self.open(path.storage, path.container).read(path.key).data
+        data = self.open_path(path).read(path.key).data
         if not data:
             raise ObjectNotFoundError(f"{path} is empty", storage=path.storage, key=path.key)
         return data
@@ -118,6 +152,7 @@ class StoragePool:
     def close(self) -> None:
         """Close all open storages."""
         with self._lock:
-            storages, self._open, self._by_full_name = self._by_full_name, {}, {}
-        for storage in storages.values():
+            storages = [*self._by_full_name.values(), *self._distant.values()]
+            self._open, self._by_full_name, self._distant = {}, {}, {}
+        for storage in storages:
             storage.close()

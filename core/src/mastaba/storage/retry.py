@@ -6,12 +6,24 @@ import logging
 import threading
 from dataclasses import dataclass
 from time import monotonic
-from typing import Self
+from typing import Final, Self
 
 from mastaba.environment import Environment
 from mastaba.errors import StorageUnavailableError
 
 logger = logging.getLogger(__name__)
+
+
+DEFAULT_READ_TIMEOUT: Final = 30
+
+
+def read_timeout(environment: Environment) -> int | None:
+    """Return the limit of a whole read in seconds, from OBJECT_READ_TIMEOUT; None for no limit.
+
+    A store that sends a few bytes now and then never exceeds NETWORK_TIMEOUT.
+    """
+    timeout = environment.integer("OBJECT_READ_TIMEOUT", DEFAULT_READ_TIMEOUT)
+    return timeout if timeout > 0 else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,12 +35,14 @@ class RetryPolicy:
         wait: seconds between two attempts.
         failures: consecutive failures after which the circuit opens; 0 for never.
         pause: seconds until a trial read is sent to a container with an open circuit.
+        places: reads of a container that run at a time in a process; 0 for any number.
     """
 
     attempts: int = 1
     wait: float = 5.0
     failures: int = 5
     pause: float = 10.0
+    places: int = 64
 
     @classmethod
     def from_environment(cls, environment: Environment) -> Self:
@@ -39,6 +53,7 @@ class RetryPolicy:
             wait=max(0, environment.integer("OBJECT_ATTEMPTS_WAIT", int(default.wait))),
             failures=max(0, environment.integer("OBJECT_BREAKER_FAILURES", default.failures)),
             pause=max(0, environment.integer("OBJECT_BREAKER_PAUSE", int(default.pause))),
+            places=max(0, environment.integer("OBJECT_READS", default.places)),
         )
 
 

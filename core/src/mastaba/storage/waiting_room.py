@@ -1,0 +1,66 @@
+"""A bound for the reads that wait for one storage on another machine."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from time import monotonic
+from typing import Final
+
+from mastaba.errors import StorageUnavailableError
+from mastaba_server.waiting import waiting
+
+_SLOW: Final = 1.0
+"""Seconds after which a read is slow. While one is, no further read waits for a place."""
+
+
+class WaitingRoom:
+    """The reads of one storage that run at a time.
+
+    While they run, other threads answer requests. If all places are taken, a read waits for one,
+    but only if the storage answers quickly: if it hangs, the read is refused at once.
+
+    Args:
+        name: of the storage, for messages.
+        places: number of reads at a time; 0 for any number.
+    """
+
+    def __init__(self, name: str, places: int) -> None:
+        self._name = name
+        self._places = places
+        self._changed = threading.Condition()
+        # In the order of their beginning.
+        self._running: dict[object, float] = {}
+
+    @contextmanager
+    def read(self, key: str) -> Iterator[None]:
+        """Read inside this context.
+
+        Raises:
+            StorageUnavailableError: too many reads wait for the storage.
+        """
+        read = object()
+        # Before another thread takes the place of this one: their number must be limited too.
+        self._enter(read, key)
+        try:
+            with waiting():
+                yield
+        finally:
+            with self._changed:
+                del self._running[read]
+                self._changed.notify()
+
+    def _enter(self, read: object, key: str) -> None:
+        with self._changed:
+            while 0 < self._places <= len(self._running):
+                left = next(iter(self._running.values())) + _SLOW - monotonic()
+                if left <= 0:
+                    raise StorageUnavailableError(
+                        f"{key} was not read from {self._name}, because {self._places} reads "
+                        "already wait for it",
+                        storage=self._name,
+                        key=key,
+                    )
+                self._changed.wait(left)
+            self._running[read] = monotonic()
