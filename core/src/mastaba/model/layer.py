@@ -105,6 +105,8 @@ class Layer:
         generation: 12 hexadecimal digits that change with the descriptor, the pyramids, the styles
             and the tile matrix sets of the layer; equal on all nodes that read equal files.
         headers: of all its tiles and maps: the generation of the pyramid, if services.json says so.
+        registration: what a value of the finest level belongs to, ``area`` or ``post``: as the
+            descriptor says, or else that of the pyramid.
     """
 
     id: str
@@ -128,6 +130,7 @@ class Layer:
     own: Mapping[str, Any] = field(default_factory=dict, hash=False)
     generation: str = ""
     headers: tuple[tuple[str, str], ...] = ()
+    registration: str = "area"
 
     @property
     def is_vector(self) -> bool:

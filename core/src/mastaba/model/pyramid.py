@@ -18,11 +18,14 @@ class RasterSpecification:
         channels: 1 to 4.
         nodata: one value per channel.
         photometric: ``gray`` or ``rgb`` in practice; only informative, not used for decoding.
+        registration: what a value of the finest level belongs to: ``area``, the square of its
+            pixel, or ``post``, the point in the middle of it.
     """
 
     channels: int
     nodata: tuple[float, ...]
     photometric: str
+    registration: str = "area"
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +119,11 @@ class Pyramid:
     levels: Mapping[str, Level] = field(hash=False)
     generation: str = ""
     update: Update | None = None
+
+    @property
+    def registration(self) -> str:
+        """What a value of the finest level belongs to, ``area`` or ``post``."""
+        return "area" if self.raster is None else self.raster.registration
 
     @property
     def finest(self) -> Level:

@@ -129,6 +129,7 @@ class Settings:
         equivalences: CRS codes that denote the same coordinates.
         default_style: file id of the style for raster layers that have no usable one.
         generation_headers: whether responses name the generations of what they show.
+        tile_formats: media types of the pictures of tiles.
     """
 
     enabled: bool = True
@@ -145,6 +146,7 @@ class Settings:
     equivalences: Equivalences = field(default_factory=Equivalences, compare=False)
     default_style: str = "normal"
     generation_headers: bool = False
+    tile_formats: tuple[str, ...] = ("image/png", "image/jpeg", "image/webp")
 
 
 @dataclass(frozen=True, slots=True)

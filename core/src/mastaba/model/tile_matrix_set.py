@@ -116,6 +116,7 @@ class TileMatrixSet:
         title: name for people.
         abstract: description; may be empty.
         keywords: may be empty.
+        scale_set: URI of the well-known scale set of the matrices; may be empty.
     """
 
     id: str
@@ -124,6 +125,7 @@ class TileMatrixSet:
     title: str = ""
     abstract: str = ""
     keywords: tuple[str, ...] = ()
+    scale_set: str = ""
 
     @classmethod
     def of(
@@ -134,11 +136,12 @@ class TileMatrixSet:
         title: str = "",
         abstract: str = "",
         keywords: tuple[str, ...] = (),
+        scale_set: str = "",
     ) -> TileMatrixSet:
         """Create a set from matrices in any order."""
         ordered = sorted(matrices, key=lambda matrix: -matrix.cell_size)
         by_id = MappingProxyType({matrix.id: matrix for matrix in ordered})
-        return cls(identifier, crs, by_id, title, abstract, keywords)
+        return cls(identifier, crs, by_id, title, abstract, keywords, scale_set)
 
     @property
     def is_quadtree(self) -> bool:

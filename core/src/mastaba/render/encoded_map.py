@@ -42,6 +42,8 @@ class Strips(Protocol):
     """A pixel without data."""
     memory: int
     """Bytes that drawing holds at once."""
+    registration: str
+    """Of the values, ``area`` or ``post``."""
 
     def strips(self) -> Iterator[MapImage]:
         """Yield the map in strips of rows, from the top."""
@@ -99,7 +101,8 @@ class EncodedMap:
         """
         nodata = self._prepared.blank.nodata
         raster = StripRaster(
-            self._shape, self._dtype, self._bbox, self._crs, nodata, self._finished()
+            *(self._shape, self._dtype, self._bbox, self._crs, nodata, self._finished()),
+            registration=self._prepared.registration,
         )
         pieces = self._encoder.encode_strips(raster, self._options)
         notes = trace.local.trace
@@ -119,6 +122,7 @@ class EncodedMap:
 def finish_for(encoder: Encoder, background: Background, *, in_colour: bool = False) -> Finish:
     """Return what makes the pixels for a format: `as_picture` or `as_data`.
 
+
     Args:
         in_colour: whether grey pictures become RGB.
     """
@@ -127,7 +131,8 @@ def finish_for(encoder: Encoder, background: Background, *, in_colour: bool = Fa
         pixels = as_picture(image, background, alpha_possible=encoder.holds_alpha)
         return coloured(pixels) if in_colour else pixels
 
-    return picture if encoder.is_picture else lambda image, _row: as_data(image, background)
+    ground = background if encoder.shows_background else Background()
+    return picture if encoder.is_picture else lambda image, _row: as_data(image, ground)
 
 
 def coloured(pixels: Pixels) -> Pixels:

@@ -38,6 +38,11 @@ _CELL: Final = 16
 _SMALL_THINGS: Final = 1024**2
 """Bytes of positions, weights and tile descriptions."""
 
+_PRODUCTS: Final = 1 << 31
+"""Products of a source pixel and a weight; more need a second or two."""
+_PRODUCTS_PER_PIXEL: Final = 128
+"""For each pixel of the map and of its source. The largest kernel, 8 by 8, usually needs 64."""
+
 _OVERVIEW_LOSS: Final = 8
 """Factor by which an overview may be coarser than the longer side of its pixels."""
 
@@ -106,6 +111,9 @@ class LayerMap:
         levels: the levels of the layer by tile matrix identifier.
         request: the map; its layers are ignored.
         same_crs: whether the CRS of the map is equal or equivalent to that of the layer.
+
+    Attributes:
+        is_empty: whether all pixels are nodata because none has a position in the CRS of the layer.
     """
 
     def __init__(
@@ -117,6 +125,7 @@ class LayerMap:
         same_crs: bool,
     ) -> None:
         layer, style = entry.layer, entry.style
+        self._layer = layer
         self._style = style if style is not None and (style.palette or style.processing) else None
         self._margin = 0
         if self._style is not None:
@@ -131,8 +140,10 @@ class LayerMap:
         self._level: LevelPixels | OverviewPixels = self._coarsest
         self._nodata, self._dtype = self._coarsest.nodata, self._coarsest.dtype
         self._positions: Positions | None = None
-        # The pixels that may hold data.
-        self._part = Window(0, request.height, 0, request.width)
+        self.is_empty = True
+        self._resolution = math.inf
+        # The pixels that may have a position, and those of them that may hold data.
+        self._placed = self._part = Window(0, request.height, 0, request.width)
         # All rows of this part.
         self._all = slice(0, request.height)
         self._windows: dict[tuple[int, int], Window | None] = {}
@@ -146,13 +157,12 @@ class LayerMap:
             found = part_with_data(request, layer.pyramid)
             if found is None:
                 return
-            self._part, bbox = found
-            part, source = part_of(request, self._part), layer.pyramid.tile_matrix_set.crs
+            self._placed, bbox = found
+            part, source = part_of(request, self._placed), layer.pyramid.tile_matrix_set.crs
             width, height = part.width, part.height
             self._place = partial(
                 other_crs_positions, part.bbox, part.crs, width, height, source=source
             )
-            self._all = slice(0, height)
         self._resolution = math.sqrt(
             (bbox.xmax - bbox.xmin) / width * (bbox.ymax - bbox.ymin) / height
         )
@@ -163,13 +173,45 @@ class LayerMap:
 
     def _use(self, level: LevelPixels | OverviewPixels) -> None:
         """Draw from a level."""
-        self._level = level
-        positions = self._positions = self._place(level.level.matrix)
-        window = None if positions is None else positions.window(self._kernel, self._all)
-        self._windows = {(0, self._all.stop): window}
-        if window is not None:
+        self._level, self._part = level, self._placed
+        self._all = slice(0, self._part.shape[0])
+        positions = self._place(level.level.matrix)
+        self.is_empty = positions is None
+        needs = None if positions is None else positions.needs(self._kernel, self._all)
+        if positions is not None and needs is not None:
+            area = _area_met(level, needs[0], self._around)
+            if area is None:
+                positions = needs = None
+            elif not _holds(area, needs[0]):
+                positions = self._within(positions, area)
+                needs = None if positions is None else positions.needs(self._kernel, self._all)
+        self._positions = positions
+        self._windows = {(0, self._all.stop): None if needs is None else needs[0]}
+        if needs is not None:
+            window, self._products = needs
             self._count = level.count(window, self._around)
             self._tile_memory = level.tile_memory(window)
+
+    def _within(self, positions: Positions, area: Window) -> Positions | None:
+        """Reduce the map to the pixels that may show an area; None if there are none."""
+        found = positions.within(self._kernel, area)
+        if found is None:
+            return None
+        top, bottom, left, right = found[1]
+        first, _, start, _ = self._placed
+        self._part = Window(first + top, first + bottom, start + left, start + right)
+        self._all = slice(0, bottom - top)
+        return found[0]
+
+    @property
+    def registration(self) -> str:
+        """``post`` if the map shows values of posts without a style, near their resolution."""
+        if self._layer.registration != "post" or self._style is not None:
+            return "area"
+        finest = self._layer.pyramid.finest.matrix
+        is_finest = self._level.level.matrix is finest
+        near = self._resolution <= finest.cell_size / _COARSEST
+        return "post" if is_finest and near else "area"
 
     @property
     def strip_height(self) -> int:
@@ -202,20 +244,10 @@ class LayerMap:
         window = self._window(self._all)
         if window is None:
             return True
+        pixels = self._height * self._width + math.prod(window.shape)
+        if self._products > max(_PRODUCTS, _PRODUCTS_PER_PIXEL * pixels):
+            return False
         rows, columns = self._count
-        assert self._positions is not None
-        if (
-            rows > settings.max_tiles_y
-            and self._positions.varies
-            and isinstance(self._level, LevelPixels)
-        ):
-            # Kernels next to a pole may reach far beyond the level.
-            matrix, limits = self._level.level.matrix, self._level.level.limits
-            top = max(window.top, limits.min_row * matrix.tile_height)
-            bottom = min(window.bottom, (limits.max_row + 1) * matrix.tile_height)
-            if top >= bottom:
-                return True
-            rows, _ = self._level.count(window._replace(top=top, bottom=bottom))
         return columns <= settings.max_tiles_x and rows <= settings.max_tiles_y
 
     def _overviews(self) -> Iterator[OverviewPixels]:
@@ -253,6 +285,17 @@ class LayerMap:
         samples = source // self._dtype.itemsize
         copies = 2 if self._dtype == np.float32 else 1
         drawing = kept + copies * source + 6 * samples // channels + plain + 17 * pixels
+        if self._dtype == np.float32:
+            # Next to nodata, the source pixels of each pixel.
+            drawing += 80 * pixels
+        # The loops hold one row of the window as floats.
+        drawing += 4 * channels * (largest.right - largest.left)
+        if self._positions is not None:
+            drawing += max(
+                self._positions.memory(self._kernel, self._inside(rows))
+                for rows, window in zip(self._with_margin(cuts), found, strict=True)
+                if window is not None
+            )
         return DrawingMemory(source, kept, max(drawing, styling), drawn)
 
     def _bytes_of(self, window: Window) -> int:
@@ -269,11 +312,6 @@ class LayerMap:
         self._part = Window(0, 1, 0, 1)
         self._all = slice(0, 1)
         self._windows.clear()
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether all pixels are nodata because none has a position in the CRS of the layer."""
-        return self._positions is None
 
     def sources(self) -> Sources:
         """Return the state of the stored tiles."""
@@ -364,6 +402,7 @@ class PreparedMap:
         strip_height: rows drawn at a time by default.
         blank: a pixel without data, with the channels, sample type and nodata value of the map.
         memory: upper estimate of the bytes held at once while drawing, without those of an encoder.
+        registration: of the values, ``area`` or ``post``.
     """
 
     def __init__(
@@ -377,6 +416,7 @@ class PreparedMap:
         # Only now each layer has chosen what it is drawn from.
         self.strip_height = min(layer.strip_height for layer in layers)
         self.blank = layers[0].blank
+        self.registration = layers[0].registration if len(layers) == 1 else "area"
         merging = 0
         if len(layers) > 1:
             self.blank = merge([layer.blank for layer in layers])
@@ -451,6 +491,36 @@ def version_of(stored: StoredTiles) -> str | None:
             index = tile.index
             parts.append(f"{index.key}:{index.version}-{tile.offset:x}-{tile.length:x}")
     return " ".join(parts)
+
+
+def _area_met(level: LevelPixels | OverviewPixels, window: Window, around: int) -> Window | None:
+    """Return the pixels of a level that may hold data, from the first to the last that a window
+    meets if columns repeat; None if it meets none."""
+    top, bottom, left, right = level.area
+    turn = around * level.tile_width
+    if turn:
+        start, end = float(window.left), float(window.right)
+        if end - start > turn > 2 * (right - left):
+            # A kernel of half the world need not show a region a second time, from far away.
+            start, end = (start + end - turn) / 2, (start + end + turn) / 2
+        first = math.floor((start - right) / turn) + 1
+        last = math.ceil((end - left) / turn) - 1
+        if first > last:
+            return None
+        left, right = math.floor(left + first * turn), math.ceil(right + last * turn)
+    if min(window.bottom, bottom) <= max(window.top, top):
+        return None
+    return (
+        None
+        if min(window.right, right) <= max(window.left, left)
+        else Window(top, bottom, left, right)
+    )
+
+
+def _holds(area: Window, window: Window) -> bool:
+    """Return whether an area contains a window."""
+    top, bottom, left, right = window
+    return top >= area.top and bottom <= area.bottom and left >= area.left and right <= area.right
 
 
 def _too_big() -> InvalidParameterError:

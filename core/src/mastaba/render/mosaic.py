@@ -13,7 +13,7 @@ import numpy as np
 
 from mastaba.errors import SlabFormatError
 from mastaba.model.format import Codec
-from mastaba.model.pyramid import Pyramid
+from mastaba.model.pyramid import Level, Pyramid
 from mastaba.render import native
 from mastaba.render.map_request import MapImage, Mask, Pixels
 from mastaba.render.native import Window
@@ -68,6 +68,15 @@ def mosaic_of(pixels: Pixels, valid: Mask | None, nodata: tuple[float, ...]) -> 
     return Mosaic(pixels, None if valid is None or valid.all() else valid)
 
 
+def pixels_within(level: Level) -> Window:
+    """Return the pixels of a level inside its limits."""
+    limits, matrix = level.limits, level.matrix
+    return Window(
+        *(limits.min_row * matrix.tile_height, (limits.max_row + 1) * matrix.tile_height),
+        *(limits.min_col * matrix.tile_width, (limits.max_col + 1) * matrix.tile_width),
+    )
+
+
 class LevelPixels:
     """The pixels of one level.
 
@@ -81,6 +90,8 @@ class LevelPixels:
 
     Attributes:
         level: the level.
+        area: its pixels inside the limits.
+        tile_width: pixels of the level across a stored tile.
         nodata: one value per channel.
         dtype: uint8 or float32.
         blank: a pixel without data.
@@ -91,6 +102,8 @@ class LevelPixels:
         assert pyramid.raster is not None
         matrix = reader.level.matrix
         self.level = reader.level
+        self.area = pixels_within(reader.level)
+        self.tile_width: float = matrix.tile_width
         self._reader = reader
         self._cache = cache
         self.nodata = pyramid.raster.nodata
@@ -106,8 +119,8 @@ class LevelPixels:
         self._tiles_at_a_time = max(1, DECODED_AT_A_TIME // self.tile_size)
 
     def count(self, window: Window, around: int = 0) -> tuple[int, int]:
-        """Return how many rows and columns of tiles a window needs."""
-        rows, columns = self._touched(window)
+        """Return how many rows and columns of tiles inside the limits a window needs."""
+        rows, columns = self._inside(window, around)
         return len(rows), len(columns)
 
     def tile_memory(self, window: Window) -> int:
@@ -147,7 +160,7 @@ class LevelPixels:
         """
         places = self._places(window, around)
         stored = self.stored(window, around) if stored is None else stored
-        complete = len(places) == math.prod(self.count(window))
+        complete = len(places) == math.prod(map(len, self._touched(window)))
         shape = window.bottom - window.top, window.right - window.left
         pixels = np.empty((*shape, len(self.nodata)), self.dtype)
         valid: Mask | None = None
@@ -337,19 +350,21 @@ class LevelPixels:
 
     def _places(self, window: Window, around: int) -> list[tuple[Place, Place]]:
         """Return the tiles of a window that may be stored: where they are shown, and stored."""
+        rows, columns = self._inside(window, around)
+        stored = [(col, col % around if around else col) for col in columns]
+        return [((row, col), (row, place)) for row in rows for col, place in stored]
+
+    def _inside(self, window: Window, around: int) -> tuple[range, Sequence[int]]:
+        """Return the rows and columns of the tiles of a window that are inside the limits."""
         (rows, columns), limits = self._touched(window), self.level.limits
         shown = range(max(rows.start, limits.min_row), min(rows.stop, limits.max_row + 1))
-        if not around:
-            columns = range(
-                max(columns.start, limits.min_col), min(columns.stop, limits.max_col + 1)
-            )
-        stored = [(col, col % around if around else col) for col in columns]
-        return [
-            ((row, col), (row, place))
-            for row in shown
-            for col, place in stored
-            if limits.min_col <= place <= limits.max_col
-        ]
+        if around:
+            return shown, [
+                col for col in columns if limits.min_col <= col % around <= limits.max_col
+            ]
+        return shown, range(
+            max(columns.start, limits.min_col), min(columns.stop, limits.max_col + 1)
+        )
 
     def _touched(self, window: Window) -> tuple[range, range]:
         """Return the rows and columns of the tiles of a window, also outside the matrix."""

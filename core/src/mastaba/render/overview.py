@@ -62,6 +62,11 @@ class OverviewPixels:
             source.level,
             matrix=replace(matrix, id=f"{matrix.id}/{factor}", cell_size=matrix.cell_size * factor),
         )
+        self.tile_width = matrix.tile_width / factor
+        top, bottom, left, right = source.area
+        self.area = Window(
+            *(top // factor, -(-bottom // factor), left // factor, -(-right // factor))
+        )
 
     def count(self, window: Window, around: int = 0) -> tuple[int, int]:
         """Return how many rows and columns of stored tiles a window needs."""

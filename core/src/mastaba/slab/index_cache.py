@@ -7,6 +7,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from concurrent.futures import Future
+from contextlib import AbstractContextManager, nullcontext
 from time import perf_counter
 from typing import Final
 
@@ -55,11 +56,19 @@ class IndexCache:
         self.hits = 0
         self.misses = 0
 
-    def get(self, key: Hashable, load: Callable[[], SlabIndex]) -> SlabIndex:
+    def get(
+        self,
+        key: Hashable,
+        load: Callable[[], SlabIndex],
+        waiting: Callable[[], AbstractContextManager[None]] = nullcontext,
+    ) -> SlabIndex:
         """Return the index for a key; if it is unknown or too old, call ``load``.
 
+        Args:
+            waiting: returns a context in which a thread waits while another one calls ``load``.
+
         Raises:
-            the errors of ``load``, in every thread that waits for it.
+            the errors of ``load``, in every thread that waits for it; those of ``waiting``.
         """
         begun = perf_counter()
         with self._lock:
@@ -72,7 +81,10 @@ class IndexCache:
             if flight is None:
                 flight = self._flights[key] = Future()
         try:
-            return self._lead(key, load) if leads else flight.result()
+            if leads:
+                return self._lead(key, load, flight)
+            with waiting():
+                return flight.result()
         finally:
             notes = trace.local.trace
             if notes is not None:
@@ -95,12 +107,7 @@ class IndexCache:
     def put(self, key: Hashable, index: SlabIndex) -> None:
         """Cache an index, instead of the one cached for the key."""
         with self._lock:
-            if key in self._entries:
-                self._remove(key)
-            self._entries[key] = (self._clock() + self._validity, index)
-            self._used += index.nbytes
-            while len(self._entries) > self._size or self._used > MAX_INDEX_BYTES:
-                self._remove(next(iter(self._entries)))
+            self._put(key, index)
 
     def drop(self, key: Hashable, index: SlabIndex) -> None:
         """Remove an index that proved to be outdated, unless a newer one has replaced it."""
@@ -110,10 +117,12 @@ class IndexCache:
                 self._remove(key)
 
     def clear(self) -> None:
-        """Remove all indices."""
+        """Remove all indices, and do not cache those that are being read."""
         with self._lock:
             self._entries.clear()
             self._used = 0
+            # Who asks from now on must not wait for a read that has begun before.
+            self._flights.clear()
 
     @property
     def used(self) -> int:
@@ -137,12 +146,31 @@ class IndexCache:
     def _remove(self, key: Hashable) -> None:
         self._used -= self._entries.pop(key)[1].nbytes
 
-    def _lead(self, key: Hashable, load: Callable[[], SlabIndex]) -> SlabIndex:
+    def _lead(
+        self, key: Hashable, load: Callable[[], SlabIndex], flight: Future[SlabIndex]
+    ) -> SlabIndex:
         try:
             index = load()
-            self.put(key, index)
         except BaseException as error:
-            self._flights.pop(key).set_exception(error)
+            self._end(key, flight, None)
+            flight.set_exception(error)
             raise
-        self._flights.pop(key).set_result(index)
+        self._end(key, flight, index)
+        flight.set_result(index)
         return index
+
+    def _end(self, key: Hashable, flight: Future[SlabIndex], index: SlabIndex | None) -> None:
+        with self._lock:
+            # Otherwise the cache was emptied meanwhile.
+            if self._flights.get(key) is flight:
+                del self._flights[key]
+                if index is not None:
+                    self._put(key, index)
+
+    def _put(self, key: Hashable, index: SlabIndex) -> None:
+        if key in self._entries:
+            self._remove(key)
+        self._entries[key] = (self._clock() + self._validity, index)
+        self._used += index.nbytes
+        while len(self._entries) > self._size or self._used > MAX_INDEX_BYTES:
+            self._remove(next(iter(self._entries)))

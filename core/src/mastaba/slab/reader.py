@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
+from functools import partial
 from itertools import count
 from typing import Final
 
@@ -358,7 +359,7 @@ class LevelReader:
     def index(self, slab: SlabKey) -> SlabIndex | None:
         """Return the index of a slab, or None if it is absent. Raises the errors of `locate`."""
         try:
-            return self._indices.get(slab, lambda: self._load(slab))
+            return self._read_index(slab)
         except ObjectNotFoundError:
             return None
 
@@ -373,7 +374,13 @@ class LevelReader:
     def refresh(self, slab: SlabKey, stale: SlabIndex) -> SlabIndex:
         """Replace an index that proved to be outdated; return the current one."""
         self._indices.drop(slab, stale)
-        return self._indices.get(slab, lambda: self._load(slab))
+        return self._read_index(slab)
+
+    def _read_index(self, slab: SlabKey) -> SlabIndex:
+        # Threads that wait for the read of another one count as reads too.
+        room = getattr(self.storage, "room", None)
+        waiting = nullcontext if room is None else partial(room.read, self.key_of(slab))
+        return self._indices.get(slab, lambda: self._load(slab), waiting)
 
     def _load(self, slab: SlabKey) -> SlabIndex:
         storage, key, open_container = self.storage, self.key_of(slab), self._slabs.open_container

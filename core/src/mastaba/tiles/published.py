@@ -74,11 +74,11 @@ def picture_formats(layer: Layer, site: Site) -> dict[str, str]:
     """
     if layer.is_vector:
         return {}
-    stored = layer.pyramid.format.media_type
+    stored, offered = layer.pyramid.format.media_type, site.catalogue.settings.tile_formats
     return {
         extension: media_type
         for extension, media_type in _PICTURES.items()
-        if media_type in site.encoders and media_type != stored
+        if media_type in offered and media_type in site.encoders and media_type != stored
     }
 
 

@@ -24,7 +24,8 @@ from mastaba.slab.delivery import Delivery, palette_delivery, tiff_delivery
 from mastaba.slab.reader import LevelReader, StoredTile
 from mastaba.web.conditional import etag_matches, last_modified, not_modified_since
 from mastaba.web.request import Request
-from mastaba.web.response import FAILURE, Headers, Response, accepts_coding, content_disposition
+from mastaba.web.response import Headers, Response, accepts_coding, content_disposition
+from mastaba_server.messages import FAILURE
 
 TILE: Final = "mastaba.tile"
 """Key in the WSGI environment: the stored tile, or reader, row and column of a missing one."""

@@ -6,9 +6,8 @@ import logging
 import os
 import tempfile
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from itertools import chain
-from typing import Any, Final
+from typing import Final
 
 logger = logging.getLogger(__name__)
 
@@ -54,19 +53,6 @@ class SpooledBody:
     def close(self) -> None:
         """Remove the file; the body can no longer be read."""
         self._file.close()
-
-
-@dataclass(slots=True)
-class KeptBody:
-    """The body of a document that is kept and sent many times.
-
-    Attributes:
-        data: the whole body.
-        framed: what the server keeps with it to send it faster.
-    """
-
-    data: bytes
-    framed: Any = None
 
 
 Body = bytes | SpooledBody

@@ -99,7 +99,8 @@ def identity_of(entry: MapLayer) -> tuple[object, ...]:
     assert raster is not None
     pixels = pyramid.generation, pyramid.format.name, raster.channels, raster.nodata
     drawn = None if style is None else (style.palette, sorted(style.processing.items()))
-    return (layer.id, *pixels, pyramid.tile_matrix_set.crs.code, layer.resampling, drawn)
+    ground = pyramid.tile_matrix_set.crs.code, layer.registration
+    return (layer.id, *pixels, *ground, layer.resampling, drawn)
 
 
 def cache_control(layers: Iterable[Layer]) -> Headers:

@@ -16,9 +16,13 @@ def masked(query: str) -> str:
     A parameter is secret if its name contains one of the words, such as ``access_token``.
     """
     # Fast path: nearly all queries have nothing to mask and nothing to decode.
-    lowered = query.lower()
-    if "%" not in query and not any(name in lowered for name in _SECRET_NAMES):
-        return query
+    if "%" not in query:
+        lowered = query.lower()
+        for name in _SECRET_NAMES:
+            if name in lowered:
+                break
+        else:
+            return query
     return "&".join(_masked_item(item) for item in query.split("&"))
 
 

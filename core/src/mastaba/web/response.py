@@ -7,39 +7,29 @@ import json
 from collections.abc import Iterable, Mapping
 from functools import cached_property, lru_cache, partial
 from hashlib import blake2b
-from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
 from werkzeug.datastructures import MIMEAccept
 from werkzeug.http import parse_accept_header
 
-from mastaba.web.body import Body, KeptBody
+from mastaba.web.body import Body
 from mastaba.web.conditional import etag_matches
+from mastaba_server.messages import Headers as Headers
 
 if TYPE_CHECKING:
     from mastaba.web.request import Request
 
-CLIENT_GONE: Final = 499
-"""For logs and metrics only, since it is never received: the status that nginx logs."""
-
 DOCUMENT: Final = "mastaba.document"
 """Key in the WSGI environment, present if the response is a `Document`: what answers further GET
 requests for the same path and query from their headers, or None if other things matter."""
-
-STATUS_LINES: Final = {int(status): f"{status.value} {status.phrase}" for status in HTTPStatus} | {
-    CLIENT_GONE: f"{CLIENT_GONE} Client Closed Request"
-}
-"""Status and reason for the status line, such as ``404 Not Found``, by status."""
-
-FAILURE: Final = "mastaba.failure"
-"""Key in the WSGI environment: the error of a read from another machine, not to be repeated."""
 
 _FILE_NAMES: Final = {
     "image/tiff": "image.tif",
     "image/geotiff": "image.tif",
     "image/jpeg": "image.jpg",
     "image/png": "image.png",
+    "image/webp": "image.webp",
     "image/x-bil;bits=32": "image.bil",
     "text/plain": "message.txt",
     "text/xml": "message.xml",
@@ -54,10 +44,6 @@ _GZIP_FROM: Final = 512
 _USUAL_HEADER: Final = 200
 
 
-Headers = list[tuple[str, str]]
-"""Names and values, in order."""
-
-
 class Response:
     """One HTTP response.
 
@@ -67,18 +53,14 @@ class Response:
         status: HTTP status.
         headers: as in `Headers`.
         body: bytes, or a `SpooledBody` if it is large (see `spooled`).
-        kept: the body, if it belongs to a document that is sent many times.
     """
 
-    __slots__ = ("body", "headers", "kept", "status")
+    __slots__ = ("body", "headers", "status")
 
-    def __init__(
-        self, status: int, headers: Headers, body: Body = b"", kept: KeptBody | None = None
-    ) -> None:
+    def __init__(self, status: int, headers: Headers, body: Body = b"") -> None:
         self.status = status
         self.headers = headers
         self.body = body
-        self.kept = kept
 
 
 def content_disposition(media_type: str, file_name: str | None = None) -> str:
@@ -130,12 +112,8 @@ class Document:
         return blake2b(self.body, digest_size=9).hexdigest()
 
     @cached_property
-    def _plain(self) -> KeptBody:
-        return KeptBody(self.body)
-
-    @cached_property
-    def _compressed(self) -> KeptBody:
-        return KeptBody(gzip.compress(self.body, 6, mtime=0))
+    def _compressed(self) -> bytes:
+        return gzip.compress(self.body, 6, mtime=0)
 
     def respond(
         self, request: Request, media_type: str | None = None, *, is_constant: bool = False
@@ -163,8 +141,7 @@ class Document:
         headers.append(("Content-Disposition", content_disposition(media_type, self.file_name)))
         if compress:
             headers.append(("Content-Encoding", "gzip"))
-        kept = self._compressed if compress else self._plain
-        return Response(200, headers, kept.data, kept)
+        return Response(200, headers, self._compressed if compress else self.body)
 
 
 def message(status: int, text: str | bytes, media_type: str) -> Response:

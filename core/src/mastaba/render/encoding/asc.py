@@ -58,13 +58,13 @@ def _values(pixels: Strip) -> Strip:
 
 def _header(raster: StripRaster) -> str:
     rows, columns, _ = raster.shape
-    bbox = raster.bbox
+    bbox, half = raster.bbox, raster.offset
     dx, dy = (bbox.xmax - bbox.xmin) / columns, (bbox.ymax - bbox.ymin) / rows
     fields: dict[str, float] = {
         "ncols": columns,
         "nrows": rows,
-        "xllcorner": bbox.xmin,
-        "yllcorner": bbox.ymin,
+        f"xll{'center' if half else 'corner'}": bbox.xmin + half * dx,
+        f"yll{'center' if half else 'corner'}": bbox.ymin + half * dy,
     }
     fields |= {"cellsize": dx} if math.isclose(dx, dy, rel_tol=_SQUARE) else {"dx": dx, "dy": dy}
     lines = "".join(f"{name} {repr(value).removesuffix('.0')}\n" for name, value in fields.items())

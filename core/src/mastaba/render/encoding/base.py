@@ -36,12 +36,14 @@ class Raster:
         bbox: outer edges of the border pixels, x before y, CRS units.
         crs: CRS of ``bbox``.
         nodata: one value per channel, or None.
+        registration: ``post`` if a value belongs to the middle of its pixel, else ``area``.
     """
 
     pixels: npt.NDArray[np.uint8] | npt.NDArray[np.float32]
     bbox: BoundingBox
     crs: CRS
     nodata: tuple[float, ...] | None = None
+    registration: str = "area"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,6 +57,7 @@ class StripRaster:
         crs: as in `Raster`.
         nodata: as in `Raster`.
         strips: from the top, of any heights that add up to all rows; can be consumed once.
+        registration: as in `Raster`.
     """
 
     shape: tuple[int, int, int]
@@ -63,12 +66,20 @@ class StripRaster:
     crs: CRS
     nodata: tuple[float, ...] | None
     strips: Iterable[Strip]
+    registration: str = "area"
 
     @classmethod
     def of(cls, raster: Raster) -> StripRaster:
         """Return a raster as a single strip."""
-        pixels = raster.pixels
-        return cls(pixels.shape, pixels.dtype, raster.bbox, raster.crs, raster.nodata, [pixels])
+        pixels, where = raster.pixels, (raster.bbox, raster.crs)
+        return cls(
+            *(pixels.shape, pixels.dtype, *where, raster.nodata, [pixels], raster.registration)
+        )
+
+    @property
+    def offset(self) -> float:
+        """Where a value is in its pixel, from the left and from the top: 0 for areas, else 0.5."""
+        return 0.5 if self.registration == "post" else 0.0
 
     def regrouped(self, height: int) -> Iterator[Strip]:
         """Yield all rows in strips of equal height; the last one may be lower."""
@@ -90,7 +101,8 @@ class StripRaster:
     def whole(self) -> Raster:
         """Return all rows in one array."""
         (pixels,) = self.regrouped(self.shape[0])
-        return Raster(np.ascontiguousarray(pixels), self.bbox, self.crs, self.nodata)
+        pixels = np.ascontiguousarray(pixels)
+        return Raster(pixels, self.bbox, self.crs, self.nodata, self.registration)
 
 
 def _joined(strips: list[Strip]) -> Strip:
@@ -114,6 +126,8 @@ class Encoder(ABC):
             nodata value there.
         holds_alpha: whether a picture format can hold an alpha channel: `accepts` then allows
             uint8 with 2 or 4 channels, and otherwise neither.
+        shows_background: whether a data format shows the background colour that a request gives
+            where an 8-bit layer has no data; grids of numbers do not.
     """
 
     name: ClassVar[str]
@@ -122,6 +136,7 @@ class Encoder(ABC):
     settings: Mapping[str, Any] = MappingProxyType({})
     is_picture: ClassVar[bool] = True
     holds_alpha: ClassVar[bool] = False
+    shows_background: ClassVar[bool] = False
 
     @abstractmethod
     def accepts(self, dtype: np.dtype[np.generic], channels: int) -> bool:

@@ -24,7 +24,7 @@ _MODEL_TYPE, _RASTER_TYPE, _CITATION = 1024, 1025, 1026
 _GEOGRAPHIC_TYPE, _GEOGRAPHIC_CITATION = 2048, 2049
 _PROJECTED_TYPE, _PROJECTED_CITATION = 3072, 3073
 _PROJECTED, _GEOGRAPHIC = 1, 2
-_PIXEL_IS_AREA: Final = 1
+_PIXEL_IS_AREA, _PIXEL_IS_POINT = 1, 2
 _USER_DEFINED: Final = 32767
 _LARGEST_CODE: Final = 65535
 
@@ -37,12 +37,15 @@ class GeotiffEncoder(TiffEncoder):
 
     def _further_fields(self, raster: StripRaster) -> list[Field]:
         rows, columns, _ = raster.shape
-        bbox = raster.bbox
+        bbox, half = raster.bbox, raster.offset
         dx, dy = (bbox.xmax - bbox.xmin) / columns, (bbox.ymax - bbox.ymin) / rows
         fields = [
             Field(_PIXEL_SCALE, "d", (dx, dy, 0.0)),
-            Field(_TIEPOINT, "d", (0.0, 0.0, 0.0, bbox.xmin, bbox.ymax, 0.0)),
-            *_geo_keys(raster.crs),
+            # With PixelIsPoint, the position of the first pixel is that of its centre.
+            Field(
+                _TIEPOINT, "d", (0.0, 0.0, 0.0, bbox.xmin + half * dx, bbox.ymax - half * dy, 0.0)
+            ),
+            *_geo_keys(raster.crs, _PIXEL_IS_POINT if half else _PIXEL_IS_AREA),
         ]
         if raster.nodata:
             # GDAL reads one value for all channels.
@@ -51,12 +54,12 @@ class GeotiffEncoder(TiffEncoder):
         return fields
 
 
-def _geo_keys(crs: CRS) -> list[Field]:
+def _geo_keys(crs: CRS, raster_type: int) -> list[Field]:
     if crs.is_geographic:
         model, type_key, name_key = _GEOGRAPHIC, _GEOGRAPHIC_TYPE, _GEOGRAPHIC_CITATION
     else:
         model, type_key, name_key = _PROJECTED, _PROJECTED_TYPE, _PROJECTED_CITATION
-    keys = [(_MODEL_TYPE, 0, 1, model), (_RASTER_TYPE, 0, 1, _PIXEL_IS_AREA)]
+    keys = [(_MODEL_TYPE, 0, 1, model), (_RASTER_TYPE, 0, 1, raster_type)]
     number = _epsg_number(crs.code)
     if number is not None:
         return [_key_directory([*keys, (type_key, 0, 1, number)])]

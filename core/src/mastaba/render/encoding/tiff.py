@@ -44,6 +44,7 @@ class TiffEncoder(StripEncoder):
     media_type: ClassVar[str] = "image/tiff"
     extension: ClassVar[str] = "tif"
     is_picture: ClassVar[bool] = False
+    shows_background: ClassVar[bool] = True
 
     def accepts(self, dtype: np.dtype[np.generic], channels: int) -> bool:
         return dtype == np.float32 or (dtype == np.uint8 and 1 <= channels <= 4)

@@ -90,6 +90,7 @@ class Grid(ctypes.Structure):
         *((name, ctypes.c_void_p) for name in ("ratios_x", "ratios_y", "blocks", "details")),
         *((name, ctypes.c_int64) for name in ("across_count", "down_count")),
         *((name, ctypes.c_double) for name in ("wrap", "centre")),
+        *((name, ctypes.c_double) for name in ("top", "bottom", "left", "right", "margin")),
     )
 
     @classmethod
@@ -102,8 +103,15 @@ class Grid(ctypes.Structure):
         details: Floats | None = None,
         wrap: float = 0.0,
         centre: float = 0.0,
+        area: Window | None = None,
+        margin: float = np.inf,
     ) -> Grid:
-        """Return a grid with the attributes of `GridPositions`; it keeps the arrays alive."""
+        """Return a grid with the attributes of `GridPositions`; it keeps the arrays alive.
+
+        Args:
+            margin: most source pixels outside the area that a kernel reads; the last one has the
+                weight of all that are further away.
+        """
         for line in (across, down):
             _check(line, np.float64, 1)
         _check(fields, np.float64, 3)
@@ -111,7 +119,8 @@ class Grid(ctypes.Structure):
             raise ValueError("one position for each grid point is required")
         arrays = [across, down, *fields, *[None] * (4 - len(fields)), blocks, details]
         addresses = [None if array is None else array.ctypes.data for array in arrays]
-        grid = cls(*addresses, len(across), len(down), wrap, centre)
+        bounds = (-np.inf, np.inf, -np.inf, np.inf) if area is None else area
+        grid = cls(*addresses, len(across), len(down), wrap, centre, *bounds, margin)
         grid.arrays = across, down, fields, blocks, details
         return grid
 
@@ -184,19 +193,50 @@ def survey(
     *,
     every_row: bool,
     placed: Mask | None = None,
-) -> Window | None:
-    """Return the source pixels that part of a map needs; None if no pixel has a position.
+    boxes: npt.NDArray[np.int64] | None = None,
+) -> tuple[Window, float] | None:
+    """Return the source pixels that part of a map needs, and the number of taps of the pixels that
+    were looked at; None if no pixel has a position.
 
     Args:
         part: pixels of the map.
         radii: radius of the kernel in x and y, for a ratio of 1 if the grid has ratios.
         every_row: False if the rows next to the lines of the grid show the extremes.
         placed: filled with the pixels that have a position, if every row is looked at.
+        boxes: shape (rows, columns, 4), filled with the source pixels that each of them needs.
     """
-    bounds = np.zeros(4, np.int64)
-    _call("survey", grid, *part, *radii, every_row, placed, bounds)
+    bounds, taps = np.zeros(4, np.int64), np.zeros(1)
+    _call("survey", grid, *part, *radii, every_row, placed, bounds, taps, boxes)
     found = Window(*bounds.tolist())
-    return found if found.bottom > found.top else None
+    return (found, float(taps[0])) if found.bottom > found.top else None
+
+
+def bound(
+    pixels: npt.NDArray[np.float32],
+    valid: Mask,
+    boxes: npt.NDArray[np.int64],
+    values: npt.NDArray[np.float32],
+    *,
+    by_rows: bool,
+) -> None:
+    """Move values, in place, into the range of the valid pixels that each was made from.
+
+    Args:
+        pixels: float32, shape (height, width, channels).
+        valid: shape (height, width).
+        boxes: shape (n, 4), a `Window` of ``pixels`` for each value.
+        values: float32, shape (n, channels).
+        by_rows: whether many successive boxes have the same rows, which is then faster.
+
+    Raises:
+        IndexError: a box is not inside the image.
+    """
+    pixels, valid = np.ascontiguousarray(pixels), np.ascontiguousarray(valid)
+    _check(pixels, np.float32, 3)
+    _check(valid, np.bool_, 2)
+    _check(boxes, np.int64, 2)
+    _check(values, np.float32, 2)
+    _call("bound", pixels, valid, *pixels.shape, boxes, len(values), int(by_rows), values)
 
 
 def warp(

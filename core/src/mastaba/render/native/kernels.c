@@ -88,7 +88,9 @@ static void combine_columns(const float *tall, int64_t channels, const int64_t *
    ratios_y: down_count x across_count, source positions and pixel sizes there; all are linear
    between the points. Without ratios, these are null. Each cell has the number of its block, or
    -1; blocks is null without any. details: blocks x 4 fields x BLOCK_SIDE x BLOCK_SIDE. If wrap is
-   not 0, columns repeat after it, and those nearest to centre are taken. */
+   not 0, columns repeat after it, and those nearest to centre are taken. Source pixels outside the
+   rows top to bottom and the columns left to right hold no data; a pixel whose kernel meets no
+   others counts as one without a position. No kernel reads further outside than margin. */
 typedef struct {
     const double *across, *down;
     const double *columns, *rows, *ratios_x, *ratios_y;
@@ -96,6 +98,7 @@ typedef struct {
     const double *details;
     int64_t across_count, down_count;
     double wrap, centre;
+    double top, bottom, left, right, margin;
 } Grid;
 
 enum { COLUMN, ROW, RATIO_X, RATIO_Y, FIELDS };
@@ -169,14 +172,35 @@ static void locate(const Grid *grid, int64_t i, Row *row)
 #define TOLERANCE 1e-7
 
 /* The first tap of a position, and the number of taps, for a kernel of some radius. */
-INLINE int64_t first_tap(double position, double radius)
+INLINE double first_tap(double position, double radius)
 {
-    return (int64_t)ceil(position - radius - TOLERANCE);
+    return ceil(position - radius - TOLERANCE);
 }
 
-INLINE int64_t tap_count(double radius)
+INLINE double tap_count(double radius)
 {
-    return (int64_t)ceil(2.0 * radius - TOLERANCE);
+    return ceil(2.0 * radius - TOLERANCE);
+}
+
+/* Further away, positions have no fractions. */
+#define FURTHEST (INT64_MAX >> FRACTION_BITS)
+
+/* Fractions of a source pixel up to a position, which is cut to them. */
+INLINE int64_t fractions_to(double position)
+{
+    return isfinite(position) ? within(floor(position * FRACTIONS), -(INT64_MAX >> 1), INT64_MAX >> 1) : 0;
+}
+
+INLINE double cut(double position)
+{
+    return floor(position * FRACTIONS) / FRACTIONS;
+}
+
+/* Whether the taps of a pixel meet source pixels that may hold data. Not without a position. */
+INLINE int meets(const Grid *grid, double row, double rows, double column, double columns)
+{
+    return row < grid->bottom && row + rows > grid->top
+        && column < grid->right && column + columns > grid->left;
 }
 
 /* Find the source pixels that part of a map needs.
@@ -184,10 +208,12 @@ INLINE int64_t tap_count(double radius)
    radius_x, radius_y: of the kernel; where the grid has ratios, times the ratio of the pixel.
    every_row: 0 if the rows next to the lines of the grid show the extremes. placed: rows x columns,
    whether each pixel has a position, or null. bounds: first source row, row after the last, first
-   column, column after the last; unchanged if no pixel has a position. */
+   column, column after the last; unchanged if no pixel has a position. taps: added up for the pixels
+   that were looked at. boxes: rows x columns x 4, such bounds for each pixel that has a position, or
+   null. */
 EXPORT int survey(const Grid *grid, int64_t top, int64_t bottom, int64_t left, int64_t right,
                   double radius_x, double radius_y, int64_t every_row, uint8_t *placed,
-                  int64_t *bounds)
+                  int64_t *bounds, double *taps, int64_t *boxes)
 {
     Row row;
     if (open_row(&row, left, right))
@@ -197,20 +223,37 @@ EXPORT int survey(const Grid *grid, int64_t top, int64_t bottom, int64_t left, i
         locate(grid, i, &row);
         for (int64_t j = 0; j < right - left; j++) {
             const double column = row.fields[COLUMN][j], line = row.fields[ROW][j];
-            const int found = isfinite(column + line);
+            const double wide = grid->ratios_x ? radius_x * row.fields[RATIO_X][j] : radius_x;
+            const double high = grid->ratios_x ? radius_y * row.fields[RATIO_Y][j] : radius_y;
+            const double ends[2][2] = {{first_tap(line, high), first_tap(column, wide)},
+                                       {tap_count(high), tap_count(wide)}};
+            const int found = isfinite(column + line + wide + high)
+                && meets(grid, first_tap(cut(line), high), ends[1][0],
+                         first_tap(cut(column), wide), ends[1][1]);
             if (placed)
                 placed[(i - top) * (right - left) + j] = (uint8_t)found;
             if (!found)
                 continue;
-            const double wide = grid->ratios_x ? radius_x * row.fields[RATIO_X][j] : radius_x;
-            const double high = grid->ratios_x ? radius_y * row.fields[RATIO_Y][j] : radius_y;
-            const double ends[2][2] = {
-                {ceil(line - high - TOLERANCE), ceil(column - wide - TOLERANCE)},
-                {ceil(2.0 * high - TOLERANCE), ceil(2.0 * wide - TOLERANCE)}};
+            const double readable[2][2] = {
+                {grid->top - grid->margin, grid->bottom + grid->margin},
+                {grid->left - grid->margin, grid->right + grid->margin}};
+            double area = 1.0;
             for (int axis = 0; axis < 2; axis++) {
-                const double first = ends[0][axis], last = first + ends[1][axis];
+                const double first = fmax(ends[0][axis], readable[axis][0]);
+                const double last = fmin(ends[0][axis] + ends[1][axis], readable[axis][1]);
                 lowest[axis] = first < lowest[axis] ? first : lowest[axis];
                 highest[axis] = last > highest[axis] ? last : highest[axis];
+                area *= last - first;
+            }
+            *taps += area;
+            if (boxes) {
+                int64_t *box = boxes + 4 * ((i - top) * (right - left) + j);
+                const double start[2] = {first_tap(cut(line), high), first_tap(cut(column), wide)};
+                for (int axis = 0; axis < 2; axis++) {
+                    box[2 * axis] = within(fmax(start[axis], readable[axis][0]), -FURTHEST, FURTHEST);
+                    box[2 * axis + 1] = within(fmin(start[axis] + ends[1][axis], readable[axis][1]),
+                                               -FURTHEST, FURTHEST);
+                }
             }
         }
         if (!every_row) {
@@ -222,29 +265,62 @@ EXPORT int survey(const Grid *grid, int64_t top, int64_t bottom, int64_t left, i
     }
     free(row.fields[0]);
     for (int axis = 0; axis < 2 && lowest[0] <= highest[0]; axis++) {
-        bounds[2 * axis] = (int64_t)lowest[axis];
-        bounds[2 * axis + 1] = (int64_t)highest[axis];
+        bounds[2 * axis] = within(lowest[axis], -FURTHEST, FURTHEST);
+        bounds[2 * axis + 1] = within(highest[axis], -FURTHEST, FURTHEST);
     }
     return 0;
 }
 
-/* Write the weights of the taps from `first` on; they sum to 1. */
-static void weigh(const double *table, int64_t table_size, double position, double radius,
-                  int64_t first, int64_t taps, float *weights)
+/* The value of a kernel at a distance from its centre. */
+INLINE double kernel_at(const double *table, int64_t last, double distance, double radius)
 {
-    const int64_t last = table_size - 1;
+    double place = distance / radius;
+    place = (place < 1.0 ? place : 1.0) * (double)last;
+    const int64_t whole = (int64_t)place < last ? (int64_t)place : last - 1;
+    const double part = place - (double)whole;
+    return table[whole] * (1.0 - part) + table[whole + 1] * part;
+}
+
+/* The sum of more taps than these is the integral of the kernel; it differs by less than 1e-5. */
+#define MANY_TAPS 512
+
+/* The sum of the weights of a kernel with many taps, divided by its radius. */
+static double integral(const double *table, int64_t table_size)
+{
     double total = 0.0;
-    for (int64_t tap = 0; tap < taps; tap++) {
-        double place = fabs((double)(first + tap) - position) / radius;
-        place = (place < 1.0 ? place : 1.0) * (double)last;
-        const int64_t whole = (int64_t)place < last ? (int64_t)place : last - 1;
-        const double part = place - (double)whole;
-        const double value = table[whole] * (1.0 - part) + table[whole + 1] * part;
-        weights[tap] = (float)value;
-        total += value;
+    for (int64_t i = 0; i < table_size; i++)
+        total += table[i];
+    return 2.0 * total / (double)table_size;
+}
+
+/* Write the weights of the taps of a pixel between `low` and `high`; they sum to 1, because the
+   first or the last one holds those of the taps outside. whole: the integral of the kernel.
+
+   Return the first of these taps, and their number in `taps`. */
+static int64_t weigh(const double *table, int64_t table_size, double position, double radius,
+                     double whole, double low, double high, int64_t *taps, float *weights)
+{
+    const double start = first_tap(position, radius), end = start + tap_count(radius);
+    const int64_t last = table_size - 1;
+    const int64_t first = (int64_t)fmax(start, low), after = (int64_t)fmin(end, high);
+    double sum = 0.0, total = 0.0;
+    for (int64_t tap = first; tap < after; tap++) {
+        const double value = kernel_at(table, last, fabs((double)tap - position), radius);
+        weights[tap - first] = (float)value;
+        sum += value;
     }
-    for (int64_t tap = 0; tap < taps; tap++)
+    if (start >= low && end <= high)
+        total = sum;
+    else if (end - start <= MANY_TAPS)
+        for (double tap = start; tap < end; tap++)
+            total += kernel_at(table, last, fabs(tap - position), radius);
+    else
+        total = whole * radius;
+    weights[start < low ? 0 : after - first - 1] += (float)(total - sum);
+    *taps = after - first;
+    for (int64_t tap = 0; tap < *taps; tap++)
         weights[tap] = (float)(weights[tap] / total);
+    return first;
 }
 
 /* Alpha of an opaque pixel; only bytes have alpha. */
@@ -327,6 +403,60 @@ static int compare_float32(const void *a, const void *b)
 #include "decimation.h"
 
 #include "jpeg.h"
+
+/* Extend the ranges of samples, columns x channels, by those of a row that are valid. */
+static void widen(const float *samples, const uint8_t *valid, int64_t columns, int64_t channels,
+                  float *low, float *high)
+{
+    for (int64_t x = 0; x < columns; x++)
+        for (int64_t i = x * channels; i < (x + 1) * channels && valid[x]; i++) {
+            low[i] = fminf(low[i], samples[i]);
+            high[i] = fmaxf(high[i], samples[i]);
+        }
+}
+
+/* Move values into the range of the valid samples that each was made from, for each channel.
+
+   samples: height x width x channels. valid: height x width. boxes: count x 4, first row, row after
+   the last, first column and column after the last of the pixels of each value. by_rows: whether
+   many successive boxes have the same rows. values: count x channels; unchanged without a valid
+   sample. */
+EXPORT int bound(const float *samples, const uint8_t *valid, int64_t height, int64_t width,
+                 int64_t channels, const int64_t *boxes, int64_t count, int64_t by_rows,
+                 float *values)
+{
+    float *low = malloc((size_t)(2 * width * channels + 1) * sizeof *low), *high = low + width * channels;
+    int64_t top = -1, bottom = -1;
+    if (!low)
+        return NO_MEMORY;
+    for (int64_t i = 0; i < count; i++, boxes += 4, values += channels) {
+        if (boxes[0] < 0 || boxes[1] > height || boxes[2] < 0 || boxes[3] > width) {
+            free(low);
+            return OUTSIDE;
+        }
+        /* The ranges of the columns of these rows are found once for all boxes that share them. */
+        if (!by_rows || boxes[0] != top || boxes[1] != bottom) {
+            const int64_t left = by_rows ? 0 : boxes[2], right = by_rows ? width : boxes[3];
+            top = boxes[0], bottom = boxes[1];
+            for (int64_t x = left * channels; x < right * channels; x++)
+                low[x] = INFINITY, high[x] = -INFINITY;
+            for (int64_t y = top; y < bottom; y++)
+                widen(samples + (y * width + left) * channels, valid + y * width + left, right - left,
+                      channels, low + left * channels, high + left * channels);
+        }
+        for (int64_t channel = 0; channel < channels; channel++) {
+            float least = INFINITY, most = -INFINITY;
+            for (int64_t x = boxes[2]; x < boxes[3]; x++) {
+                least = fminf(least, low[x * channels + channel]);
+                most = fmaxf(most, high[x * channels + channel]);
+            }
+            if (least <= most)
+                values[channel] = fminf(fmaxf(values[channel], least), most);
+        }
+    }
+    free(low);
+    return 0;
+}
 
 /* Colours of values by a palette: mastaba.render.styles.apply_palette.
 

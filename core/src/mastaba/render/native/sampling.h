@@ -121,16 +121,17 @@ EXPORT int TYPED(warp)(const SAMPLE *samples, int64_t height, int64_t width, int
         locate(grid, i, &row);
         for (int64_t j = 0; j < columns; j++) {
             const double source_row = row.fields[ROW][j], source_column = row.fields[COLUMN][j];
-            if (!isfinite(source_row + source_column)) {
+            const int64_t fixed_row = fractions_to(source_row), fixed_column = fractions_to(source_column);
+            const int64_t row_part = fixed_row & (FRACTIONS - 1);
+            const int64_t column_part = fixed_column & (FRACTIONS - 1);
+            const int64_t first_row = (fixed_row >> FRACTION_BITS) + row_first[row_part];
+            const int64_t first_column = (fixed_column >> FRACTION_BITS) + column_first[column_part];
+            if (!isfinite(source_row + source_column)
+                || !meets(grid, first_row, row_taps, first_column, column_taps)) {
                 memset(line + j * channels, 0, (size_t)channels * sizeof *line);
                 continue;
             }
-            const int64_t fixed_row = (int64_t)floor(source_row * FRACTIONS);
-            const int64_t fixed_column = (int64_t)floor(source_column * FRACTIONS);
-            const int64_t row_part = fixed_row & (FRACTIONS - 1);
-            const int64_t column_part = fixed_column & (FRACTIONS - 1);
-            const int64_t y = (fixed_row >> FRACTION_BITS) - source_top + row_first[row_part];
-            const int64_t x = (fixed_column >> FRACTION_BITS) - source_left + column_first[column_part];
+            const int64_t y = first_row - source_top, x = first_column - source_left;
             if (y < 0 || y > last_top || x < 0 || x > last_left) {
                 status = OUTSIDE;
                 break;
@@ -160,6 +161,10 @@ EXPORT int TYPED(warp_locally)(const SAMPLE *samples, int64_t height, int64_t wi
 {
     const int64_t columns = right - left, row_size = width * channels;
     const int64_t last_start = height * row_size - 4;
+    const double whole = integral(table, table_size);
+    /* The source pixels that may be read. */
+    const double low[2] = {grid->top - grid->margin, grid->left - grid->margin};
+    const double ends[2] = {grid->bottom + grid->margin, grid->right + grid->margin};
     Row row;
     if (open_row(&row, left, right))
         return NO_MEMORY;
@@ -174,20 +179,26 @@ EXPORT int TYPED(warp_locally)(const SAMPLE *samples, int64_t height, int64_t wi
             const double wide = grid->ratios_x ? radius_x * row.fields[RATIO_X][j] : radius_x;
             const double high = grid->ratios_x ? radius_y * row.fields[RATIO_Y][j] : radius_y;
             const double found_row = row.fields[ROW][j], found_column = row.fields[COLUMN][j];
-            if (!isfinite(found_row + found_column + wide + high)) {
+            const double source_row = cut(found_row), source_column = cut(found_column);
+            const double first_row = first_tap(source_row, high), rows = tap_count(high);
+            const double first_column = first_tap(source_column, wide), across = tap_count(wide);
+            if (!isfinite(found_row + found_column + wide + high)
+                || !meets(grid, first_row, rows, first_column, across)) {
                 memset(pixel, 0, (size_t)channels * sizeof *pixel);
                 continue;
             }
-            const double source_row = floor(found_row * FRACTIONS) / FRACTIONS - (double)source_top;
-            const double source_column = floor(found_column * FRACTIONS) / FRACTIONS - (double)source_left;
-            const int64_t y = first_tap(source_row, high), row_taps = tap_count(high);
-            const int64_t x = first_tap(source_column, wide), column_taps = tap_count(wide);
-            if (y < 0 || x < 0 || y + row_taps > height || x + column_taps > width) {
+            if (fmax(first_row, low[0]) < source_top
+                || fmin(first_row + rows, ends[0]) > source_top + height
+                || fmax(first_column, low[1]) < source_left
+                || fmin(first_column + across, ends[1]) > source_left + width) {
                 status = OUTSIDE;
                 break;
             }
-            weigh(table, table_size, source_row, high, y, row_taps, row_weights);
-            weigh(table, table_size, source_column, wide, x, column_taps, column_weights);
+            int64_t row_taps, column_taps;
+            const int64_t y = weigh(table, table_size, source_row, high, whole, low[0],
+                                    ends[0], &row_taps, row_weights) - source_top;
+            const int64_t x = weigh(table, table_size, source_column, wide, whole, low[1],
+                                    ends[1], &column_taps, column_weights) - source_left;
             const int64_t corner = (y * width + x) * channels;
             const int64_t last = corner + (row_taps - 1) * row_size + (column_taps - 1) * channels;
             (last > last_start ? TYPED(warp_last_pixel) : TYPED(warp_pixel))(
