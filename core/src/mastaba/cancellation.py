@@ -9,22 +9,10 @@ from __future__ import annotations
 import threading
 from contextlib import AbstractContextManager, nullcontext
 from time import monotonic
-from typing import Final, Protocol
+from typing import Protocol
 
 from mastaba.errors import ClientGoneError, OverloadedError
-
-CLIENT: Final = "mastaba.client"
-"""Key of the WSGI environ under which a transport puts the `Client`."""
-
-
-class Client(Protocol):
-    """What a transport knows about the client of one request."""
-
-    def is_gone(self) -> bool:
-        """Return whether the client no longer waits for the response."""
-
-    def aside(self) -> AbstractContextManager[None]:
-        """Let another thread answer requests instead of the calling one, which takes long."""
+from mastaba_server.messages import Client
 
 
 class Progress(Protocol):

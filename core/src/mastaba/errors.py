@@ -36,6 +36,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mastaba.model.fault import Fault
+from mastaba_server import errors as server
 
 
 def reason_of(error: Exception) -> str:
@@ -43,7 +44,7 @@ def reason_of(error: Exception) -> str:
     return (error.strerror if isinstance(error, OSError) else None) or str(error)
 
 
-class MastabaError(Exception):
+class MastabaError(server.ServerError):
     """Base class of all errors that Mastaba raises deliberately."""
 
 
@@ -63,7 +64,7 @@ class ListenError(MastabaError):
     """The listening address is invalid or in use."""
 
 
-class ChangeRefusedError(MastabaError):
+class ChangeRefusedError(MastabaError, server.ChangeRefusedError):
     """An administrative change was refused and not applied in any process.
 
     Args:
@@ -71,10 +72,6 @@ class ChangeRefusedError(MastabaError):
             submitted data cannot be used), ``failed`` or ``unavailable`` (a server error).
         message: what is wrong, for the operator.
     """
-
-    def __init__(self, reason: str, message: str) -> None:
-        super().__init__(message)
-        self.reason = reason
 
 
 class PluginError(MastabaError):
@@ -218,6 +215,13 @@ class StorageUnavailableError(StorageError):
 
 class SlabFormatError(MastabaError):
     """A slab is damaged; the message names it."""
+
+
+def escaped(text: str) -> str:
+    """Return a text on one line, with control characters escaped."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def public_message(error: Exception) -> str:

@@ -7,27 +7,29 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from time import perf_counter
 from typing import TypeVar
 
 T = TypeVar("T")
 
 
-@dataclass(slots=True)
 class Trace:
     """Measurements of one request.
 
     Attributes:
         begun: of `perf_counter`.
         hits, misses: of the cache of slab indices.
+        is_timed: whether the duration of steps is wanted. They may be there without.
         steps: seconds by name of the step; the sum for a repeated step.
     """
 
-    begun: float = field(default_factory=perf_counter)
-    hits: int = 0
-    misses: int = 0
-    steps: dict[str, float] = field(default_factory=dict)
+    __slots__ = ("begun", "hits", "is_timed", "misses", "steps")
+
+    def __init__(self, *, is_timed: bool) -> None:
+        self.begun = perf_counter()
+        self.hits = self.misses = 0
+        self.is_timed = is_timed
+        self.steps: dict[str, float] = {}
 
     def add(self, step: str, seconds: float) -> None:
         """Add the duration of a step."""
@@ -64,9 +66,9 @@ local = _Local()
 """Contains the trace of the current thread; None if there is none."""
 
 
-def begin() -> Trace:
+def begin(*, is_timed: bool = True) -> Trace:
     """Start the trace of this thread."""
-    trace = local.trace = Trace()
+    trace = local.trace = Trace(is_timed=is_timed)
     return trace
 
 

@@ -18,7 +18,7 @@ from mastaba.plugins.manager import Plugins
 from mastaba.server.app import Application
 from mastaba.server.opening import log_findings, open_site
 from mastaba.server.publication import Publication
-from mastaba.services.scoreboard import Scoreboard
+from mastaba_server.processes.scoreboard import Scoreboard
 
 if TYPE_CHECKING:
     application: Application

@@ -9,6 +9,7 @@ from mastaba.render.sampling import (
     Positions,
     Sampler,
     StraightPositions,
+    bounded,
     radius_of,
 )
 
@@ -21,6 +22,7 @@ __all__ = [
     "Positions",
     "Sampler",
     "StraightPositions",
+    "bounded",
     "decimate",
     "kernel_library",
     "radius_of",

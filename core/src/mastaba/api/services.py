@@ -7,7 +7,7 @@ from mastaba.model.settings import Contact, MapLimits, MapSettings, ServiceSetti
 from mastaba.services.base import Installed, RootEntry, Service, Site
 from mastaba.services.change import Action, Change, LayerChange
 from mastaba.services.root import services_xml
-from mastaba.services.scoreboard import Scoreboard, ThreadStatus, WorkerStatus
+from mastaba_server.processes.scoreboard import Scoreboard, ThreadStatus, WorkerStatus
 
 __all__ = [
     "Action",

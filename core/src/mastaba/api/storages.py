@@ -2,13 +2,16 @@
 
 from mastaba.environment import Environment
 from mastaba.storage.base import MAX_WHOLE, ByteRange, ObjectRead, ObjectStat, Storage
+from mastaba.storage.bounded_calls import BoundedCalls
 from mastaba.storage.file import FileStorage
 from mastaba.storage.path import ResourcePath
 from mastaba.storage.per_process import PerProcess
 from mastaba.storage.pool import StoragePool
+from mastaba.storage.retry import read_timeout
 
 __all__ = [
     "MAX_WHOLE",
+    "BoundedCalls",
     "ByteRange",
     "Environment",
     "FileStorage",
@@ -18,4 +21,5 @@ __all__ = [
     "ResourcePath",
     "Storage",
     "StoragePool",
+    "read_timeout",
 ]

@@ -1,9 +1,9 @@
 """A whole installation in one process, for tools and tests that open one."""
 
+from mastaba.errors import escaped
 from mastaba.plugins.manager import PluginInfo, Plugins
 from mastaba.server.allocator import keep_freed_memory
 from mastaba.server.app import Application
-from mastaba.server.logs import escaped
 from mastaba.wsgi import create_application
 
 __all__ = [

@@ -1,11 +1,11 @@
 """Requests, responses, and what services need to write them."""
 
+from mastaba.cancellation import check as check_wanted
 from mastaba.web.body import Body, SpooledBody, spooled
 from mastaba.web.cors import CrossOrigin
 from mastaba.web.markup import anchor, coordinate, decimal
 from mastaba.web.request import OPERATION, Request, decode, printable
 from mastaba.web.response import (
-    STATUS_LINES,
     Document,
     Response,
     accepts_coding,
@@ -13,6 +13,7 @@ from mastaba.web.response import (
     message,
     preferred_media_type,
 )
+from mastaba_server.messages import STATUS_LINES
 
 __all__ = [
     "OPERATION",
@@ -25,6 +26,7 @@ __all__ = [
     "SpooledBody",
     "accepts_coding",
     "anchor",
+    "check_wanted",
     "content_disposition",
     "coordinate",
     "decimal",

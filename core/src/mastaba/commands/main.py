@@ -15,7 +15,7 @@ from mastaba.commands import plugins
 from mastaba.commands.output import USAGE, print_json
 from mastaba.config import SCHEMA_NAMES
 from mastaba.environment import Environment
-from mastaba.errors import PluginError, reason_of
+from mastaba.errors import ListenError, PluginError, escaped, reason_of
 from mastaba.plugins.manager import Plugins
 
 _DEFAULT_FILE = "../config/server.json"
@@ -95,7 +95,7 @@ def _run(argv: Sequence[str] | None) -> int:
 
 
 def _report(problems: Iterable[str]) -> None:
-    sys.stderr.writelines(f"mastaba: {problem}\n" for problem in problems)
+    sys.stderr.writelines(f"mastaba: {escaped(problem)}\n" for problem in problems)
 
 
 def _print_schema(arguments: argparse.Namespace) -> int:
@@ -140,9 +140,13 @@ def require_free(address: str) -> None:
         ListenError: it cannot.
     """
     # Imported here: commands that do not serve need no transport.
-    from mastaba.server.listener import open_listener
+    from mastaba_server import errors
+    from mastaba_server.transport.listener import open_listener
 
-    open_listener(address).close()
+    try:
+        open_listener(address).close()
+    except errors.ListenError as error:
+        raise ListenError(str(error)) from None
 
 
 def _before_command(arguments: list[str]) -> list[str]:

@@ -6,6 +6,7 @@ import argparse
 import dataclasses
 
 from mastaba.commands.output import print_json
+from mastaba.errors import escaped
 from mastaba.plugins.manager import PluginInfo, Plugins
 
 
@@ -32,7 +33,7 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         _print_table(infos)
         for problem in problems:
-            print(f"error: {problem}")
+            print(f"error: {escaped(problem)}")
         for info in infos:
             for warning in info.warnings:
                 print(f"warning: the plugin {info.name!r} {warning}")
@@ -50,7 +51,8 @@ def _print_table(infos: list[PluginInfo]) -> None:
         rows.append((info.name, info.distribution, info.version or "-", provides))
     widths = [max(len(row[column]) for row in rows) for column in range(3)]
     for row in rows:
-        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=False)]
+        # Invalid names may contain control characters.
+        cells = [escaped(cell).ljust(width) for cell, width in zip(row, widths, strict=False)]
         print("  ".join([*cells, row[3]]))
 
 

@@ -15,21 +15,27 @@ from typing import cast
 from mastaba import __version__
 from mastaba.config.faults import Faults
 from mastaba.config.server import ServerConfig, load_server, missing_port
-from mastaba.errors import ConfigurationError, ListenError, PluginError
+from mastaba.errors import ConfigurationError, PluginError, escaped
 from mastaba.plugins.manager import Plugins
-from mastaba.server.balance import Balance
-from mastaba.server.connection import Connection
-from mastaba.server.generation import Generation
-from mastaba.server.handover import Handover
-from mastaba.server.listener import Listener, activated_listener, inherited_listener, open_listener
-from mastaba.server.logs import configure_logging, escaped
-from mastaba.server.notify import Notifier
+from mastaba.server.logs import configure_logging
 from mastaba.server.opening import log_all, log_findings, open_site, watching
 from mastaba.server.reloading import reloaded
-from mastaba.server.signals import STOP_SIGNALS, StopOrdered, handled_by
 from mastaba.server.site_generation import Endpoint, SiteGeneration
-from mastaba.server.supervisor import Supervisor
-from mastaba.services.scoreboard import Obstacle, Scoreboard
+from mastaba_server.errors import ListenError
+from mastaba_server.processes.balance import Balance
+from mastaba_server.processes.generation import Generation
+from mastaba_server.processes.handover import Handover
+from mastaba_server.processes.notify import Notifier
+from mastaba_server.processes.scoreboard import Obstacle, Scoreboard
+from mastaba_server.processes.signals import STOP_SIGNALS, StopOrdered, handled_by
+from mastaba_server.processes.supervisor import Supervisor
+from mastaba_server.transport.connection import Connection
+from mastaba_server.transport.listener import (
+    Listener,
+    activated_listener,
+    inherited_listener,
+    open_listener,
+)
 
 logger = logging.getLogger("mastaba")
 # Before the log is configured, the command itself prints messages.
@@ -81,7 +87,7 @@ def _run(arguments: argparse.Namespace, plugins: Plugins, is_reload_due: Callabl
                 logger.warning("%s", warning)
             listener = opened.enter_context(_listener(arguments.http, inherited, server))
             protocol, balance = _protocol(arguments.http), Balance(2 * processes)
-            endpoint = Endpoint(listener.socket, protocol, Handover(), balance)
+            endpoint = Endpoint(listener, protocol, Handover(), balance)
             generation = SiteGeneration(site, server, plugins, endpoint, source)
         except ConfigurationError as error:
             # The problems of an open site are already in the log.
@@ -122,10 +128,10 @@ def _run(arguments: argparse.Namespace, plugins: Plugins, is_reload_due: Callabl
 def _protocol(http: str | None) -> type[Connection]:
     # Only the libraries of the protocol in use are loaded.
     if http:
-        from mastaba.server.http import HTTPConnection
+        from mastaba_server.transport.http import HTTPConnection
 
         return HTTPConnection
-    from mastaba.server.fastcgi import FastCGIConnection
+    from mastaba_server.transport.fastcgi.connection import FastCGIConnection
 
     return FastCGIConnection
 

@@ -9,6 +9,7 @@ from typing import Any, Generic, TypeVar
 
 from mastaba.config.documents import DocumentReader, started_at
 from mastaba.config.faults import FileFaults, UnusableError
+from mastaba.config.identifiers import problem_of, shortened
 
 K = TypeVar("K")
 T = TypeVar("T")
@@ -78,8 +79,10 @@ class Book(LoadedOnce[str, T]):
 
     def _load(self, key: str, named_by: str) -> T:
         reader, kind = self._reader, self._kind.replace("_", " ")
-        if not key or any(c in key for c in '<>/\\"') or not key.isprintable():
-            reason = f"{key!r} cannot be the name of a {kind}; it is used by {named_by}"
+        problem = problem_of(key)
+        if problem is not None or not _is_file_name(key):
+            shown, why = (repr(key), "") if problem is None else (shortened(key), f": {problem}")
+            reason = f"{shown} cannot be the name of a {kind}{why}; it is used by {named_by}"
             FileFaults(reader.faults, self._directory or "/").refuse("$", reason, "rename it")
         base = f"{self._directory}/{key}"
         paths = (reader.path(base + suffix, base, "$") for suffix in _SUFFIXES)
@@ -90,3 +93,7 @@ class Book(LoadedOnce[str, T]):
             FileFaults(reader.faults, base).refuse("$", reason, remedy)
         document = reader.validated(reader.document(found, named_by), self._kind, str(found))
         return self._make(key, document, FileFaults(reader.faults, str(found)))
+
+
+def _is_file_name(key: str) -> bool:
+    return bool(key) and key.isprintable() and not any(c in key for c in '<>/\\"')

@@ -20,10 +20,19 @@ from mastaba.storage.path import ResourcePath
 from mastaba.storage.pool import StoragePool
 
 _MAX_SIZE: Final = 64 * 1024 * 1024
+_MAX_YAML_SIZE: Final = 8 * 1024 * 1024
+"""Bytes; YAML takes many times the time and memory of JSON."""
+_MAX_VALUES: Final = 1_000_000
+"""Values in a document, and also values and characters that the aliases of YAML add."""
 _MAX_DEPTH: Final = 64
+_LONGEST_NUMBER: Final = 10_000
 _LARGEST: Final = sys.float_info.max
 _SURROGATES: Final = re.compile("[\ud800-\udfff]")
 _TOO_DEEP: Final = f"is nested deeper than {_MAX_DEPTH} levels"
+_TOO_MANY: Final = f"has more than {_MAX_VALUES:,} values"
+_TOO_MUCH_REPEATED: Final = (
+    f"repeats more than {_MAX_VALUES:,} values and characters by its aliases"
+)
 _TIFF_MAGICS: Final = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
 
 
@@ -97,7 +106,7 @@ class DocumentReader:
         """Return the text of a file or object."""
         faults, named = FileFaults(self.faults, str(path)), f"it is named by {named_by}"
         try:
-            read = self.pool.open(path.storage, path.container).read(path.key)
+            read = self.pool.open_path(path).read(path.key)
         except ObjectNotFoundError as error:
             self.source.failed(path, error)
             reason = f"does not exist; {named}{started_at(str(path))}"
@@ -125,7 +134,7 @@ class DocumentReader:
         """Return whether an object exists; True if unreachable, since reading it reports why."""
         found = True
         with suppress(MastabaError):
-            found = self.pool.open(path.storage, path.container).exists(path.key)
+            found = self.pool.open_path(path).exists(path.key)
         if not found:
             self.source.missed(path)
         return found
@@ -133,7 +142,7 @@ class DocumentReader:
     def _start(self, path: ResourcePath) -> bytes:
         """Return the start of a document that is perhaps too large to be read as a whole."""
         with suppress(MastabaError):
-            return self.pool.open(path.storage, path.container).read(path.key, ByteRange(0, 4)).data
+            return self.pool.open_path(path).read(path.key, ByteRange(0, 4)).data
         return b""
 
     def document(self, path: ResourcePath, named_by: str) -> Any:
@@ -173,7 +182,7 @@ def parse_document(text: str, file: str, faults: Faults) -> Any:
         if file.lower().endswith((".yaml", ".yml")):
             parsed = _parsed_yaml(text)
         else:
-            parsed = json.loads(text, parse_int=_integer) if text.strip() else None
+            parsed = _parsed_json(text) if text.strip() else None
         if parsed is not None:
             return _cleaned(parsed, "$", 0, {})
         reason = "is empty"
@@ -196,18 +205,83 @@ def _integer(digits: str) -> int:
     return int(digits[:400])
 
 
+def _parsed_json(text: str) -> Any:
+    # Each value but the first of a list or object has a comma before it. A list or object takes 30
+    # times the memory of its text.
+    if sum(map(text.count, ",[{")) > _MAX_VALUES:
+        raise _InvalidValueError("$", _TOO_MANY)
+    return json.loads(text, parse_int=_integer)
+
+
 def _parsed_yaml(text: str) -> Any:
     # Most installations have no YAML.
     import yaml
 
+    if len(text) > _MAX_YAML_SIZE:
+        raise _InvalidValueError("$", "is larger than 8 MiB, which is too large for YAML")
     loader: type = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
-        return yaml.load(text, loader)  # noqa: S506 - one of the safe loaders
+        # Before anything is built from them.
+        for number, _ in enumerate(yaml.parse(text, loader)):
+            if number > _MAX_VALUES:
+                raise _InvalidValueError("$", _TOO_MANY)
+        stream = loader(text)
+        try:
+            node = stream.get_single_node()
+            if node is None:
+                return None
+            if _YAMLSizes().of(node) > _MAX_VALUES + len(text):
+                raise _InvalidValueError("$", _TOO_MUCH_REPEATED)
+            return stream.construct_document(node)
+        finally:
+            stream.dispose()
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         place = f" at line {mark.line + 1}, column {mark.column + 1}" if mark else ""
         problem = getattr(error, "problem", None) or "not readable"
         raise _InvalidValueError("$", f"is not valid YAML: {problem}{place}") from error
+
+
+class _YAMLSizes:
+    """Sizes of nodes with all that their aliases repeat.
+
+    Nothing else limits the repetitions: nine levels of nine aliases each are 400 million values.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[int, int]] = {}
+
+    def of(self, node: Any) -> int:
+        """Return the number of values and characters.
+
+        Raises:
+            _InvalidValueError: the node contains itself, or is nested too deeply.
+        """
+        return self._measured(node, 0)[0]
+
+    def _measured(self, node: Any, depth: int) -> tuple[int, int]:
+        """Return the size and the height of a node."""
+        if isinstance(node.value, str):
+            # Base 60 takes quadratic time.
+            if node.tag.endswith((":int", ":float")) and len(node.value) > _LONGEST_NUMBER:
+                raise _InvalidValueError("$", "contains a number that is too large")
+            return 1 + len(node.value), 0
+        known = self._known.get(id(node))
+        if known is None:
+            if depth == _MAX_DEPTH:
+                raise _InvalidValueError("$", _TOO_DEEP)
+            self._known[id(node)] = (-1, 0)
+            size, height = 1, 0
+            for item in node.value:
+                for part in item if isinstance(item, tuple) else (item,):
+                    below = self._measured(part, depth + 1)
+                    size, height = size + below[0], max(height, below[1] + 1)
+            known = self._known[id(node)] = size, height
+        elif known[0] < 0:
+            raise _InvalidValueError("$", "contains itself")
+        if depth + known[1] > _MAX_DEPTH:
+            raise _InvalidValueError("$", _TOO_DEEP)
+        return known
 
 
 class _InvalidValueError(ValueError):

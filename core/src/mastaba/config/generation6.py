@@ -147,12 +147,14 @@ class _Conversion:
         uri = section.get("endpoint_uri")
         if isinstance(uri, str):
             segment = path.removeprefix("$.")
-            # Only in the path: the host may also be called tiles.
-            host = _HOST.match(uri)[0]  # type: ignore[index]
-            moved = host + uri[len(host) :].replace(f"/{segment}", "/ogcapi", 1)
+            # Only the end of the path: other parts may also contain the word.
+            path_of_uri = uri[_HOST.match(uri).end() :]  # type: ignore[union-attr]
+            moved = uri
+            if path_of_uri.removesuffix("/").endswith(f"/{segment}"):
+                moved = uri.removesuffix("/").removesuffix(segment) + "ogcapi"
             section["endpoint_uri"] = moved
             if moved == uri:
-                reason = f"has no /{segment} in its path, and stays: {uri}"
+                reason = f"does not end with /{segment}, and stays: {uri}"
                 self._note(f"{path}.endpoint_uri", reason)
         section |= _OGCAPI
         self._note(path, "is ogcapi now, which offers tiles and maps")

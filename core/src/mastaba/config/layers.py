@@ -12,6 +12,7 @@ from mastaba.catalogue import Catalogue, LoadedLayer
 from mastaba.config.book import Book
 from mastaba.config.documents import DocumentReader
 from mastaba.config.faults import FileFaults, UnusableError
+from mastaba.config.identifiers import problem_of, shortened
 from mastaba.config.pyramids import MakeReader, PyramidLoader, coarse_to_fine
 from mastaba.config.server import ServerConfig
 from mastaba.config.services import ServicesConfig, load_metadata
@@ -108,6 +109,7 @@ class LayerLoader:
             own={key: document[key] for key in document if key in self._own_keys},
             generation=generation_of(generation, pyramid.generation, styles, sets),
             headers=(header,) if self._settings.generation_headers else (),
+            registration=document.get("registration", pyramid.registration),
         )
         readers = {name: make[name](level) for name, level in pyramid.levels.items()}
         return layer, MappingProxyType(readers)
@@ -222,6 +224,10 @@ def _extra_crs(document: dict[str, Any], bbox: BoundingBox, faults: FileFaults) 
 
 
 def _check_identifier(identifier: str, faults: FileFaults) -> None:
+    problem = problem_of(identifier)
+    if problem is not None:
+        reason = f"{shortened(identifier)} cannot be the identifier of a layer: {problem}"
+        faults.refuse("$", reason, "rename the file")
     if not identifier or any(c in '<>"/' or not c.isprintable() for c in identifier):
         reason = f"{identifier!r} cannot be the identifier of a layer"
         faults.refuse("$", reason, 'rename the file: no <, >, ", / or control characters')

@@ -101,12 +101,18 @@ class PyramidLoader(LoadedOnce[ResourcePath, StoredPyramid]):
             storage = pool.open_beside(name, document[field] if field else "", beside)
         except (MastabaError, ValueError) as error:
             faults.refuse(at, str(error), "see the documentation of this storage")
-        make = partial(LevelReader, storage=storage, indices=self._indices)
         if field is None:
             directory = _image_directory(document["image_directory"], descriptor)
-            return partial(make, layout=PathLayout(directory, int(document["path_depth"])))
+            return partial(
+                LevelReader,
+                layout=PathLayout(directory, int(document["path_depth"])),
+                storage=pool.at(directory, storage),
+                indices=self._indices,
+            )
         return partial(
-            make,
+            LevelReader,
+            storage=storage,
+            indices=self._indices,
             layout=PrefixLayout(document["image_prefix"]),
             # Symbolic objects name other containers; links of files are left to the system.
             open_container=lambda other: pool.open_beside(name, other, storage.container),
@@ -151,7 +157,8 @@ def _raster(
         reason = f"{text!r} has values that do not fit into 8 bits, the nearest ones are used"
         faults.warning(at, reason, "write integers from 0 to 255")
         nodata = tuple(min(255.0, max(0.0, round(value))) for value in nodata)
-    return RasterSpecification(channels, nodata, document["photometric"].lower())
+    registration = document.get("registration", "area")
+    return RasterSpecification(channels, nodata, document["photometric"].lower(), registration)
 
 
 def _level(

@@ -15,6 +15,7 @@ from jsonschema_rs import Draft202012Validator, ValidationError
 
 from mastaba.config import SCHEMA_NAMES
 from mastaba.config.faults import Faults
+from mastaba.plugins.checks import no_document
 from mastaba.plugins.manager import Plugins
 from mastaba.services.base import Service
 
@@ -138,7 +139,7 @@ class SchemaValidator:
 
     def _compile(self, services: Services | None) -> None:
         self._schema = _bounded(schema(self._name, self._plugins, services))
-        self._validator = Draft202012Validator(self._schema)
+        self._validator = Draft202012Validator(self._schema, retriever=no_document)
         self._is_complete = services is None
 
     def validate(self, document: Any, file: str, faults: Faults) -> dict[str, Any] | None:

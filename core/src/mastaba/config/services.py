@@ -64,6 +64,7 @@ def load_services(
         caching=CachingSettings(**shared["caching"]),
         map=_map_settings(shared["map"], equivalences, faults),
         tile_reprojection=shared["tile"]["reprojection"],
+        tile_formats=tuple(shared["tile"]["formats"]),
         cors=tuple(cors) if isinstance(cors, list) else cors,
         equivalences=equivalences,
         # The names of settings outside sections are those of the attributes.

@@ -94,7 +94,7 @@ class Source:
 
 def _look(pool: StoragePool, path: ResourcePath) -> str:
     try:
-        found = pool.open(path.storage, path.container).stat(path.key)
+        found = pool.open_path(path).stat(path.key)
     except ObjectNotFoundError:
         return _ABSENT
     except AccessDeniedError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from mastaba.config.faults import FileFaults
+from mastaba.config.identifiers import problem_of, shortened
 from mastaba.model.style import Legend, Palette, PaletteEntry, Style
 
 _PROCESSING: Final[tuple[str, ...]] = ("estompage", "pente", "exposition", "terrainrgb", "colorize")
@@ -17,6 +18,10 @@ def make_style(identifier: str, document: dict[str, Any], faults: FileFaults) ->
     Raises:
         UnusableError: it cannot be used; the reason is recorded.
     """
+    problem = problem_of(document["identifier"])
+    if problem is not None:
+        reason = f"{shortened(document['identifier'])} cannot be an identifier: {problem}"
+        faults.refuse("$.identifier", reason, "choose another one")
     processing = {name: document[name] for name in _PROCESSING if name in document}
     palette = _palette(document.get("palette", {}), faults)
     if len(processing) > 1:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mastaba.config.faults import FileFaults
+from mastaba.config.identifiers import problem_of, shortened
 from mastaba.model.crs import CRS, UnknownCRSError
 from mastaba.model.tile_matrix_set import TileMatrix, TileMatrixSet
 
@@ -27,6 +28,11 @@ def make_tile_matrix_set(
             at, reason = f"$.tileMatrices[{position}].id", f"duplicate matrix {entry['id']!r}"
             faults.error(at, reason, "give each matrix its own id")
             continue
+        problem = problem_of(entry["id"])
+        if problem is not None:
+            reason = f"{shortened(entry['id'])} cannot be the id of a matrix: {problem}"
+            faults.error(f"$.tileMatrices[{position}].id", reason, "choose another one")
+            continue
         x, y = entry["pointOfOrigin"]
         matrices[entry["id"]] = TileMatrix(
             id=entry["id"],
@@ -41,4 +47,6 @@ def make_tile_matrix_set(
     faults.require_usable()
     title, abstract = document.get("title", ""), document.get("description", "")
     keywords = tuple(document.get("keywords", ()))
-    return TileMatrixSet.of(identifier, crs, matrices.values(), title, abstract, keywords)
+    scale_set = document.get("wellKnownScaleSet", "")
+    texts = title, abstract, keywords, scale_set
+    return TileMatrixSet.of(identifier, crs, matrices.values(), *texts)

@@ -11,11 +11,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 import mastaba
 from mastaba import LazyClass
 from mastaba.plugins.calls import BrokenPluginError, described
+from mastaba.plugins.containment import FOR_THE_PROGRAM
 
 PLUGIN_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _PART: Final = r"[A-Za-z0-9!#$&^_.+-]+"
@@ -137,7 +138,9 @@ def load_class(kind: Kind, item: LazyClass) -> type:
     module, _, name = item.reference.partition(":")
     try:
         found = getattr(importlib.import_module(module), name)
-    except (Exception, SystemExit) as error:
+    except (*FOR_THE_PROGRAM, BrokenPluginError):
+        raise
+    except BaseException as error:
         raise BrokenPluginError(f"cannot import {item.reference}: {described(error)}") from error
     declared, actual = attributes_of(kind, item), attributes_of(kind, found)
     for attribute, value in actual.items():
@@ -221,13 +224,24 @@ def invalid_schema(schema: object, core_keys: frozenset[str] = frozenset()) -> s
 
     try:
         document = json.loads(json.dumps({"type": "object", "properties": dict(schema)}))
-        jsonschema_rs.Draft202012Validator(document)
+        jsonschema_rs.Draft202012Validator(document, retriever=no_document)
         for key, member in document["properties"].items():
-            if "default" in member and not jsonschema_rs.is_valid(member, member["default"]):
+            if "default" in member and not jsonschema_rs.is_valid(
+                member, member["default"], retriever=no_document
+            ):
                 return f"has a default for {key!r} that its own schema does not allow"
     except (TypeError, ValueError) as error:
         return f"is not a valid JSON schema: {str(error).splitlines()[0]}"
     return None
+
+
+def no_document(address: str) -> NoReturn:
+    """Refuse a reference to another document: a schema never makes a request.
+
+    Raises:
+        ValueError: always.
+    """
+    raise ValueError(f"the reference to {address}: only references within the schema are allowed")
 
 
 def _check_value(kind: Kind, owner: str, name: str, value: Any) -> None:

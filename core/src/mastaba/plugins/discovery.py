@@ -7,12 +7,16 @@ import importlib.util
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from email.message import Message
 from functools import partial
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from mastaba import __version__
+from mastaba.errors import escaped
 
 ENTRY_POINT_GROUP = "mastaba"
 
@@ -47,15 +51,22 @@ def installed() -> Iterator[Source]:
     for point in sorted(importlib.metadata.entry_points(group=ENTRY_POINT_GROUP)):
         assert point.dist is not None
         # Each property of a distribution would read the file again.
-        metadata = point.dist.metadata
+        metadata = _metadata(point.dist)
         yield Source(
             point.name,
-            metadata["Name"],
-            metadata["Version"],
+            escaped(metadata["Name"] or "a distribution without metadata"),
+            escaped(metadata["Version"] or ""),
             point.value,
             point.load,
             metadata.get_all("Requires-Dist") or (),
         )
+
+
+def _metadata(distribution: importlib.metadata.Distribution) -> Any:
+    """Return the metadata of a distribution; empty if it has lost its file."""
+    with suppress(FileNotFoundError):
+        return distribution.metadata
+    return Message()
 
 
 def in_directory(directory: str) -> Iterator[Source]:

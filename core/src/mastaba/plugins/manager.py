@@ -16,9 +16,10 @@ import pluggy
 
 from mastaba import LazyClass, __version__
 from mastaba.environment import Environment
-from mastaba.errors import PluginConflictError, PluginError, PluginLoadError
+from mastaba.errors import PluginConflictError, PluginError, PluginLoadError, escaped
 from mastaba.plugins import builtin, calls, checks, hookspecs
 from mastaba.plugins.calls import BrokenPluginError, blame, culprit, described
+from mastaba.plugins.containment import FOR_THE_PROGRAM, contained, threads_reported
 from mastaba.plugins.discovery import Source, given, in_directory, installed, unmet_requirement
 from mastaba.plugins.registry import Registry
 
@@ -108,11 +109,12 @@ class Plugins:
                 self._add_directory(directory)
         self._add_sources(given(name, plugin) for name, plugin in (extra or {}).items())
         self._check_blocked(blocked)
-        # pluggy calls those first that are registered last: the core, then by name.
-        for name in sorted(self._sources.keys() - self.blocked - {CORE}, reverse=True):
-            self._attempt(self._sources[name])
-        self._register(_CORE_SOURCE)
-        self._provide_all()
+        with contained():
+            # pluggy calls those first that are registered last: the core, then by name.
+            for name in sorted(self._sources.keys() - self.blocked - {CORE}, reverse=True):
+                self._attempt(self._sources[name])
+            self._register(_CORE_SOURCE)
+            self._provide_all()
         self._require_no_problem()
 
     @property
@@ -163,7 +165,8 @@ class Plugins:
 
         self._check_commands = check
         try:
-            self._call("register_commands", subparsers=subparsers)
+            with contained():
+                self._call("register_commands", subparsers=subparsers)
         except PluginError as error:
             self._leave_out(error)
             self._provide_all()
@@ -283,8 +286,11 @@ class Plugins:
             raise BrokenPluginError(f"does not fit: {reason}; install a version that fits")
         begin = time.perf_counter()
         try:
-            plugin = source.load()
-        except (Exception, SystemExit) as error:
+            with threads_reported(self._warnings[name].append):
+                plugin = source.load()
+        except (*FOR_THE_PROGRAM, BrokenPluginError):
+            raise
+        except BaseException as error:
             reason = f"cannot be imported from {source.place}: {described(error)}"
             raise BrokenPluginError(reason) from error
         seconds = time.perf_counter() - begin
@@ -311,7 +317,7 @@ class Plugins:
         # Checked after each plugin, so that the message can name it.
         self._manager.check_pending()
         if name != CORE:
-            self._warnings[name] += [str(warning.message) for warning in deprecated]
+            self._warnings[name] += [escaped(str(warning.message)) for warning in deprecated]
         callers = self._manager.get_hookcallers(plugin) or []
         if not callers:
             self._warnings[name].append("implements no hook; mark its hooks with @mastaba.hookimpl")
@@ -349,9 +355,9 @@ class Plugins:
                 )
             items = itertools.chain.from_iterable(checks.items_of(hook, one) for one in results)
             return [(self._owner(item, outer), item) for item in items]
-        except (Exception, SystemExit) as error:
+        except BaseException as error:
             plugin = culprit(error) or outer
-            if plugin == CORE:
+            if plugin == CORE or isinstance(error, FOR_THE_PROGRAM):
                 raise
             raise self._error(plugin, error, f"fails in {hook}") from error
 
@@ -399,7 +405,8 @@ class Plugins:
 
     def _load(self, kind: checks.Kind, item: LazyClass, plugin: str) -> Any:
         try:
-            return checks.load_class(kind, item)
+            with contained():
+                return checks.load_class(kind, item)
         except BrokenPluginError as error:
             raise self._error(plugin, error) from error.__cause__
 
@@ -411,7 +418,9 @@ class Plugins:
                     raise BrokenPluginError(
                         f"has a middleware that returns {wrapped!r}; return the wrapped application"
                     )
-            except (Exception, SystemExit) as error:
+            except FOR_THE_PROGRAM:
+                raise
+            except BaseException as error:
                 raise self._error(plugin, error, "fails in its middleware") from error
             return wrapped
 
@@ -431,7 +440,7 @@ class Plugins:
             kind, reason = error.kind, str(error)
         source = self._sources[plugin]
         remedy = "" if source is _CORE_SOURCE else f". To start without it: --block {source.name}"
-        found = kind(f"{source} {reason}{remedy}")
+        found = kind(escaped(f"{source} {reason}{remedy}"))
         blame(plugin, found)
         return found
 
