@@ -191,10 +191,10 @@ def make_version(
         def observe(result: SlabResult, done: int, total: int) -> None:
             if lock.is_lost:
                 lock.check()
-            reports.slab(result, done, total)
+            reports.slab(plan, result, done, total)
 
         job = save_plan(plan)
-        with opened(engine, configuration) as workers:
+        with opened(engine, plan) as workers:
             workers.check(plan, job)
             outcome = coordinator.run(observe, workers, job, order)
         reports.built(plan, outcome)

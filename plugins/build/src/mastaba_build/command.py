@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import os
 import sys
 from argparse import SUPPRESS
 from pathlib import Path
@@ -84,6 +85,12 @@ def add_parser(subparsers: _SubParsersAction[ArgumentParser]) -> None:
     add(
         "--style", metavar="FILE", help="style file of the server; the pyramid contains its colours"
     )
+    add(
+        "--empty-tiles",
+        metavar="skip|store",
+        help="tiles without data in a slab: absent (default), or stored as tiles of nodata, as the "
+        "ROK4 tools do",
+    )
     add("--masks", action="store_true", help="also write mask slabs")
     add(
         "--index-packs",
@@ -94,6 +101,16 @@ def add_parser(subparsers: _SubParsersAction[ArgumentParser]) -> None:
         "--protect-nodata",
         action="store_true",
         help="change pixels with data that have the colour of nodata by one level",
+    )
+    add(
+        "--registration",
+        help="what a value is: that of the area of its pixel, or of the point in its centre "
+        "(post); default: what the sources say",
+    )
+    add(
+        "--accept-losses",
+        action="store_true",
+        help="publish the pyramid although source pixels with data are missing in it",
     )
     add("--encoder", help="zlib (the bytes of the ROK4 tools), libdeflate or isal")
     add("--title", help="title of the layer")
@@ -173,6 +190,27 @@ def add_parser(subparsers: _SubParsersAction[ArgumentParser]) -> None:
         help="read overviews of the files where they are fine enough",
     )
     group.add_argument("--crs", help="CRS of files without one, as EPSG:2154")
+    opening = parser.add_argument_group("what sources may open")
+    opening.add_argument(
+        "--allow-folder",
+        action="append",
+        default=[],
+        metavar="DIRECTORY",
+        help="sources may also open files below this directory; may be repeated",
+    )
+    opening.add_argument(
+        "--allow-network",
+        action="store_true",
+        default=False,
+        help="GDAL may open URLs that are sources, or that sources name",
+    )
+    opening.add_argument(
+        "--allow-driver",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="GDAL may also use this driver, which may open any file; may be repeated",
+    )
     actions = parser.add_argument_group("actions")
     actions.add_argument(
         "--dry-run",
@@ -239,6 +277,8 @@ def add_parser(subparsers: _SubParsersAction[ArgumentParser]) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Run the command; return its exit status."""
     # Imported here: every command of the command line would load GDAL otherwise.
+    if not arguments.allow_network:
+        _load_rasterio()
     from mastaba_build.errors import BuildError
     from mastaba_build.reports import Reports
 
@@ -256,24 +296,44 @@ def run(arguments: argparse.Namespace) -> int:
         return 1
 
 
+def _load_rasterio() -> None:
+    """Import rasterio without boto3, with which it signs requests: it takes as long as GDAL."""
+    if "boto3" in sys.modules:
+        return
+    blocked: dict[str, Any] = {"boto3": None}
+    sys.modules.update(blocked)
+    try:
+        import rasterio  # noqa: F401
+    finally:
+        del sys.modules["boto3"]
+
+
 def _run(arguments: argparse.Namespace, reports: Any) -> int:
+    from mastaba_build.access import Access
     from mastaba_build.build import build
     from mastaba_build.configuration import build_schema, configuration_of, read_configuration
     from mastaba_build.estimate import estimate, samples_of
     from mastaba_build.plans import plan_of
+    from mastaba_build.plugin_manager import use
     from mastaba_build.server import write_server
     from mastaba_build.verification import verify
 
     if arguments.schema:
         sys.stdout.write(json.dumps(build_schema(), indent=2) + "\n")
         return 0
+    use(arguments.plugins, arguments.plugins_directory)
     overrides = _overrides(arguments)
     drivers = arguments.plugins.storages
+    access = Access(
+        frozenset(map(os.path.realpath, arguments.allow_folder)),
+        arguments.allow_network,
+        tuple(arguments.allow_driver),
+    )
     if hasattr(arguments, "config"):
-        configuration = read_configuration(arguments.config, overrides, drivers)
+        configuration = read_configuration(arguments.config, overrides, drivers, access)
     else:
         document = _defaults(overrides, arguments) | overrides
-        configuration = configuration_of(document, "the options", drivers)
+        configuration = configuration_of(document, "the options", drivers, access)
     if arguments.verify:
         count = verify(configuration.output, configuration.name, full=arguments.verify == "full")
         reports.verified(configuration.name, count)
@@ -334,9 +394,12 @@ _KEYS = (
     "interpolation",
     "decimation",
     "style",
+    "empty_tiles",
     "masks",
     "index_packs",
     "protect_nodata",
+    "accept_losses",
+    "registration",
     "encoder",
     "title",
     "work",
@@ -376,7 +439,9 @@ def _serve(server_json: Path, arguments: argparse.Namespace, reports: Any) -> in
 
     reports.serving(arguments.http)
     blocked = [word for name in arguments.block for word in ("--block", name)]
-    return main(["-f", str(server_json), "--http", arguments.http, *blocked])
+    directory = arguments.plugins_directory
+    loaded = [] if directory is None else ["--plugins", directory]
+    return main(["-f", str(server_json), "--http", arguments.http, *blocked, *loaded])
 
 
 def _numbers(text: str) -> list[float]:

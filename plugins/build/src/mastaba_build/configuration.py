@@ -14,10 +14,12 @@ from jsonschema_rs import Draft202012Validator
 
 from mastaba.api.documents import Faults, parse_document, read_local_text, unreadable
 from mastaba.api.storages import Storage
+from mastaba_build.access import Access
 from mastaba_build.destination import Destination
 from mastaba_build.errors import PlanError
 
 AUTO = "auto"
+NO_ACCESS = Access()
 NO_DRIVERS: Mapping[str, type[Storage]] = MappingProxyType({})
 
 
@@ -59,7 +61,12 @@ class SourceOptions:
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """A build; see ``schemas/build.json`` for the meaning of each value."""
+    """A build; see ``schemas/build.json`` for the meaning of each value.
+
+    Attributes:
+        access: what the sources may open. It is no part of configuration files: others may have
+            written them.
+    """
 
     name: str
     output: Destination
@@ -77,8 +84,11 @@ class Configuration:
     decimation: str = "average"
     style: Path | None = None
     masks: bool = False
+    empty_tiles: str = "skip"
     index_packs: bool = False
     protect_nodata: bool = False
+    accept_losses: bool = False
+    registration: str | None = None
     encoder: str = AUTO
     title: str | None = None
     work: Path | None = None
@@ -89,6 +99,7 @@ class Configuration:
     memory: int | None = None
     list_md5: bool = False
     engine: str = "local"
+    access: Access = NO_ACCESS
 
     @property
     def work_directory(self) -> Path:
@@ -104,12 +115,16 @@ def build_schema() -> dict[str, Any]:
 
 
 def read_configuration(
-    file: str, overrides: Mapping[str, Any], drivers: Mapping[str, type[Storage]] = NO_DRIVERS
+    file: str,
+    overrides: Mapping[str, Any],
+    drivers: Mapping[str, type[Storage]] = NO_DRIVERS,
+    access: Access = NO_ACCESS,
 ) -> Configuration:
     """Read a configuration file, JSON or YAML; ``overrides`` come from the command line.
 
     Args:
         drivers: storage drivers by name, for outputs that are not directories.
+        access: what the sources may open besides files in their folders.
 
     Raises:
         PlanError: the file cannot be read or is invalid; the message names all problems.
@@ -124,17 +139,21 @@ def read_configuration(
         raise PlanError("\n".join(str(fault) for fault in faults.errors))
     if isinstance(document, dict):
         document |= overrides
-    return configuration_of(document, file, drivers)
+    return configuration_of(document, file, drivers, access)
 
 
 def configuration_of(
-    document: Any, origin: str, drivers: Mapping[str, type[Storage]] = NO_DRIVERS
+    document: Any,
+    origin: str,
+    drivers: Mapping[str, type[Storage]] = NO_DRIVERS,
+    access: Access = NO_ACCESS,
 ) -> Configuration:
     """Return the configuration in a document.
 
     Args:
         origin: file or command, for messages.
         drivers: storage drivers by name, for outputs that are not directories.
+        access: what the sources may open besides files in their folders.
 
     Raises:
         PlanError: the document is invalid; the message names all problems.
@@ -156,7 +175,7 @@ def configuration_of(
     values["output"] = output = Destination.parse(values["output"], drivers)
     if values.get("index_packs") and output.is_local:
         raise PlanError(f"{origin}: index packs are for object stores; remove index_packs")
-    return Configuration(**values)
+    return Configuration(**values, access=access)
 
 
 def _source(entry: dict[str, Any]) -> SourceOptions:

@@ -49,7 +49,9 @@ def converted(
         bands, alpha = np.moveaxis(colours[:, :, :3], -1, 0), colours[:, :, 3]
     samples = _scaled(source, pixel_type, np.moveaxis(bands, 0, -1))
     samples = _with_colours(samples, 3 if pixel_type.channels >= 3 else 1)
-    if alpha is not None:
+    if alpha is not None and pixel_type.dtype == np.float32:
+        valid &= alpha > 0  # colours are blended, values are not
+    elif alpha is not None:
         alpha = _eight_bits(alpha)
         if not pixel_type.has_alpha:
             valid &= alpha > 0

@@ -41,6 +41,7 @@ class Outcome:
         unchanged: slabs of the version before that an update keeps.
         inexact: unchanged slabs whose pixels differ from those that were encoded.
         failures: messages by slab.
+        losses: which source pixels slabs lack, if the build accepts that.
     """
 
     built: int = 0
@@ -48,6 +49,7 @@ class Outcome:
     unchanged: int = 0
     inexact: int = 0
     failures: dict[SlabKey, str] = field(default_factory=dict)
+    losses: list[str] = field(default_factory=list)
 
 
 class Coordinator:
@@ -134,6 +136,7 @@ class Coordinator:
                 if isinstance(result, SlabResult):
                     self._finish(Row(result, self._fingerprint(slab)))
                     outcome.built += 1
+                    outcome.losses += filter(None, [result.losses])
                     observer(result, outcome.kept + outcome.unchanged + outcome.built, total)
                 else:
                     self._restored.add(slab)

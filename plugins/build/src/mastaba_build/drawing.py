@@ -8,6 +8,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from mastaba_build.coverage import Coverage
+from mastaba_build.errors import SourceError
 from mastaba_build.pixels import Raster, fill, paste
 from mastaba_build.placement import Placement, Placer, Rectangle
 from mastaba_build.plan import Plan, SlabKey
@@ -32,14 +34,23 @@ class Drawer:
 
     Args:
         work: work directory; None if there is none.
+
+    Attributes:
+        losses: which source pixels the tiles drawn last lack; empty for none.
     """
 
     def __init__(self, plan: Plan, work: Place | None = None) -> None:
         self._plan = plan
         self._type = plan.source_type
-        self._reader = Reader(plan.source_type, plan.configuration.decimation, work)
+        configuration = plan.configuration
+        self._reader = Reader(
+            plan.source_type, configuration.decimation, configuration.access, work
+        )
         self._placers: dict[tuple[int, int], Placer] = {}
         self._reaches: dict[int, npt.NDArray[np.int64]] = {}
+        self._coverages: dict[int, Coverage] = {}
+        self._missing: list[int] = []
+        self.losses = ""
 
     def prepare(self, number: int) -> None:
         """Find out once, for all workers, what the pixels of a source depend on.
@@ -62,12 +73,48 @@ class Drawer:
         width, height = self._plan.configuration.slab
         first, left = slab.row * height, slab.column * width
         self._reader.start()
+        self._missing.clear()
         if self._plan.styling is None:
             for tile_row in range(first, first + height):
                 yield from self._row(slab.level, tile_row, left, width)
         else:
             yield from self._styled(slab.level, self._plan.styling, (first, left))
         self._reader.check_sources()
+        self._check_coverage(slab.level)
+
+    def _check_coverage(self, level: int) -> None:
+        """Compare the tiles drawn last with the samples of the sources.
+
+        Raises:
+            SourceError: source pixels with data are missing, and the build does not accept that.
+        """
+        coverage, sources = self._coverage(level), self._plan.sources if self._missing else []
+        self.losses = ""
+        if coverage is None or not self._missing:
+            return
+        lost = coverage.lost(self._missing, sources, self._reader.is_valid)
+        if lost:
+            sample = coverage.sample(lost[0])
+            self.losses = (
+                f"{sources[sample.source].path}: {len(lost)} sampled pixels with data are missing "
+                f"in level {self._plan.levels[level].matrix.id}, the first is row {sample.row}, "
+                f"column {sample.column}"
+            )
+            if not self._plan.configuration.accept_losses:
+                raise SourceError(
+                    f"{self.losses}; reproject it with gdalwarp, or publish the rest with "
+                    "--accept-losses"
+                )
+
+    def _coverage(self, level: int) -> Coverage | None:
+        """Return the samples in a level; None for plans without any."""
+        plan = self._plan
+        if plan.samples is None:
+            return None
+        if level not in self._coverages:
+            matrix = plan.levels[level].matrix
+            self._coverages[level] = Coverage(plan.samples, plan.groups, plan.crs, matrix)
+        return self._coverages[level]
 
     def _styled(
         self, level: int, styling: Styling, start: tuple[int, int]
@@ -136,6 +183,10 @@ class Drawer:
                 ]
                 if jobs:
                     self._draw(tiles, group, jobs, (matrix.tile_height, matrix.tile_width))
+        coverage = self._coverage(level)
+        if coverage is not None:
+            for number, tile in enumerate(tiles):
+                self._missing += coverage.missing(tile_row, first + number, tile)
         return tiles
 
     def _reach(self, level: int) -> npt.NDArray[np.int64]:

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from mastaba_build.configuration import Configuration
 from mastaba_build.engine import Engine
 from mastaba_build.errors import PlanError
 from mastaba_build.local_engine import LocalEngine, processes
+from mastaba_build.plan import Plan
 
 _DASK = "dask:"
 
 
 @contextmanager
-def opened(engine: Engine | None, configuration: Configuration) -> Iterator[Engine]:
-    """Yield a given engine, which stays open, or else that of a configuration.
+def opened(engine: Engine | None, plan: Plan) -> Iterator[Engine]:
+    """Yield a given engine, which stays open, or else that of the configuration of a plan.
 
     Raises:
         PlanError: as in `engine_of`.
@@ -23,21 +23,22 @@ def opened(engine: Engine | None, configuration: Configuration) -> Iterator[Engi
     if engine is not None:
         yield engine
         return
-    engine = engine_of(configuration)
+    engine = engine_of(plan)
     try:
         yield engine
     finally:
         engine.close()
 
 
-def engine_of(configuration: Configuration) -> Engine:
-    """Return the engine of a configuration.
+def engine_of(plan: Plan) -> Engine:
+    """Return the engine of the configuration of a plan.
 
     Raises:
         PlanError: its package is not installed, or its workers cannot be reached.
     """
+    configuration = plan.configuration
     if not configuration.engine.startswith(_DASK):
-        return LocalEngine(processes(configuration))
+        return LocalEngine(processes(configuration, plan))
     try:
         from mastaba_build.dask_engine import DaskEngine
     except ModuleNotFoundError as error:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import rasterio
 
 from mastaba_build.local_engine import processes
 from mastaba_build.plan import Plan
+from mastaba_build.stored import HEADER
+from mastaba_build.task import SlabBuilder
 from mastaba_build.worker import GDAL_OPTIONS, builder_of
 
 _UPPER = {"JPG": 1.10, "JPG90": 1.10}
@@ -54,18 +57,43 @@ def estimate(plan: Plan, samples: int = 8) -> Estimate:
     chosen = bottom[step // 2 :: step][:samples]
     with rasterio.env.Env(**GDAL_OPTIONS):
         builder = builder_of(plan, stored=False)
-        started, size = time.process_time(), 0
+        started, size, tiles = time.process_time(), 0, 0
         for slab in chosen:
-            size += builder.build(slab).size
+            result = builder.build(slab)
+            size, tiles = size + result.size, tiles + result.tiles
         seconds = time.process_time() - started
+    found = [len(list(plan.slabs(level))) for level in range(len(plan.levels))]
     from_sources = sum(
-        len(list(plan.slabs(level))) for level, one in enumerate(plan.levels) if one.from_sources
+        number for number, level in zip(found, plan.levels, strict=True) if level.from_sources
     )
     share = from_sources / len(chosen)
     if plan.is_vector:  # no level is made from another
         cpu, total = seconds * share, size * share
     else:
         upper = _UPPER.get(plan.pixel_type.format.split("_")[1], _UPPER_OTHER)
-        cpu, total = seconds * share * upper, size * share * 4 / 3
-    workers = processes(plan.configuration)
+        cpu = seconds * share * upper
+        assert isinstance(builder, SlabBuilder)
+        empty = builder.empty_tile_size(plan.levels[0])
+        total = _bytes(plan, found, size / len(chosen), tiles / len(chosen), empty)
+    workers = processes(plan.configuration, plan)
     return Estimate(len(chosen), int(total), cpu, cpu / workers)
+
+
+def _bytes(plan: Plan, slabs: Sequence[int], size: float, tiles: float, empty: int) -> float:
+    """Return the bytes of all slabs of a plan of images.
+
+    Args:
+        slabs: slabs of each level.
+        size, tiles: bytes and tiles with data of a mean slab of the finest level.
+        empty: bytes of a tile without data.
+    """
+    width, height = plan.configuration.slab
+    count = width * height
+    head = HEADER + 8 * count
+    tile = (size - head - (count - tiles) * empty) / tiles if tiles else 0.0
+    total, data = 0.0, 0.0
+    for level, number in zip(plan.levels, slabs, strict=True):
+        # A level has the tiles of the finer one, but at least one in each slab.
+        data = max(number, number * tiles if level.from_sources else data / level.factor**2)
+        total += number * head + data * tile + (number * count - data) * empty
+    return total

@@ -7,13 +7,15 @@ import json
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, product
 from typing import Any
 
 from mastaba.api.catalogue import BoundingBox
 from mastaba.api.resampling import BASE_RADIUS
 from mastaba_build.groups import Member
 from mastaba_build.plan import Plan, SlabKey, slab_options, slabs_of
+from mastaba_build.sets import proj_crs
+from mastaba_build.turns import period_of
 
 _SIZE = 8
 
@@ -31,7 +33,7 @@ class Fingerprints:
         )
         self._origins = [asdict(source) for source in plan.sources] if plan.is_vector else []
         self._sources = [
-            [json.dumps(asdict(member.source), sort_keys=True) for member in group.members]
+            [json.dumps(member.source.described(), sort_keys=True) for member in group.members]
             for group in plan.groups
         ]
 
@@ -71,24 +73,29 @@ class Fingerprints:
         found: dict[SlabKey, dict[int, list[int]]] = {}
         levels = [number for number, level in enumerate(plan.levels) if level.from_sources]
         for index, (group, boxes) in enumerate(zip(plan.groups, plan.member_boxes, strict=True)):
-            for number, (member, box) in enumerate(zip(group.members, boxes, strict=True)):
-                if box is None:
-                    continue
-                for level in levels:
+            turns = [0.0]
+            if group.closed_turn and (period := period_of(proj_crs(plan.crs).to_wkt())):
+                turns = [-period, 0.0, period]
+            for number, (member, some) in enumerate(zip(group.members, boxes, strict=True)):
+                for box, level, turn in product(some, levels, turns):
                     matrix = plan.levels[level].matrix
-                    limits = matrix.limits_of(self._widened(box, member, matrix.cell_size))
+                    limits = matrix.limits_of(self._widened(box, member, matrix.cell_size, turn))
                     if limits is None:
                         continue
                     rows, columns = slabs_of(limits, plan.configuration.slab)
                     for slab in (SlabKey(level, x, y) for y in rows for x in columns):
-                        found.setdefault(slab, {}).setdefault(index, []).append(number)
+                        near = found.setdefault(slab, {}).setdefault(index, [])
+                        if number not in near[-1:]:
+                            near.append(number)
         return found
 
-    def _widened(self, box: BoundingBox, member: Member, cell: float) -> BoundingBox:
+    def _widened(self, box: BoundingBox, member: Member, cell: float, turn: float) -> BoundingBox:
+        """Return a box with the reach of a kernel, in another turn."""
         pixel = max(
             (box.xmax - box.xmin) / member.source.width,
             (box.ymax - box.ymin) / member.source.height,
         )
         radius = BASE_RADIUS[self._plan.configuration.interpolation] + 1
         reach = radius * max(cell, pixel) + self._margin * cell
-        return BoundingBox(box.xmin - reach, box.ymin - reach, box.xmax + reach, box.ymax + reach)
+        left, right = box.xmin + turn - reach, box.xmax + turn + reach
+        return BoundingBox(left, box.ymin - reach, right, box.ymax + reach)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -13,6 +14,7 @@ from mastaba.api.catalogue import CRS, BoundingBox, TileMatrixSet
 from mastaba_build.errors import PlanError
 from mastaba_build.sets import proj_crs
 from mastaba_build.sources import Source
+from mastaba_build.turns import boxes_in, closed_turn, period_of
 
 _PHASE = 1e-3
 _POINTS = 129
@@ -49,6 +51,17 @@ class Group:
     def name(self) -> str:
         first, others = self.members[0].source.path, len(self.members) - 1
         return f"{first} and {others} others" if others else first
+
+    @property
+    def turn(self) -> float:
+        """Columns in a full turn; 0 if columns do not repeat."""
+        a, b, _, d, _, _ = self.transform
+        return 0.0 if b or d else period_of(self.crs) / abs(a)
+
+    @property
+    def closed_turn(self) -> int:
+        """Columns in a full turn of an image that is closed around the earth, or 0."""
+        return closed_turn(self.turn, self.width)
 
 
 def groups_of(sources: Sequence[Source]) -> list[Group]:
@@ -133,15 +146,8 @@ def transformer(source: str | pyproj.CRS, target: str | pyproj.CRS) -> pyproj.Tr
 
 
 def is_same_crs(group: Group, crs: CRS) -> bool:
-    """Return whether no transformation is needed, not even a full turn of longitudes."""
-    return _is_same(group.crs, crs) and not (crs.is_geographic and _is_turned(group))
-
-
-def _is_turned(group: Group) -> bool:
-    """Return whether a geographic group reaches beyond ±180 degrees, as those from 0 to 360 do."""
-    a, b, c, d, _, _ = group.transform
-    # Centres of border pixels are often on the meridian.
-    return not (b or d) and max(abs(c), abs(c + a * group.width)) > 180 + abs(a)
+    """Return whether no transformation is needed, except for full turns."""
+    return _is_same(group.crs, crs)
 
 
 @lru_cache(maxsize=256)
@@ -154,14 +160,16 @@ def _is_same(wkt: str, crs: CRS) -> bool:
     )
 
 
-def footprint(group: Group, tile_matrix_set: TileMatrixSet) -> BoundingBox:
-    """Return the box of a group in the CRS of a set, cut to the extent of the set.
+def footprint(group: Group, tile_matrix_set: TileMatrixSet) -> tuple[BoundingBox, ...]:
+    """Return the boxes around a group in the CRS of a set, cut to the extent of the set.
+
+    There are several where the set begins and ends inside the group, as at the antimeridian.
 
     Raises:
         PlanError: the group is outside the set, or cannot be transformed.
     """
-    cut = _box(group, tile_matrix_set, _POINTS)
-    if cut is None:
+    cut = _boxes(group, tile_matrix_set, _POINTS)
+    if not cut:
         raise PlanError(
             f"{group.name}: is outside the tile matrix set {tile_matrix_set.id}; choose another set"
         )
@@ -169,49 +177,64 @@ def footprint(group: Group, tile_matrix_set: TileMatrixSet) -> BoundingBox:
 
 
 def footprints(
-    group: Group, box: BoundingBox, tile_matrix_set: TileMatrixSet
-) -> tuple[BoundingBox | None, ...]:
-    """Return the box of each member of a group, as in `footprint`; None if it is outside the set.
+    group: Group, boxes: tuple[BoundingBox, ...], tile_matrix_set: TileMatrixSet
+) -> tuple[tuple[BoundingBox, ...], ...]:
+    """Return the boxes of each member of a group, as in `footprint`; none if it is outside the set.
 
     Args:
-        box: of the group.
+        boxes: of the group.
     """
     if len(group.members) == 1:
-        return (box,)
-    a, b, c, d, e, f = group.transform
+        return (boxes,)
     found = []
     for one in group.members:
-        x, y = c + a * one.column + b * one.row, f + d * one.column + e * one.row
-        transform = a, b, x, d, e, y
-        alone = Group(group.crs, transform, one.source.width, one.source.height, (one,))
-        found.append(_box(alone, tile_matrix_set, _POINTS_OF_MEMBERS))
+        alone = Group(
+            group.crs, transform_of(group, one), one.source.width, one.source.height, (one,)
+        )
+        found.append(_boxes(alone, tile_matrix_set, _POINTS_OF_MEMBERS))
     return tuple(found)
 
 
-def _box(group: Group, tile_matrix_set: TileMatrixSet, points: int) -> BoundingBox | None:
-    """Return the box around points of a group; None if it is outside the set."""
+def transform_of(group: Group, member: Member) -> tuple[float, float, float, float, float, float]:
+    """Return the georeferencing of a member of a group."""
+    a, b, c, d, e, f = group.transform
+    x, y = c + a * member.column + b * member.row, f + d * member.column + e * member.row
+    return a, b, x, d, e, y
+
+
+def _to_set(group: Group, tile_matrix_set: TileMatrixSet) -> pyproj.Transformer:
+    """Return the transformation of a group to the CRS of a set.
+
+    Raises:
+        PlanError: there is none.
+    """
+    source, target = pyproj.CRS.from_wkt(group.crs), proj_crs(tile_matrix_set.crs)
+    try:
+        transformer(target, source)  # which finds the pixels
+        return transformer(source, target)
+    except pyproj.exceptions.ProjError as error:
+        body = re.search(r"same celestial body \([^()]*\)", str(error))
+        reason = f"they are not on the {body[0]}" if body else "PROJ has no transformation"
+        raise PlanError(
+            f"{group.name}: cannot be transformed from {source.name!r} to {target.name!r}, the CRS "
+            f"of {tile_matrix_set.id}: {reason}; choose another set"
+        ) from None
+
+
+def _boxes(group: Group, tile_matrix_set: TileMatrixSet, points: int) -> tuple[BoundingBox, ...]:
+    """Return the boxes around points of a group; none if it is outside the set."""
     columns, rows = np.linspace(0, group.width, points), np.linspace(0, group.height, points)
     column, row = (grid.ravel() for grid in np.meshgrid(columns, rows))
     a, b, c, d, e, f = group.transform
     x, y = a * column + b * row + c, d * column + e * row + f
     same = is_same_crs(group, tile_matrix_set.crs)
+    target = proj_crs(tile_matrix_set.crs)
     if not same:
-        change = transformer(pyproj.CRS.from_wkt(group.crs), proj_crs(tile_matrix_set.crs))
+        change = _to_set(group, tile_matrix_set)
         x, y = (np.asarray(axis) for axis in change.transform(x, y))
-        if tile_matrix_set.crs.is_geographic:
-            x = np.where(np.abs(x) > 180, (x + 180) % 360 - 180, x)
     finite = np.isfinite(x + y)
+    if not finite.any():
+        return ()
     finest = list(tile_matrix_set.matrices.values())[-1]
-    if finite.any():
-        # Points between the samples, and the pole of a projection, may lie further out.
-        margin_x, margin_y = np.ptp(x[finite]) / (points - 1), np.ptp(y[finite]) / (points - 1)
-        box = BoundingBox(
-            float(x[finite].min() - (0 if same else margin_x)),
-            float(y[finite].min() - (0 if same else margin_y)),
-            float(x[finite].max() + (0 if same else margin_x)),
-            float(y[finite].max() + (0 if same else margin_y)),
-        )
-        cut = box.intersection(finest.bbox_of(finest.all_tiles))
-        if cut is not None and cut.xmax > cut.xmin and cut.ymax > cut.ymin:
-            return cut
-    return None
+    extent, period = finest.bbox_of(finest.all_tiles), period_of(target.to_wkt())
+    return boxes_in(x[finite], y[finite], period, extent, 1 if same else points)

@@ -140,6 +140,7 @@ def make_head_plan(
         origins=tuple(Origin(**one) for one in record.facts["sources"]),
         base=len(finer),
         kept=kept,
+        registration=pyramid.registration,
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
+import sys
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -51,13 +51,13 @@ class Difference:
 
     Attributes:
         added, removed, changed: paths of sources.
-        slabs: numbers of slabs that were added, removed and changed, by level.
+        slabs: numbers of slabs that were added, removed and changed, by level, the coarsest first.
     """
 
     added: list[str] = field(default_factory=list)
     removed: list[str] = field(default_factory=list)
     changed: list[str] = field(default_factory=list)
-    slabs: dict[str, Counter[str]] = field(default_factory=dict)
+    slabs: dict[str, dict[str, int]] = field(default_factory=dict)
 
 
 def log(place: Place, name: str) -> list[Entry]:
@@ -114,11 +114,12 @@ def diff(place: Place, name: str, old: int | None = None, new: int | None = None
         {(slab.level, slab.column, slab.row): slab.md5 for slab in record.stored()}
         for record in (before, after)
     ]
-    for place_ in slabs[0].keys() | slabs[1].keys():
+    for place_ in sorted(slabs[0].keys() | slabs[1].keys(), key=lambda one: _order(one[0])):
         md5 = [one.get(place_) for one in slabs]
         if md5[0] != md5[1]:
             what = "added" if md5[0] is None else "removed" if md5[1] is None else "changed"
-            result.slabs.setdefault(place_[0], Counter())[what] += 1
+            counts = result.slabs.setdefault(place_[0], {})
+            counts[what] = counts.get(what, 0) + 1
     return result
 
 
@@ -179,6 +180,11 @@ def prune(place: Place, name: str, keep: int) -> tuple[int, int]:
             place.remove_empty(root)
         write_versions(place, name, kept, remaining)
         return len(removed), count
+
+
+def _order(level: str) -> tuple[int, str]:
+    """Return the key of a level in the order of levels: their identifiers are numbers, or names."""
+    return (int(level), "") if level.isdecimal() else (sys.maxsize, level)
 
 
 def _needed(place: Place, name: str, versions: list[Version]) -> set[str]:

@@ -120,6 +120,7 @@ def make_join_plan(configuration: Configuration, pyramids: Sequence[StoredPyrami
         "masks": configuration.masks,
         "software": software,
     }
+    registrations = {one.registration for one in pyramids}
     return JoinPlan(
         configuration,
         tile_matrix_set.crs,
@@ -137,11 +138,14 @@ def make_join_plan(configuration: Configuration, pyramids: Sequence[StoredPyrami
         origins=tuple(Origin(one.path, one.identity) for one in pyramids),
         parts=parts,
         alone=alone,
+        registration=first.registration if len(registrations) == 1 else "area",
     )
 
 
 class JoinDrawer:
     """Composes the slabs of a plan that several sources have; has the methods of `Drawer`."""
+
+    losses = ""
 
     def __init__(self, plan: JoinPlan) -> None:
         self._plan = plan

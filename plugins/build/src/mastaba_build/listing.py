@@ -6,11 +6,15 @@ import glob
 import json
 import os
 from collections.abc import Iterator
+from dataclasses import replace
+from itertools import chain
 from typing import Any, NamedTuple
 from urllib.parse import urljoin
+from zipfile import BadZipFile, ZipFile
 
 from mastaba.api.documents import Faults, parse_document
-from mastaba_build.configuration import SourceOptions
+from mastaba_build.access import granted, is_glob
+from mastaba_build.configuration import Configuration, SourceOptions
 from mastaba_build.errors import PlanError
 
 _EXTENSIONS = frozenset(
@@ -20,6 +24,7 @@ _EXTENSIONS = frozenset(
         ".dt0",
         ".dt1",
         ".dt2",
+        ".gpkg",
         ".gtx",
         ".hgt",
         ".img",
@@ -65,6 +70,20 @@ def listed(options: SourceOptions) -> list[Listed]:
                 raise PlanError(f"{one.path}: has no date; only STAC items can be ordered by it")
         found.sort(key=lambda one: one.datetime)
     return found
+
+
+def with_access(configuration: Configuration) -> Configuration:
+    """Return a configuration whose sources may open the files in their folders.
+
+    A line of a list counts as a source that the user has named.
+
+    Raises:
+        PlanError: a list cannot be read.
+    """
+    paths = [options.path for options in configuration.sources]
+    lines = chain.from_iterable(_lines(path) for path in paths if _is_list(path))
+    folders = chain.from_iterable(map(granted, chain(paths, lines)))
+    return replace(configuration, access=configuration.access.with_folders(folders))
 
 
 def read_json(path: str) -> dict[str, Any] | None:
@@ -116,16 +135,36 @@ def _files(options: SourceOptions) -> Iterator[Listed]:
             for name in names:
                 if os.path.splitext(name)[1].lower() in _EXTENSIONS:
                     yield Listed(os.path.join(folder, name))
-    elif path.lower().endswith((".txt", ".list")) and os.path.isfile(path):
-        try:
-            with open(path, encoding="utf-8") as lines:
-                yield from (Listed(line.strip()) for line in lines if line.strip())
-        except (OSError, ValueError) as error:
-            raise PlanError(f"{path}: the list cannot be read: {error}") from None
-    elif not os.path.exists(path) and glob.has_magic(path):
+    elif path.lower().endswith(".zip") and os.path.isfile(path):
+        yield from (Listed(f"/vsizip/{os.path.abspath(path)}/{name}") for name in _members(path))
+    elif _is_list(path):
+        yield from map(Listed, _lines(path))
+    elif is_glob(path):
         yield from (Listed(one) for one in glob.glob(path, recursive=True) if os.path.isfile(one))
     else:
         yield Listed(path)
+
+
+def _members(path: str) -> list[str]:
+    """Return the rasters in a ZIP archive."""
+    try:
+        with ZipFile(path) as archive:
+            names = archive.namelist()
+    except (OSError, BadZipFile, ValueError) as error:
+        raise PlanError(f"{path}: cannot be read as a ZIP archive: {error}") from None
+    return [name for name in names if os.path.splitext(name)[1].lower() in _EXTENSIONS]
+
+
+def _is_list(path: str) -> bool:
+    return path.lower().endswith((".txt", ".list")) and os.path.isfile(path)
+
+
+def _lines(path: str) -> list[str]:
+    try:
+        with open(path, encoding="utf-8") as lines:
+            return [line.strip() for line in lines if line.strip()]
+    except (OSError, ValueError) as error:
+        raise PlanError(f"{path}: the list cannot be read: {error}") from None
 
 
 def _is_stac(document: dict[str, Any]) -> bool:

@@ -17,6 +17,8 @@ from mastaba_build.worker import Job
 
 _MEMORY = 300
 """MiB that a worker needs at most; tests/build/test_memory.py checks it."""
+_TILES_OF_PROCESS = 500
+"""Tiles that take as long as the start of a process, about 1.3 s of processor time."""
 _LIBRARY_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
@@ -25,12 +27,28 @@ def processors() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def processes(configuration: Configuration) -> int:
-    """Return how many processes compute slabs on this machine, at least one."""
+def processes(configuration: Configuration, plan: Plan | None = None) -> int:
+    """Return how many processes compute slabs on this machine, at least one.
+
+    Args:
+        plan: a small one gets fewer processes, unless the user has stated their number: a process
+            takes longer to start than it saves.
+    """
     wanted = configuration.workers or processors()
+    if plan is not None and configuration.workers is None:
+        wanted = max(1, min(wanted, _most_tiles(plan) // _TILES_OF_PROCESS))
     if configuration.memory is None:
         return wanted
     return max(1, min(wanted, configuration.memory // _MEMORY))
+
+
+def _most_tiles(plan: Plan) -> int:
+    """Return an upper limit of the tiles of a plan that contain data."""
+    return sum(
+        (level.limits.max_row - level.limits.min_row + 1)
+        * (level.limits.max_col - level.limits.min_col + 1)
+        for level in plan.levels
+    )
 
 
 class LocalEngine:

@@ -16,13 +16,16 @@ import pyproj
 
 from mastaba.api.catalogue import CRS, BoundingBox, TileLimits, TileMatrix, TileMatrixSet
 from mastaba_build.configuration import AUTO, Configuration
+from mastaba_build.coverage import Samples, samples_of_groups
 from mastaba_build.errors import PlanError
 from mastaba_build.groups import Group, footprint, footprints, groups_of, transformer
+from mastaba_build.listing import with_access
 from mastaba_build.pixels import PixelType
 from mastaba_build.sets import box_factor, load_set, proj_crs
 from mastaba_build.software import RASTER, installed
 from mastaba_build.sources import Source, inventory
 from mastaba_build.styling import Styling, load_styling
+from mastaba_build.turns import period_of
 from mastaba_writer.deflate import default_encoder, deflater, encoder_version
 from mastaba_writer.descriptor import nodata_values
 from mastaba_writer.tile_encoder import TILE_FORMATS
@@ -31,6 +34,8 @@ _LARGEST_SLAB = (1 << 32) - 1
 _MOST_SLABS = 10_000_000
 _MIXED = 2.0
 """Ratio of pixel sizes from which on the user is told."""
+_MEANS = 2 - 1e-6
+"""Source pixels on a side of a pixel from which on whole ones are averaged."""
 _FORMATS = {
     name.lower(): f"TIFF_{name}" for name in ("RAW", "ZIP", "LZW", "PKB", "PNG", "JPG", "JPG90")
 }
@@ -38,10 +43,13 @@ _FORMATS = {
 
 _NOT_PIXELS = frozenset(
     [
+        "access",
         "workers",
         "memory",
         "list_md5",
         "index_packs",
+        "accept_losses",
+        "registration",
         "engine",
         "work",
         "output",
@@ -97,7 +105,10 @@ class Plan:
         software: versions of the libraries that the bytes depend on.
         identity: SHA-256 of the configuration, the sources and the versions of the software.
         root: directory or prefix of the slabs below the output.
-        member_boxes: extents of the members of each group, as `boxes`; None if outside the set.
+        registration: ``post`` if the values of the finest level are those of points, else ``area``.
+        samples: of the sources, which must be in the pixels; None without any.
+        member_boxes: extents of the members of each group, several across the antimeridian, none
+            outside the set.
     """
 
     configuration: Configuration
@@ -113,7 +124,9 @@ class Plan:
     software: Mapping[str, str]
     identity: str
     root: str
-    member_boxes: tuple[tuple[BoundingBox | None, ...], ...] = ()
+    member_boxes: tuple[tuple[tuple[BoundingBox, ...], ...], ...] = ()
+    samples: Samples | None = None
+    registration: str = "area"
 
     @property
     def sources(self) -> list[Source]:
@@ -127,7 +140,9 @@ class Plan:
     @property
     def notes(self) -> tuple[str, ...]:
         """What the user should know before the build, one sentence each."""
-        notes = []
+        notes: list[str] = []
+        if self.samples is not None:
+            notes += self.samples.notes(self.sources, self.configuration.tile_matrix_set)
         sizes = [
             (math.sqrt((box.xmax - box.xmin) * (box.ymax - box.ymin) / group.width / group.height))
             for group, box in zip(self.groups, self.boxes, strict=True)
@@ -138,12 +153,20 @@ class Plan:
                 f"the pixels of {coarse.name} are {max(sizes) / min(sizes):.1f} times as large as "
                 "the finest ones; all sources are drawn on the same levels"
             )
+        if self.configuration.registration is None and self.styling is None:
+            posts = [one for one in self.sources if getattr(one, "registration", "area") == "post"]
+            if posts and len(posts) < len(self.sources):
+                notes.append(
+                    f"the values of {posts[0].path} are those of points, those of other sources of "
+                    "areas; the pyramid says area, or state --registration"
+                )
         palettes = [source for source in self.sources if getattr(source, "palette", False)]
         if palettes and self.configuration.decimation == "average" and self.styling is None:
             notes.append(
                 f"the colours of the palette of {palettes[0].path} are mixed; for classes, use "
                 "--interpolation nn --decimation mode"
             )
+        notes += _units_of_heights(self.sources, self.pixel_type)
         return tuple(notes)
 
     def layer_fields(self) -> dict[str, Any]:
@@ -166,7 +189,7 @@ class Plan:
             return
         found: set[SlabKey] = set()
         matrix = self.levels[level].matrix
-        for box in filter(None, chain.from_iterable(self.member_boxes)):
+        for box in chain.from_iterable(chain.from_iterable(self.member_boxes)):
             limits = matrix.limits_of(self.widened(box, matrix))
             if limits is not None:
                 rows, columns = slabs_of(limits, self.configuration.slab)
@@ -196,16 +219,32 @@ class Plan:
         ]
 
 
+def _units_of_heights(sources: Sequence[Source], pixel_type: PixelType) -> list[str]:
+    """Return a note if heights are not in metres, by the vertical CRS of a source."""
+    if pixel_type.dtype != np.float32:
+        return []
+    for source in sources:
+        parts = pyproj.CRS.from_wkt(source.crs).sub_crs_list
+        units = {axis.unit_name for part in parts[1:] for axis in part.axis_info} - {"metre"}
+        if units:
+            return [
+                f"the heights of {source.path} are in {units.pop()}, and stay so; the elevation "
+                "services expect metres: convert them with gdal_calc.py"
+            ]
+    return []
+
+
 def make_plan(configuration: Configuration) -> Plan:
     """Return the plan of a configuration; the sources are opened, but no pixel is read.
 
     Raises:
         PlanError: a source, the tile matrix set or an option does not fit.
     """
+    configuration = with_access(configuration)
     sources = [
         source
         for options in configuration.sources
-        for source in inventory(options, configuration.tile_matrix_sets)
+        for source in inventory(options, configuration.access, configuration.tile_matrix_sets)
     ]
     tile_matrix_set, document = load_set(
         configuration.tile_matrix_set, configuration.tile_matrix_sets
@@ -213,27 +252,40 @@ def make_plan(configuration: Configuration) -> Plan:
     styling = _styling(configuration, sources)
     pixel_type = _pixel_type(configuration, sources, styling)
     groups = groups_of(sources)
-    boxes = [footprint(group, tile_matrix_set) for group in groups]
+    pieces = [footprint(group, tile_matrix_set) for group in groups]
     parts = tuple(
-        footprints(group, box, tile_matrix_set) for group, box in zip(groups, boxes, strict=True)
+        footprints(group, some, tile_matrix_set) for group, some in zip(groups, pieces, strict=True)
     )
-    levels = _levels(configuration, tile_matrix_set, groups, boxes)
+    boxes = list(map(around, pieces))
+    levels = _levels(configuration, tile_matrix_set, groups, pieces)
+    samples = samples_of_groups(groups, tile_matrix_set)
+    stray = samples.beyond(list(chain.from_iterable(parts)))
+    if stray is not None:
+        raise PlanError(
+            f"{sources[samples[stray].source].path}: its extent in the tile matrix set "
+            f"{tile_matrix_set.id} is not known well enough; reproject it with gdalwarp"
+        )
     encoder = encoder_of(configuration)
     if _largest_slab(configuration, pixel_type, levels) > _LARGEST_SLAB:
         width, height = configuration.slab
         raise PlanError(f"slabs of {width} x {height} tiles can exceed 4 GiB; use smaller slabs")
     software = installed((*RASTER, encoder))
-    _check_slab_count(configuration, levels[0].matrix, boxes, parts)
+    _check_slab_count(configuration, levels[0].matrix, pieces, parts)
     described = {
         "version": 1,
         "configuration": _pixel_relevant(configuration),
         "tile_matrix_set": document,
         "pixel_type": asdict(pixel_type),
         "levels": [(level.matrix.id, asdict(level.limits), level.factor) for level in levels],
-        "sources": [asdict(source) for source in sources],
+        "sources": [source.described() for source in sources],
         "encoder": (encoder, encoder_version(encoder)),
         "software": software,
     }
+    registration = _registration(configuration, sources, styling)
+    if _is_averaged(levels[0], groups, pieces, tile_matrix_set):
+        registration = "area"
+    if registration != "area":
+        described["registration"] = registration
     text = json.dumps(described, sort_keys=True)
     return Plan(
         configuration,
@@ -250,6 +302,31 @@ def make_plan(configuration: Configuration) -> Plan:
         hashlib.sha256(text.encode()).hexdigest(),
         configuration.name,
         parts,
+        samples,
+        registration,
+    )
+
+
+def _registration(
+    configuration: Configuration, sources: Sequence[Source], styling: Styling | None
+) -> str:
+    """Return the registration of the values of sources: their common one, or ``area``."""
+    if styling is not None:
+        return "area"
+    found = {source.registration for source in sources}
+    return configuration.registration or (found.pop() if len(found) == 1 else "area")
+
+
+def _is_averaged(
+    level: Level,
+    groups: Sequence[Group],
+    boxes: Sequence[Sequence[BoundingBox]],
+    tile_matrix_set: TileMatrixSet,
+) -> bool:
+    """Return whether pixels of a level are means of several source pixels on a side."""
+    return any(
+        level.matrix.cell_size / _resolution(group, max(some, key=_area), tile_matrix_set) >= _MEANS
+        for group, some in zip(groups, boxes, strict=True)
     )
 
 
@@ -284,6 +361,8 @@ def _pixel_relevant(configuration: Configuration) -> dict[str, Any]:
     values = asdict(configuration)
     for key in _NOT_PIXELS:
         del values[key]
+    if values["empty_tiles"] == "skip":
+        del values["empty_tiles"]  # the default does not change pyramids of earlier versions
     if configuration.style is not None:  # which `load_styling` has read
         values["style"] = configuration.style.read_text("utf-8")
     return values
@@ -341,6 +420,14 @@ def _pixel_type(
                     f"{source.path}: samples of type {source.dtype} do not fit into {name}; state "
                     "the values that become 0 and 255 with --scale MIN,MAX, or use --format zip"
                 )
+    if properties.dtype == np.float32 and styling is None:
+        for source in sources:
+            if source.colours > 1:
+                raise PlanError(
+                    f"{source.path}: has 3 colours of type {source.dtype}, and {name} stores one "
+                    "value per pixel; choose a band, as with --bands 1, or state the values that "
+                    "become 0 and 255 with --scale MIN,MAX"
+                )
     channels = configuration.channels or (
         _channels(sources, properties.channels)
         if styling is None
@@ -382,7 +469,7 @@ def _levels(
     configuration: Configuration,
     tile_matrix_set: TileMatrixSet,
     groups: Sequence[Group],
-    boxes: Sequence[BoundingBox],
+    boxes: Sequence[Sequence[BoundingBox]],
 ) -> list[Level]:
     ordered = list(tile_matrix_set.matrices.values())
     for key in (configuration.bottom, configuration.top):
@@ -391,8 +478,8 @@ def _levels(
     bottom = configuration.bottom
     if bottom == AUTO:
         resolution = min(
-            _resolution(group, box, tile_matrix_set)
-            for group, box in zip(groups, boxes, strict=True)
+            _resolution(group, max(some, key=_area), tile_matrix_set)
+            for group, some in zip(groups, boxes, strict=True)
         )
         fitting = [matrix for matrix in ordered if resolution / matrix.cell_size >= 0.8]
         bottom = fitting[0].id if fitting else ordered[-1].id
@@ -403,11 +490,25 @@ def _levels(
     factors = [0, *(box_factor(fine, coarse) for fine, coarse in pairwise(chosen))]
     levels = []
     for matrix, factor in zip(chosen, factors, strict=True):
-        touched = [limits for box in boxes if (limits := matrix.limits_of(box))]
+        touched = [limits for some in boxes for box in some if (limits := matrix.limits_of(box))]
         if not touched:
             raise PlanError(f"no source is inside level {matrix.id} of {tile_matrix_set.id}")
         levels.append(Level(matrix, union(touched), factor))
     return levels
+
+
+def around(boxes: Sequence[BoundingBox]) -> BoundingBox:
+    """Return the smallest box around some, at least one."""
+    return BoundingBox(
+        min(box.xmin for box in boxes),
+        min(box.ymin for box in boxes),
+        max(box.xmax for box in boxes),
+        max(box.ymax for box in boxes),
+    )
+
+
+def _area(box: BoundingBox) -> float:
+    return (box.xmax - box.xmin) * (box.ymax - box.ymin)
 
 
 def union(limits: Iterable[TileLimits]) -> TileLimits:
@@ -422,7 +523,11 @@ def _resolution(group: Group, box: BoundingBox, tile_matrix_set: TileMatrixSet) 
     x, y = (box.xmin + box.xmax) / 2, (box.ymin + box.ymax) / 2
     step = max(box.xmax - box.xmin, box.ymax - box.ymin) / 1000
     xs, ys = back.transform([x, x + step, x], [y, y, y + step])
-    area = abs((xs[1] - xs[0]) * (ys[2] - ys[0]) - (xs[2] - xs[0]) * (ys[1] - ys[0]))
+    period = period_of(group.crs)
+    right, down = (
+        (one - xs[0] - (period * round((one - xs[0]) / period) if period else 0)) for one in xs[1:]
+    )
+    area = abs(right * (ys[2] - ys[0]) - down * (ys[1] - ys[0]))
     if not math.isfinite(area) or area == 0:
         raise PlanError(f"{group.name}: its resolution in the set is unknown; state --bottom")
     return math.sqrt(group.members[0].source.pixel_area / area) * step
@@ -446,16 +551,19 @@ def _largest_slab(
 def _check_slab_count(
     configuration: Configuration,
     matrix: TileMatrix,
-    boxes: Sequence[BoundingBox],
-    parts: Sequence[Sequence[BoundingBox | None]],
+    boxes: Sequence[Sequence[BoundingBox]],
+    parts: Sequence[Sequence[Sequence[BoundingBox]]],
 ) -> None:
-    def count(some: Iterable[BoundingBox | None]) -> int:
-        limits = [matrix.limits_of(box) for box in some if box is not None]
+    def count(some: Iterable[BoundingBox]) -> int:
+        limits = [matrix.limits_of(box) for box in some]
         slabs = [slabs_of(one, configuration.slab) for one in limits if one is not None]
         return sum(len(rows) * len(columns) for rows, columns in slabs)
 
     # Members may overlap, and there may be gaps between them.
-    most = sum(min(count([box]), count(members)) for box, members in zip(boxes, parts, strict=True))
+    most = sum(
+        min(count(some), count(chain.from_iterable(members)))
+        for some, members in zip(boxes, parts, strict=True)
+    )
     if most > _MOST_SLABS:
         raise PlanError(
             f"level {matrix.id} would need {most} slabs; use larger slabs or a coarser --bottom"

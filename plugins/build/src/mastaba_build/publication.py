@@ -45,7 +45,11 @@ def write_documents(
     """
     stored = [row for row in rows if row.result.size]
     if not stored:
-        raise BuildError("no source pixel has data; check nodata, tolerance and the levels")
+        paths = [without_passwords(source.path) for source in plan.sources]
+        others = f" and {len(paths) - 1} others" if len(paths) > 1 else ""
+        raise BuildError(
+            f"{paths[0]}{others}: no source pixel has data; check nodata, tolerance and the levels"
+        )
     configuration = plan.configuration
     descriptor = _descriptor(plan, stored)
     if update is not None:
@@ -171,7 +175,7 @@ def _descriptor(plan: Plan, stored: Sequence[Row]) -> dict[str, Any]:
                 limits.max_col,
             )
         )
-    return pyramid_descriptor(
+    document = pyramid_descriptor(
         configuration.tile_matrix_set,
         plan.pixel_type.format,
         levels,
@@ -183,6 +187,9 @@ def _descriptor(plan: Plan, stored: Sequence[Row]) -> dict[str, Any]:
         mask_format=MASK_FORMAT if configuration.masks else None,
         tables=plan.tables,
     )
+    if plan.registration != "area":
+        document["raster_specifications"]["registration"] = plan.registration
+    return document
 
 
 def _text(document: Mapping[str, Any]) -> bytes:

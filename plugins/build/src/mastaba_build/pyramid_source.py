@@ -36,6 +36,7 @@ from mastaba_build.errors import PlanError, SourceError
 from mastaba_build.identity import identity_of_files
 from mastaba_build.listing import parse_json, read_json
 from mastaba_build.pixels import Samples
+from mastaba_build.plugin_manager import installed
 from mastaba_build.sets import load_set
 
 _DECODED = 40
@@ -115,7 +116,7 @@ def read_descriptor(path: str) -> dict[str, Any] | None:
     document = read_json(path)
     scheme = path.partition("://")[0]
     if document is None and path.endswith(".json") and scheme != path:
-        plugins = Plugins()
+        plugins = installed()
         if scheme not in plugins.storages and scheme not in _OBJECT_STORES:
             return None
         pool = _pool(plugins)
@@ -143,7 +144,7 @@ def pyramid_level(
     Raises:
         PlanError: the descriptor is invalid, or its pyramid cannot be a source.
     """
-    plugins = Plugins()
+    plugins = installed()
     for error in Draft202012Validator(schema("pyramid", plugins)).iter_errors(document):
         place = "/".join(map(str, error.instance_path))
         raise PlanError(f"{path}: {place or 'the descriptor'}: {error.message}")
@@ -220,7 +221,7 @@ class PyramidDataset:
     def __init__(self, level: PyramidLevel) -> None:
         self._level = level
         self._matrix = level.level.matrix
-        self._pool = _pool(Plugins(autoload=level.storage != "file"))
+        self._pool = _pool(Plugins(autoload=False) if level.storage == "file" else installed())
         try:
             self._images = self._tiles_of(level.images, level.format, level.channels)
             self._masks = (

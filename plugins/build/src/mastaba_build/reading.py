@@ -12,6 +12,7 @@ from rasterio.errors import RasterioError
 from rasterio.windows import Window
 
 from mastaba.api.resampling import decimate
+from mastaba_build.access import Access
 from mastaba_build.conversion import converted, nodata_mask, palette_of
 from mastaba_build.edges import Outside, has_outside, outside, read_outside, write_outside
 from mastaba_build.errors import SourceError
@@ -34,11 +35,19 @@ class Reader:
 
     Args:
         decimation: how several pixels become a cell, a method of `decimate`.
+        access: what the sources may open.
         work: work directory, which may contain what was found out about sources.
     """
 
-    def __init__(self, pixel_type: PixelType, decimation: str, work: Place | None = None) -> None:
+    def __init__(
+        self,
+        pixel_type: PixelType,
+        decimation: str,
+        access: Access,
+        work: Place | None = None,
+    ) -> None:
         self._type = pixel_type
+        self._access = access
         self._work = work
         self._decimation = decimation
         self._open: OrderedDict[_Image, Any] = OrderedDict()
@@ -47,6 +56,7 @@ class Reader:
         self._outsides: OrderedDict[_Image, Outside] = OrderedDict()
         self._coarser: dict[tuple[Group, int], tuple[Group, int]] = {}
         self._extents: dict[Group, np.ndarray[Any, Any]] = {}
+        self._turns: dict[Group, int] = {}
 
     def close(self) -> None:
         for dataset in self._open.values():
@@ -69,7 +79,9 @@ class Reader:
         result = self._type.blank(bottom - top, right - left)
         # Cells far outside the group would be read for nothing.
         first_row, last_row = max(top, 0), min(bottom, -(-group.height // factor))
-        first, last = max(left, 0), min(right, -(-group.width // factor))
+        first, last = left, right
+        if not self._turn(group):
+            first, last = max(left, 0), min(right, -(-group.width // factor))
         if last_row <= first_row or last <= first:
             return result
         across = min(last - first, max(1, _STRIP // (factor * factor)))
@@ -96,11 +108,37 @@ class Reader:
         key = group, factor
         if key not in self._coarser:
             usable = set.intersection(*(_usable(one) for one in group.members))
+            usable = {one for one in usable if self._turn(group) % one == 0}
             best = max((one for one in usable if factor % one == 0), default=1)
             self._coarser[key] = (overview_of(group, best) if best > 1 else group), factor // best
         return self._coarser[key]
 
+    def _turn(self, group: Group) -> int:
+        """Return `Group.closed_turn`."""
+        if group not in self._turns:
+            self._turns[group] = group.closed_turn
+        return self._turns[group]
+
     def _read(self, group: Group, window: Rectangle) -> Raster:
+        """Return pixels of a group; the columns of one around the earth go on after its end."""
+        top, bottom, left, right = window
+        turn = self._turn(group)
+        if not turn or (left >= 0 and right <= group.width):
+            return self._composed(group, window)
+        canvas = self._type.blank(bottom - top, right - left)
+        column = left
+        while column < right:
+            is_inside = 0 <= column < group.width
+            first = column if is_inside else column % turn
+            last = min(group.width if is_inside else turn, first + right - column)
+            part = self._composed(group, (top, bottom, first, last))
+            place = np.s_[:, column - left : column - left + last - first]
+            canvas.samples[place], canvas.valid[place] = part
+            column += last - first
+        return canvas
+
+    def _composed(self, group: Group, window: Rectangle) -> Raster:
+        """Return pixels of a group from its members; those outside it are not valid."""
         top, bottom, left, right = window
         canvas = self._type.blank(bottom - top, right - left)
         members = self._members(group, window)
@@ -192,7 +230,7 @@ class Reader:
         key = source.path, source.overview
         dataset = self._open.pop(key, None)
         if dataset is None:
-            dataset = open_source(source)
+            dataset = open_source(source, self._access)
             if len(self._open) >= _OPEN_DATASETS:
                 self._open.popitem(last=False)[1].close()
         self._open[key] = dataset
@@ -215,6 +253,15 @@ class Reader:
                 raise SourceError(f"{source.path}: cannot be read: {error}") from None
             if identity != source.identity:
                 raise SourceError(f"{source.path}: has changed since the start; build again")
+
+    def is_valid(self, source: Source, top: int, bottom: int, left: int, right: int) -> bool:
+        """Return whether all pixels of a window of a source have data.
+
+        Raises:
+            SourceError: it cannot be read.
+        """
+        area = Window(left, top, right - left, bottom - top)
+        return bool(self._converted(source, area).valid.all())
 
     def _converted(self, source: Source, area: Window) -> Raster:
         """Return part of a source as samples of the pyramid."""

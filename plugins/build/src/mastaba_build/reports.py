@@ -87,7 +87,7 @@ class Reports:
                 f"{found.seconds:.0f} s on this machine"
             )
 
-    def slab(self, result: SlabResult, done: int, total: int) -> None:
+    def slab(self, plan: Plan, result: SlabResult, done: int, total: int) -> None:
         """Show that a slab is done."""
         self._tiles += result.tiles
         self._bytes += result.size
@@ -95,7 +95,7 @@ class Reports:
             level, column, row = result.slab
             self._event(
                 "slab",
-                level=level,
+                level=plan.levels[level].matrix.id,
                 column=column,
                 row=row,
                 bytes=result.size,
@@ -132,6 +132,8 @@ class Reports:
                 f"{outcome.inexact} unchanged slabs were decoded to compute the levels above, and "
                 "their pixels are not exactly those of a full build; --keep-work avoids that"
             )
+        for text in outcome.losses[:_MOST_FAILURES]:
+            self.warned(text)
         for slab, error in list(outcome.failures.items())[:_MOST_FAILURES]:
             level = plan.levels[slab.level].matrix.id
             self.failed(f"slab {slab.column}, {slab.row} of level {level}: {error}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mastaba.api.resampling import GridPositions, Sampler
+from mastaba.api.resampling import GridPositions, bounded
 from mastaba_build.pixels import Mask, Raster, as_samples
 from mastaba_build.placement import Placement
 
@@ -49,19 +49,21 @@ def resampled(
     if is_complete and not (has_alpha and (samples[:, :, -1] < 255).any()):
         drawn = positions.sampler(placement.kernel, rows, *start)(window)
         return Raster(drawn, np.ones(shape, bool) if placed is None else placed)
-    sample = positions.sampler(placement.kernel, rows, top, left)
-    return _partial(samples, valid, sample, placed, has_alpha=has_alpha)
+    return _partial(samples, valid, placement, placed, has_alpha=has_alpha)
 
 
 def _partial(
     samples: np.ndarray[tuple[int, ...], np.dtype[np.uint8 | np.float32]],
     valid: Mask,
-    sample: Sampler,
+    placement: Placement,
     placed: Mask | None,
     *,
     has_alpha: bool,
 ) -> Raster:
     """Return a part of a tile from cells of which some are not valid, or translucent."""
+    positions, kernel, (top, _, left, _) = placement.positions, placement.kernel, placement.window
+    rows = slice(0, placement.part[1] - placement.part[0])
+    sample = positions.sampler(kernel, rows, top, left)
     height, width, channels = samples.shape
     colours = channels - 1 if has_alpha else channels
     # Without alpha, the sum of the weights is the share of valid cells.
@@ -85,8 +87,12 @@ def _partial(
     visible = found & (total > (_VISIBLE if has_alpha else 0))
     divisor = np.where(visible, total, np.float32(np.inf))
     result = np.empty((*found.shape, channels), samples.dtype)
-    for channel in range(colours):
-        result[:, :, channel] = as_samples(sums[:, :, channel] / divisor, samples.dtype)
+    values = (sums[:, :, :colours] / divisor[:, :, np.newaxis]).astype(np.float32, copy=False)
+    counts = valid & (samples[:, :, -1] > 0) if has_alpha else valid
+    gaps = visible & (total != 1)
+    source = samples[:, :, :colours].astype(np.float32)
+    bounded(positions, kernel, rows, (top, left), source, counts, values, gaps)
+    result[:, :, :colours] = as_samples(values, samples.dtype)
     if has_alpha:
         alpha = np.where(found, np.clip(total / np.maximum(share, _ENOUGH), 0, 1), 0)
         result[:, :, -1] = as_samples(alpha * np.float32(255), samples.dtype)

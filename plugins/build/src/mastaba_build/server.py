@@ -83,7 +83,7 @@ def _earlier(path: Path) -> dict[str, Any]:
         document = json.loads(path.read_text("utf-8"))
     except FileNotFoundError:
         return {}
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise OutputError(f"{path}: {error}; correct the file, or remove it") from None
     if not isinstance(document, dict):
         raise OutputError(f"{path}: not a JSON object; correct the file, or remove it")

@@ -18,8 +18,8 @@ from mastaba.api.documents import (
     make_tile_matrix_set,
     schema,
 )
-from mastaba.api.tools import Plugins
 from mastaba_build.errors import PlanError
+from mastaba_build.plugin_manager import installed
 from mastaba_writer.tile_matrix_sets import PUBLISHED
 
 
@@ -44,7 +44,7 @@ def load_set(name: str, directory: Path | None) -> tuple[TileMatrixSet, dict[str
 
 @cache
 def _validator() -> Draft202012Validator:
-    return Draft202012Validator(schema("tile_matrix_set", Plugins()))
+    return Draft202012Validator(schema("tile_matrix_set", installed()))
 
 
 def _document(name: str, directory: Path | None) -> Any:
@@ -53,7 +53,7 @@ def _document(name: str, directory: Path | None) -> Any:
     if directory is not None and (directory / f"{name}.json").is_file():
         try:
             return json.loads((directory / f"{name}.json").read_text("utf-8"))
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             raise PlanError(f"{directory / name}.json cannot be read: {error}") from None
     if name not in PUBLISHED:
         listed = ", ".join(PUBLISHED)

@@ -6,8 +6,9 @@ import math
 import os
 import warnings
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import numpy as np
@@ -16,8 +17,10 @@ import rasterio
 from rasterio.enums import ColorInterp, MaskFlags
 from rasterio.errors import NotGeoreferencedWarning, RasterioError
 
+from mastaba_build.access import Access, local_path
 from mastaba_build.configuration import SourceOptions
 from mastaba_build.errors import PlanError, SourceError
+from mastaba_build.gdal import restrict
 from mastaba_build.identity import identity_of_files
 from mastaba_build.listing import listed
 from mastaba_build.pyramid_source import (
@@ -26,10 +29,15 @@ from mastaba_build.pyramid_source import (
     pyramid_level,
     read_descriptor,
 )
+from mastaba_build.references import check_source
 from mastaba_build.sets import proj_crs
 
+_MOST_LISTED = 20
 _LARGEST_BLOCK = 1 << 27
 """Bytes that GDAL may have to decode for one pixel."""
+_POSTS = frozenset({"DTED", "SRTMHGT"})
+"""Formats whose values are those of points."""
+_BESIDE = (".aux.xml", ".msk", ".ovr")
 _INTEGERS = frozenset({"uint8", "int8", "uint16", "int16", "int32", "uint32"})
 
 
@@ -54,6 +62,8 @@ class Source:
         pyramid: if the source is a level of a pyramid.
         overviews: pixels on a side of a pixel of each overview that may be read.
         overview: which of the overviews this is; None for the image itself.
+        registration: ``post`` if a value is that of the point in the centre of its pixel, else
+            ``area``. No pixel depends on it.
     """
 
     path: str
@@ -75,6 +85,13 @@ class Source:
     pyramid: PyramidLevel | None = None
     overviews: tuple[int, ...] = ()
     overview: int | None = None
+    registration: str = "area"
+
+    def described(self) -> dict[str, Any]:
+        """Return everything that pixels depend on."""
+        values = asdict(self)
+        del values["registration"]
+        return values
 
     @property
     def pixel_area(self) -> float:
@@ -88,16 +105,17 @@ class Source:
         return 3 if self.palette or len(self.bands) >= 3 else 1
 
 
-def inventory(options: SourceOptions, sets: Path | None = None) -> list[Source]:
+def inventory(options: SourceOptions, access: Access, sets: Path | None = None) -> list[Source]:
     """Return the files of one entry of ``sources``, the lowest first.
 
     Args:
+        access: what they may open.
         sets: directory of tile matrix sets, for pyramids.
 
     Raises:
         PlanError: a file cannot be opened or used, or there is none.
     """
-    found = [_opened(_absolute(one.path), options, sets) for one in listed(options)]
+    found = [_opened(_absolute(one.path), options, access, sets) for one in listed(options)]
     if options.order == "resolution":
         found.sort(key=lambda source: -source.pixel_area)
     return found
@@ -114,35 +132,72 @@ def identity_of(path: str, dataset: Any) -> str:
     """
     if isinstance(dataset, PyramidDataset):
         return dataset.identity()
-    return identity_of_files([path, *dataset.files])
+    # GDAL lists files beside these only once it has needed them.
+    files = {_container(name) for name in (path, *dataset.files)}
+    return identity_of_files(files | {file + end for file in files for end in _BESIDE})
 
 
-def open_dataset(path: str, overview: int | None = None) -> Any:
+def _container(name: str) -> str:
+    """Return the archive that contains a file, or the file itself."""
+    path = local_path(name) or name
+    while path != name and not os.path.exists(path) and os.path.dirname(path) not in ("", path):
+        path = os.path.dirname(path)
+    return path
+
+
+def open_dataset(path: str, access: Access, overview: int | None = None) -> Any:
     """Open a dataset of rasterio.
 
     Args:
+        access: what it may open.
         overview: number of an overview; None for the image itself.
 
     Raises:
-        SourceError: GDAL cannot open it.
+        SourceError: GDAL cannot open it, or it would open what it must not.
     """
+    restrict(access)
+    check_source(path, access)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", NotGeoreferencedWarning)
-            return rasterio.open(path, **({} if overview is None else {"overview_level": overview}))
+            dataset = rasterio.open(
+                path, **({} if overview is None else {"overview_level": overview})
+            )
+            try:
+                _check_files(dataset, path, access)
+            except SourceError:
+                dataset.close()
+                raise
+            return dataset
     except (RasterioError, OSError) as error:
-        raise SourceError(f"{path}: cannot be opened: {error}") from None
+        reason = str(error)
+        if "not recognized as being in a supported file format" in reason:
+            reason = "its format is unknown, or its GDAL driver needs --allow-driver"
+        raise SourceError(f"{path}: cannot be opened: {reason}") from None
 
 
-def open_source(source: Source) -> Any:
+def open_source(source: Source, access: Access) -> Any:
     """Open the file of a source.
+
+    Args:
+        access: what it may open.
 
     Raises:
         SourceError: it cannot be opened.
     """
     if source.pyramid is not None:
         return PyramidDataset(source.pyramid)
-    return open_dataset(source.path, source.overview)
+    return open_dataset(source.path, access, source.overview)
+
+
+def _check_files(dataset: Any, path: str, access: Access) -> None:
+    """Check the files of an open dataset, which GDAL knows: masks, overviews, headers."""
+    overviews = dataset.tags(ns="OVERVIEWS").get("OVERVIEW_FILE")
+    if overviews is not None:
+        name = overviews.removeprefix(":::BASE:::")
+        check_source(os.path.join(os.path.dirname(path), name), access, by=path)
+    for file in dataset.files:
+        access.file_of(file, path)
 
 
 def _absolute(path: str) -> str:
@@ -150,21 +205,23 @@ def _absolute(path: str) -> str:
     return os.path.abspath(path) if os.path.exists(path) else path
 
 
-def _opened(path: str, options: SourceOptions, sets: Path | None) -> Source:
-    document = read_descriptor(path)
-    if document is not None:
-        return _pyramid(path, document, options, sets)
+def _opened(path: str, options: SourceOptions, access: Access, sets: Path | None) -> Source:
     try:
-        dataset = open_dataset(path)
+        if local_path(path) is not None:
+            access.file_of(path)
+        document = read_descriptor(path)
+        if document is not None:
+            return _pyramid(path, document, options, access, sets)
+        dataset = open_dataset(path, access)
     except SourceError as error:
         raise PlanError(str(error)) from None
     with dataset:
+        if dataset.count == 0:
+            raise PlanError(_without_bands(dataset, path))
         transform = tuple(dataset.transform)[:6]
         a, b, _, d, e, _ = transform
         if transform == (1, 0, 0, 0, 1, 0):
-            raise PlanError(
-                f"{path}: is not georeferenced; add a world file, or use gdal_translate"
-            )
+            raise PlanError(_not_georeferenced(dataset, path))
         if not all(map(math.isfinite, transform)) or a * e - b * d == 0:
             raise PlanError(f"{path}: its georeferencing is invalid: pixels have no area")
         bands, alpha, palette = _channels(dataset, path, options)
@@ -193,15 +250,62 @@ def _opened(path: str, options: SourceOptions, sets: Path | None) -> Source:
             tolerance=options.tolerance,
             touching_edges=options.touching_edges,
             scale=_scale(path, bands, options),
-            overviews=_overviews(dataset, path, bands) if options.use_overviews else (),
+            overviews=_overviews(dataset, path, bands, access) if options.use_overviews else (),
+            registration=_registration(dataset),
         )
 
 
+def _without_bands(dataset: Any, path: str) -> str:
+    """Return why a file without bands cannot be used, and the images in it."""
+    names = dataset.subdatasets
+    if not names:
+        return f"{path}: contains no image"
+    listed = "".join(f"\n  {quote(name)}" for name in names[:_MOST_LISTED])
+    more = len(names) - _MOST_LISTED
+    return (
+        f"{path}: contains several images; name one of them:{listed}"
+        f"{f'{chr(10)}  and {more} more' if more > 0 else ''}"
+    )
+
+
+def _not_georeferenced(dataset: Any, path: str) -> str:
+    """Return why a file has no grid, and how it gets one."""
+    first = f"gdalwarp -r cubic {quote(path)}"
+    if dataset.gcps[0]:
+        assigned = "" if dataset.gcps[1] else " -s_srs EPSG:4326"
+        return (
+            f"{path}: is placed by ground control points, not by a grid; warp it first: "
+            f"{first}{assigned} -t_srs EPSG:3857 warped.tif"
+        )
+    if dataset.rpcs is not None:
+        return (
+            f"{path}: is placed by rational polynomials (RPC), not by a grid; warp it first, with "
+            f"heights of the ground: {first} -rpc -to RPC_DEM=heights.tif -t_srs EPSG:3857 "
+            "warped.tif"
+        )
+    if "GEOLOCATION" in dataset.tag_namespaces():
+        return (
+            f"{path}: is placed by arrays of positions, not by a grid; warp it first: "
+            f"{first} -geoloc -t_srs EPSG:3857 warped.tif"
+        )
+    return f"{path}: is not georeferenced; add a world file, or use gdal_translate"
+
+
 def _pyramid(
-    path: str, document: dict[str, Any], options: SourceOptions, sets: Path | None
+    path: str,
+    document: dict[str, Any],
+    options: SourceOptions,
+    access: Access,
+    sets: Path | None,
 ) -> Source:
     found, crs = pyramid_level(path, document, options.level, sets)
+    if found.storage == "file":
+        for directory in filter(None, (found.images, found.masks)):
+            access.file_of(directory, path)
     colours = 3 if found.channels >= 3 else 1
+    # Only the finest level may have posts.
+    declared = document.get("raster_specifications", {}).get("registration", "area")
+    registration = str(declared) if options.level is None else "area"
     nodata = options.nodata
     if nodata is None and found.dtype == "float32":
         nodata = found.nodata
@@ -230,7 +334,14 @@ def _pyramid(
         touching_edges=options.touching_edges,
         scale=_scale(path, tuple(range(colours)), options),
         pyramid=found,
+        registration=registration,
     )
+
+
+def _registration(dataset: Any) -> str:
+    """Return the registration of a file: its tag, or what its format says."""
+    is_post = dataset.driver in _POSTS or dataset.tags().get("AREA_OR_POINT") == "Point"
+    return "post" if is_post else "area"
 
 
 def _check_blocks(dataset: Any, path: str) -> None:
@@ -270,6 +381,14 @@ def _channels(
     if not colours:
         raise PlanError(f"{path}: has no colour band")
     palette = len(colours) == 1 and meanings[colours[0] - 1] == ColorInterp.palette
+    if palette:
+        try:
+            dataset.colormap(colours[0])
+        except ValueError:
+            raise PlanError(
+                f"{path}: band {colours[0]} is a palette without colours; declare it as grey: "
+                "gdal_translate -colorinterp gray"
+            ) from None
     return tuple(colours), alpha, palette
 
 
@@ -294,11 +413,11 @@ def _scale(
     return options.scale * (len(bands) // len(options.scale))
 
 
-def _overviews(dataset: Any, path: str, bands: tuple[int, ...]) -> tuple[int, ...]:
+def _overviews(dataset: Any, path: str, bands: tuple[int, ...], access: Access) -> tuple[int, ...]:
     """Return how many pixels are on a side of a pixel of each overview; 0 for unusable ones."""
     found = []
     for number, factor in enumerate(dataset.overviews(bands[0])):
-        with open_dataset(path, number) as overview:
+        with open_dataset(path, access, number) as overview:
             size = -(-dataset.width // factor), -(-dataset.height // factor)
             found.append(factor if (overview.width, overview.height) == size else 0)
     return tuple(found)
@@ -307,9 +426,16 @@ def _overviews(dataset: Any, path: str, bands: tuple[int, ...]) -> tuple[int, ..
 def _crs(dataset: Any, path: str, options: SourceOptions) -> str:
     try:
         if dataset.crs:
-            return str(pyproj.CRS.from_wkt(dataset.crs.to_wkt()).to_wkt())
-        if options.crs:
-            return str(pyproj.CRS.from_user_input(options.crs).to_wkt())
+            crs = pyproj.CRS.from_wkt(dataset.crs.to_wkt())
+        elif options.crs:
+            crs = pyproj.CRS.from_user_input(options.crs)
+        else:
+            raise PlanError(f"{path}: has no CRS; state it with --crs, as in --crs EPSG:2154")
     except pyproj.exceptions.CRSError as error:
         raise PlanError(f"{path}: its CRS is unknown: {error}") from None
-    raise PlanError(f"{path}: has no CRS; state it with --crs, as in --crs EPSG:2154")
+    if not (crs.is_geographic or crs.is_projected):
+        raise PlanError(
+            f"{path}: its CRS {crs.name!r} ({crs.type_name}) has no positions on the ground; "
+            "assign another one: gdal_translate -a_srs EPSG:2154"
+        )
+    return str(crs.to_wkt())

@@ -64,6 +64,7 @@ class StoredPyramid:
         masks: whether it has mask slabs.
         path_depth: of files; 0 for objects.
         interpolation: kernel of the finest level.
+        registration: as in `Plan`.
         limits: tile limits by level.
         slabs: those in the slab list; without a list, all files.
     """
@@ -77,6 +78,7 @@ class StoredPyramid:
     masks: bool
     path_depth: int
     interpolation: str
+    registration: str
     limits: Mapping[str, TileLimits]
     slabs: Mapping[SlabPlace, StoredSlab]
 
@@ -155,6 +157,7 @@ def read_pyramid(place: Place, output: Destination, path: str, plugins: Plugins)
         "mask_format" in document,
         path_depth,
         specification.get("interpolation", "bicubic"),
+        specification.get("registration", "area"),
         limits,
         slabs,
     )

@@ -12,9 +12,9 @@ from jsonschema_rs import Draft202012Validator
 from mastaba.api.catalogue import Style
 from mastaba.api.documents import Faults, FileFaults, UnusableError, make_style, schema
 from mastaba.api.maps import MapImage, relief_name, styled
-from mastaba.api.tools import Plugins
 from mastaba_build.errors import PlanError
 from mastaba_build.pixels import PixelType, Raster, as_samples, flattened
+from mastaba_build.plugin_manager import installed
 
 _FLOAT_NODATA = -99999.0
 
@@ -81,9 +81,9 @@ def load_styling(path: Path, *, is_float: bool) -> Styling:
     """
     try:
         document = json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise PlanError(f"{path}: the style cannot be read: {error}") from None
-    for problem in Draft202012Validator(schema("style", Plugins())).iter_errors(document):
+    for problem in Draft202012Validator(schema("style", installed())).iter_errors(document):
         raise PlanError(f"{path}: {'/'.join(map(str, problem.instance_path))}: {problem.message}")
     faults = Faults()
     try:

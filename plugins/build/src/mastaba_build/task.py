@@ -16,7 +16,7 @@ from mastaba_build.drawing import Drawer
 from mastaba_build.errors import BuildError
 from mastaba_build.names import MASK_FORMAT, slab_key
 from mastaba_build.pixels import Raster
-from mastaba_build.plan import Plan, SlabKey
+from mastaba_build.plan import Level, Plan, SlabKey
 from mastaba_build.quarters import Quarter, has_quarter, read_quarter, write_quarter
 from mastaba_build.storage import Place, Written
 from mastaba_build.stored import stored_tiles
@@ -36,6 +36,7 @@ class SlabResult:
         limits: tiles with data, in the matrix; None without any.
         seconds: time of the task.
         quarter: hash of the quarter image; empty if there is none.
+        losses: which source pixels it lacks, if the build accepts that; not in the journal.
     """
 
     slab: SlabKey
@@ -46,10 +47,17 @@ class SlabResult:
     limits: TileLimits | None
     seconds: float
     quarter: str
+    losses: str = ""
 
 
 class TileDrawer(Protocol):
-    """Draws the tiles of slabs."""
+    """Draws the tiles of slabs.
+
+    Attributes:
+        losses: as in `Drawer`.
+    """
+
+    losses: str
 
     def tiles(self, slab: SlabKey) -> Iterator[Raster | None]:
         """Yield the tiles of a slab in row-major order; None for those without data.
@@ -78,6 +86,7 @@ class SlabBuilder:
     ) -> None:
         self._plan = plan
         self._type = plan.pixel_type
+        self._stores_empty = plan.configuration.empty_tiles == "store"
         self._deflate = deflater(plan.encoder)
         self._drawer = drawer or Drawer(plan, work)
         self._target = target
@@ -117,9 +126,14 @@ class SlabBuilder:
         for number, tile in enumerate(self._tiles(slab, children)):
             row, column = divmod(number, width)
             if tile is None or not tile.valid.any():
-                data.add(self._nodata_tile(*shape))
+                data.add(self._nodata_tile(*shape) if self._stores_empty else None)
                 if masks is not None:
-                    masks.add(encode_tile(MASK_FORMAT, np.zeros(shape, np.uint8), self._deflate))
+                    empty = np.zeros(shape, np.uint8)
+                    masks.add(
+                        encode_tile(MASK_FORMAT, empty, self._deflate)
+                        if self._stores_empty
+                        else None
+                    )
                 continue
             found.append((slab.row * height + row, slab.column * width + column))
             data.add(encode_tile(self._type.format, self._type.stored(tile), self._deflate))
@@ -146,7 +160,15 @@ class SlabBuilder:
             _limits(found),
             time.monotonic() - started,
             quarter_hash,
+            self._drawer.losses if self._plan.levels[slab.level].from_sources else "",
         )
+
+    def empty_tile_size(self, level: Level) -> int:
+        """Return the bytes of a tile without data in a stored slab; 0 if it is absent."""
+        matrix = level.matrix
+        if not self._stores_empty:
+            return 0
+        return len(self._nodata_tile(matrix.tile_height, matrix.tile_width))
 
     def prepare(self, source: int) -> None:
         """Do what all slabs need of a source, once; see `Drawer.prepare`."""

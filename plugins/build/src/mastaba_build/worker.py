@@ -13,6 +13,7 @@ from pathlib import Path
 import rasterio
 
 from mastaba.api.tools import keep_freed_memory
+from mastaba_build.access import Access
 from mastaba_build.errors import BuildError, SourceError
 from mastaba_build.heads import HeadPlan
 from mastaba_build.joining import JoinDrawer, JoinPlan
@@ -25,7 +26,8 @@ from mastaba_build.vector.formats import open_archive
 from mastaba_build.vector.plan import VectorPlan
 from mastaba_build.vector.task import VectorSlabBuilder
 
-GDAL_OPTIONS = {"GDAL_NUM_THREADS": "1", "GDAL_CACHEMAX": 64, "GDAL_PAM_ENABLED": "NO"}
+GDAL_OPTIONS = {"GDAL_NUM_THREADS": "1", "GDAL_CACHEMAX": 64}
+"""They do not change what a source is: the plan is made without them."""
 _PLAN = "plan.pickle"
 _PROBED_SOURCES = 16
 
@@ -129,16 +131,16 @@ def probe(job: Job, name: str) -> None:
     if isinstance(plan, VectorPlan):
         open_archive(plan.archive).close()
     elif not isinstance(plan, JoinPlan | HeadPlan):
-        _check_sources(plan.sources)
+        _check_sources(plan.sources, plan.configuration.access)
     with closing(plan.configuration.output.open()) as place:
         place.below(plan.root).write(name, b"probe")
 
 
-def _check_sources(sources: Sequence[Source]) -> None:
+def _check_sources(sources: Sequence[Source], access: Access) -> None:
     step = max(1, -(-len(sources) // _PROBED_SOURCES))
     for source in sources[::step]:
         try:
-            with closing(open_source(source)) as dataset:
+            with closing(open_source(source, access)) as dataset:
                 identity = identity_of(source.path, dataset)
         except (SourceError, OSError) as error:
             raise BuildError(f"source {error}") from None

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, Protocol
 from mastaba_build.errors import PlanError
 
 Metadata = Mapping[str, Any]
+_FORMATS = frozenset({"pbf", "mvt", "application/x-protobuf", "application/vnd.mapbox-vector-tile"})
 
 
 class Tile(NamedTuple):
@@ -60,6 +61,20 @@ class Archive(Protocol):
 
     def close(self) -> None:
         """Close its files."""
+
+
+def check_format(metadata: Metadata, path: str) -> None:
+    """Check that the tiles of an archive are in the format of Mapbox Vector Tiles.
+
+    Raises:
+        PlanError: its metadata name another format.
+    """
+    format = metadata.get("format")
+    if format is not None and str(format).lower() not in _FORMATS:
+        raise PlanError(
+            f"{path}: contains tiles of the format {format!r}; only vector tiles of the format pbf "
+            "(MVT) are imported"
+        )
 
 
 def blocks_of(positions: Iterable[tuple[int, int, int]], width: int, height: int) -> list[Block]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -27,10 +28,11 @@ class Directory:
     def metadata(self) -> Metadata:
         path = self._path / "metadata.json"
         try:
+            self._check_link(path)
             document = json.loads(path.read_text("utf-8"))
         except FileNotFoundError:
             return {}
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             raise PlanError(f"{path}: cannot be read: {error}") from None
         if not isinstance(document, dict):
             raise PlanError(f"{path}: is not a JSON object")
@@ -48,14 +50,27 @@ class Directory:
                     for end in _ENDS:
                         path = folder / f"{row}{end}"
                         if path.exists():
-                            yield Tile(block.zoom, row, column, _read(path))
+                            yield Tile(block.zoom, row, column, self._read(path))
 
     def all_tiles(self) -> Iterator[Tile]:
         for zoom, row, column, path in self._files():
-            yield Tile(zoom, row, column, _read(path))
+            yield Tile(zoom, row, column, self._read(path))
 
     def close(self) -> None:
         """Do nothing: no file stays open."""
+
+    def _read(self, path: Path) -> bytes:
+        self._check_link(path)
+        try:
+            return path.read_bytes()
+        except OSError as error:
+            raise SourceError(f"{path}: cannot be read: {error.strerror}") from None
+
+    def _check_link(self, path: Path) -> None:
+        """Check that a file is not a link to one outside the directory."""
+        real = os.path.realpath(path)
+        if not real.startswith(os.path.realpath(self._path) + os.sep):
+            raise SourceError(f"{path}: is a link to {real}, outside the directory; copy the file")
 
     def _files(self) -> Iterator[tuple[int, int, int, Path]]:
         """Yield the tiles, coarse zooms first.
@@ -94,10 +109,3 @@ def _numbered(folder: Path) -> list[tuple[int, Path]]:
     if strange:
         raise SourceError(f"{folder / strange[0]}: is not a zoom or a tile column; rename it")
     return sorted(found)
-
-
-def _read(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise SourceError(f"{path}: cannot be read: {error.strerror}") from None

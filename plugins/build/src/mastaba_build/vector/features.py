@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import shutil
 import sqlite3
 import subprocess
@@ -11,19 +12,27 @@ import sys
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import asdict
+from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+import pyproj
+
 from mastaba_build.configuration import AUTO, Configuration
-from mastaba_build.errors import PlanError
+from mastaba_build.errors import PlanError, SourceError
 from mastaba_build.identity import identity_of_files
+from mastaba_build.references import check_database
 from mastaba_build.vector.plan import Origin, VectorPlan, check_options, plan_of_archive
 
 _GEOJSON = (".geojson", ".geojsonl", ".geojsons")
 _CONVERTED = (".fgb", ".gpkg", ".shp")
+_STARTS = {".gpkg": b"SQLite format 3\0", ".fgb": b"fgb", ".shp": b"\0\0\x27\x0a"}
+"""How such files begin; drivers that read other files go by their content."""
 _CHUNK = 50_000
 """Features that are in memory at a time."""
+_CRS = re.compile(rb'"crs"\s*:\s*\{')
+_LONGEST = 4096
 _EXTRA = "install mastaba-build[features]"
 
 
@@ -48,6 +57,7 @@ def plan_of_features(configuration: Configuration) -> VectorPlan:
             raise PlanError(f"{file}: does not exist")
         if not is_features(str(file)):
             raise PlanError(f"{file}: is not a file of features; build it separately")
+        _check_start(file)
     origins = [Origin(str(file), _identity(file)) for file in files]
     version = _run([program, "--version"]).stderr.strip()
     options = _options(configuration)
@@ -104,7 +114,7 @@ def _cut(program: str, options: list[str], files: list[Path], archive: Path) -> 
 
 def _as_geojson(file: Path, folder: Path) -> Iterator[tuple[str, Path]]:
     """Yield files of GeoJSON in WGS 84 with the names of their layers."""
-    if file.suffix.lower() in _GEOJSON:
+    if file.suffix.lower() in _GEOJSON and not _has_other_crs(file):
         yield _name(file.stem), file
         return
     pyogrio = _pyogrio()
@@ -139,6 +149,51 @@ def _as_geojson(file: Path, folder: Path) -> Iterator[tuple[str, Path]]:
         raise
     except (RuntimeError, ValueError, OSError) as error:
         raise PlanError(f"{file}: cannot be read: {str(error).splitlines()[0]}") from None
+
+
+def _has_other_crs(file: Path) -> bool:
+    """Return whether a GeoJSON file has a member ``crs`` (GeoJSON 2008) other than WGS 84.
+
+    Raises:
+        PlanError: it is not the name of a CRS.
+    """
+    try:
+        with file.open("rb") as stream, mmap(stream.fileno(), 0, access=ACCESS_READ) as text:
+            starts = [one.end() - 1 for one in _CRS.finditer(text)]
+            found = [bytes(text[start : start + _LONGEST]) for start in starts]
+    except (OSError, ValueError) as error:
+        raise PlanError(f"{file}: cannot be read: {error}") from None
+    for member in found:
+        try:
+            document, _ = json.JSONDecoder().raw_decode(member.decode(errors="replace"))
+            if document.get("type") != "name":
+                raise ValueError(f"it is of the type {document.get('type')!r}")
+            crs = pyproj.CRS.from_user_input(str(document["properties"]["name"]))
+        except (ValueError, KeyError, TypeError, pyproj.exceptions.CRSError) as error:
+            raise PlanError(
+                f"{file}: its member crs does not name a CRS ({error}); convert it: ogr2ogr -t_srs "
+                "EPSG:4326"
+            ) from None
+        if not crs.equals(pyproj.CRS.from_user_input("OGC:CRS84"), ignore_axis_order=True):
+            return True
+    return False
+
+
+def _check_start(file: Path) -> None:
+    """Check that the content of a file is what its name says, and reads no other files."""
+    suffix = file.suffix.lower()
+    if suffix not in _STARTS:
+        return
+    try:
+        with file.open("rb") as stream:
+            start = stream.read(16)
+        if not start.startswith(_STARTS[suffix]):
+            raise PlanError(f"{file}: its content is not that of a {suffix} file")
+        check_database(str(file))
+    except OSError as error:
+        raise PlanError(f"{file}: cannot be read: {error.strerror}") from None
+    except SourceError as error:
+        raise PlanError(str(error)) from None
 
 
 def _is_raster(path: str) -> bool:

@@ -17,7 +17,7 @@ _ROW = "((1 << zoom_level) - 1 - tile_row)"
 _TILE = f"zoom_level, {_ROW}, tile_column, tile_data"
 _ZOOMS = 63
 """Zooms whose rows SQLite can count."""
-_VECTOR_FORMATS = frozenset({"pbf", "mvt"})
+_IMAGES = frozenset({"png", "jpg", "jpeg", "webp", "image/png", "image/jpeg", "image/webp"})
 
 
 def has_images(path: Path) -> bool:
@@ -27,7 +27,7 @@ def has_images(path: Path) -> bool:
             row = database.execute("SELECT value FROM metadata WHERE name = 'format'").fetchone()
     except sqlite3.Error:
         return False
-    return row is not None and row[0] not in _VECTOR_FORMATS
+    return row is not None and str(row[0]).lower() in _IMAGES
 
 
 class MBTiles:
@@ -103,4 +103,6 @@ class MBTiles:
 
 def _connected(path: Path) -> sqlite3.Connection:
     uri = f"file:{quote(str(path))}?mode=ro"
-    return sqlite3.connect(uri, uri=True, check_same_thread=False)
+    database = sqlite3.connect(uri, uri=True, check_same_thread=False)
+    database.execute("PRAGMA trusted_schema = OFF")  # others may have written its views
+    return database

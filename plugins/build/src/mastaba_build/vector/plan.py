@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import html
 import json
+import os
 import re
 from collections.abc import Iterator
 from contextlib import suppress
@@ -21,15 +22,16 @@ from mastaba_build.pixels import PixelType
 from mastaba_build.plan import Level, Plan, SlabKey
 from mastaba_build.sets import load_set
 from mastaba_build.software import VECTOR, installed
-from mastaba_build.vector.archives import Block, Metadata
+from mastaba_build.vector.archives import Block, Metadata, check_format
 from mastaba_build.vector.formats import open_archive
 from mastaba_build.vector.tables import needs_survey, survey, tables_of
 
 FORMAT = "TIFF_PBF_MVT"
+_ENDS = (".mbtiles", ".pmtiles")
 _WORLD = 40075016.685578488
 _SAMPLED = 200
 """Tiles that are read to learn what the metadata do not say."""
-_RASTER_ONLY = ("channels", "nodata", "interpolation", "masks")
+_RASTER_ONLY = ("channels", "nodata", "interpolation", "masks", "empty_tiles")
 _RASTER_SOURCE = ("order", "nodata", "tolerance", "bands", "scale", "crs")
 
 
@@ -124,6 +126,7 @@ def plan_of_archive(
         found = list(archive.blocks(*configuration.slab))
         first, last = _zooms(configuration, found, path)
         metadata = archive.metadata()
+        check_format(metadata, path)
         scanned = configuration.scan_attributes
         tiles = archive.all_tiles()
         if not scanned:
@@ -192,7 +195,7 @@ def plan_of_archive(
         origins=origins,
         blocks=blocks,
         level_tables=level_tables,
-        description=str(metadata.get("description") or ""),
+        description=_description(metadata),
         attribution=_attribution(metadata),
         dropped=_dropped(metadata),
     )
@@ -252,6 +255,13 @@ def _zooms(configuration: Configuration, found: list[Block], path: str) -> tuple
     return max(first, min(zooms)), min(last, max(zooms))
 
 
+def _description(metadata: Metadata) -> str:
+    """Return the description, unless it is a path: tippecanoe writes that of its output."""
+    text = str(metadata.get("description") or "").strip()
+    is_path = text.lower().endswith(_ENDS) or (text == metadata.get("name") and os.sep in text)
+    return "" if is_path or os.path.isabs(text) else text
+
+
 def _attribution(metadata: Metadata) -> dict[str, str] | None:
     """Return the attribution, which is HTML, if it contains a link."""
     text = str(metadata.get("attribution") or "")
@@ -264,7 +274,7 @@ def _dropped(metadata: Metadata) -> tuple[int, ...]:
     """Return the zooms at which features were dropped, from the metadata of tippecanoe."""
     found = metadata.get("strategies")
     if isinstance(found, str):
-        with suppress(ValueError):
+        with suppress(ValueError, RecursionError):
             found = json.loads(found)
     if not isinstance(found, list):
         return ()

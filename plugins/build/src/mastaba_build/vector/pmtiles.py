@@ -26,6 +26,7 @@ from mastaba_build.errors import PlanError, SourceError
 from mastaba_build.vector.archives import Block, Metadata, Tile, blocks_of
 from mastaba_build.vector.payload import inflated
 
+_MLT = 6
 _LEAVES = 64
 _DEEPEST = 4
 
@@ -44,6 +45,11 @@ class PMTiles:
                 self._bytes = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
             self._header: dict[str, Any] = dict(deserialize_header(self._bytes[:127]))
         except (OSError, ValueError, IndexError, MagicNumberNotFound) as error:
+            if _tile_type(path) == _MLT:
+                raise PlanError(
+                    f"{path}: contains mlt tiles; only vector tiles of the format pbf (MVT) are "
+                    "imported"
+                ) from None
             reason = getattr(error, "strerror", None) or str(error) or "no header"
             raise PlanError(f"{path}: is not a PMTiles file: {reason}") from None
         except SpecVersionUnsupported:
@@ -66,7 +72,7 @@ class PMTiles:
         try:
             text = inflated(self._part("metadata_offset", 0, self._header["metadata_length"]))
             document = json.loads(text or b"{}")
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise SourceError(f"{self._path}: its metadata are damaged: {error}") from None
         return document if isinstance(document, dict) else {}
 
@@ -128,3 +134,13 @@ class PMTiles:
         if len(data) < length:
             raise SourceError(f"{self._path}: is truncated: it ends before byte {start + length}")
         return data
+
+
+def _tile_type(path: Path) -> int | None:
+    """Return the number of the tile type in a header; None if the file has none."""
+    try:
+        with path.open("rb") as file:
+            header = file.read(100)
+    except OSError:
+        return None
+    return header[99] if len(header) == 100 and header.startswith(b"PMTiles") else None
