@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
-from mastaba.api.catalogue import CRS84, BoundingBox, CRSOffer
+from mastaba.api.catalogue import CRS84, WGS84, BoundingBox, CRSOffer
 from mastaba.api.documents import Fault, Severity
 from mastaba.api.web import printable
 from mastaba.errors import ConfigurationError, UnknownNameError
@@ -202,3 +202,12 @@ class Datasets(Mapping[str, Dataset]):
 def _range(values: Sequence[float]) -> tuple[float, float]:
     low, high = values
     return float(low), float(high)
+
+
+def middle(dataset: Dataset) -> tuple[float, float]:
+    """Return longitude and latitude of the middle of the first layer's finest level."""
+    layer = dataset.layers[0]
+    finest = layer.layer.pyramid.finest
+    # Coarser levels may cover more, but with holes.
+    box = layer.crs.transform_bbox(finest.matrix.bbox_of(finest.limits), WGS84)
+    return (box.xmin + box.xmax) / 2.0, (box.ymin + box.ymax) / 2.0

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
+from mastaba.api.web import CrossOrigin, Response
 from mastaba.errors import (
     OverloadedError,
     RequestError,
@@ -21,7 +22,7 @@ from mastaba_elevation.errors import MediaTypeError, NotAcceptableError, TooMuch
 
 if TYPE_CHECKING:
     from mastaba.api.services import ServiceSettings, Site
-    from mastaba.api.web import Request, Response
+    from mastaba.api.web import Request
     from mastaba_elevation.datasets import Dataset, Datasets
     from mastaba_elevation.queries import Queries
     from mastaba_elevation.settings import Settings
@@ -106,9 +107,26 @@ class Facade(ABC):
         """Return an error in the form of the protocol."""
 
     def default_dataset(self, name: str | None) -> Dataset | None:
-        """Return the dataset that a setting names, or the only one."""
+        """Return the dataset that a setting names; by default the first one.
+
+        Returns:
+            None if there is none.
+        """
         datasets = self.context.datasets
-        return datasets.only() if name is None else datasets.get(name)
+        return next(iter(datasets.values()), None) if name is None else datasets.get(name)
+
+
+def preflight(request: Request, site: Site, own: CrossOrigin, allowed: str) -> Response:
+    """Return the answer to OPTIONS.
+
+    Args:
+        own: what the service allows, if the setting for all services allows nothing.
+        allowed: methods, separated by commas.
+    """
+    environ = request.environ
+    headers = [("Allow", allowed), *own.headers(environ)]
+    cors = CrossOrigin(site.catalogue.settings.cors) or own
+    return Response(204, headers + cors.preflight(environ, allowed))
 
 
 def unknown_path() -> UnknownPathError:

@@ -13,7 +13,14 @@ from mastaba.api.catalogue import transform_points
 from mastaba_elevation.errors import TooMuchError
 from mastaba_elevation.ground import metres_per_unit, to_degrees
 from mastaba_elevation.levels import HeightLayer, HeightLevel
-from mastaba_elevation.polygons import Ring, densified
+from mastaba_elevation.polygons import (
+    MOST_PIECES,
+    Edges,
+    Outline,
+    Ring,
+    pieces_of,
+    simplest,
+)
 from mastaba_elevation.sampling import Budget
 
 if TYPE_CHECKING:
@@ -21,9 +28,9 @@ if TYPE_CHECKING:
     from mastaba_elevation.datasets import Dataset
 
 _LONGEST: Final = 16.0
-"""Pixels of an edge between two transformed points."""
-_EDGE_POINTS: Final = 4096
-"""Points of a ring that are transformed at most; longer edges are approximated."""
+"""Pixels of the finest level between two transformed points of an edge."""
+_EDGE_POINTS: Final = 8192
+"""Points that are added to an outline at most; longer edges are approximated."""
 _FAR: Final = 1e9
 """Pixels. A polygon that reaches further is not on the ground."""
 
@@ -36,7 +43,8 @@ class Footprint:
         number: of the layer in the dataset.
         layer: the layer.
         level: one of its levels.
-        rings: in pixels from the origin of the matrix.
+        outline: in CRS units of the layer.
+        unwrap: whether a jump to the other side of the world is a step across the antimeridian.
         tiles: number of tiles inside the limits that its window touches.
         window: top, bottom, left and right in pixels; inside the limits if the dataset has no
             other layer.
@@ -45,7 +53,8 @@ class Footprint:
     number: int
     layer: HeightLayer
     level: HeightLevel
-    rings: Sequence[Ring]
+    outline: Outline
+    unwrap: bool
     tiles: int
     window: tuple[int, int, int, int]
 
@@ -53,6 +62,11 @@ class Footprint:
     def pixels(self) -> int:
         top, bottom, left, right = self.window
         return (bottom - top) * (right - left)
+
+    @property
+    def edges(self) -> Edges:
+        """The edges that count in the even-odd rule, in pixels from the origin of the matrix."""
+        return simplest(_on_level(self.outline, self.level, unwrap=self.unwrap).edges)
 
     @property
     def cell(self) -> float:
@@ -74,27 +88,28 @@ def footprints(
     Args:
         rings: in CRS units, closed. A ring across the antimeridian goes on beyond ±180.
     """
+    whole = Outline.of(rings)
     for number, layer in enumerate(dataset.layers):
         same = equivalences.equal(crs.code, layer.crs.code)
+        outline = whole if same else _in_layer(whole, crs, layer)
+        if outline is None:
+            continue
         for level in layer.levels:
-            on_level = [_on_level(ring, crs, layer, level, same=same) for ring in rings]
-            found = [ring for ring in on_level if ring is not None]
-            if not found:
-                break
-            low = np.min([ring.min(axis=0) for ring in found], axis=0)
-            high = np.max([ring.max(axis=0) for ring in found], axis=0)
+            points = _on_level(outline, level, unwrap=not same).points
+            low, high = points.min(axis=0), points.max(axis=0)
             if max(np.abs(low).max(), np.abs(high).max()) > _FAR:
                 break
             left, top = np.floor(low).astype(int).tolist()
             right, bottom = np.ceil(high).astype(int).tolist()
-            whole = (top, max(bottom, top + 1), left, max(right, left + 1))
-            tiles, window = level.window(*whole)
+            box = (top, max(bottom, top + 1), left, max(right, left + 1))
+            tiles, window = level.window(*box)
+            # Coarser levels may cover more.
             if not tiles:
-                break
+                continue
             # Another layer may have heights outside the limits of this one.
             if len(dataset.layers) > 1:
-                window = whole
-            yield Footprint(number, layer, level, found, tiles, window)
+                window = box
+            yield Footprint(number, layer, level, outline, not same, tiles, window)
 
 
 def affordable(
@@ -105,28 +120,28 @@ def affordable(
     budget: Budget,
     pixels: int,
     resolution: float | None = None,
-) -> Footprint | None:
-    """Return the finest footprint within the limits; None where no layer has anything.
+) -> Iterator[Footprint]:
+    """Yield the footprints within the limits, the finest first; none where no layer has anything.
 
     Args:
         budget: tiles; nothing is taken from it.
         pixels: of the window at most.
-        resolution: wanted size of a cell, metres.
+        resolution: wanted size of a cell, metres; only the level for it is considered.
 
     Raises:
-        TooMuchError: there is a part inside the limits, but every level needs too much; or the
-            level for the resolution does.
+        TooMuchError: there is a part inside the limits, but the caller took no footprint.
     """
-    refused = False
+    is_known = False
     for found in _wanted(list(footprints(dataset, rings, crs, equivalences)), resolution):
+        is_known = True
         if found.pixels <= pixels and budget.fits(found.tiles, found.level.tile_size):
-            return found
-        refused = True
+            top, bottom, _, _ = found.window
+            if pieces_of(found.edges, top, bottom) <= MOST_PIECES:
+                yield found
         if resolution is not None:
             break
-    if refused:
+    if is_known:
         raise TooMuchError("the area is too large; ask for a coarser resolution or a smaller area")
-    return None
 
 
 def _wanted(found: list[Footprint], resolution: float | None) -> list[Footprint]:
@@ -141,22 +156,21 @@ def _wanted(found: list[Footprint], resolution: float | None) -> list[Footprint]
     return [item for item in reversed(fitting) if item.number == fitting[0].number] or found
 
 
-def _on_level(
-    ring: Ring, crs: CRS, layer: HeightLayer, level: HeightLevel, *, same: bool
-) -> Ring | None:
-    x, y = ring[:, 0], ring[:, 1]
-    if not same:
-        _, latitude = to_degrees(crs, x, y)
-        known = latitude[np.isfinite(latitude)]
-        where = float(np.abs(known).max()) if len(known) else 0.0
-        unit = max(float(metres_per_unit(crs, min(where, 85.0))), 1e-9)
-        metres = float(level.cell * metres_per_unit(layer.crs, min(where, 85.0)))
-        around = float(np.hypot(*np.diff(ring, axis=0).T).sum())
-        if not math.isfinite(around):
-            return None
-        longest = max(_LONGEST * metres / unit, around / _EDGE_POINTS)
-        points = densified(ring, longest) if longest > 0 else ring
-        x, y = transform_points(crs, layer.crs, points[:, 0], points[:, 1])
-        if not (np.isfinite(x).all() and np.isfinite(y).all()):
-            return None
-    return np.column_stack(level.line(x, y, unwrap=not same))
+def _in_layer(outline: Outline, crs: CRS, layer: HeightLayer) -> Outline | None:
+    """Return an outline in the CRS of a layer; None if it is nowhere there."""
+    x, y = outline.points.T
+    _, latitude = to_degrees(crs, x, y)
+    known = latitude[np.isfinite(latitude)]
+    where = min(float(np.abs(known).max()) if len(known) else 0.0, 85.0)
+    unit = max(float(metres_per_unit(crs, where)), 1e-9)
+    metres = float(layer.levels[0].cell * metres_per_unit(layer.crs, where))
+    dense = outline.densified(max(_LONGEST * metres / unit, 1e-9), _EDGE_POINTS)
+    return dense.moved(*transform_points(crs, layer.crs, *dense.points.T))
+
+
+def _on_level(outline: Outline, level: HeightLevel, *, unwrap: bool) -> Outline:
+    """Return an outline in pixels."""
+    if unwrap and level.turn:
+        outline = outline.unwrapped(level.turn * level.cell)
+    x, y = level.line(*outline.points.T)
+    return Outline(np.column_stack([x, y]), outline.starts)

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import reduce
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from mastaba.api.catalogue import BoundingBox
+from mastaba.api.catalogue import WGS84, BoundingBox
+from mastaba.api.web import check_wanted
 from mastaba_elevation.footprints import Footprint
-from mastaba_elevation.ground import Floats, metres_per_unit, to_degrees
+from mastaba_elevation.ground import TURN, Floats, metres_per_unit, to_degrees
 
 if TYPE_CHECKING:
-    from mastaba.api.catalogue import CRS
+    from mastaba.api.catalogue import CRS, Equivalences
+    from mastaba_elevation.levels import HeightLayer
 
-_CHUNK: Final = 1 << 17
+CHUNK: Final = 1 << 17
 """Points sampled at a time."""
 
 
@@ -68,8 +71,9 @@ class Grid:
             members: centres that are sampled, of the same shape; None for all.
         """
         result = np.full((self.y.count, self.x.count), np.nan)
-        rows = max(1, _CHUNK // self.x.count)
+        rows = max(1, CHUNK // self.x.count)
         for start in range(0, self.y.count, rows):
+            check_wanted()
             part = slice(start, start + rows)
             x, y = np.meshgrid(self.x.centres, self.y.centres[part])
             chosen = np.ones(x.shape, np.bool_) if members is None else members[part]
@@ -107,12 +111,50 @@ def grid_over(box: BoundingBox, crs: CRS, footprint: Footprint, most: int, *, sa
     while across * down > most:
         cell *= 1.01
         across, down = max(1, math.ceil(width / cell)), max(1, math.ceil(height / cell))
+    # In the middle of the box: the centre of a single cell is on the ground that is asked for.
+    west, north = (box.xmin + box.xmax - across * cell) / 2, (box.ymin + box.ymax + down * cell) / 2
     return Grid(
-        Axis(box.xmin + cell / 2, cell, across),
-        Axis(box.ymax - cell / 2, -cell, down),
+        Axis(west + cell / 2, cell, across),
+        Axis(north - cell / 2, -cell, down),
         crs,
         cell * _metres(box, crs),
     )
+
+
+def part_with_data(
+    box: BoundingBox, crs: CRS, layers: Iterable[HeightLayer], equivalences: Equivalences
+) -> BoundingBox | None:
+    """Return the box around the part of a box in which layers may have heights.
+
+    The whole box if a layer has no box in this CRS. Longitudes of the box may be beyond ±180.
+
+    Returns:
+        None if there is no such part.
+    """
+    found: list[BoundingBox] = []
+    for layer in layers:
+        if equivalences.equal(crs.code, layer.crs.code):
+            known = layer.limits
+        else:
+            around, use = layer.layer.geographic_bbox, crs.area_of_use
+            edge = layer.margin
+            around = BoundingBox(
+                max(around.xmin - edge, -TURN / 2),
+                max(around.ymin - edge, -TURN / 4),
+                min(around.xmax + edge, TURN / 2),
+                min(around.ymax + edge, TURN / 4),
+            )
+            # Boxes are exact only inside the area of use.
+            if not crs.is_geographic and use.union(around) != use:
+                return box
+            known = around if crs.is_geographic else WGS84.transform_bbox(around, crs)
+        turns = (-TURN, 0.0, TURN) if crs.is_geographic else (0.0,)
+        shifted = (
+            BoundingBox(known.xmin + turn, known.ymin, known.xmax + turn, known.ymax)
+            for turn in turns
+        )
+        found += filter(None, (box.intersection(part) for part in shifted))
+    return reduce(BoundingBox.union, found) if found else None
 
 
 def grid_between(box: BoundingBox, crs: CRS, across: int, down: int) -> Grid:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 from typing import Final
 
@@ -49,15 +50,33 @@ def metres_per_unit(crs: CRS, latitude: Floats | float) -> Floats | float:
     return unit * np.cos(np.radians(latitude)) if mercator else unit
 
 
-def area_of_square(crs: CRS, side: float, latitude: Floats) -> Floats:
-    """Return the area on the ground of a square in a CRS, m² (elevation.md 1.6).
+def areas_of_rows(crs: CRS, x: float, y: Floats, side: float) -> Floats:
+    """Return the area on the ground of a cell in each row of a grid, m² (elevation.md 1.6).
+
+    On the ellipsoid, if the rows are parallel to the equator; otherwise in the plane of the CRS.
 
     Args:
-        side: CRS units.
-        latitude: of its centre, degrees.
+        x: left side of a cell, CRS units.
+        y: upper sides of the rows and lower side of the last one, shape (n + 1,).
+        side: of a cell, CRS units.
+
+    Returns:
+        shape (n,).
     """
-    metres = np.broadcast_to(side * np.asarray(metres_per_unit(crs, latitude)), latitude.shape)
-    return metres**2 * (np.cos(np.radians(latitude)) if crs.is_geographic else 1.0)
+    if not (crs.is_geographic or is_mercator(crs)):
+        return np.full(len(y) - 1, (side * float(metres_per_unit(crs, 0.0))) ** 2)
+    longitude, _ = to_degrees(crs, np.array([x, x + side]), np.full(2, y[len(y) // 2]))
+    across = math.radians(float(np.mod(longitude[1] - longitude[0], TURN)))
+    _, latitude = to_degrees(crs, np.full(len(y), x), y)
+    known = np.where(np.isfinite(latitude), np.clip(latitude, -90.0, 90.0), 0.0)
+    return np.abs(np.diff(_area_to_equator(np.sin(np.radians(known))))) * across
+
+
+def _area_to_equator(sine: Floats) -> Floats:
+    """Return the area between the equator and a latitude, m² per radian of longitude."""
+    e = math.sqrt(GEOD.es)
+    authalic = sine / (1 - GEOD.es * sine**2) + np.arctanh(e * sine) / e
+    return np.asarray(GEOD.b**2 / 2 * authalic)
 
 
 def normalized(longitude: Floats) -> Floats:
@@ -143,30 +162,25 @@ def circle(longitude: float, latitude: float, radius: float, count: int = 64) ->
     return np.concatenate([ring, ring[:1]])
 
 
-def capsules(longitude: Floats, latitude: Floats, radius: float, count: int = 32) -> Floats:
-    """Return a closed ring around each segment of a line: all places within a radius of it.
+def capsules(lines: Floats, radius: float, count: int) -> Floats:
+    """Return a closed ring around each line: all places within a radius of it.
 
     The rings have the same direction. Longitudes may be beyond ±180°.
 
     Args:
-        longitude, latitude: shape (n,), degrees; n is at least 2.
+        lines: longitude and latitude of their beginnings, then of their ends, shape (n, 4).
         radius: metres.
         count: points of a ring, even.
 
     Returns:
-        shape (n - 1, count + 1, 2), degrees.
+        shape (n, count + 1, 2), degrees.
     """
-    azimuth, _ = geodesics(longitude, latitude)
-    back, _ = geodesics(longitude[::-1], latitude[::-1])
+    azimuth, back, _ = GEOD.inv(*(values.tolist() for values in lines.T))
     half = np.linspace(90.0, 270.0, count // 2)
     # Behind the beginning, then, in the same direction, beyond the end.
-    azimuths = np.hstack([azimuth[:, np.newaxis] + half, back[::-1, np.newaxis] + half])
-    places = [
-        np.repeat(np.column_stack([values[:-1], values[1:]]), count // 2, axis=1)
-        for values in (longitude, latitude)
-    ]
-    centre = places[0].ravel()
-    x, y = destinations(centre, places[1].ravel(), azimuths.ravel(), np.full(azimuths.size, radius))
+    azimuths = np.hstack([np.asarray(side)[:, np.newaxis] + half for side in (azimuth, back)])
+    centre, latitude = (np.repeat(lines[:, [n, n + 2]], count // 2, axis=1).ravel() for n in (0, 1))
+    x, y = destinations(centre, latitude, azimuths.ravel(), np.full(azimuths.size, radius))
     # A ring goes on across the antimeridian instead of jumping to the other side.
     x += np.round((centre - x) / TURN) * TURN
     rings = np.stack([x.reshape(azimuths.shape), y.reshape(azimuths.shape)], axis=2)

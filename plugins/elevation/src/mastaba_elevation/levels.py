@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import numpy.typing as npt
 
+from mastaba.api.catalogue import BoundingBox
 from mastaba.api.maps import LevelPixels, Sources, tiles_around
+from mastaba.api.web import check_wanted
 from mastaba.errors import ObjectChangedError
 from mastaba_elevation.taps import REACH, Floats, Integers, Taps
 
@@ -108,18 +110,10 @@ class HeightLevel:
                 across = np.where(off, np.mod(across - first, turn) + first, across)
         return across, down
 
-    def line(self, x: Floats, y: Floats, *, unwrap: bool) -> tuple[Floats, Floats]:
-        """Return the positions of a line, in pixels.
-
-        Args:
-            unwrap: whether a jump to the other side of the world is a step across the
-                antimeridian, so that the line goes on beyond it.
-        """
+    def line(self, x: Floats, y: Floats) -> tuple[Floats, Floats]:
+        """Return positions in pixels from the origin of the matrix, without turns."""
         matrix = self._matrix
-        across = (x - matrix.origin_x) / matrix.cell_size
-        if self._around and unwrap:
-            across = np.unwrap(across, period=float(self._around * matrix.tile_width))
-        return across, (matrix.origin_y - y) / matrix.cell_size
+        return (x - matrix.origin_x) / matrix.cell_size, (matrix.origin_y - y) / matrix.cell_size
 
     def places(self, x: Floats, y: Floats) -> tuple[Floats, Floats]:
         """Return the CRS coordinates of positions in pixels."""
@@ -178,6 +172,7 @@ class HeightLevel:
         has = np.zeros(len(plan.taps), np.bool_)
         # The groups of a plan never mix versions of a slab.
         for group in self._pixels.groups(places, self._pixels.locate(places), GROUP):
+            check_wanted()
             for place, pixels in group.items():
                 if pixels is None:
                     continue
@@ -268,3 +263,9 @@ class HeightLayer:
         """Degrees by which points may lie outside the geographic box: about one cell."""
         cell = self.layer.pyramid.finest.matrix.cell_size
         return cell if self.crs.is_geographic else 2.0 * cell / 111_000.0
+
+    @cached_property
+    def limits(self) -> BoundingBox:
+        """Box around the limits of all levels, units of `crs`."""
+        levels = self.layer.pyramid.levels.values()
+        return reduce(BoundingBox.union, (item.matrix.bbox_of(item.limits) for item in levels))

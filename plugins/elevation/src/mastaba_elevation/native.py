@@ -21,7 +21,7 @@ from mastaba_elevation.facade import Facade, status_of, unknown_path
 from mastaba_elevation.geometry import LINES, POLYGONS, Geometry, read_geojson
 from mastaba_elevation.ground import Floats
 from mastaba_elevation.lines import FILL, MODES, Line, Measure
-from mastaba_elevation.numbers import JSON, json_document, rounded, to_json
+from mastaba_elevation.numbers import JSON, json_response, rounded, to_json
 from mastaba_elevation.parameters import Parameters, posted
 from mastaba_elevation.profile import MINMAX, ascent_and_descent
 from mastaba_elevation.queries import ProfileWish
@@ -63,7 +63,7 @@ class Native(Facade):
             "unit": dataset.unit,
         }
         content = head | answer(dataset, parameters, geometry, crs)
-        return json_document(content).respond(request)
+        return json_response(request, content)
 
     def error_response(self, error: Exception, request: Request) -> Response:
         status = status_of(error)
@@ -116,8 +116,10 @@ class Native(Facade):
         for result, distance in zip(results, distances, strict=True):
             result["distance"] = distance
         up, down = ascent_and_descent(found.samples.heights, hysteresis)
-        decimals = self._decimals
-        return {"results": results, "ascent": round(up, decimals), "descent": round(down, decimals)}
+        decimals = self.context.settings.decimals
+        if decimals >= 0:
+            up, down = round(up, decimals), round(down, decimals)
+        return {"results": results, "ascent": up, "descent": down}
 
     def _statistics(
         self, dataset: Dataset, parameters: Parameters, geometry: Geometry, crs: CRS
@@ -128,11 +130,6 @@ class Native(Facade):
             dataset, geometry.parts, crs, statistics_wanted(parameters), _resolution(parameters)
         )
         return {"statistics": found}
-
-    @property
-    def _decimals(self) -> int:
-        decimals = self.context.settings.decimals
-        return decimals if decimals >= 0 else _CENTIMETRES
 
     def _results(
         self, dataset: Dataset, samples: Samples, crs: CRS, x: Floats, y: Floats

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import orjson
 
 from mastaba.api.web import Document
 from mastaba_elevation.ground import Floats
+from mastaba_elevation.large import in_pieces, large_response
+
+if TYPE_CHECKING:
+    from mastaba.api.web import Request, Response
 
 JSON: Final = "application/json"
 
@@ -24,13 +28,21 @@ def rounded(heights: Floats, decimals: int) -> list[float | None]:
     """
     if decimals < 0:
         # JSON holds the shortest texts of the numbers, and null for NaN.
-        found: list[float | None] = orjson.loads(to_json(heights.astype(np.float32)))
+        found: list[float | None] = orjson.loads(heights_json(heights, decimals))
         return found
     # Adding zero avoids -0.0.
     values = (np.round(heights, decimals) + 0.0).tolist()
     if not np.isnan(heights).any():
         return list(values)
     return [None if math.isnan(value) else value for value in values]
+
+
+def heights_json(heights: Floats, decimals: int) -> bytes:
+    """Return a list of heights as JSON; see `rounded`."""
+    if decimals < 0:
+        return to_json(np.ascontiguousarray(heights, np.float32))
+    # Adding zero avoids -0.0.
+    return to_json(np.ascontiguousarray(np.round(heights, decimals) + 0.0))
 
 
 def number(value: float, decimals: int) -> float | None:
@@ -41,6 +53,11 @@ def number(value: float, decimals: int) -> float | None:
 def to_json(content: Any) -> bytes:
     """Return compact JSON; numbers that are not finite become null."""
     return orjson.dumps(content, option=_OPTIONS)
+
+
+def json_response(request: Request, content: Any, media_type: str = JSON) -> Response:
+    """Return an answer of JSON that grows with the request; errors of `large_response`."""
+    return large_response(request, in_pieces(to_json(content)), media_type)
 
 
 def json_document(content: Any, media_type: str = JSON) -> Document:

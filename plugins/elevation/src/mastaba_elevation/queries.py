@@ -14,11 +14,11 @@ from mastaba.api.catalogue import CRS, BoundingBox
 from mastaba.errors import InvalidParameterError
 from mastaba_elevation.errors import TooMuchError
 from mastaba_elevation.footprints import Footprint, affordable, footprints
-from mastaba_elevation.grids import Grid, grid_between, grid_over
+from mastaba_elevation.grids import CHUNK, Grid, grid_between, grid_over, part_with_data
 from mastaba_elevation.ground import Floats
 from mastaba_elevation.levels import GROUP
 from mastaba_elevation.lines import FILL, Line
-from mastaba_elevation.polygons import Ring, inside
+from mastaba_elevation.polygons import Outline, Ring, edges_of, met
 from mastaba_elevation.profile import MINMAX, Profile, finest_step, peaks, profile, simplified
 from mastaba_elevation.sampling import Budget, Samples, Wish, resolutions, sample
 from mastaba_elevation.statistics import Wanted, cells_of, statistics
@@ -32,8 +32,12 @@ _LIGHT: Final = 4 * 1024**2
 """Bytes; a query that needs no more does not wait for others."""
 _PER_POINT: Final = 600
 """Bytes of positions, taps and values."""
+_PER_HEIGHT: Final = 24
+"""Bytes of a height of a grid, and of whether it is inside the area."""
 _PER_PIXEL: Final = 80
 """Bytes of membership, values and weights of a pixel of an area."""
+_PER_SAMPLE: Final = 16
+"""Pixels that are read in the time in which one is sampled in other layers."""
 _TAPS_PER_TILE: Final = 4
 _AT_A_TIME: Final = 1 << 14
 """Holes of an area that are sampled at a time."""
@@ -135,21 +139,28 @@ class Queries:
             SlabFormatError, StorageError: the data cannot be read.
         """
         pixels, budget = self.limits.pixels, self._budget()
-        found = affordable(dataset, rings, crs, self._equivalences, budget, pixels, resolution)
-        if found is None:
-            return None
-        others = None
-        if found.number + 1 < len(dataset.layers):
-            others = partial(self._others, dataset, found)
-        cost = found.pixels * _PER_PIXEL + found.tiles * found.level.tile_size
-        with self._site.renderer.admission.map(cost):
-            cells = cells_of(found, dataset.valid_range, others)
-            return statistics(found, cells, crs, wanted)
+        for found in affordable(
+            dataset, rings, crs, self._equivalences, budget, pixels, resolution
+        ):
+            others = None
+            if found.number + 1 < len(dataset.layers):
+                others = partial(self._others, dataset, found)
+            cost = found.pixels * _PER_PIXEL + found.tiles * found.level.tile_size
+            with self._site.renderer.admission.map(cost):
+                cells = cells_of(found, dataset.valid_range, others, pixels // _PER_SAMPLE)
+                if cells is not None:
+                    return statistics(found, cells, crs, wanted)
+        return None
 
-    def grid(self, dataset: Dataset, box: BoundingBox, crs: CRS, most: int) -> Grid | None:
+    def grid(
+        self, dataset: Dataset, box: BoundingBox, crs: CRS, most: int, *, whole: bool = False
+    ) -> Grid | None:
         """Return the axes of a grid over a box with the cells of an affordable level.
 
         Never refused for its size: a coarser level is taken, and then larger cells.
+
+        Args:
+            whole: whether the grid covers the box also where no layer may have heights.
 
         Returns:
             None where no layer has anything.
@@ -157,6 +168,11 @@ class Queries:
         Raises:
             TooMuchError: even the coarsest level needs too many tiles.
         """
+        part = part_with_data(box, crs, dataset.layers, self._equivalences)
+        if part is None:
+            return None
+        if not whole:
+            box = part
         rings, budget = [ring_of(box)], self._budget()
         found: Footprint | None = None
         for found in footprints(dataset, rings, crs, self._equivalences):
@@ -197,22 +213,32 @@ class Queries:
             rings: area outside which nothing is returned, CRS units of the grid.
             union: as in `polygons.inside`.
 
+        Call it inside `admitted_grid`.
+
         Raises:
             TooMuchError: too many tiles are needed.
             SlabFormatError, StorageError: the data cannot be read.
         """
         budget = self._budget(_PER_CHUNK)
         wish = Wish(method, grid.resolution)
-        count = grid.x.count * grid.y.count
         members = None
         if rings is not None:
             origin = np.array([grid.x.start - grid.x.step / 2, grid.y.start - grid.y.step / 2])
             cells = [(ring - origin) / (grid.x.step, grid.y.step) for ring in rings]
-            members = inside(cells, 0, grid.y.count, 0, grid.x.count, union=union)
-        with self._admitted(dataset, count):
-            return grid.sampled(
-                lambda x, y: self._sample(dataset, x, y, grid.crs, wish, budget).heights, members
-            )
+            edges = Outline.of(cells).edges if union else edges_of(cells)
+            members = met(edges, 0, grid.y.count, 0, grid.x.count, union=union)
+        return grid.sampled(
+            lambda x, y: self._sample(dataset, x, y, grid.crs, wish, budget).heights, members
+        )
+
+    def admitted_grid(self, dataset: Dataset, grid: Grid) -> AbstractContextManager[None]:
+        """Return a context in which a grid is read and written.
+
+        Heavy ones wait for each other, so the memory of all of them is limited.
+        """
+        count = grid.x.count * grid.y.count
+        more = count * _PER_HEIGHT
+        return self._admitted(dataset, count, min(count, CHUNK), more)
 
     def _budget(self, factor: int = 1) -> Budget:
         return Budget(self.limits.tiles * factor, self.limits.size * factor)
@@ -239,11 +265,20 @@ class Queries:
             heights[part] = self._sample(rest, x[part], y[part], crs, wish, self._budget()).heights
         return heights
 
-    def _admitted(self, dataset: Dataset, count: int) -> AbstractContextManager[None]:
-        """Return a context in which points are read; heavy queries wait for each other."""
+    def _admitted(
+        self, dataset: Dataset, count: int, at_a_time: int | None = None, more: int = 0
+    ) -> AbstractContextManager[None]:
+        """Return a context in which points are read; heavy queries wait for each other.
+
+        Args:
+            count: points.
+            at_a_time: points that are sampled at a time; None for all.
+            more: bytes besides.
+        """
         tile = dataset.layers[0].levels[0].tile_size
         read = min(self.limits.tiles, count * _TAPS_PER_TILE) * tile
-        cost = min(read, self.limits.size) + min(GROUP * tile, read) + count * _PER_POINT
+        cost = min(read, self.limits.size) + min(GROUP * tile, read)
+        cost += (at_a_time or count) * _PER_POINT + more
         if cost <= _LIGHT:
             return nullcontext()
         return self._site.renderer.admission.map(cost)

@@ -281,5 +281,13 @@ def _combined(taps: Taps, read: TapValues, *, strict: bool) -> tuple[Floats, Boo
     total = np.where(complete, 1.0, valid.sum(axis=1))
     known = complete if strict else total >= HALF
     safe = np.where(known, total, 1.0)
-    values = np.where(known, (valid * read.values).sum(axis=1) / safe, np.nan)
-    return values, is_stored
+    values = (valid * read.values).sum(axis=1) / safe
+    # The negative weights of a cubic that misses some pixels overshoot without bound.
+    cut = known & ~complete & (weights < 0).any(axis=1)
+    if cut.any():
+        used = valid[cut] != 0.0
+        low = np.where(used, read.values[cut], np.inf).min(axis=1)
+        values[cut] = np.clip(
+            values[cut], low, np.where(used, read.values[cut], -np.inf).max(axis=1)
+        )
+    return np.where(known, values, np.nan), is_stored

@@ -6,13 +6,15 @@ from collections.abc import Mapping
 from functools import cached_property
 from importlib import import_module
 from typing import Any, ClassVar, Final
+from urllib.parse import quote
 
 from mastaba.api.services import RootEntry, Service, ServiceSettings, Site
 from mastaba.api.web import CrossOrigin, Document, Request, Response
-from mastaba_elevation.datasets import Datasets
-from mastaba_elevation.facade import Context, Facade, unknown_path
+from mastaba_elevation.datasets import Datasets, middle
+from mastaba_elevation.facade import Context, Facade, preflight, unknown_path
 from mastaba_elevation.native import Native
 from mastaba_elevation.numbers import json_document
+from mastaba_elevation.pages import Section, error_page, page, page_response, wants_page
 from mastaba_elevation.queries import Queries
 from mastaba_elevation.settings import FACADES, SETTINGS_SCHEMA, Settings
 from mastaba_elevation.vertical import LAYER_SCHEMA
@@ -70,9 +72,11 @@ class ElevationService(Service):
             MastabaError: as in the protocols.
         """
         if request.method == "OPTIONS":
-            return self._options(request)
+            return preflight(request, self.site, self._cors, _ALLOWED)
         path = request.path.split("/")[1:]
-        if not path:
+        if not path and wants_page(request):
+            response = page_response(request, self._page)
+        elif not path:
             response = self._start.respond(request)
         else:
             facade = self._by_root.get(path[0])
@@ -87,8 +91,30 @@ class ElevationService(Service):
         root = request.path.split("/")[1:2]
         facade = self._by_root.get(root[0] if root else "", self._native)
         response = facade.error_response(error, request)
+        if wants_page(request):
+            response = error_page(request, error, response, self.settings.endpoint_uri)
         response.headers += self._cors.headers(request.environ)
         return response
+
+    @cached_property
+    def _page(self) -> Document:
+        """The start as a page: queries to try, and the addresses for programs."""
+        uri = self.settings.endpoint_uri
+        sections = []
+        for item in self._datasets.values():
+            x, y = (f"{value:.5g}" for value in middle(item))
+            query = f"dataset={quote(item.id, safe='')}&coords=POINT({x}+{y})"
+            links = [(f"{uri}/points?{query}", f"Height at {x}, {y}")]
+            if "edr" in self._facades:
+                links.append((f"{uri}/edr/api?f=html", "Queries to try (OGC API EDR)"))
+            layers = ", ".join(layer.id for layer in item.layers)
+            sections.append(Section(item.title, f"Dataset {item.id}. Layers: {layers}.", links))
+        protocols = [(f"{uri}/{name}", name) for name in ("edr",) if name in self._facades]
+        others = ", ".join(name for name in self._facades if name != "edr")
+        text = f"Other protocols: {others}." if others else ""
+        sections.append(Section("Protocols", text, protocols))
+        words = "Heights of points, profiles along lines, and statistics of areas."
+        return page(self.settings.title, words, sections)
 
     @cached_property
     def _start(self) -> Document:
@@ -109,12 +135,6 @@ class ElevationService(Service):
         links = [{"href": f"{uri}/{root}", "rel": "item"} for root in roots]
         content = {"title": self.settings.title, "datasets": datasets, "links": links}
         return json_document(content)
-
-    def _options(self, request: Request) -> Response:
-        environ = request.environ
-        headers = [("Allow", _ALLOWED), *self._cors.headers(environ)]
-        cors = CrossOrigin(self.site.catalogue.settings.cors) or self._cors
-        return Response(204, headers + cors.preflight(environ, _ALLOWED))
 
 
 def _load(place: str) -> type[Facade]:

@@ -10,17 +10,18 @@ import numpy as np
 import numpy.typing as npt
 
 from mastaba.api.catalogue import CRS, transform_points
+from mastaba.api.web import check_wanted
 from mastaba_elevation.footprints import Footprint
-from mastaba_elevation.ground import Floats, area_of_square, to_degrees
-from mastaba_elevation.polygons import coverage, inside
+from mastaba_elevation.ground import Floats, areas_of_rows
+from mastaba_elevation.overlap import overlap
 
 SamplePoints = Callable[[Floats, Floats, CRS], Floats]
 """Returns heights of points, NaN without one."""
 
 PERCENTILES: Final = (5.0, 25.0, 50.0, 75.0, 95.0)
 
-_FEW: Final = 100
-"""Pixel centres below which the covered part of each pixel is its weight."""
+_SLIVER: Final = 1e-7
+"""Part of the largest covered part of a pixel that is a rounding error."""
 _AT_A_TIME: Final = 1 << 14
 """Pixels whose place is computed at a time."""
 _STRIP: Final = 4_000_000
@@ -59,24 +60,29 @@ class Cells:
 
 
 def cells_of(
-    footprint: Footprint, valid_range: tuple[float, float], others: SamplePoints | None
-) -> Cells:
+    footprint: Footprint,
+    valid_range: tuple[float, float],
+    others: SamplePoints | None,
+    most: int,
+) -> Cells | None:
     """Read the pixels of a footprint.
 
     Args:
         valid_range: values outside are not heights.
         others: samples the layers after that of the footprint, for its holes.
+        most: number of holes that may be sampled.
+
+    Returns:
+        None if there are more holes.
 
     Raises:
         TooMuchError: the polygon is too complicated.
         SlabFormatError, StorageError: the data cannot be read.
     """
     top, bottom, left, right = footprint.window
-    rings, level = footprint.rings, footprint.level
-    parts = inside(rings, top, bottom, left, right).astype(np.float32)
-    if np.count_nonzero(parts) < _FEW:
-        parts = coverage(rings, top, bottom, left, right).astype(np.float32)
-    whole = np.flatnonzero(parts)
+    level = footprint.level
+    parts = overlap(footprint.edges, top, bottom, left, right)
+    whole = np.flatnonzero(parts > _SLIVER * parts.max())
     rows, columns = (whole // (right - left)).astype(np.int32), whole.astype(np.int32)
     columns %= right - left
     del whole
@@ -86,20 +92,24 @@ def cells_of(
         part = (rows >= start) & (rows < start + height)
         if not part.any():
             continue
+        check_wanted()
         first, last = int(rows[part].min()), int(rows[part].max()) + 1
         values = level.values(top + first, top + last, left, right)
         found = values[rows[part] - first, columns[part]]
         heights[part] = np.where(level.is_height(found, *valid_range), found, np.nan)
     areas = parts[rows, columns].astype(np.float64)
     crs = footprint.layer.crs
-    for start in range(0, len(rows), _AT_A_TIME):
-        some = slice(start, start + _AT_A_TIME)
+    x, y = level.places(np.array([float(left)]), np.arange(top, bottom + 1, dtype=np.float64))
+    areas *= areas_of_rows(crs, float(x[0]), y, level.cell)[rows]
+    holes = np.flatnonzero(np.isnan(heights)) if others is not None else rows[:0]
+    if len(holes) > most:
+        return None
+    for start in range(0, len(holes), _AT_A_TIME):
+        check_wanted()
+        some = holes[start : start + _AT_A_TIME]
         px, py = _centres(footprint, rows[some], columns[some])
-        _, latitude = to_degrees(crs, px, py)
-        areas[some] *= area_of_square(crs, level.cell, latitude)
-        holes = np.isnan(heights[some])
-        if others is not None and holes.any():
-            heights[some][holes] = others(px[holes], py[holes], crs)
+        if others is not None:
+            heights[some] = others(px, py, crs)
     return Cells(heights, areas, rows, columns)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -10,7 +10,14 @@ import numpy as np
 
 from mastaba.api.catalogue import WGS84
 from mastaba.api.encoders import Raster
-from mastaba.api.web import STATUS_LINES, Document, Response, content_disposition, message
+from mastaba.api.web import (
+    STATUS_LINES,
+    Document,
+    Response,
+    content_disposition,
+    message,
+    spooled,
+)
 from mastaba.errors import InvalidParameterError, public_message
 from mastaba_elevation.edr import query as q
 from mastaba_elevation.edr.answers import Cells, Found, Points
@@ -22,16 +29,16 @@ from mastaba_elevation.edr.collection import (
 )
 from mastaba_elevation.edr.covjson import coverage
 from mastaba_elevation.edr.geojson import features, statistics_feature
-from mastaba_elevation.edr.landing import conformance, landing_page
+from mastaba_elevation.edr.landing import conformance, landing_page, start_page
 from mastaba_elevation.edr.names import (
     AREA,
-    CORRIDOR,
     COVERAGE,
     CSV,
     CUBE,
     DISTANCE,
     ELEVATION,
     GEOJSON,
+    GEOTIFF,
     HTML,
     JSON,
     LAYER,
@@ -41,15 +48,19 @@ from mastaba_elevation.edr.names import (
     POSITION,
     RADIUS,
     RESOLUTION,
+    TRAJECTORY,
     collection_uri,
 )
 from mastaba_elevation.edr.openapi import api_page, definition
 from mastaba_elevation.edr.table import table
 from mastaba_elevation.edr.trajectory import walked
+from mastaba_elevation.edr.written import coverage_pieces, feature_pieces, table_pieces
 from mastaba_elevation.facade import Context, Facade, status_of, unknown_path
 from mastaba_elevation.geometry import LINES, POINTS, Geometry
+from mastaba_elevation.large import in_pieces, large_response
 from mastaba_elevation.native import statistics_wanted
-from mastaba_elevation.numbers import json_document, rounded, to_json
+from mastaba_elevation.numbers import json_document, json_response, rounded, to_json
+from mastaba_elevation.pages import page_response, wants_page
 from mastaba_elevation.parameters import Parameters, parameters_of
 from mastaba_elevation.polygons import Ring
 from mastaba_elevation.sampling import Wish
@@ -93,6 +104,8 @@ class Edr(Facade):
                 return self._collections(request)
             case ["api"] if request.method == "GET":
                 return self._api(request)
+            case [] if request.method == "GET" and wants_page(request):
+                return page_response(request, self._page)
             case rest if request.method == "GET":
                 _check_json(request)
                 return self._documents(tuple(rest)).respond(request)
@@ -123,11 +136,17 @@ class Edr(Facade):
                 return json_document(self._collection(self._dataset(identifier)))
         raise unknown_path()
 
+    @cached_property
+    def _page(self) -> Document:
+        return start_page(self.context, self.uri)
+
     def _dataset(self, identifier: str) -> Dataset:
         return self.context.datasets.named(identifier, "collectionId")
 
-    def _collection(self, dataset: Dataset) -> dict[str, Any]:
-        return collection_document(self.context, self.uri, dataset, temporal=self._temporal)
+    def _collection(self, dataset: Dataset, *, is_listed: bool = False) -> dict[str, Any]:
+        return collection_document(
+            self.context, self.uri, dataset, temporal=self._temporal, is_listed=is_listed
+        )
 
     def _collections(self, request: Request) -> Response:
         """Return the list of collections, filtered by ``bbox`` and ``datetime``."""
@@ -145,7 +164,8 @@ class Edr(Facade):
                 for item, time in zip(chosen, times, strict=True)
                 if q.is_in_time(parameters, *time)
             ]
-        content = collections_document(self.uri, map(self._collection, chosen))
+        listed = [self._collection(item, is_listed=True) for item in chosen]
+        content = collections_document(self.uri, listed)
         return json_document(content).respond(request)
 
     @cached_property
@@ -156,12 +176,7 @@ class Edr(Facade):
         form = request.query.get("f", "")
         if form in ("html", HTML):
             page = api_page(self.context, self.uri, self._definition)
-            response = Document(page, f"{HTML}; charset=utf-8").respond(request)
-            response.headers += [
-                ("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'"),
-                ("X-Content-Type-Options", "nosniff"),
-            ]
-            return response
+            return page_response(request, Document(page, f"{HTML}; charset=utf-8"))
         if form not in ("", "json", JSON, OPENAPI):
             raise InvalidParameterError("f is neither json nor html", "f")
         return json_document(self._definition, OPENAPI).respond(request)
@@ -182,16 +197,12 @@ class Edr(Facade):
         if name in (AREA, RADIUS) and parameters.flag("stats"):
             area = polygon_of(parameters, crs, name)
             return self._statistics(request, parameters, found, area)
-        answer: Points | Cells | None = self._points(parameters, found, name)
-        if answer is None:
-            answer = self._grid(parameters, found, name)
-        # Without any value there is no content.
-        if answer is None or answer.is_empty:
-            return Response(204, [])
-        return self._written(request, answer, form)
+        if name in (POSITION, TRAJECTORY):
+            return self._written(request, self._points(parameters, found, name), form)
+        return self._grid(request, parameters, found, name, form)
 
-    def _points(self, parameters: Parameters, found: Found, name: str) -> Points | None:
-        """Return the answer to a query for points; None for another query."""
+    def _points(self, parameters: Parameters, found: Found, name: str) -> Points:
+        """Return the answer to a query for points."""
         method = parameters.choice("interpolation", METHODS, found.dataset.interpolation)
         queries = self.context.queries
         if name == POSITION:
@@ -199,8 +210,6 @@ class Edr(Facade):
             x, y = geometry.x, geometry.y
             samples = queries.points(found.dataset, x, y, found.crs, Wish(method))
             domain, times, distances = geometry.kind, None, np.zeros(len(x))
-        elif name in (AREA, RADIUS, CUBE, CORRIDOR):
-            return None
         else:
             geometry = q.geometry_of(parameters, LINES, found.crs)
             line = walked(queries, found, geometry, parameters, method)
@@ -228,8 +237,10 @@ class Edr(Facade):
             times,
         )
 
-    def _grid(self, parameters: Parameters, found: Found, name: str) -> Cells | None:
-        """Return the answer to a query for an area; None where no layer has anything."""
+    def _grid(
+        self, request: Request, parameters: Parameters, found: Found, name: str, form: str
+    ) -> Response:
+        """Answer a query for an area."""
         crs, queries = found.crs, self.context.queries
         rings: tuple[Ring, ...] | None = None
         union = False
@@ -241,17 +252,20 @@ class Edr(Facade):
         else:
             area = area_of(parameters, crs, name)
             rings, union, box = area.rings, area.union, area.box
+        method = parameters.choice("interpolation", METHODS, found.dataset.interpolation)
         most = min(MOST_VALUES, queries.limits.pixels)
-        grid = queries.grid(found.dataset, box, crs, most)
+        grid = queries.grid(found.dataset, box, crs, most, whole=name == CUBE)
         if grid is None:
-            return None
+            return Response(204, [])
         if across or down:
             across, down = across or grid.x.count, down or grid.y.count
             grid = queries.grid_of_positions(box, crs, across, down, most)
-        method = parameters.choice("interpolation", METHODS, found.dataset.interpolation)
-        heights = queries.heights(found.dataset, grid, method, rings, union=union)
-        names = (ELEVATION,)
-        return Cells(found.dataset, crs, names, found.uri, found.decimals, grid, heights)
+        # The text of a grid is larger than its heights, so it is written in the same turn.
+        with queries.admitted_grid(found.dataset, grid):
+            heights = queries.heights(found.dataset, grid, method, rings, union=union)
+            names = (ELEVATION,)
+            cells = Cells(found.dataset, crs, names, found.uri, found.decimals, grid, heights)
+            return self._written(request, cells, form)
 
     def _statistics(
         self, request: Request, parameters: Parameters, found: Found, area: Geometry
@@ -262,18 +276,22 @@ class Edr(Facade):
         if statistics is None or "mean" not in statistics:
             return Response(204, [])
         content = statistics_feature(found, area, statistics)
-        return json_document(content, MEDIA_TYPES[GEOJSON]).respond(request)
+        return json_response(request, content, MEDIA_TYPES[GEOJSON])
 
     def _written(self, request: Request, answer: Points | Cells, form: str) -> Response:
-        if form == COVERAGE:
-            return json_document(coverage(answer), MEDIA_TYPES[form]).respond(request)
-        if form == GEOJSON:
-            return json_document(features(answer), MEDIA_TYPES[form]).respond(request)
+        # Without any value there is no content.
+        if answer.is_empty:
+            return Response(204, [])
+        media_type = MEDIA_TYPES[form]
         if form == CSV:
-            media_type = f"{MEDIA_TYPES[form]}; charset=utf-8; header=present"
-            return Document(table(answer), media_type).respond(request)
-        assert isinstance(answer, Cells)
-        return self._image(answer)
+            media_type += "; charset=utf-8; header=present"
+        if isinstance(answer, Points):
+            pieces = in_pieces(_POINTS[form](answer))
+        elif form == GEOTIFF:
+            return self._image(answer)
+        else:
+            pieces = _GRIDS[form](answer)
+        return large_response(request, pieces, media_type)
 
     def _image(self, answer: Cells) -> Response:
         heights = np.where(np.isnan(answer.heights), _NODATA, answer.heights)
@@ -285,7 +303,19 @@ class Edr(Facade):
             ("Content-Disposition", content_disposition("image/tiff")),
             ("Vary", "Accept"),
         ]
-        return Response(200, headers, body)
+        return Response(200, headers, spooled(in_pieces(body)))
+
+
+_POINTS: Final[Mapping[str, Callable[[Points], bytes]]] = {
+    COVERAGE: lambda found: to_json(coverage(found)),
+    GEOJSON: lambda found: to_json(features(found)),
+    CSV: lambda found: table(found).encode(),
+}
+_GRIDS: Final[Mapping[str, Callable[[Cells], Iterator[bytes]]]] = {
+    COVERAGE: coverage_pieces,
+    GEOJSON: feature_pieces,
+    CSV: table_pieces,
+}
 
 
 def _check_json(request: Request) -> None:

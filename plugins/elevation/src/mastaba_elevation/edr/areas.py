@@ -11,16 +11,20 @@ from mastaba.api.catalogue import CRS, WGS84, BoundingBox, transform_points
 from mastaba.errors import InvalidParameterError
 from mastaba_elevation.edr import query as q
 from mastaba_elevation.edr.names import AREA, CORRIDOR
+from mastaba_elevation.errors import TooMuchError
 from mastaba_elevation.geometry import LINES, POLYGONS, Geometry
 from mastaba_elevation.ground import TURN, Floats, capsules, circle, metres_per_unit, to_degrees
-from mastaba_elevation.polygons import Ring, densified
+from mastaba_elevation.polygons import Outline, Ring
 
 if TYPE_CHECKING:
     from mastaba_elevation.parameters import Parameters
 
 _PIECE: Final = 25_000.0
 """Metres of a line between two places where its corridor is measured."""
-_MOST_PIECES: Final = 20_000
+_MOST_PIECES: Final = 10_000
+_FEW_PIECES: Final = 2_500
+_ROUND, _PLAIN = 32, 16
+"""Points around a piece of few pieces, and of many."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,20 +75,27 @@ def polygon_of(parameters: Parameters, crs: CRS, query: str) -> Geometry:
 
 
 def _corridor(parameters: Parameters, crs: CRS) -> tuple[Ring, ...]:
-    """Return the rings around the pieces of lines; each has round ends."""
+    """Return the rings around the pieces of lines; each has round ends.
+
+    Raises:
+        TooMuchError: the lines have too many vertices, or are too long.
+    """
     geometry = q.geometry_of(parameters, LINES, crs)
     width = q.length_of(parameters, "corridor-width", "width-units")
-    rings: list[Ring] = []
-    for part in geometry.parts:
-        line = part
-        if crs.is_geographic:
-            line = np.column_stack([np.unwrap(part[:, 0], period=TURN), part[:, 1]])
-        _, latitude = _on_earth(crs, line[:, 0], line[:, 1])
-        unit = float(metres_per_unit(crs, float(np.abs(latitude).min())))
-        line = densified(line, _PIECE / unit, _MOST_PIECES - len(rings))
-        around = capsules(*_on_earth(crs, line[:, 0], line[:, 1]), width / 2)
-        rings += list(_from_degrees(around.reshape(-1, 2), crs).reshape(around.shape))
-    return tuple(rings)
+    lines = Outline.of(geometry.parts)
+    if crs.is_geographic:
+        lines = lines.unwrapped(TURN)
+    _, latitude = _on_earth(crs, *lines.points.T)
+    longest = _PIECE / float(metres_per_unit(crs, float(np.abs(latitude).min())))
+    ends = lines.edges
+    lengths = np.hypot(ends[:, 2] - ends[:, 0], ends[:, 3] - ends[:, 1])
+    if len(ends) + lengths.sum() / longest > _MOST_PIECES:
+        raise TooMuchError("the lines have too many vertices, or are too long")
+    pieces = lines.densified(longest, _MOST_PIECES)
+    places = Outline(np.column_stack(_on_earth(crs, *pieces.points.T)), pieces.starts)
+    count = _ROUND if len(places.points) <= _FEW_PIECES else _PLAIN
+    around = capsules(places.edges, width / 2, count)
+    return tuple(_from_degrees(around.reshape(-1, 2), crs).reshape(around.shape))
 
 
 def _on_earth(crs: CRS, x: Floats, y: Floats) -> tuple[Floats, Floats]:

@@ -86,13 +86,14 @@ def _parameter(
 
 
 def collection_document(
-    context: Context, uri: str, dataset: Dataset, *, temporal: bool
+    context: Context, uri: str, dataset: Dataset, *, temporal: bool, is_listed: bool = False
 ) -> dict[str, Any]:
     """Return the description of a collection.
 
     Args:
         uri: of the API.
         temporal: whether it has a temporal extent, without which test suites fail.
+        is_listed: whether it is for the list of collections, which only names the CRSs.
     """
     box = dataset.box
     extent: dict[str, Any] = {
@@ -111,7 +112,9 @@ def collection_document(
         "description": dataset.description or dataset.title,
         "links": _links(context, uri, dataset),
         "extent": extent,
-        "data_queries": {query: {"link": _query(uri, dataset, query)} for query in OUTPUT},
+        "data_queries": {
+            query: {"link": _query(uri, dataset, query, is_listed=is_listed)} for query in OUTPUT
+        },
         "crs": crs_names(dataset),
         "output_formats": list(OUTPUT[CUBE]),
         "parameter_names": parameter_names(dataset),
@@ -162,7 +165,7 @@ def _links(context: Context, uri: str, dataset: Dataset) -> list[Link]:
     return links
 
 
-def _query(uri: str, dataset: Dataset, query: str) -> Link:
+def _query(uri: str, dataset: Dataset, query: str, *, is_listed: bool) -> Link:
     formats = list(OUTPUT[query])
     variables: dict[str, Any] = {
         "title": f"{query.capitalize()} query",
@@ -170,8 +173,10 @@ def _query(uri: str, dataset: Dataset, query: str) -> Link:
         "query_type": query,
         "output_formats": formats,
         "default_output_format": COVERAGE,
-        "crs_details": [{"crs": name, "wkt": _wkt(name)} for name in crs_names(dataset)],
     }
+    if not is_listed:
+        # Definitions are long, and the same for all queries and most collections.
+        variables["crs_details"] = [{"crs": name, "wkt": _wkt(name)} for name in crs_names(dataset)]
     if query == RADIUS:
         # Clients look for either spelling.
         variables |= {"within_units": list(UNITS), "within-units": list(UNITS)}

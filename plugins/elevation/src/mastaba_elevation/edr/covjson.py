@@ -19,7 +19,7 @@ _XY: Final = ["x", "y"]
 
 
 def coverage(found: Points | Cells) -> dict[str, Any]:
-    """Return a coverage."""
+    """Return a coverage; of a grid, without its values."""
     domain, ranges = _cells(found) if isinstance(found, Cells) else _points(found)
     return {
         "type": "Coverage",
@@ -86,7 +86,7 @@ def _cells(found: Cells) -> tuple[dict[str, Any], dict[str, Any]]:
         "dataType": "float",
         "axisNames": ["y", "x"],
         "shape": list(found.heights.shape),
-        "values": rounded(found.heights.ravel(), found.decimals),
+        "values": [],
     }
     return domain, {ELEVATION: values}
 

@@ -4,29 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
-from mastaba_elevation.edr.answers import Cells, Found, Points
+from mastaba_elevation.edr.answers import Found, Points
 from mastaba_elevation.edr.collection import parameter_names
 from mastaba_elevation.edr.names import ELEVATION
 from mastaba_elevation.geometry import Geometry
 from mastaba_elevation.numbers import rounded
 
 
-def features(found: Points | Cells) -> dict[str, Any]:
-    """Return a feature for each point; of a grid, for each centre with a height."""
-    if isinstance(found, Cells):
-        rows, columns = np.nonzero(~np.isnan(found.heights))
-        x, y = found.grid.x.centres[columns], found.grid.y.centres[rows]
-        heights = rounded(found.heights[rows, columns], found.decimals)
-        more: list[dict[str, Any]] = [{} for _ in heights]
-    else:
-        x, y = found.x, found.y
-        heights = rounded(found.heights, found.decimals)
-        more = [
-            dict(zip(found.columns, values, strict=True))
-            for values in zip(*found.columns.values(), strict=True)
-        ] or [{} for _ in heights]
+def features(found: Points) -> dict[str, Any]:
+    """Return a feature for each point."""
+    heights = rounded(found.heights, found.decimals)
+    more: list[dict[str, Any]] = [
+        dict(zip(found.columns, values, strict=True))
+        for values in zip(*found.columns.values(), strict=True)
+    ] or [{} for _ in heights]
     listed = [
         _feature(
             found,
@@ -36,9 +27,11 @@ def features(found: Points | Cells) -> dict[str, Any]:
             },
             {ELEVATION: height, **extra},
         )
-        for px, py, height, extra in zip(x.tolist(), y.tolist(), heights, more, strict=True)
+        for px, py, height, extra in zip(
+            found.x.tolist(), found.y.tolist(), heights, more, strict=True
+        )
     ]
-    return _collection(found, listed)
+    return collection_of(found, listed, len(listed))
 
 
 def statistics_feature(
@@ -49,41 +42,37 @@ def statistics_feature(
     area = {"type": "MultiPolygon", "coordinates": [[ring] for ring in rings]}
     if geometry.kind == "Polygon":
         area = {"type": "Polygon", "coordinates": rings}
-    return _collection(found, [_feature(found, area, {"statistics": statistics})])
+    return collection_of(found, [_feature(found, area, {"statistics": statistics})], 1)
 
 
 def _feature(found: Found, geometry: dict[str, Any], values: dict[str, Any]) -> dict[str, Any]:
     return {
         "type": "Feature",
         "geometry": geometry,
-        "properties": {
-            "datetime": found.dataset.vertical.date,
-            "parameter-name": list(found.names),
-            "label": found.dataset.title,
-            "edrqueryendpoint": found.uri,
-            **values,
-        },
+        "properties": properties_of(found) | values,
     }
 
 
-def _collection(found: Found, listed: list[dict[str, Any]]) -> dict[str, Any]:
+def properties_of(found: Found) -> dict[str, Any]:
+    """Return the properties that all features of an answer have."""
+    return {
+        "datetime": found.dataset.vertical.date,
+        "parameter-name": list(found.names),
+        "label": found.dataset.title,
+        "edrqueryendpoint": found.uri,
+    }
+
+
+def collection_of(found: Found, listed: list[dict[str, Any]], count: int) -> dict[str, Any]:
+    """Return a collection of features.
+
+    Args:
+        count: number of features.
+    """
     names = parameter_names(found.dataset)
     return {
         "type": "FeatureCollection",
         "features": listed,
-        "parameters": [_with_labels(names[name]) for name in found.names],
-        "numberReturned": len(listed),
+        "parameters": [names[name] for name in found.names],
+        "numberReturned": count,
     }
-
-
-def _with_labels(parameter: dict[str, Any]) -> dict[str, Any]:
-    """Return a parameter with texts by language, as EDR GeoJSON wants them."""
-    observed = parameter["observedProperty"]
-    content = {
-        **parameter,
-        "description": {"en": parameter["description"]},
-        "observedProperty": {**observed, "label": {"en": observed["label"]}},
-    }
-    if "unit" in parameter:
-        content["unit"] = {**parameter["unit"], "label": {"en": parameter["unit"]["label"]}}
-    return content

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from mastaba_elevation.edr.names import HTML, JSON, OPENAPI, link
+from mastaba_elevation.edr.names import HTML, JSON, OPENAPI, collection_uri, link
+from mastaba_elevation.pages import Section, page
 
 if TYPE_CHECKING:
+    from mastaba.api.web import Document
     from mastaba_elevation.facade import Context
 
 _EDR: Final = ("core", "collections", "queries", "json", "covjson", "oas30", "html")
+_GEOJSON: Final = "edr-geojson"
+"""Not of version 1.0, whose test suite has the class by another name."""
 _VERSIONS: Final = (
     ("http://www.opengis.net/spec/ogcapi-edr-1/1.0/conf", _EDR),
-    ("http://www.opengis.net/spec/ogcapi-edr-1/1.1/conf", _EDR),
-    ("https://www.opengis.net/spec/ogcapi-edr-1/1.2/conf", _EDR),
+    ("http://www.opengis.net/spec/ogcapi-edr-1/1.1/conf", (*_EDR, _GEOJSON)),
+    ("https://www.opengis.net/spec/ogcapi-edr-1/1.2/conf", (*_EDR, _GEOJSON)),
     (
         "http://www.opengis.net/spec/ogcapi-common-1/1.0/conf",
         ("core", "landing-page", "json", "oas30"),
@@ -57,6 +61,24 @@ def landing_page(context: Context, uri: str) -> dict[str, Any]:
     if filled:
         content["contact"] = filled
     return content
+
+
+def start_page(context: Context, uri: str) -> Document:
+    """Return the landing page for people."""
+    links = [
+        (f"{uri}/api?f=html", "Queries to try"),
+        (f"{uri}/collections", "Collections"),
+        (f"{uri}/api", "Definition in OpenAPI 3.0"),
+        (f"{uri}/conformance", "Conformance classes"),
+    ]
+    collections = [
+        (collection_uri(uri, dataset), dataset.title) for dataset in context.datasets.values()
+    ]
+    sections = [
+        Section("OGC API – Environmental Data Retrieval", "", links),
+        Section("Collections", "Each has heights of points, lines and areas.", collections),
+    ]
+    return page(context.service.title, context.service.abstract, sections)
 
 
 def conformance() -> dict[str, Any]:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
-from jinja2 import Environment, PackageLoader, Template
-
 from mastaba import __version__
-from mastaba.api.catalogue import WGS84
+from mastaba_elevation.datasets import middle
 from mastaba_elevation.edr.names import (
     AREA,
     CORRIDOR,
@@ -25,6 +22,7 @@ from mastaba_elevation.edr.names import (
     UNITS,
     crs_names,
 )
+from mastaba_elevation.pages import template
 from mastaba_elevation.taps import METHODS
 
 if TYPE_CHECKING:
@@ -109,18 +107,7 @@ def api_page(context: Context, uri: str, content: Part) -> str:
         for method, operation in item.items()
         if method == "get"
     ]
-    return _template().render(title=context.service.title, uri=uri, operations=operations)
-
-
-@cache
-def _template() -> Template:
-    environment = Environment(
-        loader=PackageLoader("mastaba_elevation"),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    return environment.get_template("api.html")
+    return template("api.html").render(title=context.service.title, uri=uri, operations=operations)
 
 
 def _query(context: Context, identifier: str, query: str) -> Part:
@@ -211,11 +198,8 @@ def _body(media_type: str) -> Part:
 
 def _place(dataset: Dataset) -> tuple[list[float], int]:
     """Return a box of about 20 cells in the middle of the finest level, and its width in metres."""
-    layer = dataset.layers[0]
-    finest, half = layer.layer.pyramid.finest, 5.0 * layer.margin
-    # Coarser levels may cover more, but with holes.
-    whole = layer.crs.transform_bbox(finest.matrix.bbox_of(finest.limits), WGS84)
-    x, y = (whole.xmin + whole.xmax) / 2.0, (whole.ymin + whole.ymax) / 2.0
+    x, y = middle(dataset)
+    half = 5.0 * dataset.layers[0].margin
     box = [round(value, 7) for value in (x - half, y - half, x + half, y + half)]
     return box, max(1, round(half * 2.0 * 111_000.0))
 

@@ -5,29 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-import numpy as np
-
-from mastaba_elevation.edr.answers import Cells, Points
+from mastaba_elevation.edr.answers import Points
 from mastaba_elevation.edr.names import ELEVATION
 from mastaba_elevation.numbers import rounded
 
 
-def table(found: Points | Cells) -> str:
-    """Return a line for each point; of a grid, for each centre, from the north-west."""
-    if isinstance(found, Cells):
-        x, y = np.meshgrid(found.grid.x.centres, found.grid.y.centres)
-        columns: dict[str, Iterable[Any]] = {
-            "x": x.ravel().tolist(),
-            "y": y.ravel().tolist(),
-            ELEVATION: rounded(found.heights.ravel(), found.decimals),
-        }
-    else:
-        columns = {
-            "x": found.x.tolist(),
-            "y": found.y.tolist(),
-            ELEVATION: rounded(found.heights, found.decimals),
-            **found.columns,
-        }
+def table(found: Points) -> str:
+    """Return a line for each point."""
+    columns: dict[str, Iterable[Any]] = {
+        "x": found.x.tolist(),
+        "y": found.y.tolist(),
+        ELEVATION: rounded(found.heights, found.decimals),
+        **found.columns,
+    }
     lines = [",".join(columns)]
     lines += [",".join(map(_field, row)) for row in zip(*columns.values(), strict=True)]
     return "\r\n".join(lines) + "\r\n"

@@ -13,7 +13,7 @@ from mastaba_elevation.facade import Facade, status_of, unknown_path
 from mastaba_elevation.facades.google_forms import geojson, results
 from mastaba_elevation.facades.locations import locations_of
 from mastaba_elevation.lines import EVEN, Line, Measure
-from mastaba_elevation.numbers import JSON, json_document, rounded, to_json
+from mastaba_elevation.numbers import JSON, json_document, json_response, rounded, to_json
 from mastaba_elevation.parameters import Parameters, parameters_of
 from mastaba_elevation.sampling import Wish
 from mastaba_elevation.taps import METHODS
@@ -125,7 +125,7 @@ class Google(Facade):
             strict=True,
         )
         document = geojson if form == "geojson" else results
-        return json_document(document(list(rows))).respond(request)
+        return json_response(request, document(list(rows)))
 
 
 def _nodata(parameters: Parameters) -> float | None:

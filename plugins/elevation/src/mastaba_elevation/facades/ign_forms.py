@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from mastaba.api.web import Document
 from mastaba.errors import InvalidParameterError, MissingParameterError
 from mastaba_elevation.facades.ign_resources import accuracy_of
 from mastaba_elevation.facades.ign_xml import XML, elevations_xml
 from mastaba_elevation.ground import Floats
-from mastaba_elevation.numbers import json_document, rounded
+from mastaba_elevation.large import in_pieces, large_response
+from mastaba_elevation.numbers import json_response, rounded
 
 if TYPE_CHECKING:
     from mastaba.api.web import Request, Response
@@ -97,11 +97,12 @@ def answered(
     elevations = content["elevations"]
     if form == "csv":
         rows = [f"{e['lon']};{e['lat']};{e['z']};{e['acc']}\r\n" for e in elevations]
-        return Document("lon;lat;z;acc\r\n" + "".join(rows), _CSV).respond(request)
+        text = "lon;lat;z;acc\r\n" + "".join(rows)
+        return large_response(request, in_pieces(text.encode()), _CSV)
     if parameters.flag("zonly"):
         content = content | {"elevations": [entry["z"] for entry in elevations]}
     # Blanks are free; only the value is checked.
     parameters.flag("indent")
     if form == "json":
-        return json_document(content).respond(request)
-    return Document(elevations_xml(content), XML).respond(request)
+        return json_response(request, content)
+    return large_response(request, in_pieces(elevations_xml(content)), XML)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
 
-from mastaba.api.web import Document, Response, message
+from mastaba.api.web import Response, message
 from mastaba.errors import InvalidParameterError, public_message
 from mastaba_elevation.errors import TooMuchError
 from mastaba_elevation.facade import Facade, status_of, unknown_path
@@ -18,7 +18,8 @@ from mastaba_elevation.facades.swisstopo_request import (
     geometry_of,
     read_request,
 )
-from mastaba_elevation.numbers import JSON, to_json
+from mastaba_elevation.large import in_pieces, large_response
+from mastaba_elevation.numbers import JSON, json_response, to_json
 from mastaba_elevation.sampling import Wish
 from mastaba_elevation.taps import METHODS
 
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 _ALTS: Final = ("COMB", "DTM2", "DTM25")
 _CALLBACK: Final = re.compile(r"[A-Za-z_$][\w$.]*")
 _LONGEST_CALLBACK: Final = 200
+_CSV: Final = "text/csv; charset=utf-8"
 
 
 class ManyVerticesError(TooMuchError):
@@ -110,7 +112,7 @@ class Swisstopo(Facade):
         # 203 says that the number of points is not the requested one.
         status = 200 if profile.is_complete else 203
         if is_csv:
-            response = Document(csv(profile), "text/csv; charset=utf-8").respond(request)
+            response = large_response(request, in_pieces(csv(profile).encode()), _CSV)
         else:
             names = self.own.get("alts", _ALTS)
             response = self._json(entries(profile, names), request, parameters)
@@ -121,10 +123,10 @@ class Swisstopo(Facade):
     def _json(self, content: Any, request: Request, parameters: Parameters) -> Response:
         callback = parameters.text("callback", "")
         if not callback:
-            return Document(to_json(content), JSON).respond(request)
+            return json_response(request, content)
         if len(callback) > _LONGEST_CALLBACK or not _CALLBACK.fullmatch(callback):
             raise InvalidParameterError("callback is not the name of a function", "callback")
         script = f"{callback}({to_json(content).decode()});"
-        response = Document(script, "application/javascript").respond(request)
+        response = large_response(request, in_pieces(script.encode()), "application/javascript")
         response.headers.append(("X-Content-Type-Options", "nosniff"))
         return response

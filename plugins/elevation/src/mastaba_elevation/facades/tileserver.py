@@ -11,7 +11,7 @@ from mastaba.api.catalogue import WGS84
 from mastaba.api.web import Response, message
 from mastaba.errors import InvalidParameterError, UnknownNameError, public_message
 from mastaba_elevation.facade import Facade, status_of, unknown_path
-from mastaba_elevation.numbers import json_document, number, rounded
+from mastaba_elevation.numbers import json_document, json_response, number, rounded
 from mastaba_elevation.parameters import Parameters, parameters_of
 from mastaba_elevation.sampling import Wish
 
@@ -90,7 +90,7 @@ class Tileserver(Facade):
             x, y = longitudes[here], latitudes[here]
             wish = Wish(dataset.interpolation, _metres(self._zoom(dataset, zoom), float(y.mean())))
             heights[here] = self.context.queries.points(dataset, x, y, WGS84, wish).heights
-        return json_document(rounded(heights, self.context.settings.decimals)).respond(request)
+        return json_response(request, rounded(heights, self.context.settings.decimals))
 
     def _zoom(self, dataset: Dataset, zoom: int) -> int:
         """Return a zoom between those of the coarsest and the finest level."""

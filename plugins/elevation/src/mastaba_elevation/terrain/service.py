@@ -11,8 +11,9 @@ from mastaba.api.services import RootEntry, Service, ServiceSettings, Site
 from mastaba.api.web import CrossOrigin, Document, Request, Response, message
 from mastaba.errors import UnknownNameError, public_message
 from mastaba_elevation.datasets import Dataset, Datasets
-from mastaba_elevation.facade import status_of, unknown_path
+from mastaba_elevation.facade import preflight, status_of, unknown_path
 from mastaba_elevation.numbers import JSON, json_document, to_json
+from mastaba_elevation.pages import Section, error_page, page, page_response, wants_page
 from mastaba_elevation.terrain.resource import Context, Resource, bounds
 from mastaba_elevation.terrain.settings import SETTINGS_SCHEMA, Settings, dataset_settings
 from mastaba_elevation.vertical import LAYER_SCHEMA
@@ -30,6 +31,7 @@ _ROUTES: Final[Mapping[str, str]] = {
 """Module and class of the resource, by the first path segment below a dataset."""
 
 _NAME: Final = "terrain"
+_ALLOWED: Final = "GET, HEAD, OPTIONS"
 
 
 class TerrainService(Service):
@@ -40,6 +42,7 @@ class TerrainService(Service):
     title = "Terrain service"
     draws_maps = True
     is_raster_only = True
+    allowed_methods: ClassVar[tuple[str, ...]] = ("GET", "OPTIONS")
     operations: ClassVar[tuple[str, ...]] = ("tile", "tilejson", "style", "mesh", "contours")
     settings_schema: ClassVar[Mapping[str, Any]] = SETTINGS_SCHEMA
     layer_schema: ClassVar[Mapping[str, Any]] = LAYER_SCHEMA
@@ -78,8 +81,12 @@ class TerrainService(Service):
             UnknownPathError: the path is unknown.
             MastabaError: as in the resources.
         """
+        if request.method == "OPTIONS":
+            return preflight(request, self.site, self._cors, _ALLOWED)
         path = request.path.split("/")[1:]
-        if not path:
+        if not path and wants_page(request):
+            response = page_response(request, self._page)
+        elif not path:
             response = self._start.respond(request)
         else:
             dataset = self._datasets.named(path[0])
@@ -95,6 +102,8 @@ class TerrainService(Service):
         status = status_of(error)
         content = {"error": {"status": status, "message": public_message(error)}}
         response = message(status, to_json(content), JSON)
+        if wants_page(request):
+            response = error_page(request, error, response, self.settings.endpoint_uri)
         response.headers += self._cors.headers(request.environ)
         return response
 
@@ -104,6 +113,24 @@ class TerrainService(Service):
             return ", ".join(filter(None, (item.offer(dataset) for item in self._resources)))
         except UnknownNameError as error:
             return str(error)
+
+    @cached_property
+    def _page(self) -> Document:
+        """The start as a page."""
+        sections = [
+            Section(
+                item.title,
+                self._offer(item),
+                [
+                    (link["href"], link["rel"])
+                    for resource in self._resources
+                    for link in resource.links(item)
+                ],
+            )
+            for item in self._datasets.values()
+        ]
+        words = "Tiles of heights for MapLibre GL, meshes for Cesium, and contour lines."
+        return page(self.settings.title, words, sections)
 
     @cached_property
     def _start(self) -> Document:

@@ -78,7 +78,8 @@ class MapStyle(Resource):
         query = request.query
         encoding = choice(query, "encoding", list(ENCODINGS), _ENCODING)
         default = self.context.settings.options
-        given = options_of(requested_options(query, default), default)
+        # Of a missing tile, MapLibre shows the part of the coarser one.
+        given = options_of(requested_options({"missing": "404", **query}, default), default)
         size = choice(query, "size", SIZES, SIZES[0])
         if size != SIZES[0]:
             given["size"] = size
