@@ -73,7 +73,7 @@ def _tables(layer: Layer) -> list[dict[str, str]]:
     levels = layer.pyramid.levels.values()
     tables = {table.name: table for level in levels for table in level.tables}
     return [
-        {"name": table.name, "geometry": table.geometry, "colour": table_colour(place)}
+        {"name": table.name, "geometry": table.geometry, "colour": table_colour(table.name, place)}
         for place, table in enumerate(tables.values())
     ]
 

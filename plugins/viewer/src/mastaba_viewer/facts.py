@@ -31,7 +31,9 @@ def facts(layer: Layer, lang: str) -> str:
         (text("latitude", lang), f"{box.ymin:z.4f} … {box.ymax:z.4f}"),
     ]
     rows = [(name, escape(value)) for name, value in found]
-    rows += [(item.type or "Metadata", anchor(item.url, item.url)) for item in layer.metadata]
+    rows += [
+        (item.type or text("metadata", lang), anchor(item.url, item.url)) for item in layer.metadata
+    ]
     return "".join(f"<dt>{escape(name)}</dt><dd>{value}</dd>\n" for name, value in rows)
 
 

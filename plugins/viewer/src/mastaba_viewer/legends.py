@@ -6,15 +6,41 @@ from collections.abc import Iterator, Mapping
 from html import escape
 from typing import Any, Final
 
+_PLAIN: Final = 1000
+"""Numbers from here on have no decimals."""
 _COLOURS: Final = (
     *("#2f6f8f", "#b0582f", "#5f7f3a", "#7d5a9b"),
     *("#a8842c", "#3d7f73", "#a2466b", "#56657a"),
 )
+_USUAL: Final = (
+    (
+        "#2b7cb3",
+        "water|river|stream|lake|sea|ocean|hydro|coast|canal|eau|rivi|lac|mer|fleuve|cours",
+    ),
+    ("#9a6b3f", "contour|isoline|elevation|hypso|courbe|niveau|altitude"),
+    (
+        "#4f8a3c",
+        "forest|wood|tree|veget|park|garden|grass|green|landuse|landcover|foret|forêt|bois|parc",
+    ),
+    ("#d1731f", "road|street|highway|transport|path|route|rue|chemin|voie"),
+    ("#555b66", "rail|train|tram|metro|ferr"),
+    ("#8a7260", "build|house|bati|bâti|maison"),
+    ("#8e4ea3", "bound|border|admin|limit|commune|parcel|cadastr|fronti"),
+    ("#7a3b1e", "peak|summit|mountain|sommet|montagne"),
+    ("#c23b3b", "town|city|cities|village|place|settle|poi|ville|lieu"),
+)
+"""Colours that maps usually have for what the name of a table means, and how its words start."""
 
 
-def table_colour(place: int) -> str:
-    """Return the colour of a vector table, chosen by its place in the list of tables."""
-    return _COLOURS[place % len(_COLOURS)]
+def table_colour(name: str, place: int) -> str:
+    """Return the colour of a vector table, by its name, or else by its place in the list."""
+    words = "".join(one if one.isalnum() else " " for one in name.lower()).split()
+    usual = (
+        colour
+        for colour, starts in _USUAL
+        if any(word.startswith(tuple(starts.split("|"))) for word in words)
+    )
+    return next(usual, _COLOURS[place % len(_COLOURS)])
 
 
 def legends(layer: Mapping[str, Any]) -> str:
@@ -62,7 +88,14 @@ def _scale(palette: Mapping[str, Any], name: str) -> str:
 
 
 def _with_unit(value: float, unit: str) -> str:
-    return f"{value:.10g} {unit}".strip()
+    return f"{_rounded(value)} {unit}".strip()
+
+
+def _rounded(value: float) -> str:
+    """Return a number as it is read: with four significant digits, or all before the point."""
+    if abs(value) >= _PLAIN:
+        return f"{value:.0f}"
+    return f"{value:.4g}"
 
 
 def _stops(palette: Mapping[str, Any]) -> Iterator[tuple[float, int, int, int, int]]:

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from mastaba.api.services import ServiceSettings, Site
     from mastaba_viewer.thumbnails import Thumbnail
 
+_SHOWN: Final = 180
+"""Characters of an abstract that are shown at once."""
+
 _CHIPS: Final = 24
 """Most keywords that are offered: those that most layers have."""
 
@@ -41,18 +44,18 @@ def list_page(
     """
     base = base_path(settings.endpoint_uri)
     listed = list(layers)
-    cards = [_card(layer, thumbnail(layer, site), base) for layer in listed]
+    cards = [_card(layer, thumbnail(layer, site), base, lang) for layer in listed]
     kinds = dict.fromkeys(map(format_label, listed))
     keywords = _keywords(listed, {name.casefold() for name in kinds})
     return _page(
         "list.html",
         settings,
         lang,
-        title=escape(settings.title),
+        title=escape(service_title(settings, lang)),
         abstract=_paragraph(abstract, "lead"),
         provider=_paragraph(site.catalogue.settings.provider, "provider"),
-        kinds="".join(_chip("kind", name) for name in kinds),
-        keywords="".join(_chip("keyword", name) for name in keywords),
+        kinds="".join(_chip("kind", name, kind_text(name, lang)) for name in kinds),
+        keywords="".join(_chip("keyword", name, name) for name in keywords),
         count=text("one-layer" if len(cards) == 1 else "layers", lang, count=len(cards)),
         cards="".join(cards),
         services=services_section(site, lang),
@@ -103,9 +106,8 @@ def layer_page(
         legends=legends(found),
         places=choices.places(settings.own.get("places", [])),
         map_of=escape(text("map-of", lang, title=layer.title)),
-        abstract=escape(layer.abstract),
-        no_abstract=_unless(layer.abstract),
-        tags=_tags(layer),
+        abstract=_abstract(layer.abstract, lang),
+        tags=_tags(layer, lang),
         facts=facts(layer, lang),
         data=_embedded({**shared, "layer": found}),
     )
@@ -142,6 +144,29 @@ def compare_page(
     )
 
 
+def error_page(settings: ServiceSettings, key: str, status: int, lang: str) -> bytes:
+    """Return the page that browsers get instead of one that does not exist or fails.
+
+    Args:
+        settings: of the viewer.
+        key: of the text that says what is wrong.
+        status: of the response.
+        lang: language of the texts.
+    """
+    return _page(
+        "error.html",
+        settings,
+        lang,
+        title=escape(text("not-found" if status == 404 else "error", lang)),
+        message=escape(text(key, lang)),
+    ).body
+
+
+def service_title(settings: ServiceSettings, lang: str) -> str:
+    """Return the title of the viewer; the default one is translated."""
+    return text("viewer", lang) if settings.title == texts("en")["viewer"] else settings.title
+
+
 def _unless(found: object) -> str:
     """Return the attribute that hides an element without a content."""
     return "" if found else " hidden"
@@ -161,14 +186,15 @@ def base_path(endpoint_uri: str) -> str:
 
 def _page(name: str, settings: ServiceSettings, lang: str, **values: str) -> Document:
     base = base_path(settings.endpoint_uri)
+    script = name.replace(".html", ".js")
     content = _template(name).substitute(
         {f"t_{key.replace('-', '_')}": escape(found) for key, found in texts(lang).items()},
         **values,
         lang=lang,
         base=escape(base),
         home=escape(base or "/"),
-        service=escape(settings.title),
-        preload=_preload(name.replace(".html", ".js"), base),
+        service=escape(service_title(settings, lang)),
+        preload=_preload(script, base) if script in _modules() else "",
     )
     return Document(content, "text/html; charset=utf-8")
 
@@ -207,7 +233,7 @@ def _keywords(layers: list[Layer], others: set[str]) -> list[str]:
     return [written[name] for name, _ in counts.most_common(_CHIPS)]
 
 
-def _card(layer: Layer, image: Thumbnail | None, base: str) -> str:
+def _card(layer: Layer, image: Thumbnail | None, base: str, lang: str) -> str:
     address = escape(f"{base}/{quote(layer.id, safe='')}")
     names = (format_label(layer), *layer.keywords)
     words = json.dumps([name.casefold() for name in names], ensure_ascii=False)
@@ -215,9 +241,9 @@ def _card(layer: Layer, image: Thumbnail | None, base: str) -> str:
         f'<li class="card" data-layer="{escape(layer.id)}" data-words="{escape(words)}">'
         f'<a href="{address}">'
         f'<span class="picture">{_thumbnail(image)}</span>'
-        f'<span class="title">{escape(layer.title)}</span></a>'
+        f'<span class="title" title="{escape(layer.title)}">{escape(layer.title)}</span></a>'
         f"{_paragraph(layer.abstract, 'abstract')}"
-        f'<p class="tags">{_tags(layer)}</p></li>\n'
+        f'<p class="tags">{_tags(layer, lang)}</p></li>\n'
     )
 
 
@@ -230,18 +256,33 @@ def _thumbnail(image: Thumbnail | None) -> str:
     return f'<canvas data-tile="{escape(tile)}" aria-hidden="true"></canvas>'
 
 
-def _tags(layer: Layer) -> str:
+def _tags(layer: Layer, lang: str) -> str:
     crs = layer.pyramid.tile_matrix_set.crs.code
     return (
-        f'<span class="tag kind">{escape(format_label(layer))}</span> '
+        f'<span class="tag kind">{escape(kind_text(format_label(layer), lang))}</span> '
         f'<span class="tag">{escape(crs)}</span>'
     )
 
 
-def _chip(kind: str, name: str) -> str:
+def kind_text(name: str, lang: str) -> str:
+    """Return the name of a kind of tiles; names of formats are the same in all languages."""
+    return texts(lang).get(f"kind-{name.lower()}", name)
+
+
+def _chip(kind: str, name: str, shown: str) -> str:
     value = escape(name.casefold())
     attributes = f'type="button" class="chip {kind}" aria-pressed="false" value="{value}"'
-    return f"<button {attributes}>{escape(name)}</button>\n"
+    return f"<button {attributes}>{escape(shown)}</button>\n"
+
+
+def _abstract(found: str, lang: str) -> str:
+    """Return an abstract, of which the start is shown until it is opened if it is long."""
+    shown = f'<p class="abstract" id="abstract">{escape(found)}</p>'
+    if len(found) <= _SHOWN:
+        return shown if found else ""
+    more = escape(text("more", lang))
+    summary = f'<summary>{shown}<span class="more">{more}</span></summary>'
+    return f'<details class="long">{summary}</details>'
 
 
 def _paragraph(text: str, css_class: str) -> str:

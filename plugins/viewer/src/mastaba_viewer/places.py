@@ -22,8 +22,8 @@ def found_place(wanted: str, places: Sequence[Mapping[str, Any]]) -> Document:
         places: the list, see `settings`.
 
     Returns:
-        a JSON object: ``degrees`` with longitude and latitude, ``coordinates`` with x and y in the
-        CRS of the map, or nothing.
+        a JSON object: ``degrees`` with longitude and latitude, and ``name`` if it is in the list;
+        ``coordinates`` with x and y in the CRS of the map; or nothing.
     """
     if numbers := _COORDINATES.fullmatch(wanted):
         one, other = map(float, numbers.groups())
@@ -36,8 +36,9 @@ def found_place(wanted: str, places: Sequence[Mapping[str, Any]]) -> Document:
         return _document({})
     # The whole name comes before longer ones.
     place = min(matching, key=lambda place: len(place["name"]))
-    return _document({"degrees": [place["longitude"], place["latitude"]]})
+    degrees = [place["longitude"], place["latitude"]]
+    return _document({"degrees": degrees, "name": place["name"]})
 
 
-def _document(found: Mapping[str, list[float]]) -> Document:
-    return Document(json.dumps(found), "application/json")
+def _document(found: Mapping[str, Any]) -> Document:
+    return Document(json.dumps(found, ensure_ascii=False), "application/json")

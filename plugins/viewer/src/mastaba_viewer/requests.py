@@ -16,7 +16,7 @@ from mastaba_viewer.choices import is_offered
 from mastaba_viewer.grids import grids
 from mastaba_viewer.sources import sources
 from mastaba_viewer.sources.common import segment
-from mastaba_viewer.texts import text
+from mastaba_viewer.texts import text, texts
 
 if TYPE_CHECKING:
     from mastaba.api.catalogue import Layer
@@ -129,12 +129,18 @@ def requests(layer: Layer, site: Site, view: View, lang: str) -> Document:
                 geotiffs.append(_map_url(offer, source["geotiff"], transparent=False))
         names = offer.set_name if offer else {}
         items += [
-            _item(entry["label"], _filled(entry["url"], names)) for entry in source["documents"]
+            _item(_label(entry["label"], lang), _filled(entry["url"], names))
+            for entry in source["documents"]
         ]
         note = _note(layer, offer, here, lang) if offer else ""
         groups.append({"title": source["title"], "note": note, "items": items})
     content = {"groups": groups, "geotiff": next(iter(geotiffs), None)}
     return Document(json.dumps(content, ensure_ascii=False), "application/json")
+
+
+def _label(name: str, lang: str) -> str:
+    """Return the name of a document; names of formats are the same in all languages."""
+    return texts(lang).get(name.lower(), name)
 
 
 def _offer(

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from mastaba.api.services import Service
-from mastaba.api.web import Document, message
+from mastaba.api.web import Document, Response, message
 from mastaba.errors import RequestError, UnknownPathError, public_message
 from mastaba_viewer.assets import assets
 from mastaba_viewer.description import layer_document, summary
-from mastaba_viewer.pages import compare_page, layer_page, list_page
+from mastaba_viewer.pages import compare_page, error_page, layer_page, list_page
 from mastaba_viewer.places import found_place
 from mastaba_viewer.policy import content_security_policy
 from mastaba_viewer.requests import View, requests
@@ -21,7 +21,9 @@ from mastaba_viewer.texts import LANGUAGES, language
 
 if TYPE_CHECKING:
     from mastaba.api.catalogue import Layer
-    from mastaba.api.web import Request, Response
+    from mastaba.api.web import Request
+
+_PLAIN: Final = "text/plain; charset=utf-8"
 
 
 class Viewer(Service):
@@ -66,7 +68,15 @@ class Viewer(Service):
         status = 500
         if isinstance(error, RequestError):
             status = 404 if isinstance(error, UnknownPathError) else 400
-        return self._secured(message(status, public_message(error), "text/plain; charset=utf-8"))
+        if "text/html" not in (request.header("Accept") or ""):
+            return self._secured(message(status, public_message(error), _PLAIN))
+        # Pages of layers and of comparisons; everything else is for scripts.
+        is_layer = len(request.path.split("/")) == 2 or request.path.startswith("/compare/")
+        missing = "unknown-layer" if is_layer else "unknown-page"
+        key = missing if status == 404 else "request-failed"
+        page = error_page(self.settings, key, status, language(request))
+        headers = [("Content-Type", "text/html; charset=utf-8"), ("Vary", "Accept")]
+        return self._secured(Response(status, headers, page))
 
     def _find(self, request: Request, lang: str) -> Document:
         found = assets().get(request.path)
@@ -110,7 +120,8 @@ class Viewer(Service):
     def _shared(self) -> Mapping[str, Any]:
         """Data of all pages with a map."""
         layers = [summary(layer, self.site) for layer in self.published_layers()]
-        return {"layers": layers, "basemap": self.settings.own.get("basemap")}
+        own = self.settings.own
+        return {"layers": layers, "basemap": own.get("basemap"), "start": own.get("start")}
 
     @cached_property
     def _policy(self) -> str:

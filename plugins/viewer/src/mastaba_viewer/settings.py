@@ -22,6 +22,17 @@ SETTINGS: Final[Mapping[str, Any]] = {
             "max_zoom": {"type": "integer", "minimum": 0, "maximum": 30},
         },
     },
+    "start": {
+        "type": "object",
+        "description": "Where pages open, if their layer has something there.",
+        "required": ["longitude", "latitude", "metres_per_pixel"],
+        "additionalProperties": False,
+        "properties": {
+            "longitude": {"type": "number", "minimum": -180, "maximum": 180},
+            "latitude": {"type": "number", "minimum": -90, "maximum": 90},
+            "metres_per_pixel": {"type": "number", "exclusiveMinimum": 0},
+        },
+    },
     "places": {
         "type": "array",
         "description": "Places that can be searched by name.",

@@ -113,7 +113,7 @@ def _tile(layer: Layer, site: Site) -> Thumbnail | None:
             "mediaType": layer.pyramid.format.media_type,
             "nodata": list(raster.nodata) if raster else [],
             "tables": [
-                {"name": table.name, "colour": table_colour(place)}
+                {"name": table.name, "colour": table_colour(table.name, place)}
                 for place, table in enumerate(level.tables)
             ],
             "width": matrix.tile_width,

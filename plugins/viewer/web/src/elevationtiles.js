@@ -1,7 +1,8 @@
 // Elevation tiles, drawn with colours and shading.
 
+import { getIntersection } from "ol/extent.js";
 import { get, transform } from "ol/proj.js";
-import { canvasOf } from "./dom.js";
+import { canvasOf, pause } from "./dom.js";
 import { decodeElevations } from "./decoding.js";
 import { fetchTile } from "./fetching.js";
 import { boxIn, cellIn } from "./projections.js";
@@ -25,6 +26,8 @@ export class ElevationTiles extends RasterTiles {
     const range = values && (this.range ?? rangeOf([values]));
     if (!range) return values && canvasOf(tileWidth, tileHeight);
     this.seen ??= range;
+    // Many tiles may be painted again at once, with other colours.
+    await pause();
     const metres = cellSize * get(this.plan.set.crs).getMetersPerUnit();
     return paint(canvasOf(tileWidth, tileHeight), values, metres, { ...this.look, range });
   }
@@ -62,23 +65,39 @@ export class ElevationTiles extends RasterTiles {
 
   /** Return the visible values of loaded tiles, in no particular order. */
   valuesIn(view) {
-    const { set, matrices, grid } = this.plan;
-    const [west, south, east, north] = boxIn(view.box, view.crs, set.crs);
-    const z = grid.getZForResolution(cellIn(view.cellSize, view.crs, set.crs));
-    const { cellSize, tileWidth, tileHeight } = matrices[z];
+    const { set, grid } = this.plan;
+    const box = boxIn(view.box, view.crs, set.crs);
     const found = [];
-    for (const [key, { known }] of this.kept) {
-      const [level, row, col] = key.split(",").map(Number);
-      if (level !== z || !known) continue;
-      const [left, , , top] = grid.getTileCoordExtent([z, col, row]);
-      const from = Math.max(0, Math.floor((west - left) / cellSize));
-      const to = Math.min(tileWidth, Math.ceil((east - left) / cellSize));
-      const last = Math.min(tileHeight, Math.ceil((top - south) / cellSize));
-      for (let y = Math.max(0, Math.floor((top - north) / cellSize)); y < last; y += 1) {
-        if (from < to) found.push(known.subarray(y * tileWidth + from, y * tileWidth + to));
-      }
-    }
+    if (!box) return found;
+    const z = grid.getZForResolution(cellIn(view.cellSize, view.crs, set.crs));
+    grid.forEachTileCoord(box, z, (tile) => {
+      const place = this.answering([z, tile[2], tile[1]]);
+      if (place) this.cut(place, getIntersection(box, grid.getTileCoordExtent(tile)), found);
+    });
     return found;
+  }
+
+  /** Return the place of the loaded tile whose values are drawn in the middle of another one. */
+  answering(place) {
+    const middle = this.plan.grid.getTileCoordCenter([place[0], place[2], place[1]]);
+    for (let [z, row, col] = place; z >= 0; z -= 1) {
+      if (z < place[0]) [, col, row] = this.plan.grid.getTileCoordForCoordAndZ(middle, z);
+      if (this.kept.get(String([z, row, col]))?.known) return [z, row, col];
+    }
+    return null;
+  }
+
+  /** Add the rows of a tile inside a box to a list. */
+  cut([z, row, col], [west, south, east, north], found) {
+    const { cellSize, tileWidth, tileHeight } = this.plan.matrices[z];
+    const { known } = this.kept.get(String([z, row, col]));
+    const [left, , , top] = this.plan.grid.getTileCoordExtent([z, col, row]);
+    const from = Math.max(0, Math.floor((west - left) / cellSize));
+    const to = Math.min(tileWidth, Math.ceil((east - left) / cellSize));
+    const last = Math.min(tileHeight, Math.ceil((top - south) / cellSize));
+    for (let y = Math.max(0, Math.floor((top - north) / cellSize)); y < last; y += 1) {
+      if (from < to) found.push(known.subarray(y * tileWidth + from, y * tileWidth + to));
+    }
   }
 
   /** Return the elevation at a place, or null. */

@@ -1,16 +1,14 @@
 // Tools for elevations: colours and light, histogram, contours, profile, statistics and 3D.
 
-import MVT from "ol/format/MVT.js";
-import VectorTileLayer from "ol/layer/VectorTile.js";
-import VectorTileSource from "ol/source/VectorTile.js";
-import { createXYZ } from "ol/tilegrid.js";
-import { byId, html, render, say } from "./dom.js";
-import { askHeights, fetchJson } from "./fetching.js";
+import { Contours } from "./contours.js";
+import { byId, render, say } from "./dom.js";
+import { askHeights } from "./fetching.js";
 import { showHistogram } from "./legend.js";
-import { boxIn } from "./projections.js";
+import { resolutionFor } from "./levels.js";
 import { USUAL, rangeOf } from "./relief.js";
 import { drawGeometry, removeDrawing } from "./sketch.js";
-import { number, t } from "./texts.js";
+import { showStatistics } from "./statistics.js";
+import { t } from "./texts.js";
 
 export class ElevationTools {
   /**
@@ -20,20 +18,15 @@ export class ElevationTools {
   constructor(page, layers) {
     this.page = page;
     this.ground = [page.layer, ...layers].find(({ terrain }) => terrain);
-    byId("contours").addEventListener("change", ({ target }) => this.showContours(target.checked));
-    byId("profile").addEventListener("click", () => this.measure("LineString", "draw-line", showProfile));
-    byId("statistics").addEventListener("click", () => this.measure("Polygon", "draw-area", showStatistics));
-    byId("three").addEventListener("click", async () => {
-      const { openTerrain } = await import("./terrain.js");
-      await openTerrain(page, this.ground);
-    });
+    byId("contours").addEventListener("click", () => this.showContours(!this.lines));
+    byId("profile").addEventListener("click", () => this.measure("LineString", "draw-line", profile));
+    byId("statistics").addEventListener("click", () => this.measure("Polygon", "draw-area", statistics));
+    byId("three").addEventListener("click", () => this.showTerrain());
   }
 
   /** Show the tools that fit the tiles of the page. */
   update() {
-    const { layer, tiles } = this.page;
-    byId("relief-tools").hidden = !tiles.setLook;
-    byId("elevation-section").hidden = !tiles.setLook && !layer.elevation && !this.ground;
+    byId("elevation-section").hidden = !this.page.tiles.setLook;
   }
 
   /** What is set: see relief.js. */
@@ -53,12 +46,48 @@ export class ElevationTools {
     if (range) showHistogram(byId("histogram-bars"), values, range);
   }
 
+  /** What is shown, for the URL. */
+  get state() {
+    return { contours: this.lines ? true : undefined, three: this.terrain?.state };
+  }
+
+  /** Show what the URL describes. */
+  follow({ contours, three }) {
+    if (Boolean(contours) !== Boolean(this.lines)) this.showContours(Boolean(contours));
+    if (three && !this.terrain) this.showTerrain(three);
+    else if (!three) this.terrain?.close();
+  }
+
   async showContours(isShown) {
     const { layer, view } = this.page;
-    if (this.lines) view.map.removeLayer(this.lines);
-    this.lines = isShown ? await contourLayer(layer.terrain) : null;
-    if (this.lines) view.map.addLayer(this.lines);
+    byId("contours").setAttribute("aria-pressed", isShown);
+    if (this.lines) view.map.removeLayer(this.lines.drawn);
+    this.lines = isShown && layer.terrain ? await Contours.of(layer) : null;
+    if (this.lines) view.map.addLayer(this.lines.drawn);
+    this.limitContours();
     view.changed();
+    this.page.write();
+  }
+
+  /** Draw contours where they are not too many, and say so elsewhere. */
+  limitContours() {
+    const { view } = this.page;
+    const farthest = this.lines?.limit(view) ?? Infinity;
+    if (this.isTooFar) say("");
+    this.isTooFar = view.cellSize > farthest;
+    const zoom = () => view.map.getView().animate({ resolution: farthest * 0.99, duration: 250 });
+    if (this.isTooFar) say(t("contours-zoom"), { label: t("zoom-in"), run: zoom });
+  }
+
+  /** Show the terrain in 3D: see terrain.js. */
+  async showTerrain(state) {
+    if (!this.ground) return;
+    this.terrain = { state };
+    const { openTerrain } = await import("./terrain.js");
+    this.terrain = await openTerrain(this.page, this.ground, state, () => {
+      this.terrain = null;
+    });
+    this.page.write();
   }
 
   /** Let the user draw a geometry, and show what the service knows about it. */
@@ -73,36 +102,28 @@ export class ElevationTools {
     byId("close-result").onclick = () => {
       byId("result").hidden = true;
       removeDrawing(view);
+      byId("map").focus({ preventScroll: true });
     };
     render(t("loading"), body);
     await show(layer, geometry, body).catch((error) => render(t("failed", { message: error.message }), body));
   }
 }
 
-/** Return the layer of the contour lines of the terrain service for a dataset. */
-async function contourLayer(terrain) {
-  const { tiles, minzoom, maxzoom, bounds } = await fetchJson(`${terrain}/contours.json`);
-  const tileGrid = createXYZ({ minZoom: minzoom, maxZoom: maxzoom });
-  return new VectorTileLayer({
-    source: new VectorTileSource({ format: new MVT(), urls: tiles, tileGrid, wrapX: false }),
-    extent: boxIn(bounds, "CRS:84", "EPSG:3857"),
-    zIndex: 4,
-    style: { "stroke-color": "#784f28b3", "stroke-width": 0.8 },
-  });
+/** Return what a request about a geometry says about the level that answers. */
+function levelFor({ sets: [set] }, geometry) {
+  const resolution = resolutionFor(set, geometry);
+  return resolution ? { resolution } : {};
 }
 
-async function showProfile(layer, geometry, body) {
-  const answer = await askHeights(layer, "profile", geometry);
+async function profile(layer, geometry, body) {
+  const answer = await askHeights(layer, "profile", geometry, levelFor(layer, geometry));
   const { profileChart } = await import("./profile.js");
   if (answer.results.some(({ elevation }) => elevation !== null)) profileChart(answer, body, layer.id);
   else render(t("no-heights"), body);
 }
 
-async function showStatistics(layer, geometry, body) {
-  const { statistics } = await askHeights(layer, "statistics", geometry);
-  const values = Object.entries(statistics ?? {}).map(([name, value]) => [name, value?.elevation ?? value?.value ?? value]);
-  const rows = values.filter(([, value]) => typeof value === "number");
-  const shown = rows.map(([name, value]) => html`<dt>${name}</dt><dd>${number(value, 2)}</dd>`);
-  const isEmpty = !statistics?.count && !statistics?.mean;
-  render(isEmpty ? t("no-heights") : html`<dl class="facts">${shown}</dl>`, body);
+async function statistics(layer, geometry, body) {
+  const answer = await askHeights(layer, "statistics", geometry, levelFor(layer, geometry));
+  if (answer.statistics?.mean === undefined) render(t("no-heights"), body);
+  else showStatistics(answer.statistics, body);
 }

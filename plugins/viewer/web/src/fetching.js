@@ -16,8 +16,13 @@ export async function fetchTile(url, signal) {
   return response.arrayBuffer();
 }
 
-/** Return the answer of a native route of the service of elevations about a geometry in degrees. */
-export function askHeights({ elevation, id }, route, geometry) {
+/**
+ * Return the answer of a native route of the service of elevations about a geometry in degrees.
+ *
+ * @param more further members of the request
+ */
+export function askHeights({ elevation, id }, route, geometry, more) {
   const headers = { "Content-Type": "application/json" };
-  return fetchJson(`${elevation}/${route}`, { method: "POST", headers, body: JSON.stringify({ dataset: id, geometry }) });
+  const body = JSON.stringify({ dataset: id, geometry, ...more });
+  return fetchJson(`${elevation}/${route}`, { method: "POST", headers, body });
 }

@@ -16,7 +16,7 @@ export function showLegend({ look }) {
 
 /** Show the colours of an elevation range. */
 export function showRange({ range, look }) {
-  const ends = range?.map((value) => html`<span>${number(value, 1)} m</span>`);
+  const ends = range?.map((value) => html`<span>${number(value, range[1] - range[0] < 20 ? 1 : 0)} m</span>`);
   if (range) render(html`${scaleOf({ ...look, range })}<div class="ends">${ends}</div>`, byId("range"));
 }
 

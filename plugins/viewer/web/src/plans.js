@@ -1,7 +1,7 @@
 // Plans: which tiles a choice of source, tile matrix set and style consists of, and their URLs.
 
-import TileGrid from "ol/tilegrid/TileGrid.js";
 import { fetchJson } from "./fetching.js";
+import { coarserPlaces, extentOf, gridOf } from "./grid.js";
 import { base } from "./site.js";
 
 /** Maps are requested up to this many levels above the coarsest one; each then reads 16 tiles. */
@@ -14,27 +14,19 @@ export function levelsOf(set) {
 
 /** Return the level whose cells are closest in size. */
 export function nearestLevel(set, cellSize) {
-  const levels = levelsOf(set);
-  return levels[gridOf(levels).getZForResolution(cellSize)];
-}
-
-/** Return the grid of some matrices, whose z is the place of a matrix in the list. */
-function gridOf(matrices) {
-  return new TileGrid({
-    resolutions: matrices.map(({ cellSize }) => cellSize),
-    origins: matrices.map(({ originX, originY }) => [originX, originY]),
-    tileSizes: matrices.map(({ tileWidth, tileHeight }) => [tileWidth, tileHeight]),
-  });
+  const distance = (level) => Math.abs(Math.log(level.cellSize / cellSize));
+  return levelsOf(set).reduce((best, level) => (distance(level) < distance(best) ? level : best));
 }
 
 /**
- * Return the plan of a choice: its set, its matrices and their grid, and the functions
+ * Return the plan of a choice: its set, its matrices, their grid and its extent, and the functions
  *
  * - exists of (z, row, column), where z is a place in the list of matrices: a promise of whether a
  *   tile exists, as far as is known without a request for it;
  * - url of (z, row, column);
  * - load of a place [z, row, column], an AbortSignal and a function of (url, signal, place): a
- *   promise of what the function returns, or of null if the tile does not exist.
+ *   promise of what the function returns, or of null if the tile does not exist;
+ * - coarser of a place: the places on the next coarser level that cover its tile.
  *
  * @param options "format" and "transparent" of maps
  */
@@ -43,7 +35,8 @@ export function planOf(layer, choice, options) {
   const isMap = source.type === "maps";
   const levels = levelsOf(set);
   const matrices = isMap ? set.matrices.slice(Math.max(0, set.matrices.indexOf(levels[0]) - BEYOND)) : levels;
-  const grid = gridOf(matrices);
+  const extent = extentOf(levels, set.limits);
+  const grid = gridOf(matrices, extent);
   const isStored = !isMap && set.blocks && source.missing !== 204 ? storedTiles(layer) : null;
   const exists = async (z, row, col) =>
     isWithin(matrices[z].tiles, row, col) && (!isStored || isStored(matrices[z].id, row, col));
@@ -60,7 +53,8 @@ export function planOf(layer, choice, options) {
     if (!found && isKnown && (isMap || isStored) && !signal.aborted) throw new Error("a tile is missing");
     return found;
   };
-  return { set, matrices, grid, exists, url, load };
+  const coarser = (place) => coarserPlaces(grid, place);
+  return { set, matrices, grid, extent, exists, url, load, coarser };
 }
 
 export function isWithin([minRow, maxRow, minCol, maxCol], row, col) {
@@ -75,7 +69,8 @@ function storedTiles(layer) {
     const place = [matrix, Math.floor(row / height), Math.floor(col / width)];
     const path = [layer.id, ...place].map(encodeURIComponent).join("/");
     // If this request fails, the tile is assumed to exist.
-    if (!blocks.has(path)) blocks.set(path, fetchJson(`${base}/data/stored/${path}`).catch(() => null));
+    const forget = () => void blocks.delete(path);
+    if (!blocks.has(path)) blocks.set(path, fetchJson(`${base}/data/stored/${path}`).catch(forget));
     const block = await blocks.get(path);
     return !block || block.rows[row % height]?.[col % width] === "1";
   };

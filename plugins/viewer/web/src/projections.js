@@ -1,6 +1,7 @@
 // Coordinate reference systems: definitions come with the descriptions of layers. Coordinates are
 // x before y everywhere.
 
+import { getIntersection, isEmpty } from "ol/extent.js";
 import { get, transform, transformExtent } from "ol/proj.js";
 import { register } from "ol/proj/proj4.js";
 import proj4 from "proj4";
@@ -11,7 +12,8 @@ proj4.defs("CRS:84", proj4.defs("EPSG:4326"));
 
 /** Make the CRSs of a description known to the map library. */
 export function learn({ projections }) {
-  const unknown = Object.entries(projections).filter(([code]) => !get(code));
+  // The library has UTM zones of its own, without their extents.
+  const unknown = Object.entries(projections).filter(([code]) => !get(code)?.getExtent());
   if (!unknown.length) return;
   proj4.defs(unknown.map(([code, { definition }]) => [code, definition]));
   register(proj4);
@@ -21,8 +23,36 @@ export function learn({ projections }) {
   }
 }
 
-/** Return the box around a box in another CRS: west, south, east, north. */
-export const boxIn = (box, from, to) => (from === to ? box : transformExtent(box, from, to, 16));
+/** Degrees around the area of use of a CRS in which it is still good enough for a map. */
+const AROUND = 12;
+/** Parallel beyond which cylinders and many cones go to infinity. */
+const HIGHEST = 84;
+
+/** Return the degrees in which a CRS can be shown: more than its area of use, less than the world. */
+function areaOf(crs) {
+  const [west, south, east, north] = get(crs).getWorldExtent() ?? [-180, -90, 180, 90];
+  return [
+    Math.max(-180, west - AROUND),
+    Math.max(Math.min(south, -HIGHEST), south - AROUND),
+    Math.min(180, east + AROUND),
+    Math.min(Math.max(north, HIGHEST), north + AROUND),
+  ];
+}
+
+/**
+ * Return the box around a box in another CRS: west, south, east, north. Of a box that is larger than
+ * the areas of the CRSs, only the part there; null if it has no place in the other CRS.
+ */
+export function boxIn(box, from, to) {
+  if (from === to) return box;
+  // Outside their areas, CRSs have infinite or meaningless coordinates.
+  const area = getIntersection(areaOf(from), areaOf(to));
+  if (isEmpty(area)) return null;
+  const part = getIntersection(box, transformExtent(area, "CRS:84", from, 16));
+  if (isEmpty(part)) return null;
+  const found = transformExtent(part, from, to, 16);
+  return found.every(Number.isFinite) ? found : null;
+}
 
 /** Return the size of a cell in another CRS. */
 export function cellIn(cell, from, to) {

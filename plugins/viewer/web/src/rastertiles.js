@@ -1,11 +1,13 @@
 // Tiles that are shown as images.
 
 import TileLayer from "ol/layer/Tile.js";
-import ImageTile from "ol/source/ImageTile.js";
+import TileImage from "ol/source/TileImage.js";
+import { enlarged, loaderOf } from "./coarser.js";
 import { canvasOf } from "./dom.js";
 import { cellIn } from "./projections.js";
 
 const EMPTY = canvasOf(1, 1);
+const ERROR = 3;
 
 export class RasterTiles {
   /**
@@ -16,13 +18,13 @@ export class RasterTiles {
    */
   constructor(plan, { zIndex = 1, className }, fetching) {
     this.plan = plan;
-    this.source = new ImageTile({
-      // The library waits for every tile, also for those that it no longer needs.
-      loader: (z, x, y, { signal }) =>
-        plan.load([z, y, x], signal, fetching).then(
-          (image) => image ?? EMPTY,
-          (error) => (signal.aborted ? EMPTY : Promise.reject(error)),
-        ),
+    this.load = loaderOf(plan, fetching);
+    /** Whether anything is drawn, by z,row,column. */
+    this.drawnAt = new Map();
+    // This source reprojects with canvases; others need WebGL, which software draws very slowly.
+    this.source = new TileImage({
+      tileUrlFunction: (place) => String(place),
+      tileLoadFunction: (tile) => this.fill(tile),
       projection: plan.set.crs,
       tileGrid: plan.grid,
       wrapX: false,
@@ -35,5 +37,22 @@ export class RasterTiles {
       const cell = cellIn(resolution, projection.getCode(), plan.set.crs);
       context.imageSmoothingEnabled = cell > plan.matrices.at(-1).cellSize * 0.99;
     });
+  }
+
+  async fill(tile) {
+    const [z, x, y] = tile.getTileCoord();
+    try {
+      tile.setImage(await this.image([z, y, x]));
+    } catch {
+      tile.setState(ERROR);
+    }
+  }
+
+  async image(place) {
+    const found = await this.load(place, new AbortController().signal);
+    this.drawnAt.set(String(place), found.length > 0);
+    const isOwn = found.length === 1 && found[0].place === place;
+    if (isOwn) return found[0].content;
+    return found.length ? enlarged(this.plan, place, found) : EMPTY;
   }
 }

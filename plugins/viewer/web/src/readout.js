@@ -28,7 +28,7 @@ export function showReadout(view, set, elevationAt) {
     const unit = get(view.crs).getUnits() === "degrees" ? "°" : "m";
     const content = html`
       ${pointed ? "" : html`<span>${t("centre")}</span>`}
-      ${until(elevation.then((value) => (value === null ? "" : html`<b>${fixed(value, 2)} m</b>`)), "")}
+      ${until(elevation.then((value) => (value === null ? "" : html`<b>${fixed(value, 1)} m</b>`)), "")}
       <i>${placeText(place, view.crs)}</i>
       <span>${t("level", { id })}</span>
       <span>${threeDigits(view.cellSize)} ${unit}/px</span>

@@ -20,7 +20,7 @@ export async function showRequests(page) {
   const query = new URLSearchParams({
     ...options,
     ...namesOf(choice),
-    bbox: box.every(Number.isFinite) ? box : set.bbox,
+    bbox: box ?? set.bbox,
     cell: cellIn(view.cellSize, view.crs, set.crs),
   });
   const url = `${base}/data/requests/${encodeURIComponent(layer.id)}?${query}`;

@@ -1,11 +1,12 @@
 // Layers on the map, and their choice of source, tile matrix set and style.
 
+import { intersects } from "ol/extent.js";
 import { namesOf, nearest } from "./choice.js";
 import { paintTiff } from "./decoding.js";
 import { ElevationTiles } from "./elevationtiles.js";
 import { fetchTile } from "./fetching.js";
 import { planOf } from "./plans.js";
-import { learn } from "./projections.js";
+import { boxIn, cellIn, learn } from "./projections.js";
 import { RasterTiles } from "./rastertiles.js";
 import { VectorTiles } from "./vectortiles.js";
 
@@ -56,5 +57,20 @@ export class ShownLayer {
     if (this.tiles) view.remove(this.tiles);
     this.tiles = kinds[choice.look.draws]();
     view.add(this.tiles);
+  }
+
+  /** Return whether all loaded tiles of the view are empty. */
+  isEmpty() {
+    const { plan, drawnAt } = this.tiles;
+    const { view } = this;
+    const box = boxIn(view.box, view.crs, plan.set.crs);
+    if (!box || !intersects(box, plan.extent)) return true;
+    const z = plan.grid.getZForResolution(cellIn(view.cellSize, view.crs, plan.set.crs));
+    // The map library may take the level beside this one if it reprojects tiles.
+    const nearby = [...drawnAt].filter(([key]) => Math.abs(Number.parseInt(key, 10) - z) <= 1);
+    return !nearby.some(([key, isDrawn]) => {
+      const [level, row, col] = key.split(",").map(Number);
+      return isDrawn && intersects(box, plan.grid.getTileCoordExtent([level, col, row]));
+    });
   }
 }

@@ -11,12 +11,32 @@ import { t } from "./texts.js";
 /** Metres per pixel of zoom 0 at the equator. */
 const WIDEST = 78271.517;
 
-/** Show the terrain of a layer over the map, until it is closed. */
-export async function openTerrain(page, { id, terrain }) {
+/** Colours between the ground and the sky. */
+const SKY = {
+  "sky-color": "#7fb2dc",
+  "horizon-color": "#e4eef4",
+  "fog-color": "#dfe7ea",
+  "sky-horizon-blend": 0.7,
+  "horizon-fog-blend": 0.6,
+  "fog-ground-blend": 0.75,
+};
+const USUAL = { bearing: 0, pitch: 60, exaggeration: 1.3 };
+
+/**
+ * Show the terrain of a layer over the map, until it is closed.
+ *
+ * @param state bearing, pitch and exaggeration, with commas, as in `state` of the result
+ * @param onClose called when it is closed
+ * @returns {state, close}
+ */
+export async function openTerrain(page, { id, terrain }, state, onClose) {
   const { view } = page;
   const [heights, ground] = await Promise.all([fetchJson(`${terrain}/terrarium.json`), fetchLayer(id)]);
   maplibre.setWorkerUrl(new URL(`${base}/static/maplibre-worker.js`, location.href).href);
   byId("terrain").hidden = false;
+  const { bearing, pitch, exaggeration } = read(state);
+  const strength = byId("terrain-exaggeration");
+  strength.value = exaggeration;
   const draped = drape(page);
   const dem = { type: "raster-dem", encoding: "terrarium", ...picked(heights, ground.sets[0]) };
   const sources = { heights: dem, ...(draped ? { draped } : { shaded: dem }) };
@@ -24,28 +44,60 @@ export async function openTerrain(page, { id, terrain }) {
     { id: "ground", type: "background", paint: { "background-color": "#dfe3dc" } },
     draped ? { id: "draped", type: "raster", source: "draped" } : { id: "shaded", type: "hillshade", source: "shaded" },
   ];
-  const metres = view.cellSize * view.map.getView().getProjection().getMetersPerUnit();
   const map = new maplibre.Map({
     container: "terrain-map",
-    style: { version: 8, sources, layers, terrain: { source: "heights", exaggeration: 1.3 } },
-    center: transform([view.view.x, view.view.y], view.crs, "CRS:84"),
-    zoom: Math.log2(WIDEST / metres),
-    pitch: 55,
+    style: { version: 8, sources, layers, sky: SKY, terrain: { source: "heights", exaggeration } },
+    ...placeOf(view),
+    bearing,
+    pitch,
     maxPitch: 80,
     attributionControl: false,
     canvasContextAttributes: { preserveDrawingBuffer: true },
   });
+  const opened = {
+    get state() {
+      return [map.getBearing(), map.getPitch(), strength.valueAsNumber].map((value) => Number(value.toFixed(1))).join(",");
+    },
+    close() {
+      window.removeEventListener("online", reload);
+      map.remove();
+      byId("terrain").hidden = true;
+      onClose();
+      page.write();
+      byId("three").focus();
+    },
+  };
+  const reload = () => Object.keys(sources).forEach((name) => map.refreshTiles(name));
+  window.addEventListener("online", reload);
   map.on("idle", () => byId("terrain-map").setAttribute("aria-busy", false));
-  map.on("error", ({ error }) => say(t("failed", { message: error.message })));
-  byId("terrain-exaggeration").oninput = ({ target }) => {
-    map.setTerrain({ source: "heights", exaggeration: target.valueAsNumber });
+  map.on("error", ({ error }) => say(t("terrain-failed", { message: error.message })));
+  // The map below follows, so that the link and the map after closing show the same place.
+  map.on("moveend", () => {
+    const { lng, lat } = map.getCenter();
+    const shown = view.map.getView();
+    shown.setCenter(transform([lng, lat], "CRS:84", view.crs));
+    shown.setResolution(WIDEST / 2 ** map.getZoom() / shown.getProjection().getMetersPerUnit());
+    page.write();
+  });
+  strength.oninput = () => {
+    map.setTerrain({ source: "heights", exaggeration: strength.valueAsNumber });
+    page.write();
   };
-  byId("close-terrain").onclick = () => {
-    map.remove();
-    byId("terrain").hidden = true;
-    byId("three").focus();
-  };
+  byId("close-terrain").onclick = () => opened.close();
   byId("close-terrain").focus();
+  return opened;
+}
+
+function read(state) {
+  const parts = typeof state === "string" ? state.split(",").map(Number) : [];
+  const names = Object.keys(USUAL);
+  return Object.fromEntries(names.map((name, at) => [name, Number.isFinite(parts[at]) ? parts[at] : USUAL[name]]));
+}
+
+/** Return the centre and the zoom of the map. */
+function placeOf(view) {
+  const metres = view.cellSize * view.map.getView().getProjection().getMetersPerUnit();
+  return { center: transform([view.view.x, view.view.y], view.crs, "CRS:84"), zoom: Math.log2(WIDEST / metres) };
 }
 
 /** Return the parts of a TileJSON document that a source takes. */

@@ -3,6 +3,7 @@
 import MVT from "ol/format/MVT.js";
 import VectorTileLayer from "ol/layer/VectorTile.js";
 import VectorTileSource from "ol/source/VectorTile.js";
+import { loaderOf } from "./coarser.js";
 import { fetchTile } from "./fetching.js";
 
 /** Distance in pixels within which a click hits a line or point. */
@@ -12,29 +13,42 @@ const ERROR = 3;
 export class VectorTiles {
   constructor(description, plan, { zIndex = 1, className }) {
     this.plan = plan;
+    this.drawnAt = new Map();
+    this.format = new MVT({ layerName: "mvt:layer" });
+    // Features are decoded once for all tiles that are drawn from theirs.
+    this.load = loaderOf(plan, async (url, signal, place) => {
+      const buffer = await fetchTile(url, signal);
+      return buffer && this.features(buffer, place);
+    });
     this.source = new VectorTileSource({
-      format: new MVT({ layerName: "mvt:layer" }),
+      format: this.format,
       projection: plan.set.crs,
       tileGrid: plan.grid,
       wrapX: false,
       transition: 0,
       tileUrlFunction: ([z, x, y]) => plan.url(z, y, x),
       tileLoadFunction: (tile) => {
-        tile.setLoader((extent, _, featureProjection) => this.fill(tile, { extent, featureProjection }));
+        tile.setLoader(() => this.fill(tile));
       },
     });
     const style = vectorStyle(description);
     this.drawn = new VectorTileLayer({ source: this.source, style, zIndex, className, renderBuffer: 8 });
   }
 
-  async fill(tile, options) {
+  async fill(tile) {
     const [z, x, y] = tile.getTileCoord();
     try {
-      const buffer = await this.plan.load([z, y, x], new AbortController().signal, fetchTile);
-      tile.setFeatures(buffer ? tile.getFormat().readFeatures(buffer, options) : []);
+      const found = await this.load([z, y, x], new AbortController().signal);
+      this.drawnAt.set(String([z, y, x]), found.length > 0);
+      tile.setFeatures(found.flatMap(({ content }) => content));
     } catch {
       tile.setState(ERROR);
     }
+  }
+
+  features(buffer, [z, row, col]) {
+    const extent = this.plan.grid.getTileCoordExtent([z, col, row]);
+    return this.format.readFeatures(buffer, { extent, featureProjection: this.plan.set.crs });
   }
 
   /** Return the features at a pixel of the map: [{table, attributes}]. */

@@ -9,5 +9,8 @@ if TYPE_CHECKING:
 
 
 def address(offer: Offer) -> str | None:
-    """Return the URL of the capabilities."""
-    return f"{offer.wmts}/1.0.0/WMTSCapabilities.xml\n" if offer.wmts else None
+    """Return the URL of the capabilities, and on another line the attribution."""
+    if not offer.wmts:
+        return None
+    lines = (f"{offer.wmts}/1.0.0/WMTSCapabilities.xml", offer.attribution)
+    return "".join(f"{line}\n" for line in lines if line)

@@ -41,7 +41,9 @@ def _style(offer: Offer) -> dict[str, object]:
     layers = [{"id": "layer", "type": "raster", "source": "layer"}]
     if offer.layer.is_vector:
         source, layers = {"type": "vector", "tiles": [offer.tiles]}, _tables(offer.layer)
-    source |= {"minzoom": first, "maxzoom": last}
+    source |= {"minzoom": first, "maxzoom": last, "bounds": offer.degrees}
+    if offer.attribution_html:
+        source["attribution"] = offer.attribution_html
     return {"version": 8, "sources": {"layer": source}, "layers": layers}
 
 

@@ -1,4 +1,4 @@
-"""MapProxy: a configuration that serves the tiles again."""
+"""MapProxy: a configuration that serves the tiles again; of heights, those encoded as colours."""
 
 from __future__ import annotations
 
@@ -13,12 +13,16 @@ if TYPE_CHECKING:
 
 def configuration(offer: Offer) -> str | None:
     """Return the file, for images that it decodes."""
-    if not offer.tiles or kind(offer.layer) != "image":
+    url = offer.tiles if kind(offer.layer) == "image" else offer.heights
+    if not url:
         return None
-    url = offer.tiles
     for name in "zxy":
         url = url.replace(f"{{{name}}}", f"%({name})s")
-    return f"""services:
+    # Scaled colours would be wrong heights.
+    exact = "\n    image: {resampling_method: nearest}" if offer.heights else ""
+    credit = f"# {offer.attribution}\n" if offer.attribution else ""
+    box = json.dumps(offer.degrees)
+    return f"""{credit}services:
   demo:
   wmts:
 layers:
@@ -29,9 +33,16 @@ caches:
   cache:
     grids: [GLOBAL_WEBMERCATOR]
     sources: [tiles]
+    format: image/png{exact}
 sources:
   tiles:
     type: tile
     grid: GLOBAL_WEBMERCATOR
     url: {json.dumps(url)}
+    transparent: true
+    coverage: {{bbox: {box}, srs: "EPSG:4326"}}
+    # Tiles that are not stored are no errors.
+    on_error:
+      204: {{response: transparent, cache: false}}
+      404: {{response: transparent, cache: false}}
 """

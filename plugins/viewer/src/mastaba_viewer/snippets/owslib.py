@@ -12,7 +12,8 @@ def script(offer: Offer) -> str | None:
     """Return the program."""
     if not offer.wmts:
         return None
-    return f"""from owslib.wmts import WebMapTileService
+    credit = f"# {offer.attribution}\n" if offer.attribution else ""
+    return f"""{credit}from owslib.wmts import WebMapTileService
 
 wmts = WebMapTileService({offer.wmts!r})
 layer = wmts[{offer.layer.id!r}]

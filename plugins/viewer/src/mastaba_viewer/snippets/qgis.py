@@ -12,16 +12,30 @@ if TYPE_CHECKING:
 def connection(offer: Offer) -> str | None:
     """Return the file to import."""
     title = quoteattr(offer.layer.title)
-    if offer.tiles:
-        is_vector, (first, last) = offer.layer.is_vector, offer.zooms
+    note, (first, last) = "", offer.zooms
+    zooms = f'zmin="{first}" zmax="{last}"'
+    if offer.heights:
+        kind, item = "XYZTiles", "xyztiles"
+        # Old versions ignore the interpretation, which is also in the dialog of the connection.
+        note = (
+            "QGIS reads heights if the interpretation of the connection is Terrarium Terrain RGB."
+        )
+        address = f'url={quoteattr(offer.heights)} {zooms} interpretation="terrariumterrain"'
+    elif offer.tiles:
+        is_vector = offer.layer.is_vector
         kind, item = ("VectorTile", "vectortile") if is_vector else ("XYZTiles", "xyztiles")
-        address = f'url={quoteattr(offer.tiles)} zmin="{first}" zmax="{last}"'
+        address = f"url={quoteattr(offer.tiles)} {zooms}"
     elif offer.wmts and not offer.is_web_mercator:
         kind, item, address = "WMS", "wms", f"url={quoteattr(offer.capabilities)}"
     else:
         return None
     return f"""<!DOCTYPE connections>
-<qgs{kind}Connections version="1.0">
+{_comment(offer.attribution)}{_comment(note)}<qgs{kind}Connections version="1.0">
     <{item} name={title} {address}/>
 </qgs{kind}Connections>
 """
+
+
+def _comment(text: str) -> str:
+    # Two hyphens end a comment of XML.
+    return f"<!-- {text.replace('--', '- -')} -->\n" if text else ""

@@ -56,7 +56,7 @@ class ComparePage {
   start() {
     // The map has the grid of the left layer; the other one is reprojected.
     const [set, other] = this.sides.map(({ choice }) => choice.set);
-    const common = getIntersection(boxIn(other.bbox, other.crs, set.crs), set.bbox);
+    const common = getIntersection(boxIn(other.bbox, other.crs, set.crs) ?? set.bbox, set.bbox);
     this.set = set;
     this.home = isEmpty(common) ? set.bbox : common;
     byId("divider").addEventListener("input", () => this.split());

@@ -11,30 +11,39 @@ import { ElevationTools } from "../elevationtools.js";
 import { askElevation, askFeatures, infoTemplate, showFeatures } from "../featureinfo.js";
 import { goTo } from "../goto.js";
 import { showLegend, showRange } from "../legend.js";
+import { cellAt } from "../levels.js";
 import { MapView } from "../mapview.js";
 import { Overlays } from "../overlays.js";
-import { learn, viewIn } from "../projections.js";
+import { cellIn, learn, viewIn } from "../projections.js";
 import { showReadout } from "../readout.js";
 import { showRequests } from "../requests.js";
+import { bindSheet } from "../sheet.js";
 import { ShownLayer } from "../shown.js";
 import { comparePage, fetchLayer, layerPage, startPage } from "../site.js";
+import { openingView } from "../start.js";
 import { fragment, readState, writeState } from "../state.js";
 import { bindTaking } from "../taking.js";
 import { t } from "../texts.js";
 
 /** Milliseconds for which the pointer must rest. */
 const REST = 150;
+/** Milliseconds after which tiles that failed are requested again; each next time after twice as many. */
+const RETRY = 4000;
+const MOST_RETRIES = 5;
 
 class LayerPage extends ShownLayer {
-  constructor({ layer, layers, basemap }) {
+  constructor({ layer, layers, basemap, start }) {
     super(new MapView(), layer);
+    this.start = start;
+    this.retries = 0;
     this.question = new AbortController();
     this.overlays = new Overlays(this.view, () => this.attribute());
     this.basemap = bindBasemap(this.view, basemap, () => this.attribute());
     this.tools = new ElevationTools(this, layers);
     this.updateReadout = showReadout(this.view, this.set, (place, signal) => this.elevationAt(place, signal));
     bindTaking(this);
-    goTo(this.view);
+    bindSheet();
+    goTo(this.view, (place) => this.cellAt(place));
     this.bind();
     this.follow();
   }
@@ -60,6 +69,7 @@ class LayerPage extends ShownLayer {
     map.on("singleclick", ({ coordinate, pixel }) => this.identify(coordinate, pixel));
     map.on("rendercomplete", () => this.complete());
     window.addEventListener("hashchange", () => this.follow());
+    window.addEventListener("online", () => this.hasFailed && this.retry());
   }
 
   get set() {
@@ -76,9 +86,17 @@ class LayerPage extends ShownLayer {
     const { view, values } = readState();
     this.choose(values);
     this.format = values.format;
-    this.open(Object.hasOwn(this.layer.projections, values.crs) ? values.crs : this.set.crs, view);
+    const crs = Object.hasOwn(this.layer.projections, values.crs) ? values.crs : this.set.crs;
+    this.open(crs, view ?? openingView(this.layer, this.start, crs));
     for (const id of (values.over ?? "").split(",").filter(Boolean)) this.overlays.add(decodeURIComponent(id));
+    this.tools.follow(values);
     this.attribute();
+  }
+
+  /** Return the cell size of the map in which a place is shown with all that is known of it. */
+  cellAt(place) {
+    const there = this.viewIn(this.set, place);
+    return there ? cellIn(cellAt(this.set, [there.x, there.y]), this.set.crs, this.view.crs) : this.view.cellSize;
   }
 
   /** Show another layer at the same view. */
@@ -119,13 +137,26 @@ class LayerPage extends ShownLayer {
     showFeatures([]);
     showLegend(this.choice);
     this.draw(this.options);
+    this.tools.update();
+    this.tools.limitContours();
+    this.restyle();
+    this.moved();
+  }
+
+  draw(options) {
+    super.draw(options);
     this.failures = 0;
+    clearTimeout(this.waiting);
+    this.waiting = null;
     this.tiles.source.on("tileloaderror", () => {
       this.failures += 1;
     });
-    this.tools.update();
+  }
+
+  /** Request tiles again that could not be loaded. */
+  retry() {
+    this.draw(this.options);
     this.restyle();
-    this.moved();
   }
 
   /** Formats of maps in the chosen style; none for tiles. */
@@ -167,12 +198,10 @@ class LayerPage extends ShownLayer {
 
   /** All tiles of the view are drawn. */
   complete() {
-    const { tiles, view, failures } = this;
-    // Another notice, such as how to draw a line, stays.
-    if (failures || this.hasFailed) say(failures ? t("tiles-missing") : "");
-    this.hasFailed = failures > 0;
-    this.failures = 0;
-    if (tiles?.fit) {
+    const { tiles, view } = this;
+    if (!tiles) return;
+    this.judge();
+    if (tiles.fit) {
       if (tiles.fit(view)) view.changed();
       showRange(tiles);
     }
@@ -180,20 +209,50 @@ class LayerPage extends ShownLayer {
     this.updateReadout(this.set);
   }
 
+  /** Say what is missing in the view, if anything, and what to do about it. */
+  judge() {
+    if (byId("map").classList.contains("drawing") || this.tools.isTooFar) return;
+    const problem = this.problem();
+    // Other notices, such as how to draw a line, stay.
+    if (problem || this.hasProblem) say(...(problem ?? [""]));
+    this.hasProblem = Boolean(problem);
+  }
+
+  problem() {
+    const { view, failures } = this;
+    const whole = { label: t("zoom-to-layer"), run: () => view.zoomHome() };
+    this.hasFailed = failures > 0;
+    if (failures) {
+      if (!this.waiting && this.retries < MOST_RETRIES) {
+        this.waiting = setTimeout(() => this.retry(), RETRY * 2 ** this.retries);
+        this.retries += 1;
+      }
+      return [t("tiles-missing"), { label: t("retry"), run: () => this.retry() }];
+    }
+    this.retries = 0;
+    const { drawn } = this.tiles;
+    if (!drawn.getVisible()) return [t("outside-projection")];
+    if (view.cellSize > drawn.getMaxResolution()) return [t("zoomed-out"), whole];
+    if (!this.isEmpty()) return null;
+    return view.showsHome() ? [t("no-tiles")] : [t("no-data-here"), whole];
+  }
+
   /** Update the URL fragment and the request URLs to the current view. */
   moved() {
     if (!this.choice) return;
+    this.tools.limitContours();
     this.write();
     showRequests(this);
     this.followCompare();
   }
 
   write() {
-    if (!this.choice) return;
+    if (!this.choice || !this.tools) return;
     writeState(this.view.view, {
       ...this.changes(),
       crs: this.view.crs === this.set.crs ? undefined : this.view.crs,
       format: this.formats.includes(this.format) ? this.format : undefined,
+      ...this.tools.state,
       over: [...this.overlays.shown.keys()].map(encodeURIComponent).join(",") || undefined,
     });
   }

@@ -6,9 +6,27 @@ import { byId } from "../dom.js";
 import { t } from "../texts.js";
 
 const cards = [...byId("layers").children];
+const chips = [...byId("chips").querySelectorAll(".chip")];
+
+/** Take what is searched from the URL, so that it can be shared and survives a visit of a layer. */
+function follow() {
+  const wanted = new URLSearchParams(location.hash.slice(1));
+  byId("search").value = wanted.get("q") ?? "";
+  for (const chip of chips) chip.setAttribute("aria-pressed", wanted.getAll("tag").includes(chip.value));
+  search();
+}
+
+function write(chosen) {
+  const wanted = new URLSearchParams(chosen.map((tag) => ["tag", tag]));
+  const text = byId("search").value.trim();
+  if (text) wanted.set("q", text);
+  const fragment = String(wanted) && `#${wanted}`;
+  history.replaceState(null, "", location.pathname + location.search + fragment);
+}
 
 function search() {
-  const chosen = [...byId("chips").querySelectorAll("[aria-pressed=true]")].map(({ value }) => value);
+  const chosen = chips.filter((chip) => chip.getAttribute("aria-pressed") === "true").map(({ value }) => value);
+  write(chosen);
   const words = byId("search").value.toLowerCase().split(/\s+/).filter(Boolean);
   for (const card of cards) {
     const text = `${card.dataset.layer} ${card.textContent} ${card.dataset.words}`.toLowerCase();
@@ -40,3 +58,5 @@ byId("chips").addEventListener("click", ({ target }) => {
   search();
 });
 byId("search").addEventListener("input", search);
+window.addEventListener("hashchange", follow);
+if (location.hash) follow();
